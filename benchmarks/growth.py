@@ -1,5 +1,6 @@
-"""What a job costs the server as queues grow: 10³ to 10⁶ jobs waiting (10⁷ with --full), 1 to 10 000 queues, a
-million delayed.
+"""Measure the server's cost of a job as queues grow.
+
+The sizes are 10³ to 10⁶ ready jobs (10⁷ with --full), 1 to 10 000 queues, and a million delayed jobs.
 
     python benchmarks/growth.py                 about five minutes on two cores
     python benchmarks/growth.py --full          also 10⁷ jobs: some five gigabytes, half an hour
@@ -21,15 +22,15 @@ from typing import Any
 
 import platformdirs
 from entries import Entry
-from homes import Missing, ready
+from homes import Missing, find_home
 from own.line import machine
 from redis import Redis
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import BYTES, Queue
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import embedded
-from rqtui.ids import new_ids
+from rqtui.connection.embedded import start_server
+from rqtui.ids import create_ids
 from rqtui.scripts import script as scripts
 
 BODY = b"x" * 200
@@ -50,8 +51,10 @@ def _cpu_us(client: Redis) -> float:
     return (float(info["used_cpu_user"]) + float(info["used_cpu_sys"])) * 1e6
 
 
-def _repeated(client: Redis, steps: Mapping[str, Callable[[], object]], jobs: int) -> Iterator[tuple[str, float]]:
-    """Each step's µs per job: the steps follow one another, so that a busy moment of the machine hits all."""
+def _measure_repeatedly(
+    client: Redis, steps: Mapping[str, Callable[[], object]], jobs: int
+) -> Iterator[tuple[str, float]]:
+    """Return each step's µs per job. The steps alternate, so that a busy moment of the machine affects all of them."""
     spent: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(REPETITIONS):
         for name, step in steps.items():
@@ -63,7 +66,7 @@ def _repeated(client: Redis, steps: Mapping[str, Callable[[], object]], jobs: in
 
 
 def depth(client: Redis, depths: tuple[int, ...]) -> Figures:
-    """A queue that holds more and more waiting jobs."""
+    """Measure a queue with more and more ready jobs."""
     queue = Queue("deep", client, BYTES)
     found: Figures = {}
     filled = 0
@@ -85,52 +88,52 @@ def depth(client: Redis, depths: tuple[int, ...]) -> Figures:
             part = min(FILL, size - filled)
             queue.put_many([BODY] * part)
             filled += part
-        for name, us in _repeated(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
+        for name, us in _measure_repeatedly(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
             found.setdefault(f"{name}, 50 at once", {})[size] = us
-        for name, us in _repeated(client, {"counts": lambda: [queue.counts() for _ in range(100)]}, 100):
+        for name, us in _measure_repeatedly(client, {"counts": lambda: [queue.counts() for _ in range(100)]}, 100):
             found.setdefault(name, {})[size] = us
-        _told("jobs waiting", size, found)
+        _print_progress("jobs waiting", size, found)
     return found
 
 
 def breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
-    """The same jobs, spread over more and more queues that hold ten others each."""
+    """Measure the same jobs spread over more and more queues, which hold ten other jobs each."""
     native = scripts.load("native")
     blank = [None] * (len(native["enqueue"].each) - 2)
     found: Figures = {}
     made = 0
     for number in numbers:
-        names = [keys(f"wide-{at}") for at in range(number)]
+        names = [build_keys(f"wide-{at}") for at in range(number)]
         for key in names[made:]:
-            scripts.run(client, native["enqueue"].call(key, {}, [[id, BODY, *blank] for id in new_ids(10)]))
+            scripts.run(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in create_ids(10)]))
         made = number
         chosen = [names[at * 7919 % number] for at in range(JOBS)]
         taken: list[tuple[Mapping[str, str], Any]] = []
 
         def put(chosen: list[Mapping[str, str]] = chosen) -> None:
             for key in chosen:
-                scripts.run(client, native["enqueue"].call(key, {}, [[new_ids(1)[0], BODY, *blank]]))
+                scripts.run(client, native["enqueue"].build_call(key, {}, [[create_ids(1)[0], BODY, *blank]]))
 
         def reserve(chosen: list[Mapping[str, str]] = chosen, taken: list[Any] = taken) -> None:
             taken[:] = [
-                (key, scripts.run(client, native["reserve"].call(key, {"limit": 1, "worker": "growth"})).rows)
+                (key, scripts.run(client, native["reserve"].build_call(key, {"limit": 1, "worker": "growth"})).rows)
                 for key in chosen
             ]
 
         def ack(taken: list[Any] = taken) -> None:
             for key, rows in taken:
-                scripts.run(client, native["ack"].call(key, {}, [row[:2] for row in rows]))
+                scripts.run(client, native["ack"].build_call(key, {}, [row[:2] for row in rows]))
 
-        for name, us in _repeated(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
+        for name, us in _measure_repeatedly(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
             found.setdefault(f"{name}, one by one", {})[number] = us
-        _told("queues", number, found)
+        _print_progress("queues", number, found)
     return found
 
 
 def delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
-    """More and more jobs that wait for their time; some become due before them."""
+    """Measure more and more scheduled jobs, of which some become due earlier."""
     queue = Queue("later", client, BYTES)
-    native, key = scripts.load("native"), keys("later")
+    native, key = scripts.load("native"), build_keys("later")
     start_ms = 4 * 10**12
     found: Figures = {}
     filled = 0
@@ -141,26 +144,26 @@ def delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
 
     def dispatch() -> None:
         for _ in range(JOBS // BATCH):
-            scripts.run(client, native["dispatch"].call(key, {"limit": BATCH, "now_ms": start_ms + JOBS}))
+            scripts.run(client, native["dispatch"].build_call(key, {"limit": BATCH, "now_ms": start_ms + JOBS}))
 
     for size in sizes:
         while filled < size:
             part = min(FILL, size - filled)
             queue.put_many([{"body": BODY, "due": start_ms + FAR_MS + filled + row} for row in range(part)])
             filled += part
-        for name, us in _repeated(client, {"put for later": put, "dispatch": dispatch}, JOBS):
+        for name, us in _measure_repeatedly(client, {"put for later": put, "dispatch": dispatch}, JOBS):
             found.setdefault(f"{name}, 50 at once", {})[size] = us
-        _told("jobs delayed", size, found)
+        _print_progress("jobs delayed", size, found)
     return found
 
 
-def _told(what: str, size: int, found: Figures) -> None:
-    said = ", ".join(f"{name} {values[size]:.1f} µs" for name, values in found.items())
-    print(f"{size} {what}: {said}", file=sys.stderr, flush=True)
+def _print_progress(what: str, size: int, found: Figures) -> None:
+    figures = ", ".join(f"{name} {values[size]:.1f} µs" for name, values in found.items())
+    print(f"{size} {what}: {figures}", file=sys.stderr, flush=True)
 
 
 def main() -> None:
-    """The whole run."""
+    """Measure all sizes and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help=f"{FULL_DEPTH} jobs as well")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes of each")
@@ -170,7 +173,7 @@ def main() -> None:
     upto = 2 if given.quick else None
     depths = (*DEPTHS[:upto], *((FULL_DEPTH,) if given.full else ()))
     found: dict[str, Figures] = {}
-    with embedded("system") as server, connect(server.url, timeout_s=120.0) as client:
+    with start_server("system") as server, connect(server.url, timeout_s=120.0) as client:
         for name, measure in {
             "jobs waiting in the queue": lambda: depth(client, depths),
             "queues": lambda: breadth(client, QUEUES[:upto]),
@@ -191,7 +194,7 @@ def main() -> None:
 
 def _plotted(figures: Path, folder: Path) -> None:
     try:
-        home = ready(PLOT, folder)
+        home = find_home(PLOT, folder)
     except Missing as error:
         print(f"no plot: {error}", file=sys.stderr)
         return

@@ -1,6 +1,6 @@
-"""How the program of a peer is run: the environment of its packages, or that of the conductor.
+"""Find how the program of a peer is run: in the environment of its packages, or in that of `run.py`.
 
-`ready(entry, folder)` gives the command that runs a peer's program and the versions in its environment, or raises
+`find_home(entry, folder)` returns the command that runs a peer's program and the versions in its environment, or raises
 `Missing` with the reason, which becomes the peer's line in the report.
 """
 
@@ -17,21 +17,21 @@ from entries import Entry
 from own import environments
 from own.environments import Missing
 
-__all__ = ["Home", "Missing", "ready"]
+__all__ = ["Home", "Missing", "find_home"]
 PROGRAMS = Path(__file__).resolve().parent / "peers"
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
-    """How a peer's program is run: the command's first words, what the process finds, which versions it has."""
+    """The start of the command of a peer's program, its environment variables, and its versions."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     versions: Mapping[str, str]
 
 
-def ready(entry: Entry, folder: Path, fresh: bool = False) -> Home:
-    """The environment of a peer, made where it is missing. Raises Missing."""
+def find_home(entry: Entry, folder: Path, fresh: bool = False) -> Home:
+    """Return the environment of a peer, and create it if it is missing. Raises Missing."""
     if not entry.home:
         return _own(entry)
     home = folder / entry.home
@@ -44,6 +44,6 @@ def ready(entry: Entry, folder: Path, fresh: bool = False) -> Home:
 def _own(entry: Entry) -> Home:
     folders = (str(PROGRAMS.parent.parent), str(PROGRAMS.parent))  # of `rqtui`, of `own`
     paths = os.pathsep.join(filter(None, (*folders, os.environ.get("PYTHONPATH"))))
-    listed = environments.listed(Path(sys.executable))
+    listed = environments.list_packages(Path(sys.executable))
     versions = {name: listed[name] for name in ("rqtui", "redis", "hiredis") if name in listed}
     return Home((sys.executable, str(PROGRAMS / entry.program)), {**os.environ, "PYTHONPATH": paths}, versions)

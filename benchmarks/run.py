@@ -1,14 +1,14 @@
-"""Every goal with its figure and its verdict: rqtui beside its peers, and what it costs by itself.
+"""Measure rqtui and its peers, and print each goal with its figure and verdict.
 
     python benchmarks/run.py                        everything, five rounds
-    python benchmarks/run.py --quick                small numbers, one round: does it run, and roughly how fast
+    python benchmarks/run.py --quick                small numbers, one round, for a rough check
     python benchmarks/run.py --only rqtui BullMQ    just these peers
     python benchmarks/run.py --own                  no peers: the goals of `rqtui bench`
 
-One Redis, the peers take turns in alternating rounds, medians. What rqtui costs by itself is measured once, last.
+The peers take turns on one Redis in alternating rounds, and medians are printed. rqtui's own figures are measured last.
 
-Needs redis-server, the Python that rqtui is installed in, and for BullMQ node and npm. An environment per peer is made
-below `--folder`. Writes the figures as JSON and the tables as Markdown; nothing fails because of a figure.
+Needs redis-server, the Python that rqtui is installed in, and for BullMQ node and npm. An environment per peer is
+created below `--folder`. Writes the figures as JSON and the tables as Markdown; nothing fails because of a figure.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from typing import Any
 
 import platformdirs
 from entries import ENTRIES, Entry
-from homes import Home, Missing, ready
+from homes import Home, Missing, find_home
 from own.engine import lifecycle_cpu
 from own.line import Bench, machine
-from own.runner import lines
+from own.runner import measure_lines
 from redis import Redis
-from tables import report
+from tables import build_report
 
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import EmbeddedServer, embedded
+from rqtui.connection.embedded import EmbeddedServer, start_server
 
 ROUNDS = 5
 PROGRAM_S = 240
@@ -44,7 +44,7 @@ FLOOR_SCALE = 0.3  # of what `rqtui bench engine` runs against bare scripts: it 
 
 
 class Conductor:
-    """Runs the peers' programs, one at a time, on a server that nobody else uses, and keeps what they say."""
+    """Runs the peers' programs one at a time on a server without other clients, and keeps their results."""
 
     def __init__(self, server: EmbeddedServer, client: Redis, scale: float) -> None:
         self.server, self.client, self.scale = server, client, scale
@@ -52,11 +52,11 @@ class Conductor:
         self.missing: dict[str, str] = {}
 
     def size(self, number: int) -> int:
-        """`number` at this scale; some hundreds at least, which is what a queue needs to get going."""
+        """Return `number` at this scale, but at least the few hundred jobs that a queue needs to reach its speed."""
         return max(min(number, 50), round(number * self.scale))
 
     def ask(self, entry: Entry, home: Home, command: str, number: int, setting: str = "best") -> dict[str, Any]:
-        """What the program answered; `{"none": why}` when it failed."""
+        """Run a peer's program and return its result, or `{"none": reason}` if it failed."""
         words = [*home.command, "--url", self.server.url, "--setting", setting]
         words += ["--variant", entry.variant] if entry.variant else []
         try:
@@ -73,7 +73,7 @@ class Conductor:
         return answer
 
     def measure(self, entry: Entry, home: Home, is_first: bool) -> None:
-        """One round of one peer."""
+        """Measure one round of one peer."""
         for name, answer in self._round(entry, home, is_first):
             self.found.setdefault(entry.name, {}).setdefault(name, []).append(answer)
             print(f"    {name}: {_short(answer)}", file=sys.stderr, flush=True)
@@ -108,15 +108,15 @@ class Conductor:
             yield "idle", self.ask(entry, home, "idle", self.size(IDLE_WORKERS), "default")
 
     def measure_floor(self) -> None:
-        """rqtui's scripts against bare ones that make the same moves, in this very round."""
+        """Measure rqtui's scripts and bare scripts that make the same moves in the same round."""
         self._flush()
         for line in lifecycle_cpu(Bench(self.server, self.client, FLOOR_SCALE * self.scale)):
             self.found.setdefault("floor", {}).setdefault(line.name.strip(), []).append({"value": line.value})
 
     def measure_own(self) -> list[dict[str, Any]]:
-        """The lines of `rqtui bench`, as documents."""
+        """Run `rqtui bench` and return its lines as documents."""
         own = Bench(self.server, self.client, self.scale)
-        return [line.document() for part in OWN for line in lines(part, own)]
+        return [line.document() for part in OWN for line in measure_lines(part, own)]
 
     def _flush(self) -> None:
         self.client.flushall()
@@ -145,12 +145,12 @@ def _arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """The whole run."""
+    """Measure all peers, and write the figures and tables."""
     given = _arguments()
     rounds = given.rounds or (1 if given.quick else ROUNDS)
     given.folder.mkdir(parents=True, exist_ok=True)
     entries = [entry for entry in ENTRIES if entry.name in given.only and not given.own]
-    with embedded("system") as server, connect(server.url, timeout_s=60.0) as client:
+    with start_server("system") as server, connect(server.url, timeout_s=60.0) as client:
         conductor = Conductor(server, client, QUICK if given.quick else 1.0)
         homes = _homes(entries, given.folder, given.fresh, conductor.missing)
         for number in range(1, rounds + 1 if entries else 1):
@@ -188,7 +188,7 @@ def _homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[st
     renewed: set[str] = set()
     for entry in entries:
         try:
-            made[entry.name] = ready(entry, folder, fresh and entry.home not in renewed)
+            made[entry.name] = find_home(entry, folder, fresh and entry.home not in renewed)
             renewed.add(entry.home)
         except Missing as error:
             missing[entry.name] = str(error)
@@ -199,7 +199,7 @@ def _homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[st
 def _write(folder: Path, document: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    text = report(document)
+    text = build_report(document)
     (folder / "results.md").write_text(text)
     print(text)
     print(f"written: {folder / 'results.json'}, {folder / 'results.md'}", file=sys.stderr)

@@ -1,10 +1,10 @@
-"""How fast a queue drains with 1, 2, 4 and 8 worker processes; and as many queues over the three nodes of a Cluster.
+"""Measure how fast 1, 2, 4 and 8 worker processes drain one queue, and as many queues on a Cluster of three nodes.
 
     python benchmarks/scaling.py                  a minute or two; --jobs for another number
     python benchmarks/scaling.py --out FOLDER     where scaling.json and scaling.svg go
 
 All workers drain one queue of one Redis with `consume(burst=True)`; on the Cluster each has a queue of its own. More
-processes than cores tell only how they share them: the heading has the cores, and Redis takes one.
+processes than cores show only how they share cores. The heading has the number of cores, of which Redis takes one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pathlib import Path
 
 import platformdirs
 from growth import PLOT
-from homes import Missing, ready
+from homes import Missing, find_home
 from own.line import machine
 
 from rqtui.client.queue import BYTES, Queue
-from rqtui.connection.embedded import embedded
+from rqtui.connection.embedded import start_server
 
 WORKERS = (1, 2, 4, 8)
 JOBS = 40_000
@@ -46,8 +46,8 @@ with Queue(sys.argv[2], sys.argv[1], BYTES) as queue:
 """
 
 
-def drained(url: str, queues: Sequence[str], jobs: int) -> float:
-    """Jobs a second of one worker process per name, all at once, until nothing is left; each job is run once."""
+def measure_drain(url: str, queues: Sequence[str], jobs: int) -> float:
+    """Drain the queues with one worker process per name. Return jobs per second, and check that each job runs once."""
     names = sorted(set(queues))
     for name in names:
         with Queue(name, url, BYTES) as queue:
@@ -72,8 +72,8 @@ def drained(url: str, queues: Sequence[str], jobs: int) -> float:
 
 
 @contextmanager
-def three_nodes() -> Iterator[str]:
-    """The URL of a Cluster of three nodes on this machine, which ends with the block."""
+def start_cluster() -> Iterator[str]:
+    """Start a Cluster of three nodes on this machine for the block, and yield its URL."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         ports = [_free_port() for _ in range(NODES)]
@@ -95,15 +95,15 @@ def three_nodes() -> Iterator[str]:
 def _until_ok(ports: Sequence[int]) -> None:
     end_s = time.monotonic() + PATIENCE_S
     for port in ports:
-        while "cluster_state:ok" not in _asked(port):
+        while "cluster_state:ok" not in _read_cluster_info(port):
             if time.monotonic() > end_s:
                 raise SystemExit("the Cluster did not come up")
             time.sleep(0.2)
 
 
-def _asked(port: int) -> str:
-    told = subprocess.run(["redis-cli", "-p", str(port), "cluster", "info"], capture_output=True, text=True)
-    return told.stdout
+def _read_cluster_info(port: int) -> str:
+    result = subprocess.run(["redis-cli", "-p", str(port), "cluster", "info"], capture_output=True, text=True)
+    return result.stdout
 
 
 def _free_port() -> int:
@@ -116,7 +116,7 @@ def _free_port() -> int:
 
 
 def main() -> None:
-    """The whole run."""
+    """Measure all numbers of workers and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--out", type=Path, default=platformdirs.user_cache_path("rqtui-benchmarks"))
@@ -124,21 +124,21 @@ def main() -> None:
     given.out.mkdir(parents=True, exist_ok=True)
     found: dict[str, dict[int, float]] = {"one queue, one Redis": {}, f"a queue each, {NODES} nodes": {}}
     one, over = found.values()
-    with embedded("system") as server:
+    with start_server("system") as server:
         where = machine(server.kind)
         print(f"{where['cpu']}, {where['cores']} cores, {where['server']}, Python {where['python']}", flush=True)
         for workers in WORKERS:
-            one[workers] = drained(server.url, ["scaling"] * workers, given.jobs)
+            one[workers] = measure_drain(server.url, ["scaling"] * workers, given.jobs)
             print(f"one queue of one Redis, {workers} workers: {one[workers]:.0f} jobs/s", flush=True)
-    with three_nodes() as url:
+    with start_cluster() as url:
         for workers in WORKERS:
-            over[workers] = drained(url, [f"scaling-{at}" for at in range(workers)], given.jobs)
+            over[workers] = measure_drain(url, [f"scaling-{at}" for at in range(workers)], given.jobs)
             print(f"a queue each over {NODES} nodes, {workers} workers: {over[workers]:.0f} jobs/s", flush=True)
     panels = {"worker processes": found}
     path = given.out / "scaling.json"
     path.write_text(json.dumps({"machine": where, "unit": "jobs a second", "found": panels}, indent=1) + "\n")
     try:
-        home = ready(PLOT, platformdirs.user_cache_path("rqtui-benchmarks"))
+        home = find_home(PLOT, platformdirs.user_cache_path("rqtui-benchmarks"))
     except Missing as error:
         print(f"no plot: {error}", file=sys.stderr)
         return

@@ -1,4 +1,4 @@
-"""The figures of a run as Markdown: a table of medians with their spread, and rqtui's goals beside them.
+"""Print the figures of a run as Markdown: a table of medians with their spread, and rqtui's goals.
 
 Everything is computed from the document that `run.py` writes, so an old run can be printed again:
 `python benchmarks/tables.py results.json`.
@@ -25,7 +25,7 @@ PYTHONS = [entry.name for entry in ENTRIES if entry.home and not entry.is_node]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of the table: what to read of a round's answers; None where there is nothing."""
+    """A column of the table. It reads its figure from the results of a round, or None."""
 
     title: str
     read: Callable[[Mapping[str, Mapping[str, Any]]], float | None]
@@ -80,36 +80,38 @@ COLUMNS = {
 }
 
 
-def figures(answers: Answers, column: Column) -> list[float]:
-    """What a column says of each round that has it."""
+def list_figures(answers: Answers, column: Column) -> list[float]:
+    """Return the column's figure of each round that has one."""
     rounds = max((len(each) for each in answers.values()), default=0)
     told = ({name: each[at] for name, each in answers.items() if at < len(each)} for at in range(rounds))
     return [value for value in map(column.read, told) if value is not None]
 
 
-def middle(found: Mapping[str, Answers], name: str, column: str) -> float | None:
-    """The median of a peer's figure over the rounds."""
-    values = figures(found.get(name, {}), COLUMNS[column])
+def compute_median(found: Mapping[str, Answers], name: str, column: str) -> float | None:
+    """Return the median of a peer's figure over the rounds."""
+    values = list_figures(found.get(name, {}), COLUMNS[column])
     return statistics.median(values) if values else None
 
 
-def report(document: Mapping[str, Any]) -> str:
-    """The whole report as Markdown."""
+def build_report(document: Mapping[str, Any]) -> str:
+    """Build the whole report as Markdown."""
     where, found = document["machine"], document["found"]
     names = [entry.name for entry in ENTRIES if entry.name in found]
-    own = own_goals(document.get("own", ()))
+    own = list_own_goals(document.get("own", ()))
     if not names:
         return "\n".join([_heading(where), "", "| goal | figure | |", "|---|---|---|", *own]) + "\n"
     lines = [_heading(where), ""]
     for part in (("put", "bulk", "best", "default"), ("p50", "p99", "late", "worst", "first"),
                  ("cpu", "cpu in bulk", "commands", "trips", "bytes", "idle", "idle trips"),
                  ("look", "look cpu", "look commands", "look trips")):  # fmt: skip
-        lines += _table(found, [name for name in names if any(middle(found, name, each) for each in part)], part) + [""]
+        lines += _table(
+            found, [name for name in names if any(compute_median(found, name, each) for each in part)], part
+        ) + [""]
     lines += [f"* {name}: not measured: {why}" for name, why in document["missing"].items()]
-    lines += ["* " + said for said in _reasons(found, names)] + [""]
+    lines += ["* " + said for said in _format_reasons(found, names)] + [""]
     lines += ["| goal | figure | |", "|---|---|---|"]
-    for text, value, bound in goals(found):
-        said = "not measured" if value is None else f"{_shown(value)}"
+    for text, value, bound in list_goals(found):
+        said = "not measured" if value is None else f"{_format_figure(value)}"
         lines.append(f"| {text} | {said} | {_verdict(value, bound)} |")
     lines += own
     return "\n".join(lines) + "\n"
@@ -138,7 +140,7 @@ def _table(found: Mapping[str, Answers], names: Sequence[str], part: Sequence[st
     rows = ["| | " + " | ".join(column.title for column in columns) + " |", "|---|" + "---:|" * len(columns)]
     for name in names:
         rows.append(
-            f"| {name} | " + " | ".join(_cell(figures(found[name], column), column) for column in columns) + " |"
+            f"| {name} | " + " | ".join(_cell(list_figures(found[name], column), column) for column in columns) + " |"
         )
     return rows
 
@@ -147,16 +149,18 @@ def _cell(values: Sequence[float], column: Column) -> str:
     if not values:
         return "—"
     if len(values) == 1 or not column.has_spread:
-        return _shown(statistics.median(values))
-    return f"{_shown(statistics.median(values))} [{_shown(min(values))} … {_shown(max(values))}]"
+        return _format_figure(statistics.median(values))
+    return (
+        f"{_format_figure(statistics.median(values))} [{_format_figure(min(values))} … {_format_figure(max(values))}]"
+    )
 
 
-def _shown(value: float) -> str:
+def _format_figure(value: float) -> str:
     return f"{value:,.0f}".replace(",", " ") if abs(value) >= 100 else f"{value:.3g}"
 
 
-def _reasons(found: Mapping[str, Answers], names: Sequence[str]) -> list[str]:
-    """What was not measured, and why; those with the same reason in one line."""
+def _format_reasons(found: Mapping[str, Answers], names: Sequence[str]) -> list[str]:
+    """Format the reasons of missing measurements, one line per reason."""
     said: dict[tuple[str, str], list[str]] = {}
     for name in names:
         for command, answers in found[name].items():
@@ -165,19 +169,19 @@ def _reasons(found: Mapping[str, Answers], names: Sequence[str]) -> list[str]:
     return [f"{', '.join(who)}, {command}: {why}" for (command, why), who in said.items()]
 
 
-def goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, str]]:
-    """Each goal with its figure and its bound."""
+def list_goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, str]]:
+    """Return each goal with its figure and its bound."""
 
     def best(column: str, names: Sequence[str], pick: Callable[[Sequence[float]], float] = max) -> float | None:
-        values = [value for name in names if (value := middle(found, name, column)) is not None]
+        values = [value for name in names if (value := compute_median(found, name, column)) is not None]
         return pick(values) if values else None
 
     def over(column: str, names: Sequence[str], ours: str = US) -> float | None:
-        own, other = middle(found, ours, column), best(column, names)
+        own, other = compute_median(found, ours, column), best(column, names)
         return own / other if own and other else None
 
     def under(column: str, ours: str, our_column: str, names: Sequence[str]) -> float | None:
-        own, other = middle(found, ours, our_column), best(column, names, min)
+        own, other = compute_median(found, ours, our_column), best(column, names, min)
         return other / own if own and other else None
 
     kept = [name for name in OTHERS if name in KEPT]
@@ -192,30 +196,32 @@ def goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, str]]:
         *((f"server CPU {name}", statistics.median(floor[name]) if floor[name] else None, bound) for name, bound in _FLOOR.items()),
         ("server CPU in batches: below the thriftiest that keeps its jobs, times", under("cpu", US, "cpu in bulk", kept), "≥ 4"),
         ("server CPU one by one: below the thriftiest that keeps its jobs, times", under("cpu", SI, "cpu", kept), "≥ 1"),
-        ("put → running, p50 ms", middle(found, US, "p50"), "≤ 2"),
-        ("put → running, p99 ms", middle(found, US, "p99"), "≤ 5"),
-        ("a delay of 1 s: late at worst, ms", max(figures(found.get(US, {}), COLUMNS["worst"]), default=None), "≤ 5"),
-        ("a delay of 1 s: earliest, ms", min(figures(found.get(US, {}), COLUMNS["first"]), default=None), "≥ 0"),
-        ("bytes per waiting job", middle(found, US, "bytes"), "≤ 425"),
+        ("put → running, p50 ms", compute_median(found, US, "p50"), "≤ 2"),
+        ("put → running, p99 ms", compute_median(found, US, "p99"), "≤ 5"),
+        ("a delay of 1 s: late at worst, ms", max(list_figures(found.get(US, {}), COLUMNS["worst"]), default=None), "≤ 5"),
+        ("a delay of 1 s: earliest, ms", min(list_figures(found.get(US, {}), COLUMNS["first"]), default=None), "≥ 0"),
+        ("bytes per waiting job", compute_median(found, US, "bytes"), "≤ 425"),
         ("100 queues counted: times faster than `rq info`", under("look", US, "look", ["rq"]), "≥ 50"),
         ("100 queues counted: times faster than BullMQ's getJobCounts", under("look", US, "look", ["BullMQ"]), "≥ 4"),
-        ("100 queues counted: server ms", _thousandth(middle(found, US, "look cpu")), "≤ 1"),
-        ("requests per second of 50 idle workers", middle(found, US, "idle trips"), "≤ 50"),
+        ("100 queues counted: server ms", _thousandth(compute_median(found, US, "look cpu")), "≤ 1"),
+        ("requests per second of 50 idle workers", compute_median(found, US, "idle trips"), "≤ 50"),
     ]  # fmt: skip
 
 
 _FLOOR = {"against bare scripts, one by one": "≤ 1.5", "against bare scripts, in batches of 50": "≤ 1.8"}
 
 
-def own_goals(own: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A row for each line of `rqtui bench` that has a goal, or should have one and was not measured."""
+def list_own_goals(own: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return a row for each line of `rqtui bench` with a goal, including those without a measurement."""
     rows, above = [], ""
     for line in own:
         name = f"{above}: {line['name'].strip()}" if line["name"].startswith(" ") else line["name"]
         above = above if line["name"].startswith(" ") else line["name"]
         if line["target"]:
             said = (
-                line["note"] or "not measured" if line["value"] is None else f"{_shown(line['value'])} {line['unit']}"
+                line["note"] or "not measured"
+                if line["value"] is None
+                else f"{_format_figure(line['value'])} {line['unit']}"
             )
             rows.append(f"| {name} | {said.rstrip()} | {_verdict(line['value'], line['target'])} |")
     return rows
@@ -233,4 +239,4 @@ def _verdict(value: float | None, bound: str) -> str:
 
 
 if __name__ == "__main__":
-    print(report(json.loads(Path(sys.argv[1]).read_text())))
+    print(build_report(json.loads(Path(sys.argv[1]).read_text())))

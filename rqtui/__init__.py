@@ -1,6 +1,6 @@
-"""rqtui: a terminal cockpit, a job queue and a translator for job queues in Redis.
+"""rqtui: a terminal dashboard for job queues in Redis, a job queue of its own, and a converter between queue systems.
 
-Holds the version and, found when it is first asked for, `Queue`: `rqtui --version` imports neither redis nor textual.
+Holds the version, and imports `Queue` at its first use, so that `rqtui --version` imports neither redis nor textual.
 """
 
 from __future__ import annotations

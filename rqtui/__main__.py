@@ -1,4 +1,4 @@
-"""`python -m rqtui`: the same as the command `rqtui`."""
+"""Run the command `rqtui` as `python -m rqtui`."""
 
 import sys
 

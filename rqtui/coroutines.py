@@ -1,7 +1,7 @@
-"""Coroutines that are written once for two kinds of callers: those that wait and those that await.
+"""Run a coroutine without an event loop, so that the blocking and the asyncio API can share one implementation.
 
-What a program with an event loop awaits, another one does at once: then nothing in the coroutine ever waits, and it
-runs to its end in one step. No event loop is needed for that.
+The asyncio API awaits I/O in the coroutine. The blocking API does the I/O directly, so the coroutine never waits and
+runs to its end in one step.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_at_once(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine returns that awaits only what blocks until it is done. Raises what the coroutine raises."""
+def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits, and return its result.
+
+    Raises what the coroutine raises, or RuntimeError if it waits.
+    """
     try:
         coroutine.send(None)
     except StopIteration as end:

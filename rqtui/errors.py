@@ -1,17 +1,18 @@
-"""Everything rqtui raises, in one tree.
+"""The exceptions that rqtui raises, as one class tree. The text of each is a sentence for a person.
 
-RqtuiError                 a sentence for a person; never a traceback without --debug
-├── UsageError             the request itself is wrong: unknown verb, bad duration, bad queue name
-├── ScriptError            a Lua file breaks its own header (file and line are in the message)
-├── ServerError            what Redis said or did not say
+RqtuiError                 base class; shown without a traceback unless --debug is given
+├── UsageError             the request is wrong: unknown verb, bad duration, bad queue name
+├── ScriptError            a Lua file contradicts its own header (the message names file and line)
+├── ServerError            Redis returned an error, or no reply
 │   ├── Unreachable        no connection: wrong host, refused, TLS, time-out before anything was sent
 │   ├── Unknown            the reply to a change was lost: it may or may not have happened
 │   ├── Elsewhere          another node of a Cluster has this key now: nothing was done
 │   ├── NodeAway           one node of a Cluster does not answer, others do: nothing was done
-│   ├── Denied             password, ACL or a read-only replica
-│   └── WrongType          a key of another program stands under one of our names
+│   ├── ReplicaOnly        the server is a read-only replica for now: nothing was done
+│   ├── Denied             a password or an ACL rule refused the command
+│   └── WrongType          a key of another program has one of rqtui's names
 ├── Refused                a script refused its arguments; nothing was written
-├── ReadOnly               a change was asked for while changes are off
+├── ReadOnly               a change was requested while changes are off
 └── CodecError             a body that the queue's codec cannot encode or decode
 """
 
@@ -21,21 +22,21 @@ import logging
 
 
 class RqtuiError(Exception):
-    """The root: its text is a full sentence that names the thing, what was expected and what to do."""
+    """Base class of all rqtui errors: a full sentence with the object, what was expected and what to do."""
 
 
-def told(error: Exception) -> str:
-    """An error as a sentence; one that is not of ours is a fault in rqtui, and says which."""
+def describe_error(error: Exception) -> str:
+    """Return an error as a sentence. An exception that is not an RqtuiError is reported as a bug, with its class."""
     if isinstance(error, RqtuiError):
         return str(error)
     return f"this should not happen: {type(error).__name__}: {error}."
 
 
-def reason(error: Exception, log: logging.Logger) -> str:
-    """The same, for whoever goes on without what failed: a fault of ours is in the log, with where it happened."""
+def describe_and_log(error: Exception, log: logging.Logger) -> str:
+    """Return an error as a sentence, and log the traceback of a bug. For callers that continue after the error."""
     if not isinstance(error, RqtuiError):
         log.error("%s", error, exc_info=error)
-    return told(error)
+    return describe_error(error)
 
 
 class UsageError(RqtuiError):
@@ -43,35 +44,39 @@ class UsageError(RqtuiError):
 
 
 class ScriptError(RqtuiError):
-    """A Lua file breaks the contract in `lua/README.md`; the text starts with `file:line:`."""
+    """A Lua file violates the contract in `lua/README.md`; the text starts with `file:line:`."""
 
 
 class ServerError(RqtuiError):
-    """Redis answered with an error, or did not answer."""
+    """Redis replied with an error, or did not reply."""
 
 
 class Unreachable(ServerError):
-    """No connection could be made, or it broke before a change was sent."""
+    """No connection to Redis could be opened, or it broke before a change was sent."""
 
 
 class Unknown(ServerError):
-    """The connection broke after a change was sent: whether it happened is not known."""
+    """The connection broke after a change was sent; whether the change happened is unknown."""
 
 
 class Elsewhere(ServerError):
-    """Another node of a Cluster has this key now; nothing was done."""
+    """Another node of a Cluster owns this key now; nothing was done."""
 
 
 class NodeAway(ServerError):
-    """The node of a Cluster that has this key does not answer, while others do; nothing was done."""
+    """The node of a Cluster that owns this key does not answer, while others do; nothing was done."""
 
 
 class Denied(ServerError):
-    """Authentication, an ACL rule or a read-only replica refused the command."""
+    """Authentication failed, or an ACL rule refused the command."""
+
+
+class ReplicaOnly(ServerError):
+    """The server is a read-only replica; nothing was done. A failover ends this state, so a retry may succeed."""
 
 
 class WrongType(ServerError):
-    """A key under one of our names holds another type; nothing was changed. `key` is its name, where it is known."""
+    """A Redis key with one of rqtui's names has another type; nothing was changed. `key` is its name, if known."""
 
     key = ""
 
@@ -81,8 +86,8 @@ class Refused(RqtuiError):
 
 
 class ReadOnly(RqtuiError):
-    """A change was asked for while this session is read-only."""
+    """A change was requested while this session is read-only."""
 
 
 class CodecError(RqtuiError):
-    """A body does not fit the queue's codec."""
+    """A body cannot be encoded or decoded by the codec of its queue."""

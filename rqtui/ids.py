@@ -1,7 +1,7 @@
-"""Ids for jobs whose producer gives none: a uuid7 in 22 letters that sort by time.
+"""Generate job ids: UUIDs of version 7, written in 22 letters that sort by time. Used when a producer gives no id.
 
-Short, since an id is stored up to five times per job: 22 letters against 36 made 280 bytes of difference per job.
-What is dear in making one is asked for many at a time: random letters, counters, and the letters of the last 14 s.
+Ids are short because an id is stored up to five times per job: 22 letters instead of 36 save 280 bytes per job. The
+expensive parts are computed for many ids at once: random letters, counters, and the letters that are the same for 14 s.
 """
 
 from __future__ import annotations
@@ -11,71 +11,72 @@ import time
 from functools import cache, lru_cache
 
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"  # in the order of ASCII, so that ids sort
-_PAIRS = [high + low for high in DIGITS for low in DIGITS]  # two letters a step: half the divisions
+_PAIRS = [high + low for high in DIGITS for low in DIGITS]  # two letters per step halve the number of divisions
 _BASE = len(_PAIRS)
-_LATE = 62**5  # the last five of eleven letters: those before them are the same for 14 s, and it is one digit of Python
+# The last five of eleven letters. The six before them are the same for 14 s, and the number fits one digit of Python.
+_LATE = 62**5
 _BLOCK = 1024
 _LETTER_OF = bytes(ord(DIGITS[byte % 62]) for byte in range(256))
-_LOWEST = (0b10 << 62) // 62**8 + 1  # with the variant in front; a block of steps of five stays below the next variant
-ID_BYTES = 512  # of an id at most, at least 1, as the scripts take it
+_LOWEST = (0b10 << 62) // 62**8 + 1  # begins with the variant; a block with steps of five stays in the same variant
+ID_BYTES = 512  # the longest id that the scripts accept; the shortest has 1 byte
 
-_noise: list[str] = []  # what the next ids end with; a forked process draws its own
+_noise: list[str] = []  # random ends of the next ids; cleared after a fork, so that processes do not share them
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_noise.clear)
 
 
-def new_id() -> str:
-    """One new id, as `new_ids` makes the first of several."""
+def create_id() -> str:
+    """Return one new id."""
     try:
         noise = _noise.pop()
-    except IndexError:  # this one, and what other threads will take
-        noise, *rest = _drawn(_BLOCK)
+    except IndexError:  # Draw a block: one for this id, the others for later ids of all threads.
+        noise, *rest = _draw_letters(_BLOCK)
         _noise.extend(rest)
-    return _first() + _LOWEST_LETTERS + noise
+    return _build_time_half() + _LOWEST_LETTERS + noise
 
 
-def new_ids(count: int) -> list[str]:
-    """`count` new ids, in ascending order.
+def create_ids(count: int) -> list[str]:
+    """Return `count` new ids in ascending order.
 
-    RFC 9562, version 7: 48 bits of milliseconds and 12 of their fraction (its method 3), which the ids of a call share;
-    then the variant and a counter (its method 1) in three letters, and eight random letters, 47 bits.
+    RFC 9562, version 7: 48 bits of milliseconds and 12 bits of their fraction (method 3), which the ids of one call
+    share. Then the variant and a counter (method 1) in three letters, and eight random letters (47 bits).
     """
     ids: list[str] = []
     while count > len(ids):
-        first, noise = _first(), _drawn(min(_BLOCK, count - len(ids)))
-        ids += [first + counter + letters for counter, letters in zip(_counters(), noise, strict=False)]
+        first, noise = _build_time_half(), _draw_letters(min(_BLOCK, count - len(ids)))
+        ids += [first + counter + letters for counter, letters in zip(_build_counters(), noise, strict=False)]
     return ids
 
 
-def _drawn(count: int) -> list[str]:
-    """Eight random letters, so many times."""
+def _draw_letters(count: int) -> list[str]:
+    """Return `count` strings of eight random letters."""
     letters = os.urandom(8 * count).translate(_LETTER_OF).decode("ascii")
     return [letters[at : at + 8] for at in range(0, 8 * count, 8)]
 
 
 @cache
-def _counters() -> list[str]:
-    """The three letters of the ids of a block."""
-    return [_three(_LOWEST + 5 * number) for number in range(_BLOCK)]
+def _build_counters() -> list[str]:
+    """Build the counter part (three letters) of each id that one block of ids can have."""
+    return [_to_three_letters(_LOWEST + 5 * number) for number in range(_BLOCK)]
 
 
-def _three(number: int) -> str:
+def _to_three_letters(number: int) -> str:
     return _PAIRS[number // 62] + DIGITS[number % 62]
 
 
-_LOWEST_LETTERS = _three(_LOWEST)
+_LOWEST_LETTERS = _to_three_letters(_LOWEST)
 
 
-def _first() -> str:
-    """The half of an id that says when it was made, and the version: 64 bits as 11 letters."""
+def _build_time_half() -> str:
+    """Return the first half of an id: its time and the version, 64 bits as 11 letters."""
     now_ns = time.time_ns()
     ms = now_ns // 1_000_000
     early, late = divmod(ms << 16 | 7 << 12 | (now_ns - ms * 1_000_000) * 4096 // 1_000_000, _LATE)
     two, three = divmod(late, 62**3)
-    return _six(early) + _PAIRS[two] + _three(three)
+    return _to_six_letters(early) + _PAIRS[two] + _to_three_letters(three)
 
 
 @lru_cache(1)
-def _six(number: int) -> str:
+def _to_six_letters(number: int) -> str:
     a, rest = divmod(number, _BASE * _BASE)
     return _PAIRS[a] + _PAIRS[rest // _BASE] + _PAIRS[rest % _BASE]

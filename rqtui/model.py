@@ -1,13 +1,15 @@
-"""What rqtui knows about a Redis at one instant, as frozen data: places, jobs, queues, workers, findings.
+"""The shared data model of rqtui: places, jobs, queues, workers, rates and findings of one Redis server.
 
-It imports nothing of ours, no Redis and no Textual. Layouts make these objects, the engine hands them on,
-the screen and the command line show them. Instants are milliseconds since 1970 by the *server's* clock and
-end in `_ms`; ages and durations are milliseconds too and say so in their comment. Bytes stay bytes.
+Everything here is immutable data and imports nothing from rqtui, redis-py or Textual. Systems create these objects from
+Redis replies, the engine passes them on, and the screen and the command line show them.
+
+Points in time end in `_ms`: milliseconds since 1970 by the clock of the Redis server. Ages and durations are
+milliseconds too, and a comment says so. Ids, tokens and bodies stay bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -15,7 +17,7 @@ from typing import Any, NamedTuple
 
 
 class State(StrEnum):
-    """The five states every layout maps its places to; the order is that of the panes on the screen."""
+    """The five states of a job. Every system maps its places to them; the screen shows its panes in this order."""
 
     SCHEDULED = "scheduled"
     READY = "ready"
@@ -25,52 +27,45 @@ class State(StrEnum):
 
 
 class Place(NamedTuple):
-    """A key (or a part of one) that holds jobs.
+    """A Redis key, or a part of one, that holds the jobs of a queue in one state.
 
-    `key` is a template with the holes `<queue>`, `<id>`, `<worker>`; `score` says what the score of a sorted
-    set means (`due ms`, `due s`, or nothing); `where` narrows one key to a part of it (`score <= now`). Jobs of a place
-    that is not one of `failures` are dead though they did not fail: no report of errors counts them. One that
-    `is_shared` holds the jobs of all queues of its system: how many are a queue's is known as far as one looked. One
-    that `is_heard` has no key: what stands there is what its system published while somebody listened (`Hearing`);
-    it is not `is_shared`, though it tells of all queues.
+    `key` is a template with the placeholders `<queue>`, `<id>` and `<worker>`.
     """
 
     name: str
     state: State
     key: str
-    type: str
-    score: str = ""
-    where: str = ""
-    failures: bool = True
-    is_shared: bool = False
-    is_heard: bool = False
+    type: str  # the Redis type of the key
+    score: str = ""  # the meaning of a sorted set's scores: `due ms`, `due s`, or empty
+    where: str = ""  # a condition that selects a part of the key, such as `score <= now`
+    has_failures: bool = True  # False: jobs here are dead but did not fail, and error reports leave them out
+    is_shared: bool = False  # the key holds the jobs of all queues; only those of its queue that were read are known
+    is_from_events: bool = False  # no key exists: jobs are counted from Pub/Sub events, see `EventCoverage`
 
 
-class Hearing(NamedTuple):
-    """Since when somebody listens to what a system publishes and keeps nowhere, and what of it was missed since.
+class EventCoverage(NamedTuple):
+    """The period for which rqtui has received the Pub/Sub events of a system, and the events missed in it.
 
-    `since_ms` None: nobody listens, or it cannot be done: then `problem` says why. `missed_ms` is for how long since
-    then nobody could hear (the link was down), `dropped` how many messages came faster than they were read. `given` is
-    for a queue's place: how many of its jobs were counted for another queue when they were heard of; negative: lost so.
+    Some systems publish the end of a job but store it nowhere. Jobs in such a place are counted from these events.
     """
 
-    since_ms: int | None = None
-    missed_ms: int = 0  # a duration
-    dropped: int = 0
-    problem: str = ""
-    given: int = 0
+    since_ms: int | None = None  # since when events are received; None: they are not, see `problem`
+    missed_ms: int = 0  # a duration: how long the connection was lost since then
+    dropped: int = 0  # messages that arrived faster than they were read
+    problem: str = ""  # why no events are received
+    reassigned: int = 0  # per place: jobs first counted for another queue; negative: jobs moved to another queue
 
     @property
-    def is_whole(self) -> bool:
-        """Whether nothing was missed since somebody listens."""
+    def is_complete(self) -> bool:
+        """Return whether rqtui is subscribed and has missed no event since it subscribed."""
         return self.since_ms is not None and not self.missed_ms and not self.dropped
 
 
-UNHEARD = Hearing()
+NO_EVENT_COVERAGE = EventCoverage()
 
 
 class Attempt(NamedTuple):
-    """One failed run of a job; a system that keeps no time of it says 0."""
+    """One failed run of a job. A time is 0 if the system does not store it."""
 
     start_ms: int
     end_ms: int
@@ -79,82 +74,98 @@ class Attempt(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """What a system knows of a job or a worker and other systems do not; they stand in the order they are shown in.
+    """A property of a job or a worker that only its own system has. Facts are listed in the order they are shown.
 
-    `kind` is text, json (a text), trace (lines), instant (ms since 1970), duration (ms) or ref: the id of another job,
-    which stands in `queue` of the same system (empty: in the same queue).
+    `kind` says how `value` is read: `text`, `json` (JSON text), `trace` (lines of a traceback), `instant` (ms since
+    1970), `duration` (ms), or `ref` (the id of another job of the same system).
     """
 
     name: str
     value: str | bytes | int
     kind: str = "text"
-    queue: str = ""
+    queue: str = ""  # of a `ref`: the queue of the other job; empty: the same queue
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job where it was seen.
+    """One job, as it was read from one place."""
 
-    `id` tells two rows apart; `member` is what stands in the place; `token` proves a reservation (empty where
-    there is none). `body` is None when it was not fetched; `body_bytes` is its length all the same. `problem`
-    says in words why a record could not be read. `call` is what the body asks for, as one would type it:
-    `tasks.add(1, 2)`; empty where a system runs no function by name, or where that cannot be read.
-    """
-
-    id: bytes
+    id: bytes  # unique within a page
     queue: str
-    layout: str
+    system: str
     place: str
     state: State
-    member: bytes
-    token: bytes = b""
+    member: bytes  # the value stored in the place: a list entry, or a set member
+    token: bytes = b""  # proves a reservation; empty if the system has none
     name: str = ""
-    body: bytes | None = None
-    body_bytes: int = 0
+    body: bytes | None = None  # None: not fetched
+    body_bytes: int = 0  # the length of the body, also if it was not fetched
     enqueued_ms: int | None = None
-    due_ms: int | None = None  # scheduled: when it becomes ready
+    due_ms: int | None = None  # scheduled: when the job becomes ready
     deadline_ms: int | None = None  # reserved: when the lease expires
-    reserved_ms: int | None = None  # reserved: when the lease began
-    since_ms: int | None = None  # ready: since when it waits; dead: when it died; done: when it is forgotten
+    reserved_ms: int | None = None  # reserved: when the lease began; done: when the last one began
+    since_ms: int | None = None  # ready: since when the job waits; dead: when it died; done: when it is deleted
     priority: int = 0
-    ttr_ms: int | None = None
+    ttr_ms: int | None = None  # a duration: the length of a lease
     attempts: int = 0
     max_attempts: int | None = None
     worker: str = ""
     error: str = ""
-    cancelled: bool = False
-    problem: str = ""
+    is_cancelled: bool = False
+    problem: str = ""  # why the record could not be read, as a sentence
     history: tuple[Attempt, ...] = ()
-    line: bytes = b""  # native, of a job that was looked at alone: its line of attempts, as it is
-    is_partial: bool = False  # `member` is too long to stand in a page: it is fetched before a verb acts on it
-    call: str = ""
+    attempts_line: bytes = b""  # native queue, single job only: the raw value of the job in the `attempts` hash
+    is_partial: bool = False  # `member` is too long for a page and is fetched before a verb acts on the job
+    call: str = ""  # the function call in the body, as `tasks.add(1, 2)`; empty if there is none or it is unreadable
     facts: tuple[Fact, ...] = ()
+    ended_ms: int | None = None  # done and dead: when its last run ended, where that differs from `since_ms`
+
+
+class MigrationTerms(NamedTuple):
+    """The settings that a job of another system needs when it is moved to the native queue.
+
+    Attributes of `Job` itself, such as its body and its priority, are not repeated here.
+    """
+
+    attempts: int = 0  # runs that failed so far
+    max_attempts: int | None = None  # runs allowed in total, failed ones included; None: the target queue's setting
+    backoff_ms: int | None = None  # a duration; retry n waits min(cap, base * 2^(n - 1)); None: the target's setting
+    backoff_cap_ms: int | None = None  # a duration
+    losses: tuple[str, ...] = ()  # features of the job's system that the native queue lacks; a person must accept them
+    obstacle: str = ""  # why the job cannot be moved at all
+
+
+MAX_BACKOFF_MS = 31_622_400_000
+"""The longest retry backoff of a native job: 366 days."""
+MAX_ATTEMPTS = 1_000_000
+"""The largest number of runs that a native job may have. Used for jobs that are retried without a limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many jobs a place holds; `exact` is False where it was sampled, `failures` as its `Place` says it.
+    """The number of jobs in one place of a queue.
 
-    `of`: see `Place.is_shared`. `heard` is set for a place that has no key (`Place.is_heard`): `count` are the jobs
-    that were heard of since `heard.since_ms`, and 0 says nothing where that is None.
+    A place without a key (`Place.is_from_events`) has a `coverage`: `count` is the number of jobs whose events arrived
+    since `coverage.since_ms`. If that is None, nothing was counted, and a `count` of 0 does not mean that the place is
+    empty.
     """
 
     place: str
     state: State
     count: int
-    exact: bool = True
-    of: int | None = None  # of a shared place, how many jobs of all queues stand there; None: it is not told
-    failures: bool = True
-    heard: Hearing | None = None
+    is_exact: bool = True  # False: estimated from a sample
+    shared_total: int | None = None  # the jobs of all queues in a shared place; None: unknown, or not shared
+    has_failures: bool = True  # see `Place.has_failures`
+    coverage: EventCoverage | None = None  # set only for a place without a key
 
     @property
     def is_known(self) -> bool:
-        """Whether the number says anything: of a heard place, whether somebody listens."""
-        return self.heard is None or self.heard.since_ms is not None
+        """Return whether `count` is meaningful: a place without a key needs received events."""
+        return self.coverage is None or self.coverage.since_ms is not None
 
 
 class Cause(NamedTuple):
-    """What several failures have in common, in a few words, and how many jobs of the sample have it."""
+    """A cause that several failed jobs share, in a few words, with the number of sampled jobs that have it."""
 
     text: str
     jobs: int
@@ -162,279 +173,272 @@ class Cause(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something that is or may be wrong, in words, with the keys and the remedy (kinds: see the CLI's page).
+    """A possible problem of a queue, with its fix and the Redis keys and jobs it concerns.
 
-    `text` says what is wrong, `detail` what may stand muted behind it: the cause, or what is usual. `key` is the key of
-    the screen that helps, as it is before a keymap moves it; two are parted by a blank. `keys` are keys of Redis.
+    The CLI documentation lists the values of `kind`.
     """
 
     kind: str
-    severity: str  # warning | critical
+    severity: str  # info | warning | critical; info needs no action and never raises an alarm
     queue: str
-    text: str
-    remedy: str = ""
-    keys: tuple[str, ...] = ()
-    ids: tuple[bytes, ...] = ()
-    key: str = ""
-    detail: str = ""
-    since_ms: int | None = None  # the instant since when it is so; None: not known
-    jobs: int = 0  # how many jobs it is about; 0: none, or not known
+    text: str  # the problem, as a sentence
+    remedy: str = ""  # how to fix the problem
+    keys: tuple[str, ...] = ()  # the Redis keys concerned
+    ids: tuple[bytes, ...] = ()  # the jobs concerned
+    key: str = ""  # the keyboard key that helps, before a keymap changes it; two are separated by a space
+    detail: str = ""  # shown dimmed after `text`: the cause, or the usual value
+    since_ms: int | None = None  # when the problem began; None: unknown
+    jobs: int = 0  # the number of jobs concerned; 0: none, or unknown
     causes: tuple[Cause, ...] = ()  # of failures, the most frequent first
-    until_ms: int | None = None  # the instant from which on it cannot be mended any more; None: there is none
+    until_ms: int | None = None  # the time after which a fix comes too late; None: no such time
 
 
 class Verdict(NamedTuple):
-    """One line per queue: the worst finding, or `ok`. `until_ms` is that of the finding."""
+    """The health of a queue in one line: its worst finding, or `ok`."""
 
     severity: str = "ok"  # ok | warning | critical | unknown
     text: str = "ok"
-    kind: str = ""
-    until_ms: int | None = None
+    kind: str = ""  # of the finding
+    until_ms: int | None = None  # of the finding: the time after which a fix comes too late
 
 
 class Worker(NamedTuple):
-    """A worker that beats on a queue; `order` is what it will be told at its next beat: run, quiet, stop.
+    """A worker that sends heartbeats for a queue.
 
-    One that works on several queues is told of by each of them: `queues` are all of them, where its system says so.
-    `state` is its system's own word for what it does.
+    A worker of several queues appears once for each of them.
     """
 
     name: str
     queue: str
-    beat_ms: int  # 0: nobody knows
-    ttl_ms: int  # a duration: silent for longer means late
-    order: str = "run"
+    heartbeat_ms: int  # the last heartbeat; 0: unknown
+    ttl_ms: int  # a duration: a worker without a heartbeat for longer is late
+    order: str = "run"  # the instruction sent with the reply to the next heartbeat: run | quiet | stop
     pid: str = ""
     host: str = ""
     started_ms: int | None = None
-    job: bytes = b""
-    queues: tuple[str, ...] = ()
-    state: str = ""
+    job: bytes = b""  # the id of the job that the worker runs
+    queues: tuple[str, ...] = ()  # all queues of the worker, if its system stores them
+    state: str = ""  # the system's own word for what the worker does
     facts: tuple[Fact, ...] = ()
 
     def is_late(self, now_ms: int) -> bool:
-        """Whether its last beat is too long ago."""
-        return now_ms - self.beat_ms > self.ttl_ms
+        """Return whether the last heartbeat is older than `ttl_ms`."""
+        return now_ms - self.heartbeat_ms > self.ttl_ms
+
+
+class WorkerList(tuple[Worker, ...]):
+    """Workers of a queue, with a sentence if the system has more of them than were read."""
+
+    note: str
+
+    def __new__(cls, workers: Iterable[Worker], note: str = "") -> WorkerList:
+        workers_read = super().__new__(cls, workers)
+        workers_read.note = note
+        return workers_read
 
 
 class Schedule(NamedTuple):
-    """What a system enqueues again and again: in which queue, when, and who sees to it.
-
-    `pattern` is as the system writes it (`0 3 * * *`, `every 60 s`); `call` is what will be run. `problem` says what is
-    wrong with it in words: nobody sees to it, its next job is missing.
-    """
+    """A recurring job that a system enqueues again and again: what runs, in which queue, and when."""
 
     name: str
-    layout: str
+    system: str
     queue: str
-    pattern: str
-    call: str = ""
+    pattern: str  # as the system writes it: `0 3 * * *`, `every 60 s`
+    call: str = ""  # the function call that will run
     next_ms: int | None = None
     last_ms: int | None = None
-    owner: str = ""
+    owner: str = ""  # the process that enqueues the job
     enabled: bool = True
-    problem: str = ""
+    problem: str = ""  # such as: no scheduler process runs, or the next job is missing
 
 
-class Figures(NamedTuple):
-    """What a system itself keeps of a kind of job: how often it ran and how often it failed in the last `over_ms`.
-
-    `processed` counts the failed ones, too. `mean_ms` is how long a run takes on the average; None: nobody knows.
-    `queue` is the one they are about; empty: the system keeps one figure for all of its queues.
-    """
+class KindStatistics(NamedTuple):
+    """Statistics that a system itself keeps about one kind of job: runs, failures and mean duration."""
 
     kind: str
-    processed: int
+    processed: int  # runs, failed ones included
     failed: int
-    mean_ms: int | None = None
-    over_ms: int = 0  # a duration, up to now; 0: since the system began to count
-    queue: str = ""
+    mean_ms: int | None = None  # the mean duration of a run; None: unknown
+    window_ms: int = 0  # a duration, up to now; 0: since the system began to count
+    queue: str = ""  # empty: the statistics cover all queues of the system
 
     @property
-    def failing(self) -> float | None:
-        """The share of the runs that failed, 0 to 1; None where there was none."""
+    def failure_share(self) -> float | None:
+        """The share of runs that failed, from 0 to 1, or None if there were no runs."""
         return self.failed / self.processed if self.processed else None
 
 
-NOTHING_COUNTED: Mapping[str, int] = MappingProxyType({})
+NO_COUNTERS: Mapping[str, int] = MappingProxyType({})
 
 
 class Queue(NamedTuple):
-    """A queue at one instant: counts, ages (ms), cumulative counters, and what is wrong with it.
+    """A queue at one point in time: job counts, ages, cumulative counters and findings.
 
-    A NamedTuple, since a thousand of them are made at a look: a frozen dataclass takes eight times as long.
+    This is a NamedTuple because every refresh creates one per queue, and there may be thousands: creating a frozen
+    dataclass takes eight times as long.
     """
 
     name: str
-    layout: str
+    system: str
     counts: tuple[Count, ...] = ()
     counted_ms: int = 0
-    paused: bool = False
-    workers: int | None = 0  # None: the system keeps no list of them
+    is_paused: bool = False
+    workers: int | None = 0  # None: the system stores no list of workers
     oldest_ready_ms: int | None = None  # an age
-    next_due_ms: int | None = None  # from counted_ms on; 0 or less: overdue
-    next_expiry_ms: int | None = None  # from counted_ms on; 0 or less: expired
-    overdue: int = 0  # due, but still scheduled
-    expired: int = 0  # leases whose deadline is over
-    counters: Mapping[str, int] = NOTHING_COUNTED
+    next_due_ms: int | None = None  # a duration after counted_ms; 0 or less: overdue
+    next_expiry_ms: int | None = None  # a duration after counted_ms; 0 or less: expired
+    overdue: int = 0  # jobs that are due but still scheduled
+    expired: int = 0  # leases past their deadline
+    counters: Mapping[str, int] = NO_COUNTERS
     findings: tuple[Finding, ...] = ()
     verdict: Verdict = Verdict()
     error: str = ""  # why this queue could not be counted
-    unknown: tuple[str, ...] = ()  # what its system keeps nothing of, so that no finding can tell: "failures"
-    paused_ms: int | None = None  # the instant since when it is paused; None: it is not, or nobody knows
+    unknown: tuple[str, ...] = ()  # data that the system does not store, so that findings lack it: "failures"
+    paused_ms: int | None = None  # since when the queue is paused; None: not paused, or unknown
 
-    def count(self, place: str) -> int:
-        """The number of jobs in `place`, 0 where the layout has no such place."""
+    def count_in_place(self, place: str) -> int:
+        """Return the number of jobs in `place`, or 0 if the system has no such place."""
         return next((count.count for count in self.counts if count.place == place), 0)
 
-    def by_place(self) -> dict[str, int]:
-        """The number of jobs in each place."""
+    def map_counts_by_place(self) -> dict[str, int]:
+        """Return the number of jobs in each place, by the name of the place."""
         return {count.place: count.count for count in self.counts}
 
-    def count_in(self, state: State) -> int:
-        """The number of jobs in all places of a state."""
+    def count_in_state(self, state: State) -> int:
+        """Return the number of jobs in all places of a state."""
         return sum([count.count for count in self.counts if count.state is state])
 
     def is_exact(self, state: State) -> bool:
-        """Whether all places of a state were counted, and not estimated from a sample."""
-        return all(count.exact for count in self.counts if count.state is state)
+        """Return whether all places of a state were counted, not estimated from a sample."""
+        return all(count.is_exact for count in self.counts if count.state is state)
 
     def count_failed(self) -> int:
-        """The number of the dead jobs that failed: all but those that somebody canceled."""
-        dead = State.DEAD  # Python 3.11 calls a function for it, and this is asked of each queue at each look
-        return sum([count.count for count in self.counts if count.state is dead and count.failures])
+        """Return the number of dead jobs that failed. Jobs that a person cancelled are not counted."""
+        # Python 3.11 calls a function for each `State.DEAD`, and every refresh runs this for every queue.
+        dead = State.DEAD
+        return sum([count.count for count in self.counts if count.state is dead and count.has_failures])
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Jobs of one place, `offset` jobs from its head; `next` is the offset of the following page or None.
-
-    `total` is how many can be listed. Where that is only a sample (a place without an order), `of` is how many stand
-    there, and jobs that leave make room for others of them. Of a shared place `total` are the jobs of the queue that
-    were found near its head, and `of` is about how many of them stand there where that is not all of it; where only
-    those are known that were met, it is not `exact`. Of a place without a key `heard` says since when somebody listens:
-    the jobs are what was heard of, the newest first.
-    """
+    """One page of the jobs of a place, starting `offset` jobs from the head of the place."""
 
     queue: str
-    layout: str
+    system: str
     place: str
-    jobs: tuple[Job, ...]
-    total: int
-    exact: bool = True
+    jobs: tuple[Job, ...]  # of a place without a key: the jobs of received events, the newest first
+    total: int  # the number of jobs that can be listed; of a shared place, those found near its head
+    is_exact: bool = True  # False: `total` counts only the jobs that were read
     offset: int = 0
-    next: int | None = None
+    next: int | None = None  # the offset of the next page; None: there is none
     error: str = ""
-    of: int | None = None
-    heard: Hearing | None = None
+    place_total: int | None = None  # the jobs in the place if only a sample can be listed; an estimate if shared
+    coverage: EventCoverage | None = None  # set only for a place without a key
 
     @property
     def is_known(self) -> bool:
-        """Whether its jobs say anything: of a heard place, whether somebody listens."""
-        return self.heard is None or self.heard.since_ms is not None
+        """Return whether the list of jobs is meaningful: a place without a key needs received events."""
+        return self.coverage is None or self.coverage.since_ms is not None
 
     @property
-    def in_all(self) -> int:
-        """How many jobs stand there, listed or not."""
-        return self.total if self.of is None else self.of
+    def job_count(self) -> int:
+        """The number of jobs in the place, including those that cannot be listed."""
+        return self.total if self.place_total is None else self.place_total
 
     @property
-    def passed(self) -> int:
-        """How many entries a step of a walk (`Layout.scan_ask`) has left behind, those of other queues included."""
+    def scanned_entries(self) -> int:
+        """The number of entries that one step of `System.scan_request` read, those of other queues included."""
         end = max(self.total, self.offset + len(self.jobs)) if self.next is None else self.next
         return end - self.offset
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one act on one job (or on a place or queue: then `id` is empty).
-
-    `word` is the script's own; `text` the header's words for it; `moved` how many jobs it changed. The words
-    `unknown` (reply lost), `not sent` and `error` come from rqtui itself.
-    """
+    """The result of one verb on one job, or on a whole place or queue (then `id` is empty)."""
 
     verb: str
     id: bytes
-    word: str
-    text: str
-    moved: int = 0
+    word: str  # the result word of the script; rqtui itself adds `unknown` (reply lost), `not sent` and `error`
+    text: str  # the explanation of `word` in the script's header
+    moved: int = 0  # the number of jobs changed
     values: Mapping[str, object] = field(default_factory=dict)
     job: Job | None = None
 
     @property
     def is_lost(self) -> bool:
-        """Whether the script gave no answer of its own: a change of many does not go on after it."""
+        """Return whether the script's own result is missing. A change of many jobs stops at such an outcome."""
         return self.word in ("unknown", "not sent", "error")
 
 
-class Lately(NamedTuple):
-    """What happened in a queue over the last minutes; `ms` is how long they were, 0 where nobody can tell."""
+class RecentActivity(NamedTuple):
+    """The number of jobs enqueued, completed, failed and dead in a queue over the last minutes."""
 
-    ms: int = 0
-    came: int = 0  # jobs that were put
-    done: int = 0  # attempts that went well
+    duration_ms: int = 0  # the length of the period; 0: unknown
+    enqueued: int = 0  # jobs put into the queue
+    completed: int = 0  # attempts that succeeded
     failed: int = 0  # attempts that failed
-    died: int = 0  # jobs that were given up
-    grew: int = 0  # by how many jobs the ready ones became more (negative: fewer)
+    dead: int = 0  # jobs that became dead
+    ready_growth: int = 0  # the change in the number of ready jobs (negative: fewer)
+    latest_growth: int | None = None  # the same over the last 15 to 30 seconds; None: unknown
+    minute_completed: int = 0  # attempts that succeeded in the last 60 to 75 seconds
+    minute_failed: int = 0  # attempts that failed in the last 60 to 75 seconds
+    growing_ms: int = 0  # a duration: the time over which the next two are known, two minutes at most; 0: unknown
+    growing_ready: int = 0  # the change in the number of ready jobs in that time
+    growing_ended: int = 0  # jobs that completed or became dead in that time
 
     @property
-    def failing(self) -> float | None:
-        """The share of the attempts that failed, 0 to 1; None where none ended."""
-        ended = self.done + self.failed
+    def failure_share(self) -> float | None:
+        """The share of finished attempts that failed, from 0 to 1, or None if no attempt finished."""
+        ended = self.completed + self.failed
         return self.failed / ended if ended else None
 
 
 class Rate(NamedTuple):
-    """What goes in and out of a queue, per second, from two counts; `history` is `out_s` of the last ticks.
+    """The throughput of a queue in jobs per second, computed from two polls, and its recent activity."""
 
-    `due_since_ms` is the instant since when the oldest due job could have been dispatched, as far as looks can tell;
-    None where none is due, and at the first look. `lately` is the same over the last minutes, `usual_ms` how long its
-    oldest ready job waited before them, None where that is not known.
-    """
+    in_s: float = 0.0  # jobs enqueued per second
+    out_s: float = 0.0  # jobs completed per second
+    failed_s: float = 0.0  # attempts failed per second
+    history: tuple[float, ...] = ()  # `out_s` of the last polls
+    due_since_ms: int | None = None  # since when the oldest due job could have been dispatched; None: none is due
+    recent: RecentActivity = RecentActivity()
+    usual_wait_ms: int | None = None  # the usual age of the oldest ready job before that period; None: unknown
+    idle_since_ms: int | None = None  # since when ready jobs wait, none is reserved and none ends; None: not the case
 
-    in_s: float = 0.0
-    out_s: float = 0.0
-    failed_s: float = 0.0
-    history: tuple[float, ...] = ()
-    due_since_ms: int | None = None
-    lately: Lately = Lately()
-    usual_ms: int | None = None
-
-    def drains_s(self, waiting: int) -> float | None:
-        """Seconds until `waiting` jobs are gone at this rate; None when they are not getting fewer."""
+    def estimate_drain_s(self, waiting: int) -> float | None:
+        """Return the seconds until `waiting` jobs are processed at this rate, or None if the queue is not shrinking."""
         net = self.out_s - self.in_s
         return waiting / net if net > 0 and waiting else None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was asked of Redis: commands sent, round trips, and milliseconds until the last answer was there.
-
-    `rtt_ms` is the way there and back of one trip, as last measured; 0: not known.
-    """
+    """The load that rqtui put on Redis: commands, round trips, and milliseconds waited for replies."""
 
     commands: int = 0
-    trips: int = 0
+    round_trips: int = 0
     ms: float = 0.0
-    rtt_ms: float = 0.0
+    rtt_ms: float = 0.0  # the last measured duration of one round trip; 0: unknown
 
     def __sub__(self, before: Cost) -> Cost:
-        """What came since `before`."""
-        return Cost(self.commands - before.commands, self.trips - before.trips, self.ms - before.ms, self.rtt_ms)
+        """Return the cost added since `before`."""
+        return Cost(
+            self.commands - before.commands, self.round_trips - before.round_trips, self.ms - before.ms, self.rtt_ms
+        )
 
 
 class Ref(NamedTuple):
-    """Which queue is meant: a name alone can stand in two layouts."""
+    """The identity of a queue: its system and its name, because two systems may have queues of the same name."""
 
-    layout: str
+    system: str
     queue: str
 
     def __str__(self) -> str:
-        return f"{self.layout}:{self.queue}"
+        return f"{self.system}:{self.queue}"
 
 
-class PageWish(NamedTuple):
-    """A part of a place that somebody looks at."""
+class PageSelection(NamedTuple):
+    """The part of a place that a page request reads."""
 
     ref: Ref
     place: str
@@ -444,48 +448,39 @@ class PageWish(NamedTuple):
 
 
 class Focus(NamedTuple):
-    """What a screen shows: the queues to count on each tick (None: all of them), the pages and the one job.
+    """The data that a refresh must read for the current screen: queues, pages, one job, and further requests."""
 
-    `asks` are groups of `layout.Ask`s by name, which go along in the same round trip. Who looks once and judges by it
-    is thorough: all closer looks that the queues need are taken, in two more round trips.
-    """
-
-    queues: tuple[Ref, ...] | None = None
-    pages: tuple[PageWish, ...] = ()
+    queues: tuple[Ref, ...] | None = None  # None: all queues
+    pages: tuple[PageSelection, ...] = ()
     job: tuple[Ref, bytes] | None = None
     job_body_bytes: int = 65536
-    asks: Mapping[str, tuple[Any, ...]] = MappingProxyType({})
-    is_thorough: bool = False
+    requests: Mapping[str, tuple[Any, ...]] = MappingProxyType({})  # groups of `Request`s, sent in the same round trip
+    is_thorough: bool = False  # run all health probes now, in two more round trips: for a single refresh
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a screen draws from, taken in one round trip, or two.
-
-    `cost` is that of taking it, `spent` all that the program asked of Redis in the interval before; None: nobody
-    counted. `answers` are what the focus's `asks` gave, by the same names and in the same order; of one that failed,
-    the error.
-    """
+    """The result of one refresh: everything that a screen draws. Read in one or two round trips."""
 
     taken_ms: int  # the server's clock
     queues: tuple[Queue, ...] = ()
     pages: tuple[Page, ...] = ()
     job: Job | None = None
     rates: Mapping[Ref, Rate] = field(default_factory=dict)
-    cost: Cost = Cost()
-    answers: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    spent: Cost | None = None
-    refs: tuple[Ref, ...] = ()  # of the queues, in their order; empty: nobody told
+    cost: Cost = Cost()  # of this refresh
+    results: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)  # of `Focus.requests`; a failed one: its error
+    interval_cost: Cost | None = None  # of all requests of the process in the interval before; None: not measured
+    refs: tuple[Ref, ...] = ()  # of `queues`, in the same order; empty: computed when needed
 
-    def by_ref(self) -> dict[Ref, Queue]:
-        """The queues by what they are called."""
-        refs = self.refs or [Ref(queue.layout, queue.name) for queue in self.queues]
+    def map_queues_by_ref(self) -> dict[Ref, Queue]:
+        """Return the queues, keyed by system and name."""
+        refs = self.refs or [Ref(queue.system, queue.name) for queue in self.queues]
         return dict(zip(refs, self.queues, strict=True))
 
-    def queue(self, ref: Ref) -> Queue | None:
-        """The queue that `ref` means, None where it was not counted."""
-        return next((q for q in self.queues if q.name == ref.queue and q.layout == ref.layout), None)
+    def find_queue(self, ref: Ref) -> Queue | None:
+        """Return the queue that `ref` identifies, or None if it was not polled."""
+        return next((q for q in self.queues if q.name == ref.queue and q.system == ref.system), None)
 
-    def page(self, ref: Ref, place: str) -> Page | None:
-        """The page of that place, None where it was not asked for."""
-        return next((p for p in self.pages if (p.layout, p.queue, p.place) == (ref.layout, ref.queue, place)), None)
+    def find_page(self, ref: Ref, place: str) -> Page | None:
+        """Return the page of a place, or None if the focus did not request it."""
+        return next((p for p in self.pages if (p.system, p.queue, p.place) == (ref.system, ref.queue, place)), None)

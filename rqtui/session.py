@@ -1,7 +1,7 @@
-"""Session: makes the engine of some settings, for the screen and for every command alike.
+"""Create the engine from the settings, the same way for the screen and for every command.
 
-Nobody else makes an engine of settings, so a queue's name means the same on the screen and on the command line. Whoever
-has layouts in hand (tests, demos, benches) calls `Engine` with them. Nothing is sent to Redis here.
+No other module creates an engine from settings, so the name of a queue means the same everywhere. Code that has its own
+systems (tests, demos, benchmarks) calls `Engine` directly. Nothing is sent to Redis here.
 """
 
 from __future__ import annotations
@@ -14,27 +14,29 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
 
-def make_engine(settings: Settings) -> Engine:
-    """The engine of these settings, not connected yet. Raises UsageError for a layout or a URL that cannot be."""
-    from rqtui.config.state_folder import state_folder
+def create_engine(settings: Settings) -> Engine:
+    """Create the engine for these settings, not connected yet. Raises UsageError for an invalid system or URL."""
+    from rqtui.config.state_folder import find_state_folder
     from rqtui.connection.connect import connect
     from rqtui.connection.meter import Meter
     from rqtui.engine import walk_file
-    from rqtui.engine.engine import Engine  # late: the screen draws its first picture before it
+    from rqtui.engine.engine import Engine  # Imported late, so that the screen can draw before.
     from rqtui.systems import registry
 
-    made, left_out = (registry.make_all(settings.layouts), ()) if settings.layouts else registry.usable()
+    systems, left_out = (
+        (registry.create_systems(settings.systems), ()) if settings.systems else registry.create_usable()
+    )
     client = connect(settings.url, meter=Meter())
-    others = set(registry.names()) - {layout.name for layout in made}
+    others = set(registry.list_names()) - {system.name for system in systems}
     return Engine(
         client,
-        made,
+        systems,
         settings.read_only,
         others,
         denied=settings.denied,
         profile=settings.profile,
         limits=settings.limits,
         left_out=left_out,
-        walks=state_folder() / walk_file.FOLDER,
+        walks=find_state_folder() / walk_file.FOLDER,
         walks_all=settings.walks_all,
     )

@@ -1,8 +1,8 @@
-"""What a person can do: one table that feeds keys, footer, help, palette, dialogs and `docs/keys.md`.
+"""The verbs: all changes a person can make, in one table for keys, footer, help, palette, dialogs and `docs/keys.md`.
 
-A verb is offered where the layout's folder holds a script of that name and the script's `moves` (or `takes` here)
-starts at the place under the cursor. A script without a row here appears in the palette and in `rqtui act`, labelled
-by its first line and treated as dangerous.
+A verb is offered if the folder of the system has a script of that name, and the script's `moves` (or `takes` here)
+starts at the place under the cursor. A script without a row here appears in the palette and in `rqtui act`. It is
+labelled by its first line and treated as dangerous.
 """
 
 from __future__ import annotations
@@ -14,51 +14,43 @@ HERE = "here"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input of a verb's form; `name` is the script's argument; kinds: text, body, duration, int, rate, bool."""
+    """One input field of a verb's form."""
 
-    name: str
+    name: str  # the argument of the script
     label: str
-    kind: str = "text"
+    kind: str = "text"  # text | body | duration | int | rate | bool
     default: str = ""
-    verb: str = ""  # the verb this field belongs to, where a form serves two; HERE: it is read here and sent nowhere
+    verb: str = ""  # the verb that uses this field, if a form serves two; HERE: rqtui uses it and does not send it
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One thing a person can do.
-
-    `scope` is what it acts on: job, place or queue. `takes` names the states whose jobs it may be asked for, where the
-    script's `moves` cannot tell. `question` is what is asked before a dangerous verb; `lost` what cannot be undone.
-    `fixed` are arguments that the key always passes. Verbs that share a key differ in `takes`. `script` is what it is
-    made with, where that has another name: such a verb is a way to use the script, known to the screen alone. `effect`
-    says what will happen: a verb that has one asks first, though nothing may be lost by it. One that `needs_form` means
-    nothing before a person has filled something in.
-    """
+    """A change that a person can make."""
 
     name: str
     label: str
-    past: str
-    key: str = ""
-    scope: str = "job"
-    takes: tuple[str, ...] = ()
-    danger: bool = False
-    question: str = ""
-    lost: str = ""
-    effect: str = ""
+    past: str  # the past tense, for messages
+    key: str = ""  # the keyboard key; verbs that share one differ in `takes`
+    scope: str = "job"  # job | place | queue | worker
+    takes: tuple[str, ...] = ()  # the states of the jobs it applies to, if the script's `moves` does not say
+    is_dangerous: bool = False
+    question: str = ""  # asked before a dangerous verb runs
+    lost: str = ""  # what cannot be undone
+    effect: str = ""  # what will happen; such a verb asks first, even if nothing can be lost
     form: tuple[Field, ...] = ()
-    needs_form: bool = False
-    fixed: tuple[tuple[str, object], ...] = ()
-    hidden: bool = False  # reached by the API, the loops or the shell, not from a menu
-    script: str = ""
-    summary: str = ""  # of one that has no script of its own
+    needs_form: bool = False  # the verb does nothing unless a person fills in the form
+    fixed: tuple[tuple[str, object], ...] = ()  # arguments that are always passed
+    is_hidden: bool = False  # used by the API, the background threads or the shell, not shown in a menu
+    script: str = ""  # the script to run, if it has another name; only the screen has such verbs
+    summary: str = ""  # of a verb without a script of its own
 
 
-_WHEN = (
+_SCHEDULE_FIELDS = (
     Field("delay_ms", "due from now", "duration", verb="reschedule"),
     Field("priority", "priority (lower first)", "int", verb="reprioritise"),
 )
 
-_NEW = (
+_NEW_JOB_FIELDS = (
     Field("body", "body", "body", "{}"),
     Field("id", "id (made when empty)"),
     Field("name", "kind of job"),
@@ -69,24 +61,24 @@ _NEW = (
     Field("keep_ms", "keep when done", "duration"),
     Field("opts", "other options (JSON)"),
 )
-_AGAIN = (Field("keep_attempts", "keep attempts", "bool"),)
-DRIP = (
+_REQUEUE_FIELDS = (Field("keep_attempts", "keep attempts", "bool"),)
+THROTTLE_FIELDS = (
     Field("rate", "by drips, per second", "rate", verb=HERE),
     Field("stop_at_failures", "  stop after failures", "int", verb=HERE),
     Field("stop_at_depth", "  stop when so many wait", "int", verb=HERE),
 )
-SCREEN_WORKER = "rqtui"  # the name under which a screen leases a job for the person before it
+SCREEN_WORKER = "rqtui"  # the worker name with which the screen leases a job for a person
 ALL_STATES = ("scheduled", "ready", "reserved", "done", "dead")
 
 VERBS: tuple[Verb, ...] = (
-    Verb("enqueue", "enqueue", "enqueued", "N", scope="queue", form=_NEW, needs_form=True),
+    Verb("enqueue", "enqueue", "enqueued", "N", scope="queue", form=_NEW_JOB_FIELDS, needs_form=True),
     Verb(
         "ack",
         "ack",
         "acked",
         "A",
         takes=("reserved",),
-        danger=True,
+        is_dangerous=True,
         question="Ack",
         lost="their bodies, where the system does not keep them",
     ),
@@ -99,7 +91,7 @@ VERBS: tuple[Verb, ...] = (
         "rejected",
         "K",
         takes=("reserved",),
-        danger=True,
+        is_dangerous=True,
         question="Reject",
         form=(
             Field("error", "reason", default="rejected by an operator"),
@@ -112,7 +104,7 @@ VERBS: tuple[Verb, ...] = (
         "killed",
         "K",
         takes=("scheduled", "ready"),
-        danger=True,
+        is_dangerous=True,
         question="Kill",
         form=(Field("reason", "reason", default="killed by an operator"),),
     ),
@@ -122,7 +114,7 @@ VERBS: tuple[Verb, ...] = (
         "requeued",
         "R",
         takes=("dead", "done"),
-        form=_AGAIN,
+        form=_REQUEUE_FIELDS,
     ),
     Verb("promote", "promote", "promoted", "R", takes=("scheduled",)),
     Verb(
@@ -131,17 +123,25 @@ VERBS: tuple[Verb, ...] = (
         "deleted",
         "D",
         takes=ALL_STATES,
-        danger=True,
+        is_dangerous=True,
         question="Delete",
         lost="the jobs with their bodies and errors",
     ),
-    Verb("reschedule", "reschedule", "rescheduled", "T", takes=("scheduled", "ready"), form=_WHEN, needs_form=True),
+    Verb(
+        "reschedule",
+        "reschedule",
+        "rescheduled",
+        "T",
+        takes=("scheduled", "ready"),
+        form=_SCHEDULE_FIELDS,
+        needs_form=True,
+    ),
     Verb(
         "reprioritise",
         "reprioritise",
         "reprioritised",
         takes=("scheduled", "ready"),
-        form=_WHEN[1:],
+        form=_SCHEDULE_FIELDS[1:],
         needs_form=True,
     ),
     Verb("bump", "bump", "bumped", takes=("ready",)),
@@ -162,7 +162,10 @@ VERBS: tuple[Verb, ...] = (
         "C",
         takes=ALL_STATES,
         question="Duplicate",
-        form=(*_NEW, Field("delete_original", "delete the original, if it still is as it was read", "bool", verb=HERE)),
+        form=(
+            *_NEW_JOB_FIELDS,
+            Field("delete_original", "delete the original, if it still is as it was read", "bool", verb=HERE),
+        ),
         needs_form=True,
         script="enqueue",
         summary="Duplicate a job: enqueue a new one with the same body.",
@@ -174,7 +177,7 @@ VERBS: tuple[Verb, ...] = (
         takes=("scheduled", "ready", "done", "dead"),
         question="Edit and retry",
         form=(
-            *_NEW,
+            *_NEW_JOB_FIELDS,
             Field("delete_original", "delete the original, if it still is as it was read", "bool", "x", verb=HERE),
         ),
         needs_form=True,
@@ -187,7 +190,10 @@ VERBS: tuple[Verb, ...] = (
         "requeued",
         takes=("dead", "done"),
         question="Drip requeue",
-        form=(*_AGAIN, *(replace(each, default=given) for each, given in zip(DRIP, ("5/s", "20", ""), strict=True))),
+        form=(
+            *_REQUEUE_FIELDS,
+            *(replace(each, default=given) for each, given in zip(THROTTLE_FIELDS, ("5/s", "20", ""), strict=True)),
+        ),
         script="requeue",
         summary="Drip requeue: requeue so many jobs per second, until failures or depth pass a limit.",
     ),
@@ -226,7 +232,7 @@ VERBS: tuple[Verb, ...] = (
         "unschedule",
         "unscheduled",
         scope="queue",
-        danger=True,
+        is_dangerous=True,
         question="Unschedule a scheduler of",
         lost="the scheduler and its next job, until its application makes it anew",
         form=(Field("scheduler", "scheduler"),),
@@ -237,7 +243,7 @@ VERBS: tuple[Verb, ...] = (
         "purge",
         "purged",
         scope="place",
-        danger=True,
+        is_dangerous=True,
         question="Purge",
         lost="every job in it, with bodies and errors",
     ),
@@ -257,30 +263,30 @@ VERBS: tuple[Verb, ...] = (
         "pulled",
         scope="queue",
         fixed=(("limit", 1),),
-        danger=True,
+        is_dangerous=True,
         question="Pull the next job of",
         effect="the next ready job leaves the queue, and no worker will run it",
         lost="the job: no lease, no second try",
     ),
-    Verb("dispatch", "dispatch", "dispatched", scope="queue", hidden=True),
-    Verb("reap", "reap", "reaped", scope="queue", hidden=True),
-    Verb("park", "park", "parked", scope="queue", hidden=True, danger=True, question="Park"),
-    Verb("forget", "forget", "forgotten", hidden=True, danger=True, question="Forget"),
-    Verb("configure", "configure", "configured", scope="queue", hidden=True),
-    Verb("restore", "restore", "restored", hidden=True),
-    Verb("revert", "revert", "reverted", hidden=True),
-    Verb("repair", "repair", "repaired", hidden=True),
-    Verb("beat", "beat", "beat", scope="queue", hidden=True),
-    Verb("quiet", "quiet", "asked to go quiet", scope="worker", hidden=True),
-    Verb("stop", "stop", "asked to stop", scope="worker", hidden=True),
+    Verb("dispatch", "dispatch", "dispatched", scope="queue", is_hidden=True),
+    Verb("reap", "reap", "reaped", scope="queue", is_hidden=True),
+    Verb("park", "park", "parked", scope="queue", is_hidden=True, is_dangerous=True, question="Park"),
+    Verb("forget", "forget", "forgotten", is_hidden=True, is_dangerous=True, question="Forget"),
+    Verb("configure", "configure", "configured", scope="queue", is_hidden=True),
+    Verb("restore", "restore", "restored", is_hidden=True),
+    Verb("revert", "revert", "reverted", is_hidden=True),
+    Verb("repair", "repair", "repaired", is_hidden=True),
+    Verb("beat", "beat", "beat", scope="queue", is_hidden=True),
+    Verb("quiet", "quiet", "asked to go quiet", scope="worker", is_hidden=True),
+    Verb("stop", "stop", "asked to stop", scope="worker", is_hidden=True),
 )
 
-BY_NAME: dict[str, Verb] = {verb.name: verb for verb in VERBS}
+VERBS_BY_NAME: dict[str, Verb] = {verb.name: verb for verb in VERBS}
 
 
-def verb(name: str, summary: str = "") -> Verb:
-    """The row of `name`; for a script without one, a dangerous verb labelled by the script's first line."""
-    known = BY_NAME.get(name)
-    if known:
-        return known
-    return Verb(name, name, f"{name}: done", danger=True, question=summary or name)
+def find_verb(name: str, summary: str = "") -> Verb:
+    """Return the verb called `name`. For a script without a row, build a dangerous verb labelled by its first line."""
+    listed = VERBS_BY_NAME.get(name)
+    if listed:
+        return listed
+    return Verb(name, name, f"{name}: done", is_dangerous=True, question=summary or name)

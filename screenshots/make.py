@@ -1,7 +1,7 @@
-"""Makes the pictures of the README from seeded data: `python screenshots/make.py`.
+"""Create the screenshots of README and docs from seeded data: `python screenshots/make.py`.
 
-The same commit makes the same files, byte for byte, but for what chance decides: the order of a Redis set, and whether
-a row that has just changed is still lit. Fonts are whatever monospace the reader has.
+The same commit creates the same files, except for the order of a Redis set and the highlight of a row that has just
+changed. The reader's own monospace font is used.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 
 from rqtui.connection import connect  # noqa: E402
-from rqtui.connection.embedded import embedded  # noqa: E402
+from rqtui.connection.embedded import start_server  # noqa: E402
 from rqtui.operations import journal  # noqa: E402
 from rqtui.reports import redis  # noqa: E402
 from rqtui.tui.format import theme  # noqa: E402
 from screenshots import server as busy  # noqa: E402
 from screenshots import systems  # noqa: E402
-from screenshots.seeded import NOW, seed, seed_history, still, stop_the_clock  # noqa: E402
+from screenshots.seeded import NOW, open_still_app, seed_history, seed_queues, stop_the_clock  # noqa: E402
 
 SIZES = ((160, 45), (80, 24))
 THEMES = {"": theme.DARK, "-light": theme.LIGHT}
@@ -72,14 +72,14 @@ SYSTEMS = {  # of others: size, the queue whose board is opened, keys
 }
 
 
-async def picture(url: str, size: tuple[int, int], keys: tuple[str, ...], **options: Any) -> str:
-    """The screen as SVG, after these keys; a first word that is no key is a queue whose board is opened."""
-    async with still(url, size, keys, **options) as app:
-        return portable(app.export_screenshot(title="rqtui"))
+async def render_svg(url: str, size: tuple[int, int], keys: tuple[str, ...], **options: Any) -> str:
+    """Return the screen as SVG after these keys. If the first key is a queue, its board is opened."""
+    async with open_still_app(url, size, keys, **options) as app:
+        return remove_variations(app.export_screenshot(title="rqtui"))
 
 
-def portable(svg: str) -> str:
-    """The picture without web fonts and without what differs from run to run."""
+def remove_variations(svg: str) -> str:
+    """Return the SVG without web fonts and without ids that differ between runs."""
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"font-family: Fira Code[^;]*;", "font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace;", svg)
     svg = re.sub(r"terminal-\d+", "terminal", svg)
@@ -87,27 +87,36 @@ def portable(svg: str) -> str:
 
 
 def main() -> None:
-    """Writes every picture, or those that are named."""
+    """Write every screenshot, or those named on the command line."""
     stop_the_clock()
-    redis.look = lambda _client: busy.look(NOW)
-    journal.who = lambda: "ana@laptop"
-    with tempfile.TemporaryDirectory() as folder, embedded("auto") as running, connect.connect(running.url) as client:
+    redis.read_report = lambda _client: busy.look(NOW)
+    journal.find_current_user = lambda: "ana@laptop"
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start_server("auto") as running,
+        connect.connect(running.url) as client,
+    ):
         os.environ["RQTUI_STATE_DIR"] = folder
         for name, (size, keys, theme_name) in PICTURES.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:
                 continue
-            seed(client)  # each time: some keys change something
+            seed_queues(client)  # for each screenshot, because some keys change jobs
             seed_history(client)
-            write(name, asyncio.run(picture(running.url, size, keys, theme_name=theme_name)))
+            save_picture(name, asyncio.run(render_svg(running.url, size, keys, theme_name=theme_name)))
         for name, (size, keys) in SYSTEMS.items():
             if len(sys.argv) > 1 and name not in sys.argv[1:]:
                 continue
-            systems.plant(client)  # each time: locks and heartbeats run by the server's own clock
-            write(name, asyncio.run(picture(running.url, size, keys, layouts=systems.stopped(), queues=systems.PLANTS)))
+            systems.plant(client)  # for each screenshot, because locks and heartbeats expire by the server's clock
+            save_picture(
+                name,
+                asyncio.run(
+                    render_svg(running.url, size, keys, systems=systems.build_stopped_systems(), queues=systems.PLANTS)
+                ),
+            )
 
 
-def write(name: str, svg: str) -> None:
-    """Keeps a picture."""
+def save_picture(name: str, svg: str) -> None:
+    """Write a screenshot."""
     (FOLDER / f"{name}.svg").write_text(svg)
     print(f"screenshots/{name}.svg")
 

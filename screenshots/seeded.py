@@ -20,14 +20,14 @@ from redis import Redis
 from textual.pilot import Pilot
 from textual.strip import Strip
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.config.settings import Settings
 from rqtui.connection import connect
-from rqtui.engine.engine import Engine, with_layouts
-from rqtui.engine.loops import Loop, Round, Step
-from rqtui.layout.layout import Ask, Layout
+from rqtui.engine.engine import Engine, build_engine
+from rqtui.engine.loops import Loop, Round, ScriptStep
 from rqtui.model import Cost, Job, Rate, Ref
 from rqtui.scripts.script import Call
+from rqtui.system_base.system import Request, System
 from rqtui.systems.native import Native
 from rqtui.tui import session
 from rqtui.tui.app import Cockpit
@@ -50,35 +50,35 @@ ERRORS = (
 
 
 class Still(Native):
-    """The native layout with its clock stopped."""
+    """The native system with its clock stopped."""
 
     def _read(self, script: str, queue: str, **args: object) -> Call:
         known = {arg.name for arg in self.script(script).args}
         return super()._read(script, queue, **({"now_ms": NOW} if "now_ms" in known else {}), **args)
 
-    def queues_ask(self, queues: Sequence[str]) -> None:
-        """Each is asked for by itself, with the clock above."""
+    def queues_request(self, queues: Sequence[str]) -> None:
+        """Return None, so that each queue is requested separately with the stopped clock."""
 
 
 class StillCockpit(Cockpit):
-    """The app at `NOW`: what depends on the machine is given."""
+    """The app at `NOW`, with fixed values for what depends on the machine."""
 
-    def __init__(self, url: str, *, layouts: Sequence[Layout] = (), read_only: bool = False, **options: Any) -> None:
+    def __init__(self, url: str, *, systems: Sequence[System] = (), read_only: bool = False, **options: Any) -> None:
         def make(_settings: Settings) -> Engine:
-            return Engine(connect.connect(url), layouts or [Still()], read_only)
+            return Engine(connect.connect(url), systems or [Still()], read_only)
 
         super().__init__(Settings(URL, read_only=read_only), interval_s=2.0, make_engine=make, **options)
-        self._has_others = bool(layouts)
+        self._has_others = bool(systems)
         self.paints = 0
-        self.loops.begin = self._show_loops  # type: ignore[method-assign]
+        self.loops.start_loops = self._show_loops  # type: ignore[method-assign]
 
     def post_display_hook(self) -> None:
-        """Textual's own, for tests: called when something was painted."""
+        """Count a paint. Textual calls this hook for tests."""
         self.paints += 1
 
     def is_pictured_for(self, view: View) -> bool:
-        """Whether the last picture shows what the view wants."""
-        return self.session.pictured == view.focus_wish(self.session.refs)
+        """Return whether the last refresh has the data of the view."""
+        return self.session.last_focus == view.build_focus(self.session.refs)
 
     def _show_loops(self, _engine: Engine) -> None:
         steps = {"dispatch": [("mail", 118), ("images", 9), ("mail", 64)], "reap": [("thumbnails", 2)]}
@@ -87,7 +87,7 @@ class StillCockpit(Cockpit):
                 []
                 if self._has_others
                 else [
-                    Step(verb, Ref("native", queue), number, at_s=NOW / 1000 - 40 + 12 * at)
+                    ScriptStep(verb, Ref("native", queue), number, at_s=NOW / 1000 - 40 + 12 * at)
                     for at, (queue, number) in enumerate(moved)
                 ]
             )
@@ -97,36 +97,36 @@ class StillCockpit(Cockpit):
             self.session.loops[verb] = loop
 
     def on_refreshed(self, message: session.Refreshed) -> None:
-        """Before the app itself hears it."""
-        snapshot = message.what.snapshot
-        rates = {Ref(queue.layout, queue.name): _rate(queue.name) for queue in snapshot.queues}
+        """Replace the rates and the cost of the snapshot before the app handles it."""
+        snapshot = message.event.snapshot
+        rates = {Ref(queue.system, queue.name): _rate(queue.name) for queue in snapshot.queues}
         pages = len(snapshot.pages) + len(snapshot.queues)
         still = replace(snapshot, rates=rates, cost=Cost(pages, 1, 1.4))
         ticker = self.session.ticker
         ticker.wait_s = ticker.interval_s  # a busy machine would widen it
-        message.what = message.what._replace(snapshot=still)
+        message.event = message.event._replace(snapshot=still)
 
 
 @asynccontextmanager
-async def still(
+async def open_still_app(
     url: str, size: tuple[int, int], keys: Sequence[str], *, queues: Collection[str] = QUEUES, **options: Any
 ) -> AsyncIterator[StillCockpit]:
-    """The app after these keys; a first word that is a queue of ours opens its board."""
+    """Run the app and press the keys. If the first key is a seeded queue, its board is opened."""
     queue = keys[0] if keys and keys[0] in queues else ""
     app = StillCockpit(url, open_queue=queue, **options)
     async with app.run_test(size=size) as pilot:
-        await settle(app, pilot, looks=1)
+        await wait_until_still(app, pilot, looks=1)
         for key in keys[bool(queue) :]:
             await pilot.press(key)
-            await settle(app, pilot, looks=1)
-        await settle(app, pilot)
+            await wait_until_still(app, pilot, looks=1)
+        await wait_until_still(app, pilot)
         yield app
 
 
-async def settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
-    """Waits until the view under the keys has what it asked for, and the screen stood still for so many looks.
+async def wait_until_still(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
+    """Wait until the view has its data, and the screen has not changed in so many checks.
 
-    What was not painted anew is not drawn to be compared: that is most of what a look costs.
+    A screen that was not painted again is not rendered, because that is most of the cost of a check.
     """
     before: list[Strip] = []
     drawn: list[Strip] = []
@@ -139,11 +139,11 @@ async def settle(app: StillCockpit, pilot: Pilot[None], looks: int = 5) -> None:
             and app.is_pictured_for(app.navigation.view)
         )
         if not is_pictured and app.session.snapshot is not None:
-            app.look_again()  # rather than at the next tick
+            app.request_refresh()  # rather than at the next tick
         if app.paints != painted:
             drawn, painted = app.screen._compositor.render_strips(), app.paints
-        is_answered = is_pictured and not app.session._waiting
-        now = drawn if is_answered or app.session.lost else []
+        is_answered = is_pictured and not app.session._callbacks
+        now = drawn if is_answered or app.session.connection_loss else []
         same = same + 1 if now and now == before else 0
         before = now
 
@@ -156,25 +156,25 @@ def _rate(queue: str) -> Rate:
 
 
 def stop_the_clock() -> None:
-    """Ages are told from `NOW`, instants in UTC."""
+    """Stop the clock at `NOW`, and print times in UTC."""
     os.environ["TZ"] = "UTC"
     time.tzset()
     time.time = lambda: NOW / 1000  # type: ignore[assignment]
 
 
 class Seed:
-    """Writes one queue by the native scripts, at instants before `NOW`."""
+    """A queue that is written by the native scripts at times before `NOW`."""
 
     def __init__(self, client: Redis, queue: str) -> None:
         self.client, self.queue = client, queue
-        self.engine = with_layouts(client, [Native()])
-        self.layout = self.engine.layouts["native"]
+        self.engine = build_engine(client, [Native()])
+        self.system = self.engine.systems["native"]
         self.ref = Ref("native", queue)
         self.rng = random.Random(queue)
         self.number = 0
 
     def put(self, number: int, from_ms: int, to_ms: int = 0, **options: object) -> list[str]:
-        """`number` jobs, enqueued evenly between `from_ms` and `to_ms` before NOW; their ids."""
+        """Add `number` jobs, enqueued evenly between `from_ms` and `to_ms` before NOW. Return their ids."""
         ids = []
         for at in range(number):
             self.number += 1
@@ -195,45 +195,45 @@ class Seed:
         return ids
 
     def id(self, number: int) -> str:
-        """An id as a uuid7 looks: it begins like its neighbours."""
+        """Return an id like a uuid7, which starts like the ids of its time."""
         return f"01jd8{number:04x}" + blake2s(f"{self.queue}:{number}".encode(), digest_size=8).hexdigest()[:13]
 
     def body(self, number: int) -> bytes:
-        """What an invoice might carry."""
+        """Return the body of an invoice job."""
         net = self.rng.randrange(900, 90_000) / 100
         person = self.rng.choice(("a.meyer", "zoë", "hanako", "o.nwosu"))
         invoice = {"to": f"{person}@example.org", "invoice": 48_000 + number, "net": net, "currency": "EUR"}
         return json.dumps({**invoice, "token": "sesame"}, ensure_ascii=False).encode()
 
     def take(self, number: int, before_ms: int, worker: str = "w1", **options: object) -> list[Job]:
-        """Hands out jobs; what is in reserved afterwards."""
+        """Reserve jobs and return all reserved jobs."""
         self.do("reserve", before_ms, {"limit": number, "worker": worker, **options})
-        return [job for job in self.engine.page(self.ref, "reserved", 0, 1000).jobs if job.worker == worker]
+        return [job for job in self.engine.fetch_page(self.ref, "reserved", 0, 1000).jobs if job.worker == worker]
 
     def fail(self, jobs: Sequence[Job], before_ms: int, error: str, **options: object) -> None:
-        """Those attempts failed."""
+        """Reject these jobs."""
         rows = [{"id": job.id, "token": job.token, "error": error} for job in jobs]
         self.do("reject", before_ms, dict(options), rows)
 
     def finish(self, jobs: Sequence[Job], before_ms: int) -> None:
-        """They are done, and kept for an hour."""
+        """Ack these jobs and keep them for an hour."""
         self.do("ack", before_ms, {"keep_ms": 3_600_000}, [{"id": job.id, "token": job.token} for job in jobs])
 
     def beat(self, *workers: str) -> None:
-        """Workers that live."""
+        """Send heartbeats of workers."""
         for worker in workers:
             self.do("beat", 1000, {"worker": worker, "ttl_ms": 60_000, "host": "jobs-1", "pid": "4711"})
 
     def do(
         self, verb: str, before_ms: int, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Any:
-        """One script, at an instant before NOW."""
-        call = self.layout.call(verb, self.queue, {"now_ms": NOW - before_ms, **args}, rows)
-        return self.engine.ask(Ask((call,), lambda answers: answers[0]))
+        """Run one script at a time before NOW."""
+        call = self.system.build_call(verb, self.queue, {"now_ms": NOW - before_ms, **args}, rows)
+        return self.engine.send_request(Request((call,), lambda answers: answers[0]))
 
 
-def seed(client: Redis) -> None:
-    """All queues of the pictures."""
+def seed_queues(client: Redis) -> None:
+    """Add all queues of the screenshots."""
     client.flushall()
     mail = Seed(client, "mail")
     mail.put(21, 6_000_000, 5_000_000)
@@ -270,8 +270,8 @@ def seed(client: Redis) -> None:
 
 
 def seed_history(client: Redis) -> None:
-    """A day of counters and the last events of `mail`, as its scripts would have left them."""
-    names = keys("mail")
+    """Write a day of counters and the last events of `mail`, as the scripts write them."""
+    names = build_keys("mail")
     rng = random.Random("history")
     counters = {"enqueued": 9_000, "acked": 8_700, "rejected": 410, "expired": 12, "dispatched": 2_100}
     client.delete(names["minutes"], names["events"])
@@ -293,4 +293,4 @@ def seed_history(client: Redis) -> None:
         client.xadd(names["events"], said, id=f"{NOW - 730 * (60 - number)}-0")
 
 
-__all__ = ["NOW", "Seed", "Still", "StillCockpit", "seed", "still", "stop_the_clock"]
+__all__ = ["NOW", "Seed", "Still", "StillCockpit", "seed_queues", "open_still_app", "stop_the_clock"]

@@ -1,12 +1,12 @@
-"""The Redis of the pictures: a report as `reports.redis.look` makes one, with the figures of a server that is busy."""
+"""Build the Redis report of the screenshots, with the figures of a busy server."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rqtui.connection.connect import ServerInfo
-from rqtui.engine import health
-from rqtui.reports.redis import Command, Report, Slow
+from rqtui.engine.health import rules
+from rqtui.reports.redis import Command, Report, SlowCommand
 
 _INFO = {
     "connected_slaves": "1",
@@ -34,7 +34,7 @@ _INFO = {
 
 
 def look(now_ms: int) -> Any:
-    """The report at that instant."""
+    """Build the report at that time."""
     server = ServerInfo(
         "redis",
         "7.0.15",
@@ -62,12 +62,12 @@ def look(now_ms: int) -> Any:
             Command("keys", 14, 2_960_000),
         ),
         (
-            Slow(now_ms - 95_000, 214_000, ("KEYS", "session:*"), "", "billing"),
-            Slow(now_ms - 341_000, 187_000, ("KEYS", "session:*"), "", "billing"),
-            Slow(now_ms - 4_210_000, 11_200, mail, "native/dispatch", "rqtui-dispatcher"),
+            SlowCommand(now_ms - 95_000, 214_000, ("KEYS", "session:*"), "", "billing"),
+            SlowCommand(now_ms - 341_000, 187_000, ("KEYS", "session:*"), "", "billing"),
+            SlowCommand(now_ms - 4_210_000, 11_200, mail, "native/dispatch", "rqtui-dispatcher"),
         ),
         10_000,
         (("db0", 184_220, 91_004),),
-        tuple(health.findings_of(server)),
+        tuple(rules.check_server_info(server)),
         {},
     )

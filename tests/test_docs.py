@@ -7,7 +7,7 @@ from pathlib import Path
 
 import generated_tables
 import pytest
-from pages import PAGES, ROOT, commands, is_taken, links
+from doc_pages import PAGES, ROOT, find_commands, find_links, is_accepted
 
 TEMPLATE = re.compile(r"SYSTEM|VERB|VIEW|COMMAND")  # a word that stands for a name
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -25,20 +25,22 @@ def name(page: Path) -> str:
 
 
 def test_every_file_that_a_page_links_to_exists() -> None:
-    missing = [f"{name(page)}: {target}" for page in PAGES for target in links(page) if not target.exists()]
+    missing = [f"{name(page)}: {target}" for page in PAGES for target in find_links(page) if not target.exists()]
     assert not missing
 
 
 def test_every_command_line_of_a_page_is_one_of_rqtui() -> None:
-    lines = {line: page for page in PAGES for line in commands(page)}
+    lines = {line: page for page in PAGES for line in find_commands(page)}
     assert len(lines) >= 50
-    unknown = [f"{name(page)}: {line}" for line, page in lines.items() if not is_taken(line)]
+    unknown = [f"{name(page)}: {line}" for line, page in lines.items() if not is_accepted(line)]
     assert not unknown
 
 
 @pytest.mark.parametrize("page", generated_tables.TABLES, ids=name)
 def test_the_tables_of_a_page_are_those_of_the_code(page: Path) -> None:
-    assert page.read_text("utf-8") == generated_tables.written(page), "run: python tests/support/generated_tables.py"
+    assert page.read_text("utf-8") == generated_tables.render_page(page), (
+        "run: python tests/support/generated_tables.py"
+    )
 
 
 def test_where_to_look_names_one_file_for_each_question_and_a_word_that_stands_in_it() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from families import in_one
 
-from rqtui.durations import instant, parse, parse_range
+from rqtui.durations import parse_duration, parse_duration_range, parse_instant
 from rqtui.errors import UsageError
 
 
@@ -29,7 +29,7 @@ from rqtui.errors import UsageError
     ],
 )
 def test_a_duration_is_milliseconds_seconds_minutes_hours_days_or_plain_seconds(text: object, ms: int) -> None:
-    assert parse(text) == ms  # type: ignore[arg-type]
+    assert parse_duration(text) == ms  # type: ignore[arg-type]
 
 
 @in_one(
@@ -39,24 +39,24 @@ def test_a_duration_is_milliseconds_seconds_minutes_hours_days_or_plain_seconds(
 )
 def test_what_is_no_duration_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"^the delay .*\.$"):
-        parse(value, "the delay")  # type: ignore[arg-type]
+        parse_duration(value, "the delay")  # type: ignore[arg-type]
 
 
 def test_a_range_has_one_end_or_two() -> None:
-    assert parse_range("1s..1h") == (1000, 3_600_000)
-    assert parse_range(("1s", 60)) == (1000, 60_000)
-    assert parse_range("2s") == (2000, None)
+    assert parse_duration_range("1s..1h") == (1000, 3_600_000)
+    assert parse_duration_range(("1s", 60)) == (1000, 60_000)
+    assert parse_duration_range("2s") == (2000, None)
 
 
 @in_one("value", ["1h..1s", "..", "1s..", "1s..2s..3s", ("1s",), (1, 2, 3), None])
 def test_what_is_no_range_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"\.$"):
-        parse_range(value)  # type: ignore[arg-type]
+        parse_duration_range(value)  # type: ignore[arg-type]
 
 
 def test_an_instant_is_an_aware_datetime_or_milliseconds_since_1970() -> None:
-    assert instant(datetime(2026, 12, 1, 8, tzinfo=UTC)) == 1_796_112_000_000
-    assert instant(1_796_112_000_000) == 1_796_112_000_000
+    assert parse_instant(datetime(2026, 12, 1, 8, tzinfo=UTC)) == 1_796_112_000_000
+    assert parse_instant(1_796_112_000_000) == 1_796_112_000_000
 
 
 @in_one(
@@ -74,4 +74,4 @@ def test_an_instant_is_an_aware_datetime_or_milliseconds_since_1970() -> None:
 )
 def test_what_is_no_instant_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"^due .*\.$"):
-        instant(value)  # type: ignore[arg-type]
+        parse_instant(value)  # type: ignore[arg-type]

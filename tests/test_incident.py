@@ -13,8 +13,8 @@ from redis import Redis
 from screens import NARROW, Screen, on_screen
 
 from rqtui.config.settings import Settings
-from rqtui.connection.embedded import embedded
-from rqtui.scenarios import make_run, scenario
+from rqtui.connection.embedded import start_server
+from rqtui.scenarios import create_run, find_scenario
 from rqtui.tui.app import Cockpit
 from rqtui.tui.screens.errors import Errors
 
@@ -29,8 +29,8 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
     monkeypatch.chdir(tmp_path)
     pressed: list[str] = []
     with (
-        embedded("auto") as server,
-        make_run(scenario("incident"), server.url, 1, server.pid) as play,
+        start_server("auto") as server,
+        create_run(find_scenario("incident"), server.url, 1, server.pid) as play,
         Redis.from_url(server.url) as client,
     ):
         app = Cockpit(Settings(server.url, ("native",)), play, interval_s=0.25)
@@ -56,12 +56,12 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
                 await press("g", "L")
                 await it.until_shown("Release: 100 jobs of orders-eu-")
                 await press("y")
-                await it.until_told("100 released" if number == 0 else "released")
+                await it.until_toast("100 released" if number == 0 else "released")
                 await it.until(lambda left=1 - number: silent(client) == left, "the leases of a silent worker are over")
 
             # Somebody deploys the fix; then what died of each cause runs again.
             await press("underscore")
-            await it.until(lambda: play.status().is_fixed, "the code is fixed")
+            await it.until(lambda: play.compute_status().is_fixed, "the code is fixed")
             await press("e")
             for cause, left in (("CardDeclined", 2_500), ("TimeoutError", 1_200), ("IntegrityError", 0)):
                 await it.until(lambda cause=cause: cause in largest(app), f"{cause} is the largest")
@@ -77,18 +77,18 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
             await press("s")
             await it.until_shown("why, in a few words")
             await press("enter")
-            await it.until_told("Written: rqtui-operations-")
+            await it.until_toast("Written: rqtui-operations-")
     assert len(pressed) <= MOST, pressed
     (page,) = tmp_path.glob("*.md")
-    told = page.read_text()
-    assert told.count("| requeue |") == 3 and told.count("| release |") == 2
-    assert "5 000 dead" in told and "failed per minute" in told
+    text = page.read_text()
+    assert text.count("| requeue |") == 3 and text.count("| release |") == 2
+    assert "5 000 dead" in text and "failed per minute" in text
 
 
 def largest(app: Cockpit) -> str:
     """The dead group in the first row."""
     view = app.navigation.view
-    groups = view.fitting() if isinstance(view, Errors) else []
+    groups = view.list_matching_items() if isinstance(view, Errors) else []
     return groups[0].message if groups and groups[0].dead else ""
 
 

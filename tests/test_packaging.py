@@ -25,16 +25,17 @@ import sys
 from rqtui.scripts import script as scripts
 print(scripts.__file__, file=sys.stderr)
 for folder in sys.argv[1:]:
-    for name in scripts.load(folder):
+    for name, script in scripts.load(folder).items():
+        assert "-- include:" not in script.source
         print(f"{folder}/{name}")
 """
 
 MEASURE = """
 import importlib, sys
-from rqtui.cli.bench import measurements
-found = measurements()
+from rqtui.cli.bench import load_benchmarks
+found = load_benchmarks()
 print(found.__file__, file=sys.stderr)
-for part in ("screen", "layouts"):
+for part in ("screen", "systems"):
     assert importlib.import_module(f"{found.__name__}.{part}").MEASURES
 sys.exit(found.bench("engine", as_json=True, server="fake", scale=0.001))
 """
@@ -98,7 +99,7 @@ def test_every_script_loads_and_every_bench_runs_from(kind: str, built: Path, tm
     refused = subprocess.run(
         [python.parent / "rqtui", "bench", "weather"], cwd=tmp_path, capture_output=True, text=True
     )
-    assert refused.returncode == 2 and "engine, screen, layouts" in refused.stderr
+    assert refused.returncode == 2 and "engine, screen, systems" in refused.stderr
 
 
 def test_every_script_loads_and_every_bench_runs_from_a_checkout() -> None:
@@ -109,6 +110,7 @@ def test_every_script_loads_and_every_bench_runs_from_a_checkout() -> None:
 def test_the_wheel_holds_the_scripts_the_types_the_style_sheet_and_the_benches(built: Path) -> None:
     names = set(zipfile.ZipFile(next(built.glob("*.whl"))).namelist())
     words = {f"rqtui/{path.relative_to(ROOT)}" for path in (ROOT / "lua").rglob("*.toml")}
+    words |= {f"rqtui/{path.relative_to(ROOT)}" for path in (ROOT / "lua").rglob("blocks/*.lua")}
     assert words and {f"rqtui/lua/{script}.lua" for script in SCRIPTS} | words | {"rqtui/py.typed"} <= names
     shipped = {str(path.relative_to(ROOT)) for path in (ROOT / "rqtui").rglob("*.tcss")}
     assert shipped <= names and not any(name.startswith(("tests/", "lua/", "benchmarks/")) for name in names)
@@ -116,4 +118,3 @@ def test_the_wheel_holds_the_scripts_the_types_the_style_sheet_and_the_benches(b
     kept = [path.relative_to(own) for path in own.rglob("*.*") if path.suffix in (".py", ".rb", ".js")]
     measuring = {f"rqtui/benchmarks/{path.as_posix()}" for path in kept}
     assert {name for name in names if name.startswith("rqtui/benchmarks/")} == measuring
-    assert not any("shared/blocks" in name for name in names)

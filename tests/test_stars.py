@@ -6,8 +6,8 @@ import ast
 from pathlib import Path
 
 from families import in_one
-from pictures import FOLDER, same_as_kept
 from shell import shell
+from text_snapshots import FOLDER, check_snapshot
 
 TESTS = Path(__file__).parent
 # what: the kept picture, words that show it there, and the test that uses it
@@ -79,4 +79,4 @@ def test_a_star_is_shown_by_a_kept_picture_and_used_by_a_test(star: str) -> None
 
 
 def test_the_least_rights_of_a_viewer_look_as_they_did(url: str) -> None:
-    same_as_kept("acl-viewer", shell(url, "acl", "viewer", "mail").out.rstrip("\n"))
+    check_snapshot("acl-viewer", shell(url, "acl", "viewer", "mail").out.rstrip("\n"))

@@ -9,8 +9,8 @@ import pytest
 from screens import Screen, on_screen
 
 from rqtui.config.settings import Settings
-from rqtui.connection.embedded import embedded
-from rqtui.scenarios import make_run, scenario
+from rqtui.connection.embedded import start_server
+from rqtui.scenarios import create_run, find_scenario
 from rqtui.tui.app import Cockpit
 
 TOUR = Path(__file__).resolve().parents[1] / "docs" / "tour.md"
@@ -33,7 +33,7 @@ def test_every_command_of_the_tour_is_one() -> None:
 @pytest.mark.slow
 @on_screen
 async def test_the_tour_can_be_followed_key_by_key() -> None:
-    with embedded("auto") as server, make_run(scenario("incident"), server.url, 1, server.pid) as play:
+    with start_server("auto") as server, create_run(find_scenario("incident"), server.url, 1, server.pid) as play:
         app = Cockpit(Settings(server.url, ("native",)), play, open_queue="orders", interval_s=0.25)
         async with app.run_test(size=(80, 24), notifications=True) as pilot:
             it = Screen(app, pilot)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from families import case
+from families import name_case
 from redis import Redis
-from screens import WIDE, Seeded, back_to_overview, on_screen, screen
+from screens import WIDE, Seeded, on_screen, return_to_overview, screen
 from shell import shell
 
 from rqtui.config.settings import Settings
@@ -29,7 +29,7 @@ def mail(client: Redis, url: str) -> Seeded:
     seeded.put("ready-1", "ready-2")
     for n in range(4):
         seeded.put(f"later-{n}", delay_ms=1_800_000 + n)
-    seeded.engine.act("beat", seeded.ref, (), {"worker": "w1", "ttl_ms": 3_600_000})
+    seeded.engine.apply_verb("beat", seeded.ref, (), {"worker": "w1", "ttl_ms": 3_600_000})
     shell(url, "events", "mail", "--record")
     shell(url, "act", "kill", "mail", "ready-1", "--yes")
     return seeded
@@ -103,7 +103,9 @@ TWINS: dict[str, tuple[Words, Words, Callable[[Any], Iterator[Words]]]] = {
 
 
 def test_every_view_has_its_command() -> None:
-    of_others = {"schedules"}  # no native queue has any: tests/cli/test_seam.py, tests/tui/screens/test_schedules.py
+    of_others = {
+        "schedules"
+    }  # no native queue has any: tests/cli/test_full_system.py, tests/tui/screens/test_schedules.py
     assert set(TWINS) == {"overview", "board", "job", *VIEWS} - of_others
 
 
@@ -120,15 +122,15 @@ def printed(url: str, view: str) -> list[Words]:
 def test_a_command_prints_what_the_view_shows(mail: Seeded, url: str) -> None:
     rows_of: dict[str, list[Words]] = {}
     for view in TWINS:
-        with case(view):
+        with name_case(view):
             rows_of[view] = printed(url, view)
 
     @on_screen
     async def compare() -> None:
         async with screen(url, WIDE) as it:
             for view, (keys, _command, _told) in TWINS.items():
-                with case(view):
-                    await back_to_overview(it)
+                with name_case(view):
+                    await return_to_overview(it)
                     await it.press(*keys)
 
                     def missing(rows: list[Words]) -> list[Words]:
@@ -176,8 +178,8 @@ NOT_NATIVE = {"limit", "unschedule"}  # of other systems alone, and run in their
 def usual(verb: Verb) -> tuple[Words, str]:
     """The way of a verb that is told ids and nothing else: what it takes goes where its header says, or stays."""
     job = JOBS[verb.takes[0]]
-    targets = registry.make("native").script(verb.name).targets or verb.takes
-    return ("act", verb.name, "mail", job, *(["--yes"] if verb.danger else [])), f"{job} in {targets[0]}"
+    targets = registry.create_system("native").script(verb.name).targets or verb.takes
+    return ("act", verb.name, "mail", job, *(["--yes"] if verb.is_dangerous else [])), f"{job} in {targets[0]}"
 
 
 SCREEN = OWN_WAYS | {

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pages import PAGES, ROOT
+from doc_pages import PAGES, ROOT
 
-from rqtui.layout.layout import Layout
+from rqtui.system_base.system import System
 from rqtui.systems import registry
 from rqtui.verbs import VERBS, Verb
 
@@ -38,7 +38,7 @@ COUNTED = re.compile(
 LABELS = {"reserve": "lease"}  # the script's name is a contract with clients; people read the other word
 IRREGULAR = {"forget": "forgotten"}
 NO_ANSWER = frozenset({"beat"})  # its answers are orders to the worker
-SYSTEMS = [registry.make(name) for name in registry.names()]
+SYSTEMS = [registry.create_system(name) for name in registry.list_names()]
 
 
 @functools.cache
@@ -117,7 +117,7 @@ def test_label_question_and_toast_of_a_verb_say_its_name(verb: Verb) -> None:
 
 
 @pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
-def test_the_headers_of_a_system_open_with_the_verb_and_answer_with_its_past(system: Layout) -> None:
+def test_the_headers_of_a_system_open_with_the_verb_and_answer_with_its_past(system: System) -> None:
     wrong = []
     for verb in VERBS:
         script = system.scripts.get(verb.name)

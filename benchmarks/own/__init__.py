@@ -2,7 +2,7 @@
 
     bench("engine")   server CPU against bare scripts, memory, latency, drain, bulk put, round trips   (`engine.py`)
     bench("screen")   start-up, completion, first paint, the screen at rest                            (`screen.py`)
-    bench("layouts")  rqtui's loops beside the originals'                                              (`layouts.py`)
+    bench("layouts")  rqtui's loops beside the originals'                                              (`systems.py`)
     bench("scale")    a thousand queues and long places of RQ, Sidekiq, BullMQ, Celery                 (`scale.py`)
     bench("many")     many native queues, and many keys of others                                      (`many.py`)
 

@@ -1,4 +1,4 @@
-"""The queue of an event loop beside the one that waits where it is called, in alternating rounds: a comparison."""
+"""A comparison of the asyncio queue with the blocking queue, measured in alternating rounds."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Spent = dict[str, list[tuple[float, float]]]  # µs of this process and of the c
 
 
 def awaited(on: Bench) -> Iterator[Line]:
-    """Puts and a drain on an event loop, beside the client that waits"""
+    """Puts and a drain with the asyncio client, beside the blocking client"""
     puts, jobs = on.size(1_000, AT_ONCE), on.size(10_000, 500)
     spent: Spent = {}
     with Queue("bench", on.server.url, BYTES) as waits:
         for _ in range(ROUNDS):
-            with _noted(spent, "put, waits", puts):
+            with _record_time(spent, "put, waits", puts):
                 for _ in range(puts):
                     waits.put(BODY)
-            with _noted(spent, "bulk, waits", jobs):
+            with _record_time(spent, "bulk, waits", jobs):
                 waits.put_many([BODY] * jobs)
-            with _noted(spent, "drain, waits", puts + jobs):
+            with _record_time(spent, "drain, waits", puts + jobs):
                 for job in waits.consume(burst=True):
                     with job:
                         pass
@@ -58,12 +58,12 @@ async def _round(url: str, spent: Spent, puts: int, jobs: int) -> None:
         await queue.put(BODY)  # connects, loads
         for name, call in (("put", lambda: queue.put(BODY)), ("rpush", lambda: plain.rpush("l", BODY))):
             await _repeated(spent, name, puts, call)
-        with _noted(spent, "put at once", puts):
+        with _record_time(spent, "put at once", puts):
             for _ in range(puts // AT_ONCE):
                 await asyncio.gather(*(queue.put(BODY) for _ in range(AT_ONCE)))
-        with _noted(spent, "bulk", jobs):
+        with _record_time(spent, "bulk", jobs):
             await queue.put_many([BODY] * jobs)
-        with _noted(spent, "drain", 1 + puts + puts // AT_ONCE * AT_ONCE + jobs):
+        with _record_time(spent, "drain", 1 + puts + puts // AT_ONCE * AT_ONCE + jobs):
             async for job in queue.consume(burst=True):
                 async with job:
                     pass
@@ -71,12 +71,12 @@ async def _round(url: str, spent: Spent, puts: int, jobs: int) -> None:
 
 async def _repeated(spent: Spent, name: str, count: int, call: Callable[[], Awaitable[Any]]) -> None:
     await call()
-    with _noted(spent, name, count):
+    with _record_time(spent, name, count):
         for _ in range(count):
             await call()
 
 
-class _noted:
+class _record_time:
     """Notes what the block took, for each of `count`."""
 
     def __init__(self, spent: Spent, name: str, count: int) -> None:

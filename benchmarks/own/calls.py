@@ -1,7 +1,7 @@
-"""The longest single call of some work, as the server's slow log has it: what it costs everybody else.
+"""Measure the longest single call of some work from the server's slow log, because other clients wait for it.
 
-On a machine with other work a call may stand still in its middle, and the log counts that, too. So a look is done many
-times: the median is printed beside the least and the worst.
+On a busy machine a call may be interrupted, and the log includes the interruption. So each read is repeated many times,
+and the median is printed with the least and the greatest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEPT = 200_000
 
 @contextlib.contextmanager
 def longest_call(client: Any) -> Iterator[list[float]]:
-    """Afterwards the list holds the milliseconds of the longest command of the block; nothing where nobody knows."""
+    """Measure the longest command of the block. Afterwards the list has its milliseconds, or is empty if unknown."""
     found: list[float] = []
     try:
         before = {name: client.config_get(name)[name] for name in ("slowlog-log-slower-than", "slowlog-max-len")}
@@ -44,8 +44,8 @@ def longest_call(client: Any) -> Iterator[list[float]]:
             client.config_set(name, value)
 
 
-def looks(on: Bench, *of: tuple[str, Callable[[], object]], target: str = MOST_MS) -> Iterator[Line]:
-    """The longest call of each look, the median of many rounds, in which all looks take turns."""
+def measure_reads(on: Bench, *of: tuple[str, Callable[[], object]], target: str = MOST_MS) -> Iterator[Line]:
+    """Yield each read operation's median longest call, over many rounds in which the operations take turns."""
     longest: dict[str, list[float]] = {name: [] for name, _look in of}
     for at in range(on.size(TIMES, 3) + 1):
         for name, look in of:
@@ -53,11 +53,11 @@ def looks(on: Bench, *of: tuple[str, Callable[[], object]], target: str = MOST_M
                 look()
             longest[name] += calls if at else []  # the first one loads scripts
     for name, found in longest.items():
-        yield Line(name, statistics.median(found) if found else None, "ms", target, _spread(found))
+        yield Line(name, statistics.median(found) if found else None, "ms", target, _format_spread(found))
 
 
-def _spread(found: list[float]) -> str:
-    """The least and the worst of some figures in milliseconds, or why there is none."""
+def _format_spread(found: list[float]) -> str:
+    """Format the least and the greatest of some figures in milliseconds, or the reason why there is none."""
     if not found:
         return NO_SLOW_LOG
     if max(found) <= FLOOR_US / 1000:

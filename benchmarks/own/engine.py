@@ -1,4 +1,4 @@
-"""Measurements of the native queue and of the engine: what they cost the server, the memory, and the clock."""
+"""Measurements of the native queue and of the engine: server CPU, memory and time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 
 from redis import Redis, exceptions
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import BYTES, Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
-from rqtui.ids import new_ids
-from rqtui.model import Focus, PageWish, Ref
+from rqtui.ids import create_ids
+from rqtui.model import Focus, PageSelection, Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
@@ -65,7 +65,7 @@ def lifecycle_cpu(on: Bench) -> Iterator[Line]:
     for batch, target, lifecycles in ((1, "≤ 1.5", 6_000), (50, "≤ 1.8", 60_000)):
         how = "one by one" if batch == 1 else f"in batches of {batch}"
         per_round = on.size(lifecycles // ROUNDS, batch) // batch * batch
-        spent = _cpu_us(on, batch, per_round)
+        spent = _measure_cpu_us(on, batch, per_round)
         if spent is None:
             yield Line(f"server CPU per lifecycle, {how}", None, note="not measured: this server has no INFO")
             continue
@@ -74,17 +74,17 @@ def lifecycle_cpu(on: Bench) -> Iterator[Line]:
         yield Line(f"  against bare scripts, {how}", ours / bare if bare else None, "×", target)
 
 
-def _cpu_us(on: Bench, batch: int, per_round: int) -> tuple[float, float] | None:
-    """Microseconds of server CPU per lifecycle: ours, bare."""
+def _measure_cpu_us(on: Bench, batch: int, per_round: int) -> tuple[float, float] | None:
+    """Return the microseconds of server CPU per lifecycle: rqtui's and the bare scripts'."""
     if _server_cpu_s(on.client) is None:
         return None
     total = {"ours": 0.0, "bare": 0.0}
     runs: dict[str, Lifecycle] = {"ours": _ours(on.client), "bare": _bare(on.client)}
     for run in runs.values():
-        run(new_ids(batch))
+        run(create_ids(batch))
     for _ in range(ROUNDS):
         for name, run in runs.items():
-            ids = new_ids(per_round)
+            ids = create_ids(per_round)
             before = _server_cpu_s(on.client) or 0.0
             for at in range(0, per_round, batch):
                 run(ids[at : at + batch])
@@ -102,13 +102,13 @@ def _server_cpu_s(client: Any) -> float | None:
 
 
 def _ours(client: Any) -> Lifecycle:
-    native, key = scripts.load("native"), keys("bench")
+    native, key = scripts.load("native"), build_keys("bench")
     blank = [None] * (len(native["enqueue"].each) - 2)
 
     def run(ids: Sequence[str]) -> None:
-        scripts.run(client, native["enqueue"].call(key, {}, [[id, BODY, *blank] for id in ids]))
-        taken = scripts.run(client, native["reserve"].call(key, {"limit": len(ids), "worker": "bench"}))
-        scripts.run(client, native["ack"].call(key, {}, [row[:2] for row in taken.rows]))
+        scripts.run(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids]))
+        taken = scripts.run(client, native["reserve"].build_call(key, {"limit": len(ids), "worker": "bench"}))
+        scripts.run(client, native["ack"].build_call(key, {}, [row[:2] for row in taken.rows]))
 
     return run
 
@@ -229,32 +229,34 @@ def tick_trips(on: Bench) -> Iterator[Line]:
     for name in queues:
         Queue(name, on.client, BYTES).put_many([BODY] * on.size(50, 5))
     refs = tuple(Ref("native", name) for name in queues)
-    pages = tuple(PageWish(refs[0], place, limit=50) for place in ("scheduled", "ready", "reserved", "done", "dead"))
+    pages = tuple(
+        PageSelection(refs[0], place, limit=50) for place in ("scheduled", "ready", "reserved", "done", "dead")
+    )
     with connect(on.server.url) as client:
-        engine = Engine(client, [registry.make("native")])
+        engine = Engine(client, [registry.create_system("native")])
         for looked_at in (1, len(refs)):
             focus = Focus(refs[:looked_at], pages)
-            engine.snapshot(focus)
-            with _counted_trips(client) as trips:
-                cost = engine.snapshot(focus).cost
+            engine.take_snapshot(focus)
+            with _record_trips(client) as trips:
+                cost = engine.take_snapshot(focus).cost
             plural = "queue" if looked_at == 1 else "queues"
             note = f"{cost.commands} commands, {cost.ms:.1f} ms"
             yield Line(f"round trips per tick, {looked_at} {plural}, 5 pages", len(trips), "", "≤ 1", note)
 
 
 @contextlib.contextmanager
-def _counted_trips(client: Any) -> Iterator[list[int]]:
+def _record_trips(client: Any) -> Iterator[list[int]]:
     """Everything that is sent on the client's connection meanwhile, by size: one entry per round trip."""
     pool = client.connection_pool
     connection = pool.get_connection()
     sent: list[int] = []
     send = connection.send_packed_command
 
-    def counted(command: Any, check_health: bool = True) -> None:
+    def send_and_count(command: Any, check_health: bool = True) -> None:
         sent.append(len(command))
         send(command, check_health=check_health)
 
-    connection.send_packed_command = counted
+    connection.send_packed_command = send_and_count
     pool.release(connection)
     try:
         yield sent

@@ -1,7 +1,7 @@
-"""An environment per program of others: a virtual environment made by pip, for node a folder made by npm.
+"""The environments in which programs of other projects run: a pip virtual environment, an npm folder or a Ruby gem.
 
-Each is made once, of the newest versions, and kept below a folder of caches; `run.py` and `rqtui bench` share them.
-`Missing` is raised with the reason where one cannot be made, and becomes a line of the report.
+Each is created once, with the newest versions, and kept below a cache folder that `run.py` and `rqtui bench` share.
+`Missing` is raised with the reason if one cannot be created, and becomes a line of the report.
 """
 
 from __future__ import annotations
@@ -23,43 +23,43 @@ _SHOWN = ("redis", "hiredis", "kombu", "coredis", "taskiq", "taskiq-redis", "ior
 
 
 class Missing(Exception):
-    """This program cannot be run here, and why."""
+    """Raised with the reason when a program cannot run on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The first words of a command, the variables it needs beside those of this process, and versions by package."""
+    """The first words of a command, the extra environment variables that it needs, and versions by package."""
 
     command: tuple[str, ...]
     versions: Mapping[str, str]
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
-def caches() -> Path:
-    """Where environments are kept when nobody names a folder."""
+def find_cache_folder() -> Path:
+    """Return the folder for environments that is used if no folder is given."""
     return platformdirs.user_cache_path("rqtui-benchmarks")
 
 
 def python(home: Path, packages: Sequence[str]) -> Environment:
-    """A Python with these packages. Raises Missing."""
+    """Return a Python environment with these packages. Raises Missing."""
     program = home / "bin" / "python"
     if not (home / "made").exists():
         _run((sys.executable, "-m", "venv", "--clear", str(home)))
         _run((str(program), "-m", "pip", "install", "-q", "-U", *packages, *EVERYWHERE))
         (home / "made").touch()
-    found = listed(program)
+    found = list_packages(program)
     own = [package.partition("[")[0] for package in packages]
     return Environment((str(program),), {name: found[name] for name in (*own, *_SHOWN) if name in found})
 
 
-def listed(program: Path) -> dict[str, str]:
-    """The packages that a Python has, with their versions. Raises Missing."""
+def list_packages(program: Path) -> dict[str, str]:
+    """Return the installed packages of a Python with their versions. Raises Missing."""
     said = _run((str(program), "-m", "pip", "list", "--format", "json", "--disable-pip-version-check"))
     return {each["name"].lower(): each["version"] for each in json.loads(said)}
 
 
 def node(home: Path, packages: Sequence[str]) -> Environment:
-    """A node that finds these packages. Raises Missing."""
+    """Return a Node environment with these packages. Raises Missing."""
     program, npm = shutil.which("node"), shutil.which("npm")
     if not program or not npm:
         raise Missing("node and npm are not installed")
@@ -77,7 +77,7 @@ def node(home: Path, packages: Sequence[str]) -> Environment:
 
 
 def ruby(home: Path, packages: Sequence[str]) -> Environment:
-    """A Ruby with a gem: that of the system's packages, else one that `gem install` makes. Raises Missing."""
+    """Return a Ruby with a gem from the system's packages or from `gem install`. Raises Missing."""
     (gem,) = packages
     program = shutil.which("ruby")
     if not program:

@@ -1,4 +1,4 @@
-"""What a measurement gives: a line with a figure, its unit and its target; and where it was made."""
+"""The result of a measurement: a line with a figure, its unit and its target, and the machine it was measured on."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ class Line:
 
     @property
     def is_met(self) -> bool | None:
-        """Whether the figure is within its target; None without either."""
+        """Whether the figure is within its target, or None without a figure or a target."""
         if self.value is None or not self.target:
             return None
         sign, bound = self.target[0], float(self.target[1:].replace(" ", ""))
         return self.value <= bound if sign == "≤" else self.value >= bound
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the line as a JSON document."""
         return {**asdict(self), "met": self.is_met}
 
     def text(self) -> str:
-        """As a person reads it."""
-        figure = "—" if self.value is None else f"{_shown(self.value)} {self.unit}".rstrip()
+        """Return the line as text for people."""
+        figure = "—" if self.value is None else f"{_format_figure(self.value)} {self.unit}".rstrip()
         target = f"target {self.target}" + ("" if self.is_met else " MISSED") if self.is_met is not None else ""
         return f"{self.name:<58} {figure:>14}  {target:<22} {self.note}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What measurements work with: a server that nobody else uses, a client of it, and how large to measure.
+    """The resources of a measurement: a server without other clients, a client of it, and the size to measure.
 
-    `scale` 1 is the real size; tests take a small part of it. `beside` says whether the tools of others are run, too.
+    `scale` 1 is the real size; tests use a small part of it. `beside` says whether the tools of other projects run too.
     """
 
     server: EmbeddedServer
@@ -61,12 +61,12 @@ class Bench:
     beside: bool = True
 
     def size(self, number: int, least: int = 1) -> int:
-        """`number` at this scale."""
+        """Return `number` at this scale."""
         return max(least, round(number * self.scale))
 
 
 def machine(server_title: str) -> dict[str, Any]:
-    """Where it was measured: processor, cores, versions."""
+    """Return the processor, cores and versions of the machine that measures."""
     versions = {}
     for package in ("rqtui", "redis", "hiredis", "textual"):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -89,7 +89,7 @@ def _cpu_model() -> str:
     return platform.processor() or platform.machine()
 
 
-def _shown(value: float) -> str:
+def _format_figure(value: float) -> str:
     if value >= 1000:
         return f"{value:,.0f}".replace(",", " ")
     return f"{value:.3g}" if value < 100 else f"{value:.0f}"

@@ -1,4 +1,4 @@
-"""What many queues, and many keys of others, cost: Redis's processor time as INFO has it, and the screen's own."""
+"""Measurements of many queues and many keys of other programs: processor time of Redis and of the screen."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rqtui.client.queue import BYTES, Queue
 from . import stock_tools, worlds
 from .environments import Missing
 from .line import Bench, Line
-from .terminal import terminal
+from .terminal import run_terminal
 
 MARK = "mail"
 _WARM_S = 10.0  # the screen has opened, found its queues, and counted them in turn
@@ -38,28 +38,28 @@ def foreign_keys(on: Bench) -> Iterator[Line]:
     for start in range(0, number, 5_000):
         keys = range(start, min(start + 5_000, number))
         on.client.mset({_KEYS[key % len(_KEYS)] % key: b"x" for key in keys})
-    _queues(on, 3)
+    _plant_queues(on, 3)
     with tempfile.TemporaryDirectory() as folder:
         runs = (("snapshot, the first time", ["snapshot"]), ("health, the next time", ["health"]))
         for name, words in (*runs, ("snapshot --walk, which looks at all", ["snapshot", "--walk"])):
-            spent = _of_redis_s(on, lambda words=words: _run(on, words, folder))  # type: ignore[misc]
+            spent = _measure_redis_s(on, lambda words=words: _run(on, words, folder))  # type: ignore[misc]
             target = "" if "--walk" in words else "≤ 0.3"
-            yield _line(f"{number} foreign keys: {name}, Redis", spent, "s", target)
-        longest = _longest_ms(on, lambda: _run(on, ["snapshot", "--walk"], folder))
+            yield _build_line(f"{number} foreign keys: {name}, Redis", spent, "s", target)
+        longest = _measure_longest_ms(on, lambda: _run(on, ["snapshot", "--walk"], folder))
         note = "" if longest is not None else "not measured: this server has no slow log"
         yield Line("  its longest call", longest, "ms", "≤ 2", note)
 
 
 def loops_and_counts(on: Bench) -> Iterator[Line]:
     """A hundred queues on the screen, with the dispatcher and the reaper on"""
-    _queues(on, number := on.size(100, 3))
-    yield from _screen(on, f"{number} queues, loops on", redis_ms="≤ 1.5")
+    _plant_queues(on, number := on.size(100, 3))
+    yield from _measure_screen(on, f"{number} queues, loops on", redis_ms="≤ 1.5")
 
 
 def ten_thousand_queues(on: Bench) -> Iterator[Line]:
     """Ten thousand queues at rest on the screen, with the dispatcher and the reaper on"""
-    _queues(on, number := on.size(10_000, 50))
-    yield from _screen(on, f"{number} queues at rest", share="≤ 2", redis_share="≤ 1", memory="≤ 100")
+    _plant_queues(on, number := on.size(10_000, 50))
+    yield from _measure_screen(on, f"{number} queues at rest", share="≤ 2", redis_share="≤ 1", memory="≤ 100")
 
 
 def changing_queues(on: Bench) -> Iterator[Line]:
@@ -67,9 +67,9 @@ def changing_queues(on: Bench) -> Iterator[Line]:
     for number in _CHANGING:
         queues = on.size(number)
         on.client.flushall()
-        _queues(on, queues)
-        with _changes(lambda at, n=queues: Queue(f"{MARK}{at % n:05}", on.client, BYTES).put(b"{}")):  # type: ignore[misc]
-            yield from _screen(on, f"{queues} queues, {min(queues, _ROWS)} of them change each second")
+        _plant_queues(on, queues)
+        with _change_rows(lambda at, n=queues: Queue(f"{MARK}{at % n:05}", on.client, BYTES).put(b"{}")):  # type: ignore[misc]
+            yield from _measure_screen(on, f"{queues} queues, {min(queues, _ROWS)} of them change each second")
     if not on.beside:
         return
     try:
@@ -81,15 +81,15 @@ def changing_queues(on: Bench) -> Iterator[Line]:
     for number in _CHANGING[:-1]:
         queues = on.size(number)
         on.client.flushall()
-        worlds.piped(on.client, worlds.rq_queues(queues))
-        with _changes(lambda at, n=queues: on.client.rpush(f"rq:queue:queue-{at % n}", "id")):  # type: ignore[misc]
+        worlds.send_in_pipelines(on.client, worlds.build_rq_queues(queues))
+        with _change_rows(lambda at, n=queues: on.client.rpush(f"rq:queue:queue-{at % n}", "id")):  # type: ignore[misc]
             name = f"{queues} queues, {min(queues, _ROWS)} change: rq info --interval 1 of rq {rq.versions['rq']}"
-            yield from _screen(on, name, command=command, mark="queue-0")
+            yield from _measure_screen(on, name, command=command, mark="queue-0")
 
 
 @contextlib.contextmanager
-def _changes(change: Callable[[int], object]) -> Iterator[None]:
-    """Changes 40 rows each second meanwhile, the first ones, which are in sight."""
+def _change_rows(change: Callable[[int], object]) -> Iterator[None]:
+    """Change 40 rows each second while the block runs. The first rows are visible on the screen."""
     is_over = threading.Event()
 
     def work() -> None:
@@ -106,7 +106,7 @@ def _changes(change: Callable[[int], object]) -> Iterator[None]:
         thread.join()
 
 
-def _screen(
+def _measure_screen(
     on: Bench,
     name: str,
     share: str = "",
@@ -116,33 +116,37 @@ def _screen(
     command: Sequence[str] = (),
     mark: str = MARK,
 ) -> Iterator[Line]:
-    """What a program on a terminal takes, the screen of rqtui when no other `command` is given."""
+    """Measure a program on a terminal: rqtui's screen, or `command` if it is given."""
     seconds = max(2.0, _OVER_S * on.scale)
-    idle_s = _of_redis_s(on, lambda: time.sleep(seconds))  # a Redis that nobody asks does something ten times a second
-    with terminal(command or [sys.executable, "-m", "rqtui", on.server.url]) as shown:
+    idle_s = _measure_redis_s(
+        on, lambda: time.sleep(seconds)
+    )  # a Redis that nobody asks does something ten times a second
+    with run_terminal(command or [sys.executable, "-m", "rqtui", on.server.url]) as shown:
         has_painted = shown.until(mark) is not None
         shown.run(max(1.0, _WARM_S * on.scale))
         of_core: list[float | None] = []
-        commands, sent = _commands(on), shown.bytes_read
-        spent_s = _of_redis_s(on, lambda: of_core.append(shown.share(seconds)))
-        asked, sent = _commands(on) - commands, shown.bytes_read - sent
+        commands, sent = _count_commands(on), shown.bytes_read
+        spent_s = _measure_redis_s(on, lambda: of_core.append(shown.share(seconds)))
+        asked, sent = _count_commands(on) - commands, shown.bytes_read - sent
         megabytes = shown.memory_mb() if has_painted else None
     note = f"beyond what it takes by itself; {asked / seconds * _EVERY_S:.0f} commands" if commands else ""
     spent_s = None if spent_s is None or idle_s is None else max(0.0, spent_s - idle_s)
     spent_ms = None if spent_s is None else spent_s / seconds * _EVERY_S * 1000
     yield Line(f"{name}: the screen, of a core", of_core[0], "%", share)
-    yield _line(f"{name}: Redis, of a core", None if spent_s is None else spent_s / seconds * 100, "%", redis_share)
-    yield _line(f"{name}: Redis, per {_EVERY_S:.0f} s", spent_ms, "ms", redis_ms, note)
+    yield _build_line(
+        f"{name}: Redis, of a core", None if spent_s is None else spent_s / seconds * 100, "%", redis_share
+    )
+    yield _build_line(f"{name}: Redis, per {_EVERY_S:.0f} s", spent_ms, "ms", redis_ms, note)
     yield Line(f"{name}: memory of the screen", megabytes, "MB", memory)
     yield Line(f"{name}: to the terminal", sent / seconds if has_painted else None, "bytes/s")
 
 
-def _line(name: str, value: float | None, unit: str, target: str, note: str = "") -> Line:
+def _build_line(name: str, value: float | None, unit: str, target: str, note: str = "") -> Line:
     return Line(name, value, unit, target, _NO_INFO if value is None else note)
 
 
-def _queues(on: Bench, number: int) -> None:
-    """Native queues in which jobs wait, as `put` leaves them; every tenth has one that is due in two days."""
+def _plant_queues(on: Bench, number: int) -> None:
+    """Plant native queues with waiting jobs; every tenth also has a job that is due in two days."""
     for at in range(number):
         queue = Queue(f"{MARK}{at:05}", on.client, BYTES)
         queue.put_many([b"{}"] * (1 + at % 7))
@@ -156,8 +160,8 @@ def _run(on: Bench, words: Sequence[str], folder: str) -> None:
     subprocess.run(command, capture_output=True, env=environment, check=False, timeout=120)
 
 
-def _of_redis_s(on: Bench, work: Callable[[], Any]) -> float | None:
-    """Processor time of Redis, user and system, while `work` goes on; None where INFO does not tell."""
+def _measure_redis_s(on: Bench, work: Callable[[], Any]) -> float | None:
+    """Return the processor seconds that Redis uses while `work` runs, or None if INFO does not report them."""
     before = _cpu_s(on)
     work()
     after = _cpu_s(on)
@@ -172,16 +176,16 @@ def _cpu_s(on: Bench) -> float | None:
     return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
 
-def _commands(on: Bench) -> int:
-    """Commands that Redis ran so far, those inside of scripts included; 0 where INFO does not tell."""
+def _count_commands(on: Bench) -> int:
+    """Return how many commands Redis has run, also in scripts, or 0 if INFO does not report them."""
     try:
         return sum(int(row["calls"]) for row in on.client.info("commandstats").values())
     except exceptions.ResponseError:
         return 0
 
 
-def _longest_ms(on: Bench, work: Callable[[], Any]) -> float | None:
-    """The longest single call meanwhile, as the slow log has it."""
+def _measure_longest_ms(on: Bench, work: Callable[[], Any]) -> float | None:
+    """Return the milliseconds of the longest call while `work` runs, from the slow log."""
     try:
         before = on.client.config_get("slowlog-log-slower-than")["slowlog-log-slower-than"] or "10000"
         on.client.config_set("slowlog-log-slower-than", 100)

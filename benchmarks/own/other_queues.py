@@ -1,4 +1,4 @@
-"""Other queues on the same server in the same minute, where they are installed; where not, a line says so."""
+"""Measurements of other queue libraries on the same server; a line reports each one that is not installed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def dramatiq(on: Bench) -> Iterator[Line]:
 def bullmq(on: Bench) -> Iterator[Line]:
     """BullMQ: one process that drains no-op jobs"""
     name = "BullMQ: drain of no-op jobs, one process, concurrency 50"
-    node = node_with_bullmq()
+    node = find_node_with_bullmq()
     if node is None:
         yield Line(name, None, note="not installed, not measured (node with bullmq and ioredis on NODE_PATH)")
         return
@@ -90,8 +90,8 @@ def bullmq(on: Bench) -> Iterator[Line]:
     yield Line(name, float(said[-1]), "jobs/s", note=f"{count} jobs")
 
 
-def node_with_bullmq() -> str | None:
-    """The program node, where it finds BullMQ and ioredis."""
+def find_node_with_bullmq() -> str | None:
+    """Return the Node program, or None if it does not find BullMQ and ioredis."""
     node = shutil.which("node")
     if node is None:
         return None

@@ -1,4 +1,4 @@
-"""Runs the measurements of a part one after the other on an embedded server, and prints them as lines or as JSON."""
+"""The runner of the measurements: runs a part on an embedded server and prints its lines as text or JSON."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from rqtui.errors import RqtuiError, UsageError
 from .line import Bench, Line, machine
 
 Measure = Callable[[Bench], Iterator[Line]]
-PARTS = ("engine", "screen", "layouts", "scale", "many")  # a module each
+PARTS = ("engine", "screen", "systems", "scale", "many")  # a module each
+FORMER_NAMES = {"layouts": "systems"}
 
 
 def bench(
     what: str = "engine", as_json: bool = False, server: str = "auto", scale: float = 1.0, beside: bool = True
 ) -> int:
-    """Measure `what` (one of PARTS), print it, return 0. Raises UsageError for another word.
+    """Measure `what` (one of PARTS), print it and return 0. Raises UsageError for another word.
 
-    Without `beside` no tool of others is run, so that nothing is installed for it.
+    Without `beside` no tool of other projects runs, so nothing is installed for it.
     """
     from rqtui.connection.connect import connect
-    from rqtui.connection.embedded import embedded
+    from rqtui.connection.embedded import start_server
 
     _measures(what)
-    with embedded(server) as running, connect(running.url, timeout_s=60.0) as client:
+    with start_server(server) as running, connect(running.url, timeout_s=60.0) as client:
         where = machine(running.kind)
         if not as_json:
             print(_heading(where), flush=True)
         found = []
-        for line in lines(what, Bench(running, client, scale, beside)):
+        for line in measure_lines(what, Bench(running, client, scale, beside)):
             found.append(line)
             if not as_json:
                 print(line.text(), flush=True)
@@ -44,24 +45,25 @@ def bench(
     return 0
 
 
-def lines(what: str, on: Bench) -> Iterator[Line]:
-    """The lines of a part, measured one after the other; what is measured now is said on standard error."""
+def measure_lines(what: str, on: Bench) -> Iterator[Line]:
+    """Run the measurements of a part one after the other. Print the current one on standard error."""
     for measure in _measures(what):
         print(f"{(measure.__doc__ or measure.__name__).splitlines()[0]} …", file=sys.stderr, flush=True)
-        yield from _measured(measure, on)
+        yield from _measure(measure, on)
 
 
 def _measures(what: str) -> Sequence[Measure]:
+    what = FORMER_NAMES.get(what, what)
     if what not in PARTS:
         raise UsageError(f'There is nothing called "{what}" to measure; there are: {", ".join(PARTS)}.')
     found: Sequence[Measure] = import_module(f".{what}", __package__).MEASURES
     return found
 
 
-def _measured(measure: Measure, on: Bench) -> Iterator[Line]:
-    """The lines of one measurement, with an empty state folder: the screen reads the journal that stands there.
+def _measure(measure: Measure, on: Bench) -> Iterator[Line]:
+    """Yield the lines of one measurement, with an empty state folder because the screen reads the journal in it.
 
-    A server that cannot do it makes a line that says so.
+    A server that cannot be measured gives a line with the reason.
     """
     before = os.environ.get(STATE_VARIABLE)
     with TemporaryDirectory(ignore_cleanup_errors=True) as folder:

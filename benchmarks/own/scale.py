@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rqtui.engine.engine import Engine
-from rqtui.layout.layout import Layout
 from rqtui.model import Ref
+from rqtui.system_base.system import System
 from rqtui.systems import registry
 
 from . import worlds
-from .calls import TIMES, looks
+from .calls import TIMES, measure_reads
 from .line import Bench, Line
-from .stock_tools import BULLMQ, CELERY, RQ, SIDEKIQ, Tool, counted
-from .worlds import Commands, piped
+from .stock_tools import BULLMQ, CELERY, RQ, SIDEKIQ, Tool, measure_tool
+from .worlds import Commands, send_in_pipelines
 
 LONG = "long"  # the queue with a million jobs
 WAITING = 5  # jobs in each of the others
@@ -28,7 +28,7 @@ _FILTERED = 200  # jobs that a filter reads at a time
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class MeasuredSystem:
     """One of the systems: `queues(n)` plants so many, `long(n)` another with so many jobs in each place."""
 
     title: str
@@ -41,88 +41,94 @@ class System:
 
 def rq(on: Bench) -> Iterator[Line]:
     """RQ: a tick over a thousand queues, and looks at one that is long in every place"""
-    return _lines(on, System("RQ", "rq", worlds.rq_queues, worlds.rq_long, RQ, True))
+    return _lines(on, MeasuredSystem("RQ", "rq", worlds.build_rq_queues, worlds.build_rq_long, RQ, True))
 
 
 def sidekiq(on: Bench) -> Iterator[Line]:
     """Sidekiq: a tick over a thousand queues that share long places, and looks at one of them"""
-    return _lines(on, System("Sidekiq", "sidekiq", worlds.sidekiq_queues, worlds.sidekiq_long, SIDEKIQ, False))
+    return _lines(
+        on, MeasuredSystem("Sidekiq", "sidekiq", worlds.build_sidekiq_queues, worlds.build_sidekiq_long, SIDEKIQ, False)
+    )
 
 
 def bullmq(on: Bench) -> Iterator[Line]:
     """BullMQ: a tick over a thousand queues, and looks at one that is long in every place"""
-    return _lines(on, System("BullMQ", "bullmq", worlds.bullmq_queues, worlds.bullmq_long, BULLMQ, True))
+    return _lines(
+        on, MeasuredSystem("BullMQ", "bullmq", worlds.build_bullmq_queues, worlds.build_bullmq_long, BULLMQ, True)
+    )
 
 
 def celery(on: Bench) -> Iterator[Line]:
     """Celery: a tick over a thousand queues that share what workers hold, and looks at one of them"""
-    return _lines(on, System("Celery", "celery", worlds.celery_queues, worlds.celery_long, CELERY, False))
+    return _lines(
+        on, MeasuredSystem("Celery", "celery", worlds.build_celery_queues, worlds.build_celery_long, CELERY, False)
+    )
 
 
-def _lines(on: Bench, system: System) -> Iterator[Line]:
+def _lines(on: Bench, system: MeasuredSystem) -> Iterator[Line]:
     queues, jobs = on.size(1_000, 30), on.size(1_000_000, 2_000)
-    piped(on.client, system.queues(queues))
-    yield from counted(on, system.tool, queues, queues * WAITING)
-    engine = Engine(on.client, [registry.make(system.name)])
+    send_in_pipelines(on.client, system.queues(queues))
+    yield from measure_tool(on, system.tool, queues, queues * WAITING)
+    engine = Engine(on.client, [registry.create_system(system.name)])
     for _found in engine.discover():
         pass
-    yield _tick(on, f"{system.title}: a tick of rqtui over {len(engine.refs)} queues", engine)
-    piped(on.client, system.long(jobs))
+    yield _measure_tick(on, f"{system.title}: a tick of rqtui over {len(engine.refs)} queues", engine)
+    send_in_pipelines(on.client, system.long(jobs))
     for _found in engine.discover():
         pass
-    yield _tick(on, f"{system.title}: a tick with {jobs} jobs in each place of one more", engine)
-    yield from looks(on, ("  its longest call", engine.snapshot))
-    yield from looks(on, *_of_one(system, engine, jobs))
+    yield _measure_tick(on, f"{system.title}: a tick with {jobs} jobs in each place of one more", engine)
+    yield from measure_reads(on, ("  its longest call", engine.take_snapshot))
+    yield from measure_reads(on, *_build_reads(system, engine, jobs))
 
 
-def _tick(on: Bench, name: str, engine: Engine) -> Line:
-    """Milliseconds of a picture of all queues: the median of many, and how many round trips it is."""
-    engine.snapshot()
+def _measure_tick(on: Bench, name: str, engine: Engine) -> Line:
+    """Measure a snapshot of all queues: its median time in milliseconds and its number of round trips."""
+    engine.take_snapshot()
     took, trips = [], 0
     for _ in range(on.size(TIMES, 3)):
         began = time.perf_counter()
-        trips = max(trips, engine.snapshot().cost.trips)
+        trips = max(trips, engine.take_snapshot().cost.round_trips)
         took.append(1000 * (time.perf_counter() - began))
     note = f"{min(took):.0f} … {max(took):.0f}; {trips} round trip{'s' if trips > 1 else ''}"
     return Line(name, statistics.median(took), "ms", note=note)
 
 
-def _of_one(system: System, engine: Engine, jobs: int) -> Iterator[tuple[str, Callable[[], object]]]:
-    """The looks at the long queue, each with its name."""
-    ref, layout = Ref(system.name, LONG), engine.layouts[system.name]
+def _build_reads(measured: MeasuredSystem, engine: Engine, jobs: int) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Return the read operations of the long queue by name."""
+    ref, system = Ref(measured.name, LONG), engine.systems[measured.name]
     yield (
-        f"{system.title}: counting {jobs} jobs in each place, longest call",
-        lambda: engine.ask(layout.queue_ask(ref.queue)),
+        f"{measured.title}: counting {jobs} jobs in each place, longest call",
+        lambda: engine.send_request(system.queue_request(ref.queue)),
     )
-    kept = [place for place in layout.places if not place.is_heard]
+    kept = [place for place in system.places if not place.is_from_events]
     shared, alone = ([place.name for place in kept if place.is_shared is wanted] for wanted in (True, False))
     middle = jobs // 2  # of places that queues share, the first page is all there is
     yield (
         "  a page of each place",
         lambda: [
-            *(engine.page(ref, place) for place in shared),
-            *(engine.page(ref, place, middle) for place in alone),
+            *(engine.fetch_page(ref, place) for place in shared),
+            *(engine.fetch_page(ref, place, middle) for place in alone),
         ],
     )
     yield (
         f"  {_FILTERED} jobs of each place, as a filter reads them",
         lambda: [
-            *(engine.step(ref, place, middle, _FILTERED) for place in shared),
-            *(engine.page(ref, place, middle, _FILTERED) for place in alone),
+            *(engine.fetch_scan_page(ref, place, middle, _FILTERED) for place in shared),
+            *(engine.fetch_page(ref, place, middle, _FILTERED) for place in alone),
         ],
     )
-    yield "  a job by an id that nobody has seen", lambda: engine.job(ref, b"nowhere")
-    if system.has_plain_ids:
-        yield "  a job in the middle of the queue, by its id", lambda: engine.job(ref, b"%d" % (jobs // 2))
-    yield from _reports(engine, layout, ref.queue)
+    yield "  a job by an id that nobody has seen", lambda: engine.fetch_job(ref, b"nowhere")
+    if measured.has_plain_ids:
+        yield "  a job in the middle of the queue, by its id", lambda: engine.fetch_job(ref, b"%d" % (jobs // 2))
+    yield from _reports(engine, system, ref.queue)
 
 
-def _reports(engine: Engine, layout: Layout, queue: str) -> Iterator[tuple[str, Callable[[], object]]]:
-    faults = layout.inspect_ask(queue)
-    roster = layout.workers_ask(queue)
+def _reports(engine: Engine, system: System, queue: str) -> Iterator[tuple[str, Callable[[], object]]]:
+    faults = system.probe_request(queue)
+    roster = system.workers_request(queue)
     if faults is not None:
-        yield "  its faults", lambda: engine.ask(faults)
-    yield "  its workers", lambda: engine.ask(roster)
+        yield "  its faults", lambda: engine.send_request(faults)
+    yield "  its workers", lambda: engine.send_request(roster)
 
 
 MEASURES = (rq, sidekiq, bullmq, celery)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from rqtui.client.queue import BYTES, Queue
 
 from .line import Bench, Line
-from .terminal import Terminal, delayed, terminal
+from .terminal import Terminal, run_terminal, start_delay_proxy
 
 MARK = "painted"
 _EMPTY_APP = f"""
@@ -39,15 +39,17 @@ def start_up(on: Bench) -> Iterator[Line]:
     """Wall time of `rqtui --version` and of completion"""
     times = on.size(7, 1)
     rqtui = [sys.executable, "-m", "rqtui"]
-    bare, _ = _wall_s([sys.executable, "-c", "pass"], times)
+    bare, _ = _measure_wall_s([sys.executable, "-c", "pass"], times)
     yield Line("bare Python, wall time", bare, "s")
-    version, code = _wall_s([*rqtui, "--version"], times)
+    version, code = _measure_wall_s([*rqtui, "--version"], times)
     yield Line("rqtui --version, wall time", version, "s", "≤ 0.15", f"exit code {code}" if code else "")
-    completion, code = _wall_s(rqtui, times, _COMPLETION)
+    completion, code = _measure_wall_s(rqtui, times, _COMPLETION)
     yield Line("completion of commands, wall time", completion, "s", "≤ 0.15", f"exit code {code}" if code else "")
 
 
-def _wall_s(command: Sequence[str], times: int, variables: Mapping[str, str] | None = None) -> tuple[float, int]:
+def _measure_wall_s(
+    command: Sequence[str], times: int, variables: Mapping[str, str] | None = None
+) -> tuple[float, int]:
     """The median wall time of a command over some runs, after one that warms the disk's cache; and its exit code."""
     environment = {**os.environ, **(variables or {})}
     spent = []
@@ -63,7 +65,7 @@ def first_paint(on: Bench) -> Iterator[Line]:
     """First paint against an empty Textual app, in a pseudo-terminal"""
     Queue(MARK, on.client, BYTES).put_many([b'{"to":"a@b.example"}'] * on.size(1_000, 10))
     ours = [sys.executable, "-m", "rqtui", on.server.url]
-    empty_s, ours_s, counted_s = _best_painted_s(
+    empty_s, ours_s, counted_s = _measure_paint_s(
         [([sys.executable, "-c", _EMPTY_APP], MARK), (ours, str(on.server.port)), (ours, MARK)], on.size(6, 1)
     )
     yield Line("first paint of an empty Textual app", empty_s, "s")
@@ -73,12 +75,12 @@ def first_paint(on: Bench) -> Iterator[Line]:
     yield Line("until the overview shows a queue and its counts", counted_s, "s", note=note)
 
 
-def _best_painted_s(programs: Sequence[tuple[Sequence[str], str]], times: int) -> list[float | None]:
-    """The shortest of some runs for each program and its mark; they take turns, and the first ones compile modules."""
+def _measure_paint_s(programs: Sequence[tuple[Sequence[str], str]], times: int) -> list[float | None]:
+    """Return each program's shortest time until its mark is painted. The programs take turns."""
     spent: list[list[float]] = [[] for _ in programs]
     for _ in range(times + 1):
         for number, (command, mark) in enumerate(programs):
-            with terminal(command) as shown:
+            with run_terminal(command) as shown:
                 painted = shown.until(mark)
             spent[number] += [painted] if painted else []
     return [min(found, default=None) for found in spent]
@@ -87,7 +89,7 @@ def _best_painted_s(programs: Sequence[tuple[Sequence[str], str]], times: int) -
 def at_rest(on: Bench) -> Iterator[Line]:
     """The screen while nothing changes, and while only an age does, against an empty Textual app
 
-    The least processor time of three runs in turn over ten pictures, on a terminal of 160×45, whose overview shows the
+    The least processor time of three runs in turn over ten snapshots, on a terminal of 160×45, whose overview shows the
     queue under the cursor below the rows; and what was sent to the terminal meanwhile.
     """
     seconds = max(1.0, 10 * _EVERY_S * on.scale)
@@ -99,7 +101,7 @@ def at_rest(on: Bench) -> Iterator[Line]:
         runs: list[list[_Rest]] = [[], []]
         for _ in range(on.size(3, 1)):
             for found, command in zip(runs, (empty, _rqtui(on.server.url)), strict=True):
-                with terminal(command) as shown:
+                with run_terminal(command) as shown:
                     if shown.until(MARK):
                         found.append(_at_rest(shown, seconds, _warm_s(on)))
         app, ours = (min(found, default=None) for found in runs)
@@ -114,7 +116,7 @@ def at_rest(on: Bench) -> Iterator[Line]:
 
 
 class _Rest(NamedTuple):
-    """Processor time per second, bytes to the terminal, memory; a run that cost less is the smaller one."""
+    """Processor time per second, bytes to the terminal and memory of one run; runs are ordered by cost."""
 
     ms: float
     sent: int
@@ -139,7 +141,7 @@ def many_queues(on: Bench) -> Iterator[Line]:
         pipe.sadd("rqtui:queues", name)
     pipe.execute()
     seconds = max(1.0, 20 * on.scale)
-    with terminal(_rqtui(on.server.url)) as shown:
+    with run_terminal(_rqtui(on.server.url)) as shown:
         has_painted = shown.until(MARK) is not None
         share = _settled_share(shown, seconds, _warm_s(on)) if has_painted else None
         memory = shown.memory_mb() if has_painted else None
@@ -158,7 +160,7 @@ def large_places(on: Bench) -> Iterator[Line]:
     for place in ("scheduled", "reserved", "done", "dead"):  # read-only, so nobody minds that they are the same jobs
         on.client.zunionstore(f"rqtui:{{{MARK}}}:{place}", [f"rqtui:{{{MARK}}}:ready"])
     times = on.size(20, 3)
-    with terminal([*_rqtui(on.server.url), "--read-only"]) as shown:
+    with run_terminal([*_rqtui(on.server.url), "--read-only"]) as shown:
         _open_board(shown, _warm_s(on))
         turned = [_after_a_rest(shown, lambda key: shown.mark_ms(key, _PAGE), "]") for _ in range(times)]
         whole = [_after_a_rest(shown, shown.last_ms, "]") for _ in range(times)]
@@ -168,7 +170,7 @@ def large_places(on: Bench) -> Iterator[Line]:
         yield Line("from a key to its paint, median", _median(keys), "ms", _KEY_MS)
         yield Line("  and the slowest", _worst(keys), "ms")
         yield Line("  memory", shown.memory_mb(), "MB", "≤ 150")
-    with delayed(on.server.url, _LINK_S) as url, terminal([*_rqtui(url), "--read-only"]) as shown:
+    with start_delay_proxy(on.server.url, _LINK_S) as url, run_terminal([*_rqtui(url), "--read-only"]) as shown:
         _open_board(shown, _warm_s(on))
         keys = [_after_a_rest(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
         yield Line(
@@ -190,7 +192,7 @@ def busy(on: Bench) -> Iterator[Line]:
     seconds = max(1.0, 20 * on.scale)
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
-    with terminal(_rqtui(on.server.url)) as shown:
+    with run_terminal(_rqtui(on.server.url)) as shown:
         has_painted = shown.until(MARK) is not None
         overview = _per_refresh(shown, seconds, _warm_s(on)) if has_painted else None
         _open_board(shown, _warm_s(on))
@@ -214,13 +216,13 @@ def _rqtui(url: str) -> list[str]:
 
 
 def _settled_share(shown: Terminal, seconds: float, warm_s: float) -> float | None:
-    """Percent of a core, after it has opened and imported what it needs."""
+    """Return the percentage of a core that is used after the program has opened and imported its modules."""
     shown.run(warm_s)
     return shown.share(seconds)
 
 
 def _per_refresh(shown: Terminal, seconds: float, warm_s: float) -> float:
-    """Bytes that a refresh sends, over so many seconds."""
+    """Return the bytes that one refresh sends, measured over `seconds`."""
     shown.run(warm_s)
     return shown.run(seconds) / (seconds / _EVERY_S)
 
@@ -233,7 +235,7 @@ def _open_board(shown: Terminal, warm_s: float) -> None:
 
 
 def _after_a_rest(shown: Terminal, measure: Callable[[str], float | None], keys: str) -> float | None:
-    """A measurement that begins when nothing is being painted: the header's clock ticks once a second."""
+    """Start a measurement when nothing is being painted: the header's clock ticks once a second."""
     shown.settle(0.1)
     return measure(keys)
 

@@ -26,7 +26,7 @@ _PATIENCE_S = 300
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program that counts all queues: its title, its file, its environment, and the packages in that."""
+    """A program that counts all queues: its title, its file, its environment and the packages in it."""
 
     title: str
     program: str
@@ -46,12 +46,12 @@ _MAKE: dict[str, Callable[[Path, Sequence[str]], Environment]] = {
 
 
 def environment(tool: Tool) -> Environment:
-    """The environment of a tool, made where it is missing. Raises Missing."""
-    return _MAKE[Path(tool.program).suffix](environments.caches() / tool.home, tool.packages)
+    """Return the environment of a tool, and create it if it is missing. Raises Missing."""
+    return _MAKE[Path(tool.program).suffix](environments.find_cache_folder() / tool.home, tool.packages)
 
 
-def counted(on: Bench, tool: Tool, queues: int, jobs: int) -> Iterator[Line]:
-    """A line per look of the tool at so many queues in which so many jobs wait: the median of some rounds."""
+def measure_tool(on: Bench, tool: Tool, queues: int, jobs: int) -> Iterator[Line]:
+    """Yield one line per operation of the tool over `queues` queues with `jobs` waiting jobs: its median time."""
     title = f"{tool.title} over {queues} queues"
     if not on.beside:
         yield Line(title, None, note="not asked for, not measured")
@@ -71,7 +71,7 @@ def counted(on: Bench, tool: Tool, queues: int, jobs: int) -> Iterator[Line]:
 
 
 def _run(made: Environment, program: Path, url: str, rounds: int, queues: int) -> dict[str, Any]:
-    """What the program printed, by look. Raises Missing."""
+    """Run the program and return what it printed, by operation. Raises Missing."""
     command = [*made.command, str(program), url, str(rounds), str(queues)]
     environ = {**os.environ, **made.variables}
     try:

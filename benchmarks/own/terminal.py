@@ -1,6 +1,6 @@
-"""A program on a pseudo-terminal, as a bench needs it: keys go in, bytes come out and are timed and counted.
+"""A program on a pseudo-terminal for measurements: sends keys, and times and counts the bytes of output.
 
-Also a proxy that holds every request up for a while, which is what a slow link does to a screen.
+Also has a proxy that delays every request, as a slow link does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PATIENCE_S = 30.0
 
 
 class Terminal:
-    """A terminal with a program on it. All that it writes is read, and forgotten but for the last of it."""
+    """A terminal with a program on it. All output is read, and only its end is kept."""
 
     def __init__(self, leader: int, process: subprocess.Popen[bytes]) -> None:
         self._leader, self._process = leader, process
@@ -33,15 +33,15 @@ class Terminal:
 
     @property
     def pid(self) -> int:
-        """The program's process."""
+        """The id of the program's process."""
         return self._process.pid
 
     def press(self, keys: str) -> None:
-        """Sends keys as a keyboard would."""
+        """Send keys as a keyboard does."""
         os.write(self._leader, keys.encode())
 
     def read(self, wait_s: float) -> bytes:
-        """What comes within `wait_s`, at once when there is something; empty when nothing came."""
+        """Read the output of the next `wait_s`, and return early if there is some. Return empty bytes otherwise."""
         readable, _, _ = select.select([self._leader], [], [], wait_s)
         if not readable:
             return b""
@@ -54,7 +54,7 @@ class Terminal:
         return chunk
 
     def until(self, mark: str) -> float | None:
-        """Seconds from the start until `mark` is written; None when it is not."""
+        """Return the seconds from the start until `mark` is written, or None if it is not."""
         while time.perf_counter() - self.began_s < PATIENCE_S:
             if mark.encode() in self.tail:
                 return time.perf_counter() - self.began_s
@@ -63,26 +63,26 @@ class Terminal:
         return None
 
     def run(self, seconds: float) -> int:
-        """Lets it run so long; how many bytes it wrote."""
+        """Let the program run for `seconds` and return how many bytes it wrote."""
         before, end_s = self.bytes_read, time.perf_counter() + seconds
         while (left_s := end_s - time.perf_counter()) > 0:
             self.read(left_s)
         return self.bytes_read - before
 
     def settle(self, quiet_s: float = 0.3) -> None:
-        """Waits until it writes no more."""
+        """Wait until the program writes nothing for a while."""
         deadline_s = time.perf_counter() + PATIENCE_S
         while self.read(quiet_s) and time.perf_counter() < deadline_s:
             pass
 
     def first_ms(self, keys: str) -> float | None:
-        """Milliseconds from the keys to the first byte that they make it write."""
+        """Return the milliseconds from the keys to the first byte of output."""
         began = time.perf_counter()
         self.press(keys)
         return (time.perf_counter() - began) * 1000 if self.read(2.0) else None
 
     def last_ms(self, keys: str, quiet_s: float = 0.15) -> float | None:
-        """Milliseconds from the keys to the last byte before it is quiet."""
+        """Return the milliseconds from the keys to the last byte before a quiet period."""
         began = time.perf_counter()
         self.press(keys)
         last = None
@@ -91,7 +91,7 @@ class Terminal:
         return last
 
     def mark_ms(self, keys: str, mark: str) -> float | None:
-        """Milliseconds from the keys to when it has written `mark`; None when it has not within two seconds."""
+        """Return the milliseconds from the keys until `mark` is written, or None after two seconds."""
         began = time.perf_counter()
         self.tail = b""
         self.press(keys)
@@ -102,7 +102,7 @@ class Terminal:
         return None
 
     def cpu_s(self) -> float | None:
-        """Processor time of the program so far, to the nanosecond where Linux counts so; None without a /proc."""
+        """Return the program's processor time so far in seconds, or None without /proc."""
         with suppress(OSError):
             threads = [each.read_text().split()[0] for each in Path(f"/proc/{self.pid}/task").glob("*/schedstat")]
             if threads:
@@ -113,14 +113,14 @@ class Terminal:
         return None
 
     def memory_mb(self) -> float | None:
-        """What of the program stands in memory, in MB of 10^6 bytes; None where the system has no /proc."""
+        """Return the program's resident memory in MB of 10^6 bytes, or None without /proc."""
         with suppress(OSError, StopIteration):
             lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
             return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) * 1024 / 1e6
         return None
 
     def share(self, seconds: float) -> float | None:
-        """Percent of a core that it takes while it runs so long."""
+        """Return the percentage of a core that the program uses over `seconds`."""
         before = self.cpu_s()
         self.run(seconds)
         after = self.cpu_s()
@@ -128,14 +128,14 @@ class Terminal:
 
 
 @cache
-def _compiled() -> TemporaryDirectory[str]:
-    """A folder for compiled modules: an installed program has them, one in a checkout may not."""
+def _find_bytecode_folder() -> TemporaryDirectory[str]:
+    """Return a folder for compiled modules, because a checkout, unlike an installed program, may have none."""
     return TemporaryDirectory(prefix="rqtui-bench-")
 
 
 @contextmanager
-def terminal(command: Sequence[str]) -> Iterator[Terminal]:
-    """Runs a command on a terminal of its own, and ends it."""
+def run_terminal(command: Sequence[str]) -> Iterator[Terminal]:
+    """Run a command on a terminal of its own, and end it afterwards."""
     import fcntl
     import pty
     import struct
@@ -145,7 +145,7 @@ def terminal(command: Sequence[str]) -> Iterator[Terminal]:
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "RQTUI_CONFIG": os.devnull}
-    environment["PYTHONPYCACHEPREFIX"] = _compiled().name
+    environment["PYTHONPYCACHEPREFIX"] = _find_bytecode_folder().name
     began_s = time.perf_counter()
     process = subprocess.Popen(
         command, stdin=follower, stdout=follower, stderr=follower, env=environment, start_new_session=True
@@ -166,8 +166,8 @@ def terminal(command: Sequence[str]) -> Iterator[Terminal]:
 
 
 @contextmanager
-def delayed(url: str, delay_s: float) -> Iterator[str]:
-    """The URL of a proxy on loopback that holds each request for the Redis at `url` up for so long."""
+def start_delay_proxy(url: str, delay_s: float) -> Iterator[str]:
+    """Start a proxy on loopback that delays each request to the Redis at `url`. Yield the proxy's URL."""
     parts = urlsplit(url)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(

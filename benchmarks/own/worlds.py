@@ -1,4 +1,4 @@
-"""Jobs of other systems as their own programs leave them, many at once: what the measurements plant."""
+"""Planted data for the measurements: many jobs of other systems, as their own programs leave them in Redis."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CHUNK = 10_000  # commands per pipeline
 Commands = Iterator[tuple[Any, ...]]
 
 
-def piped(client: Any, commands: Commands) -> None:
-    """Sends them, a pipeline for some thousands at a time."""
+def send_in_pipelines(client: Any, commands: Commands) -> None:
+    """Send the commands in pipelines of some thousands each."""
     pipe = client.pipeline(transaction=False)
     for number, command in enumerate(commands, 1):
         pipe.execute_command(*command)
@@ -25,13 +25,13 @@ def piped(client: Any, commands: Commands) -> None:
     pipe.execute()
 
 
-def body(number: int) -> bytes:
-    """A small one in JSON."""
+def build_body(number: int) -> bytes:
+    """Return a small JSON body."""
     return b'{"to": %d, "about": "%s"}' % (number, b"x" * 80)
 
 
-def rq_queues(number: int) -> Commands:
-    """As many queues, each with jobs in four places and a worker."""
+def build_rq_queues(number: int) -> Commands:
+    """Yield the commands that plant RQ queues, each with jobs in four places and a worker."""
     now_s = int(time.time())
     for at in range(number):
         queue, first = f"queue-{at}", f"{at}-0"
@@ -48,14 +48,17 @@ def rq_queues(number: int) -> Commands:
             "enqueued_at",
             "2026-11-22T04:43:55.938008Z",
             "data",
-            body(at),
+            build_body(at),
         )
         yield "SADD", f"rq:workers:{queue}", f"rq:worker:{at}"
         yield "HSET", f"rq:worker:{at}", "last_heartbeat", "2026-11-22T04:43:55.938008Z", "state", "idle"
 
 
-def rq_long(number: int) -> Commands:
-    """A queue with so many ids in each place; those at both ends and in the middle have a hash and a result."""
+def build_rq_long(number: int) -> Commands:
+    """Yield the commands that plant an RQ queue with `number` ids in each place.
+
+    Only ids at the ends and in the middle have a hash and a result.
+    """
     now_s = int(time.time())
     yield "SADD", "rq:queues", "rq:queue:long"
     for at in range(0, number, 1000):
@@ -77,19 +80,19 @@ def rq_long(number: int) -> Commands:
         yield "HSET", f"rq:worker:{n}", "last_heartbeat", "2026-11-22T04:43:55.938008Z", "state", "idle"
 
 
-def _sidekiq_job(id: int, queue: str) -> str:
-    """A payload as Sidekiq 8 writes it."""
+def _build_sidekiq_job(id: int, queue: str) -> str:
+    """Return a payload as Sidekiq 8 writes it."""
     now_ms = int(time.time() * 1000)
     told = f'"retry":true,"queue":"{queue}","class":"HardJob","args":[{id},"{"x" * 40}"],"jid":"{id:024x}"'
     return f'{{{told},"created_at":{now_ms},"enqueued_at":{now_ms}}}'
 
 
-def sidekiq_queues(number: int) -> Commands:
-    """As many queues with five jobs, and 50 processes that run ten jobs each."""
+def build_sidekiq_queues(number: int) -> Commands:
+    """Yield the commands that plant Sidekiq queues with five jobs each, and 50 processes that run ten jobs each."""
     now_s = time.time()
     for queue in range(number):
         yield "SADD", "queues", f"queue-{queue}"
-        yield "LPUSH", f"queue:queue-{queue}", *(_sidekiq_job(n, f"queue-{queue}") for n in range(5))
+        yield "LPUSH", f"queue:queue-{queue}", *(_build_sidekiq_job(n, f"queue-{queue}") for n in range(5))
     for at in range(50):
         identity = f"app-{at}:{at}:abc"
         named = [f"queue-{n % number}" for n in range(at * 20, at * 20 + 20)]
@@ -97,36 +100,41 @@ def sidekiq_queues(number: int) -> Commands:
         info = json.dumps({"hostname": f"app-{at}", "pid": at, "queues": named, "concurrency": 10})
         yield "HSET", identity, "info", info, "beat", now_s + 3600, "busy", "10"
         for thread in range(10):
-            work = {"queue": named[thread], "payload": _sidekiq_job(thread, named[thread]), "run_at": int(now_s)}
+            work = {"queue": named[thread], "payload": _build_sidekiq_job(thread, named[thread]), "run_at": int(now_s)}
             yield "HSET", f"{identity}:work", f"t{thread}", json.dumps(work, separators=(",", ":"))
 
 
-def sidekiq_long(number: int) -> Commands:
-    """A queue with so many jobs; and as many in each place that all share, every thousandth of them of that queue."""
+def build_sidekiq_long(number: int) -> Commands:
+    """Yield the commands that plant a long Sidekiq queue, and long places that all queues share.
+
+    The queue and each shared place have `number` jobs. Every thousandth job of a shared place belongs to the queue.
+    """
     now_s = time.time()
     yield "SADD", "queues", "long"
     for at in range(0, number, 1000):
         some = range(at, min(number, at + 1000))
-        yield "LPUSH", "queue:long", *(_sidekiq_job(id, "long") for id in some)
+        yield "LPUSH", "queue:long", *(_build_sidekiq_job(id, "long") for id in some)
         for number_of_place, key in enumerate(("schedule", "retry", "dead"), 1):
             score_s = now_s + (-9000 if key == "dead" else 9000)
             named = (f"queue-{id % 1000}" if id % 1000 else "long" for id in some)
-            jobs = (_sidekiq_job(id + number_of_place * number, queue) for id, queue in zip(some, named, strict=True))
+            jobs = (
+                _build_sidekiq_job(id + number_of_place * number, queue) for id, queue in zip(some, named, strict=True)
+            )
             scored = ((score_s + id / 1000, job) for id, job in zip(some, jobs, strict=True))
             yield "ZADD", key, *(part for pair in scored for part in pair)
 
 
-def _bullmq_job(key: str) -> tuple[Any, ...]:
-    """A job that failed, as its hash is."""
+def _build_bullmq_job(key: str) -> tuple[Any, ...]:
+    """Return the hash of a failed BullMQ job."""
     now_ms = str(int(time.time() * 1000))
     trace = json.dumps(["Error: no\n" + "    at run (/srv/app.js:1:2)\n" * 20] * 2)
-    fields = {"name": "send", "data": body(1), "opts": '{"attempts":2}', "timestamp": now_ms, "delay": 0}
+    fields = {"name": "send", "data": build_body(1), "opts": '{"attempts":2}', "timestamp": now_ms, "delay": 0}
     ran = {"atm": 2, "ats": 2, "processedOn": now_ms, "finishedOn": now_ms, "failedReason": "no", "stacktrace": trace}
     return "HSET", key, *(part for pair in (fields | ran).items() for part in pair)
 
 
-def bullmq_queues(number: int) -> Commands:
-    """As many queues, each with jobs in four places and one that runs."""
+def build_bullmq_queues(number: int) -> Commands:
+    """Yield the commands that plant BullMQ queues, each with jobs in four places and one running job."""
     now_ms = int(time.time() * 1000)
     for at in range(number):
         before = f"bull:queue-{at}:"
@@ -137,11 +145,14 @@ def bullmq_queues(number: int) -> Commands:
         yield "SET", f"{before}6:lock", "a-worker:1", "PX", 3_600_000
         yield "ZADD", f"{before}completed", now_ms, 7
         yield "ZADD", f"{before}failed", now_ms, 8
-        yield _bullmq_job(f"{before}0")
+        yield _build_bullmq_job(f"{before}0")
 
 
-def bullmq_long(number: int) -> Commands:
-    """A queue with so many ids in each place; those at both ends and in the middle have a hash."""
+def build_bullmq_long(number: int) -> Commands:
+    """Yield the commands that plant a BullMQ queue with `number` ids in each place.
+
+    Only ids at the ends and in the middle have a hash.
+    """
     now_ms, before = int(time.time() * 1000), "bull:long:"
     yield "HSET", f"{before}meta", "version", "bullmq:6.7.0", "opts.maxLenEvents", 10_000
     yield "SET", f"{before}id", number
@@ -153,14 +164,14 @@ def bullmq_long(number: int) -> Commands:
             first = {"delayed": (now_ms + 9_000_000) * 4096, "prioritized": 2**32}.get(place, now_ms)
             yield "ZADD", f"{before}{place}", *(part for id in ids for part in (first + id, id))
     for n in (*range(min(number, 300)), *range(number // 2, number // 2 + 300), *range(max(0, number - 300), number)):
-        yield _bullmq_job(f"{before}{n}")
+        yield _build_bullmq_job(f"{before}{n}")
 
 
 _SEP = "\x06\x16"  # between the parts of a binding, and before a priority
 
 
-def _celery_message(id: int, queue: str, eta: str = "") -> str:
-    """A message as Celery 5.7 writes it on Redis."""
+def _build_celery_message(id: int, queue: str, eta: str = "") -> str:
+    """Return a message as Celery 5.7 writes it to Redis."""
     name, when = f"{id:08x}-0000-4000-8000-000000000000", f'"{eta}"' if eta else "null"
     call = base64.b64encode(b'[[%d, "%s"], {}, {"callbacks": null, "errbacks": null}]' % (id, b"x" * 40)).decode()
     headers = f'"lang": "py", "task": "tasks.add", "id": "{name}", "eta": {when}, "expires": null, "retries": 0, '
@@ -175,28 +186,29 @@ def _celery_bound(queue: str) -> tuple[Any, ...]:
     return "SADD", "_kombu.binding.celery", f"{queue}{_SEP}{_SEP}{queue}"
 
 
-def celery_queues(number: int) -> Commands:
-    """As many queues, bound to one exchange, with five messages each."""
+def build_celery_queues(number: int) -> Commands:
+    """Yield the commands that plant Celery queues with five messages each, all bound to one exchange."""
     for queue in range(number):
         yield _celery_bound(f"queue-{queue}")
-        yield "LPUSH", f"queue-{queue}", *(_celery_message(n, f"queue-{queue}") for n in range(5))
+        yield "LPUSH", f"queue-{queue}", *(_build_celery_message(n, f"queue-{queue}") for n in range(5))
 
 
-def celery_long(number: int) -> Commands:
-    """A queue with so many messages; and as many that workers hold, of which every thousandth is of that queue.
+def build_celery_long(number: int) -> Commands:
+    """Yield the commands that plant a Celery queue with `number` messages, and as many messages that workers hold.
 
-    Of what they hold a third is late, a third has an ETA tomorrow, and a third was just taken.
+    Every thousandth held message is from that queue. A third of the held messages is late, a third has an ETA tomorrow,
+    and a third was just taken.
     """
     now_s = int(time.time())
     tomorrow = time.strftime("%Y-%m-%dT%H:%M:%S.000000+00:00", time.gmtime(now_s + 86_400))
     yield _celery_bound("long")
     for at in range(0, number, 500):
         some = range(at, min(number, at + 500))
-        yield "LPUSH", "long", *(_celery_message(id, "long") for id in some)
+        yield "LPUSH", "long", *(_build_celery_message(id, "long") for id in some)
         held, taken = [], []
         for id in some:
             queue = f"queue-{id % 1000}" if id % 1000 else "long"
-            message = _celery_message(id + number, queue, tomorrow if id % 3 == 1 else "")
+            message = _build_celery_message(id + number, queue, tomorrow if id % 3 == 1 else "")
             held += [f"tag-{id}", f'[{message}, "celery", "{queue}"]']
             taken += [now_s - (9000 if id % 3 == 0 else 60) + id / number, f"tag-{id}"]
         yield "HSET", "unacked", *held

@@ -8,7 +8,7 @@ from protocol import LOOK_JOBS, Peer, main, ran
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import with_layouts
+from rqtui.engine.engine import build_engine
 from rqtui.systems import registry
 
 
@@ -29,8 +29,8 @@ def make(url: str, variant: str) -> Peer:
         client = connect(url)
         for at in range(number):
             Queue(f"look-{at}", client).put_many([""] * LOOK_JOBS)
-        engine = with_layouts(client, [registry.make("native")])
-        return lambda: sum(count.count for each in engine.snapshot().queues for count in each.counts)
+        engine = build_engine(client, [registry.create_system("native")])
+        return lambda: sum(count.count for each in engine.take_snapshot().queues for count in each.counts)
 
     return Peer(
         enqueue,

@@ -1,4 +1,4 @@
-"""What every peer's program says and measures: the same jobs, the same clock, the same questions to the server.
+"""Measure every peer in the same way: with the same jobs, the same clock and the same questions to the server.
 
 A peer (`on_rq.py`, …) fills a `Peer` with what its library calls putting and working, and hands it to `main`. Nothing
 here needs more than Python: the program runs in the environment of its peer. It prints one line of JSON.
@@ -55,7 +55,7 @@ _pipe = -1
 
 @dataclass(frozen=True)
 class Peer:
-    """What a library does under its own names; `None` where it cannot.
+    """The functions of a library by common names, `None` if it has none.
 
     `work(setting, wants_delays)` runs a worker for ever; each job calls `ran(body)`. `forks`: the settings in which
     jobs run in children of the worker. `look(K)` fills K queues with LOOK_JOBS each, and gives what its monitor calls
@@ -74,12 +74,12 @@ class Peer:
 
 
 def body(at_ns: int = 0) -> str:
-    """200 letters; the first of them are a time, of which a measured job says how long ago it was."""
+    """Return 200 characters that start with a time, from which a measured job computes its latency."""
     return f"{at_ns:020}".ljust(BODY_BYTES, "x")
 
 
 def ran(text: str) -> None:
-    """The job: it counts, and a measured one says when it ran."""
+    """Run as the job: count it, and report the time of a measured one."""
     at_ns = int(text[:20])
     if at_ns:
         os.write(_pipe, struct.pack("q", time.monotonic_ns() - at_ns))
@@ -103,7 +103,7 @@ class Server:
         self._file = self._socket.makefile("rwb")
 
     def ask(self, *words: str) -> str:
-        """One command; its reply as text."""
+        """Send one command and return its reply as text."""
         self._file.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words))
         self._file.flush()
         head = self._file.readline().decode().rstrip()
@@ -112,11 +112,11 @@ class Server:
         return self._file.read(int(head[1:]) + 2).decode()
 
     def info(self, section: str) -> dict[str, str]:
-        """A section of INFO."""
+        """Return a section of INFO."""
         return dict(line.split(":", 1) for line in self.ask("INFO", section).splitlines() if ":" in line)
 
     def spent(self) -> dict[str, float]:
-        """CPU of the server (µs), commands it ran (those inside scripts too) and reads from its sockets, until now."""
+        """Return the server's CPU time (µs), its commands, including those of scripts, and its socket reads so far."""
         cpu, stats, commands = self.info("cpu"), self.info("stats"), self.info("commandstats")
         return {
             "server_us": (float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"])) * 1e6,
@@ -130,7 +130,7 @@ def _field(line: str, name: str) -> str:
 
 
 def main(make: Callable[[str, str], Peer]) -> None:
-    """Reads the command line, measures, prints. `make(url, variant)` makes the peer; it connects later."""
+    """Read the command line, measure and print. `make(url, variant)` creates the peer, which connects later."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--url", required=True)
     parser.add_argument("--setting", default="best", choices=("best", "default"))
@@ -166,7 +166,7 @@ def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, 
 
 def _drain(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
     before = server.spent()
-    with _workers(peer, setting, wanted=number) as read:
+    with _run_workers(peer, setting, wanted=number) as read:
         times = list(itertools.islice(read(START_S * 3), 2))
         time.sleep(SETTLE_S)
         after = server.spent()
@@ -176,7 +176,7 @@ def _drain(peer: Peer, server: Server, number: int, setting: str) -> dict[str, A
 
 
 def _latency(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
-    with _workers(peer, setting) as read:
+    with _run_workers(peer, setting) as read:
         _warm(peer, read)
         waits = []
         for _ in range(number):
@@ -192,7 +192,7 @@ def _latency(peer: Peer, server: Server, number: int, setting: str) -> dict[str,
 def _delayed(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
     if peer.later is None:
         return {"none": peer.no_delay}
-    with _workers(peer, setting, wants_delays=True) as read:
+    with _run_workers(peer, setting, wants_delays=True) as read:
         _warm(peer, read)
         for _ in range(number):
             time.sleep(random.uniform(0.8, 1.2) * EVERY_S)
@@ -211,7 +211,7 @@ def _warm(peer: Peer, read: Callable[[float], Iterator[int]]) -> None:
 
 
 def _idle(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
-    with _workers(peer, setting, count=number):
+    with _run_workers(peer, setting, count=number):
         time.sleep(IDLE_SETTLE_S)
         before = server.spent()
         time.sleep(IDLE_S)
@@ -250,8 +250,8 @@ def _look(peer: Peer, server: Server, number: int, setting: str) -> dict[str, An
     return {"queues": number, "ms": statistics.median(took), **{name: each / LOOKS for name, each in spent.items()}}
 
 
-class _workers:
-    """Workers in processes of their own; inside, a function that reads what their jobs say, until nothing comes."""
+class _run_workers:
+    """Run workers in separate processes. Yield a function that reads the reports of their jobs until none arrives."""
 
     def __init__(self, peer: Peer, setting: str, wants_delays: bool = False, count: int = 1, wanted: int = 0) -> None:
         global _shared, _wanted, _pipe
@@ -296,7 +296,7 @@ def _forked(peer: Peer, setting: str, wants_delays: bool, lifeline: tuple[int, i
 
 
 def _end_with_parent(read_fd: int) -> None:
-    """A worker must not outlive a measurement that was killed: it would run the jobs of the next one."""
+    """End with the parent process. Otherwise the worker of a killed measurement would run the jobs of the next."""
     os.read(read_fd, 1)
     os.killpg(0, signal.SIGKILL)
 

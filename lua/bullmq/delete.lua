@@ -1,10 +1,10 @@
--- Delete jobs that nobody runs, with all that is kept of them.
+-- Delete jobs that no worker runs, with all their data.
 --
--- A parent is told that its child is gone, and runs if it waited for nothing else. A parent whose own children are still to run needs
--- force: they run on without it. So does nothing else: a job whose worker holds its lock stays, and the next job of a scheduler, which
--- would stop. A job in no place is deleted, too.
+-- If the last child of a parent is deleted, the parent becomes ready. A parent whose own children have not run is deleted only with
+-- `force`; the children still run. A job whose worker holds the lock stays. So does the next job of a scheduler, because the scheduler
+-- would stop. A job that is in no place is deleted, too.
 --
--- With `sparing`, as a purge does it, a child that its parent waits for stays, and so does that parent.
+-- With `sparing`, which `purge` uses, a child that its parent waits for stays, and so does that parent.
 --
 -- moves    delayed waiting_children prioritized wait paused active completed failed ->
 -- writes   pc marker events stalled
@@ -29,226 +29,98 @@
 --          <prefix>:<parent_queue>:marker
 --          <prefix>:<parent_queue>:events
 -- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by since when (ms)
+--          waiting_children  zset    id by start of the wait (ms)
 --          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next one last
---          paused            list    ids while BullMQ 5 is paused, the next one last
---          active            list    ids that run, the oldest run last
---          completed         zset    id by when (ms)
---          failed            zset    id by when (ms)
+--          wait              list    ids, the next job last
+--          paused            list    ids while BullMQ 5 is paused, the next job last
+--          active            list    ids of running jobs, the oldest run last
+--          completed         zset    id by end (ms)
+--          failed            zset    id by end (ms)
 --          meta              hash    version, paused, limits
---          pc                string  the last number of a job with a priority
---          marker            zset    what workers wait for: there is work, or when there will be
---          events            stream  what happened
---          repeat            zset    scheduler by its next time (ms)
---          stalled           set     ids without a beat since the last look
--- ARGV     p         str    before all keys of the queue: bull:mail:
---          place?    str    only if it is still there; anywhere when empty
---          force?    bool   even when its children are still to run
---          sparing?  bool   not when its parent waits for it
+--          pc                string  counter of the jobs with a priority
+--          marker            zset    wakes workers, now or at the next due time
+--          events            stream  events of the queue
+--          repeat            zset    scheduler by its next run (ms)
+--          stalled           set     active ids whose lock was not renewed since the last check
+-- ARGV     p         str    prefix of all keys of the queue: bull:mail:
+--          place?    str    only jobs in this place; empty: in any place
+--          force?    bool   even if its children have not run
+--          sparing?  bool   not if its parent waits for it
 --          each      (id bytes)
 -- returns each  moved        deleted
 --               reserved     a worker holds its lock
---               wrong_place  (place str)  it is somewhere else
---               scheduler    it is the next job of a scheduler, which would stop: unschedule that instead
---               children     (jobs int)  children of it are still to run, and would run for nobody; force it
+--               wrong_place  (place str)  it is in another place
+--               scheduler    it is the next job of a scheduler, which would stop; unschedule the scheduler instead
+--               children     (jobs int)  its children have not run, and nothing would wait for them; use force
 --               child        its parent waits for it
---               later        the queue is too long to look for so many at once
+--               later        the queue is too long to search for so many jobs at once
 --               gone         no such job
-local delayed, waiting_children, prioritized, wait, paused, active, completed, failed, meta, pc, marker, events, stalled =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[14]
-local schedulers = KEYS[13] .. '' -- `repeat` is a word of Lua
-local place, force, sparing = ARGV[2], ARGV[3] == '1', ARGV[4] == '1'
-local scalars, columns = 4, 1
--- block: bm_batch
-local rows, p = (#ARGV - scalars) / columns, ARGV[1]
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) or p == '' or string.sub(KEYS[1], 1, #p) ~= p then
-  return redis.error_reply('ERR it takes what the keys begin with, and 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
--- end
-local sets = {delayed = delayed, waiting_children = waiting_children, prioritized = prioritized, completed = completed, failed = failed}
-local lists = {wait = wait, paused = paused, active = active}
+-- include: keys, args(place force sparing), columns, queue_keys, batch, key_types(repeat stalled events)
 if place ~= '' and not sets[place] and not lists[place] then
   return redis.error_reply('ERR there is no place of that name; nothing was changed')
 end
-redis.call('ZCARD', schedulers)
-redis.call('SCARD', stalled)
--- block: bm_job, bm_places, bm_hidden, bm_take_out, bm_scheduler, bm_free, bm_erase, bm_door, bm_tell, bm_wake, bm_push
-local function fields(id, ...)
-  local key = p .. id
-  return redis.pcall('HEXISTS', key, 'name') == 1 and redis.call('HMGET', key, ...) or nil
-end
-local lengths, seen_at = {}, {}
-for _, key in pairs(sets) do redis.call('ZCARD', key) end
-for name, key in pairs(lists) do lengths[name] = redis.call('LLEN', key) end
-local reach = rows > 40 and 2500 or math.floor(200000 / math.max(2, rows)) -- from each end, in which an id is met however often
-local sight = rows == 1 and 500000 or reach
-local function look(name) -- for many, one look at both ends is cheaper than a search each
-  seen_at[name] = {}
-  for _, from in ipairs({0, math.max(reach, lengths[name] - reach)}) do
-    for i, id in ipairs(redis.call('LRANGE', lists[name], from, from == 0 and reach - 1 or -1)) do
-      local before = seen_at[name][id]
-      seen_at[name][id] = before and {from + i - 1, unpack(before)} or {from + i - 1}
-    end
-  end
-end
-local function spots_of(name, id)
-  local key, length = lists[name], lengths[name]
-  if length == 0 then return {} end
-  if rows > 40 then
-    if not seen_at[name] then look(name) end
-    return seen_at[name][id] or {}
-  end
-  local found = redis.call('LPOS', key, id, 'COUNT', 0, 'MAXLEN', reach)
-  for _, at in ipairs(length > reach and redis.call('LPOS', key, id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', reach) or {}) do
-    if at >= reach then found[#found + 1] = at end
-  end
-  if #found == 0 and sight > reach and length > 2 * reach then
-    found[1] = redis.call('LPOS', key, id, 'RANK', -1, 'MAXLEN', sight) or redis.call('LPOS', key, id, 'MAXLEN', sight) or nil
-  end
-  return found
-end
-local function place_of(id)
-  for name, key in pairs(sets) do
-    if redis.call('ZSCORE', key, id) then return name end
-  end
-  for name in pairs(lists) do
-    if #spots_of(name, id) > 0 then return name end
-  end
-end
-local function is_hidden() -- whether an id that was not found may stand in the middle of a list
-  for _, length in pairs(lengths) do
-    if length > 2 * sight then return true end
-  end
-  return false
-end
-local function take_out(name, spots, pushed) -- by position, since a search for each would cost more; `pushed` came before them
-  local key, near, far = lists[name], 0, 0
-  for _, at in ipairs(spots) do
-    redis.call('LSET', key, at + pushed, '')
-    if at * 2 < lengths[name] then near = near + 1 else far = far + 1 end
-  end
-  if near > 0 then redis.call('LREM', key, near, '') end
-  if far > 0 then redis.call('LREM', key, -far, '') end
-end
-local function is_next(id, scheduler) -- its worker makes the one after it: without it the scheduler stands still
-  local at = (scheduler or '') ~= '' and redis.call('ZSCORE', schedulers, scheduler)
-  return at and id == 'repeat:' .. scheduler .. ':' .. string.format('%.0f', tonumber(at)) or false
-end
-local function free(id, deid, is_ended) -- one that is kept for a time stays that long when the job has ended
-  local key = p .. 'de:' .. (deid or '')
-  if (deid or '') == '' or redis.pcall('GET', key) ~= id or is_ended and redis.call('PTTL', key) > 0 then return end
-  redis.call('DEL', key)
-  if not is_ended then redis.call('DEL', p .. 'dn:' .. deid) end
-end
-local function erase(id)
-  local key = p .. id
-  for _, field in ipairs({'name', 'ats', 'atm', 'stc'}) do
-    if redis.pcall('HEXISTS', key, field) == 1 then redis.call('DEL', key) end
-  end
-  redis.call('DEL', key .. ':logs', key .. ':dependencies', key .. ':processed', key .. ':failed', key .. ':unsuccessful')
-end
-local doors = {}
-local function door(q, keys) -- read before the first write, so that another program's key is an error
-  if doors[q] then return doors[q] end
-  if not keys then
-    keys = {}
-    for _, name in ipairs({'wait', 'paused', 'prioritized', 'active', 'meta', 'pc', 'marker', 'events'}) do keys[name] = q .. name end
-  end
-  local told = redis.call('HMGET', keys.meta, 'paused', 'concurrency', 'version', 'opts.maxLenEvents')
-  local aside = redis.call('LLEN', keys.paused)
-  redis.call('LLEN', keys.wait)
-  redis.call('ZCARD', keys.prioritized)
-  redis.call('ZCARD', keys.marker)
-  redis.call('GET', keys.pc)
-  redis.call('XLEN', keys.events)
-  -- BullMQ 5 keeps what waits in `paused` while the queue is paused, and takes `wait` away when it is resumed. Both versions empty
-  -- `paused` then, so that it is safe for who tells no version.
-  local is_old = (tonumber(string.match(told[3] or '', '^bullmq:(%d+)') or '') or 5) < 6
-  local is_aside = told[1] and (is_old or aside > 0)
-  doors[q] = {
-    keys = keys, is_paused = told[1] and true or false, most = tonumber(told[2] or ''), running = redis.call('LLEN', keys.active),
-    list = is_aside and keys.paused or keys.wait, place = is_aside and 'paused' or 'wait', is_old = is_old, length = tonumber(told[4] or '') or 10000,
-  }
-  return doors[q]
-end
-local function tell(to, event, ...) -- a verb is not refused for an event that cannot be told
-  redis.pcall('XADD', to.keys.events, 'MAXLEN', '~', string.format('%.0f', to.length), '*', 'event', event, ...)
-end
-local function is_held(to) return to.is_paused or to.most ~= nil and to.running >= to.most end
-local function wake(to) -- without a marker workers sleep on for seconds
-  if not is_held(to) then redis.call('ZADD', to.keys.marker, 0, '0') end
-end
-local function push(to, id, rank, at_front)
-  if rank > 0 then
-    local count = at_front and 0 or redis.call('INCR', to.keys.pc) % 4294967296
-    redis.call('ZADD', to.keys.prioritized, string.format('%.0f', rank * 4294967296 + count), id)
-  elseif at_front then
-    redis.call('RPUSH', to.list, id)
-  else
-    redis.call('LPUSH', to.list, id)
-  end
-  wake(to)
-end
--- end
-local function parent_of(key) -- what the keys of its queue begin with, and its id; nothing where it is gone
+if sets[place] then redis.call('ZCARD', sets[place]) end -- the key of a named place must have the right type
+if lists[place] then redis.call('LLEN', lists[place]) end
+-- include: read_fields, is_hidden, remove_at, scheduler, free_dedup, delete_data, add_event, add_ready
+local keys = {wait = wait, paused = paused, prioritized = prioritized, active = active, meta = meta, pc = pc, marker = marker, events = events}
+local function parent_of(key) -- the prefix of its queue and its id; nil if the parent is missing
   if (key or '') == '' or redis.call('EXISTS', key) == 0 then return end
   local q, id = string.match(key, '^(.*:)([^:]*)$')
-  if q then door(q) end
+  if q then read_queue(q, q == p and keys or nil) end -- reads the queue that the parent may enter, before the first write
   return q, id
 end
-local function leave_parent(key, parent) -- one that waits for nothing else runs
+local function leave_parent(key, parent) -- a parent without further children becomes ready
   local q, id = parent_of(parent)
   if not q or redis.pcall('SREM', parent .. ':dependencies', key) ~= 1 then return end
   if redis.call('SCARD', parent .. ':dependencies') > 0 or not redis.call('ZSCORE', q .. 'waiting-children', id) then return end
-  push(door(q), id, 0, true)
+  add_ready(read_queue(q), id, 0, true)
   redis.call('ZREM', q .. 'waiting-children', id)
-  tell(door(q), 'waiting', 'jobId', id, 'prev', 'waiting-children')
+  add_event(read_queue(q), 'waiting', 'jobId', id, 'prev', 'waiting-children')
 end
-local function children_of(id) -- how many are still to run
+local function children_of(id) -- the number of children that have not run
   local count = redis.pcall('SCARD', p .. id .. ':dependencies')
   return type(count) == 'number' and count or 0
 end
-local own = door(p, {wait = wait, paused = paused, prioritized = prioritized, active = active, meta = meta, pc = pc, marker = marker, events = events})
-local words, jobs, spots, seen = {}, {}, {wait = {}, paused = {}, active = {}}, {}
+local queue = {keys = keys, length = tonumber(redis.pcall('HGET', meta, 'opts.maxLenEvents') or '') or 10000} -- the state that add_event needs
+local replies, jobs, spots, seen = {}, {}, {wait = {}, paused = {}, active = {}}, {}
 for at = 5, #ARGV do
   local id = ARGV[at]
-  local told = fields(id, 'parentKey', 'rjk', 'deid')
-  local parent = told and told[1] or ''
-  local stands = not seen[id] and place_of(id)
-  if seen[id] or not stands and not told then
-    words[#words + 1] = not seen[id] and is_hidden() and 'later' or 'gone'
+  local values = read_fields(id, 'parentKey', 'rjk', 'deid')
+  local parent = values and values[1] or ''
+  local current = not seen[id] and find_place(id)
+  if seen[id] or not current and not values then
+    replies[#replies + 1] = not seen[id] and is_hidden() and 'later' or 'gone'
   elseif redis.call('EXISTS', p .. id .. ':lock') == 1 then
-    words[#words + 1] = 'reserved'
-  elseif not stands and is_hidden() then
-    words[#words + 1] = 'later'
-  elseif stands and place ~= '' and stands ~= place then
-    words[#words + 1] = {'wrong_place', stands}
-  elseif told and is_next(id, told[2]) then
-    words[#words + 1] = 'scheduler'
+    replies[#replies + 1] = 'reserved'
+  elseif not current and is_hidden() then
+    replies[#replies + 1] = 'later'
+  elseif current and place ~= '' and current ~= place then
+    replies[#replies + 1] = {'wrong_place', current}
+  elseif values and is_next(id, values[2]) then
+    replies[#replies + 1] = 'scheduler'
   elseif (not force or sparing) and children_of(id) > 0 then
-    words[#words + 1] = {'children', children_of(id)}
+    replies[#replies + 1] = {'children', children_of(id)}
   elseif sparing and parent ~= '' and redis.pcall('SISMEMBER', parent .. ':dependencies', p .. id) == 1 then
-    words[#words + 1] = 'child'
+    replies[#replies + 1] = 'child'
   else
-    words[#words + 1], seen[id] = 'moved', true
+    replies[#replies + 1], seen[id] = 'moved', true
     parent_of(parent)
-    jobs[#jobs + 1] = {id = id, place = stands, deid = told and told[3], parent = parent}
-    for _, spot in ipairs(lists[stands] and spots_of(stands, id) or {}) do spots[stands][#spots[stands] + 1] = spot end
+    jobs[#jobs + 1] = {id = id, place = current, deid = values and values[3], parent = parent}
+    for _, spot in ipairs(lists[current] and find_in_list(lists[current], lengths[current], id, -1) or {}) do spots[current][#spots[current] + 1] = spot end
   end
 end
-if #jobs == 0 then return words end
+if #jobs == 0 then return replies end
 
-redis.call('ZREM', failed, '') -- frees nothing: a drain may go on over maxmemory
+redis.pcall('ZREM', failed, '') -- frees nothing, but lets the script finish over maxmemory
 for _, job in ipairs(jobs) do
   if sets[job.place] then redis.call('ZREM', sets[job.place], job.id) end
 end
-for name, all in pairs(spots) do take_out(name, all, 0) end
+for name, positions in pairs(spots) do remove_at(lists[name], lengths[name], positions, 0) end
 for _, job in ipairs(jobs) do
   redis.call('SREM', stalled, job.id)
   leave_parent(p .. job.id, job.parent)
-  free(job.id, job.deid, false)
-  erase(job.id)
-  tell(own, 'removed', 'jobId', job.id, 'prev', job.place == 'waiting_children' and 'waiting-children' or job.place or 'unknown')
+  free_dedup(job.id, job.deid, false)
+  delete_data(job.id)
+  add_event(queue, 'removed', 'jobId', job.id, 'prev', job.place == 'waiting_children' and 'waiting-children' or job.place or 'unknown')
 end
-return words
+return replies

@@ -1,11 +1,11 @@
--- Find what goes wrong in a queue of BullMQ: a resume that would lose jobs, jobs that no worker finds, runs whose worker is gone,
--- jobs that ran twice or can never run, ids without a hash, schedulers that stopped, keys that swallow new jobs, parents that wait for
--- nobody, jobs in no place, and what is kept for ever.
+-- Find problems of a BullMQ queue: a resume that would lose jobs, jobs that no worker finds, runs without a worker,
+-- jobs that ran twice or can never run, ids without a hash, stopped schedulers, keys that block new jobs, parents that wait for
+-- missing children, jobs in no place, and jobs that are kept without a limit.
 --
--- At most the 8 first and the 8 last ids of each place are looked at, of 16 waiting parents 20 children each, 100 schedulers, the last 100
--- events, and of the ids that BullMQ counts up the last 20 and 80 from `from_id` down. `hash` is the key of the example's hash,
--- `word` names a lock, a child or a scheduler, `other` is a second key, `seconds` how long it is so. Of a key of another
--- program `word` is its type. `next_id` is the `from_id` of the next call.
+-- The script reads at most the first 8 and the last 8 ids of each place, 20 children of each of 16 waiting parents, 100 schedulers, the
+-- last 100 events, and of the ids that BullMQ counts up the last 20 and the 80 from `from_id` down. `hash` is the key of the example's
+-- hash. `word` names a lock, a child or a scheduler; if another program uses the key, it is the type of the key. `other` is a second
+-- key, `seconds` the duration. `next_id` is the `from_id` of the next call.
 --
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
@@ -13,69 +13,38 @@
 --          <prefix>:<queue>:de:<word>
 --          <prefix>:<queue>:repeat:<word>
 -- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by since when (ms)
+--          waiting_children  zset    id by start of the wait (ms)
 --          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next one last
---          paused            list    ids while BullMQ 5 is paused, the next one last
---          active            list    ids that run, the oldest run last
---          completed         zset    id by when (ms)
---          failed            zset    id by when (ms)
+--          wait              list    ids, the next job last
+--          paused            list    ids while BullMQ 5 is paused, the next job last
+--          active            list    ids of running jobs, the oldest run last
+--          completed         zset    id by end (ms)
+--          failed            zset    id by end (ms)
 --          meta              hash    version, paused, limits
---          id                string  a counter of all jobs that were added
---          limiter           string  how many runs began in the window of the rate limit
---          repeat            zset    schedulers by when their next job is due (ms)
---          events            stream  what happened
---          pc                string  a counter of priorities
---          marker            zset    wakes workers
---          stalled           set     ids that may have stalled
+--          id                string  counter of all added jobs
+--          limiter           string  number of runs in the window of the rate limit
+--          repeat            zset    scheduler by its next run (ms)
+--          events            stream  events of the queue
+--          pc                string  counter of the jobs with a priority
+--          marker            zset    wakes workers, now or at the next due time
+--          stalled           set     active ids whose lock was not renewed since the last check
 --          metrics_completed hash    count: jobs that succeeded
---          metrics_failed    hash    count: jobs that died
+--          metrics_failed    hash    count: jobs that failed
 -- ARGV     now_ms?   int  a test's clock; the server's when empty
---          p         str  before all keys of the queue: bull:mail:
---          from_id?  int  where the look for jobs in no place goes on; empty begins it
+--          p         str  prefix of all keys of the queue: bull:mail:
+--          from_id?  int  where the search for jobs in no place continues; empty: from the start
 -- returns  looked  (looked int, next_id int)
 --                  rows (kind str, key str, id bytes, number int, hash str, word str, other str, seconds int)
-local delayed, waiting_children, prioritized, wait, paused, active, completed, failed, meta, id, limiter =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
-local schedulers, events = KEYS[12] .. '', KEYS[13] -- `repeat` is a word of Lua
-local pc, marker, stalled, metrics_completed, metrics_failed = KEYS[14], KEYS[15], KEYS[16], KEYS[17], KEYS[18]
 if #ARGV < 3 or #ARGV[3] > 15 or string.find(ARGV[3], '%D') then
   return redis.error_reply('ERR from_id is a whole number; nothing was changed')
 end
--- block: bullmq_opening, read, type_of
-if #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local p = ARGV[2]
-local function read(...)
-  local told = redis.pcall(...)
-  if type(told) ~= 'table' or not told.err then return told end
-  return not string.find(tostring(told.err), 'WRONGTYPE', 1, true) and redis.call(...) or nil
-end
-local function type_of(key) -- a table, or a string where Redis is played
-  local found = redis.call('TYPE', key)
-  return type(found) == 'table' and found.ok or found
-end
--- end
-local looked, rows, at = 0, {}, {}
-local function met(kind, key, job, number, word, other, seconds) -- the first of a kind and a key is the example
-  local known = at[kind .. key]
-  if known then
-    rows[known][4] = rows[known][4] + number
-  else
-    rows[#rows + 1] = {kind, key, string.sub(job, 1, 1000), number, job ~= '' and p .. job or '', string.sub(word or '', 1, 1000), other or '', seconds or 0}
-    at[kind .. key] = #rows
-  end
+-- include: add_finding_row, keys, opening, read, type_of, ends_of
+local looked = 0
+local function add_finding(kind, key, job, number, word, other, seconds)
+  add_finding_row(kind, key, job, number, job ~= '' and p .. job or '', string.sub(word or '', 1, 1000), other or '', seconds or 0)
 end
 local function seconds_since(ms)
   return math.max(0, math.min(1e9, math.floor((now_ms - (tonumber(ms) or now_ms)) / 1000)))
-end
-local function ends_of(key, command, length, ...) -- the first and the last members, with their scores
-  local found = redis.call(command, key, 0, length <= 16 and -1 or 7, ...)
-  for _, each in ipairs(length > 16 and redis.call(command, key, -8, -1, ...) or {}) do found[#found + 1] = each end
-  return found
 end
 local function is_json(key)
   local length = redis.call('HSTRLEN', key, 'data')
@@ -86,22 +55,22 @@ end
 
 local zsets = {{'delayed', delayed}, {'waiting_children', waiting_children}, {'prioritized', prioritized}, {'completed', completed}, {'failed', failed}}
 local lists = {{'wait', wait}, {'paused', paused}, {'active', active}}
-local function told_by(command, key, ...) -- nil where it is another program's
+local function read_or_report(command, key, ...) -- nil if the key has another type, which is then a finding
   local found = read(command, key, ...)
-  if found == nil then met('wrong_type:key', key, '', 1, type_of(key)) end
+  if found == nil then add_finding('wrong_type:key', key, '', 1, type_of(key)) end
   return found
 end
 local function number_in(command, key)
-  return told_by(command, key) or 0
+  return read_or_report(command, key) or 0
 end
 local lengths = {}
 for _, each in ipairs(zsets) do lengths[each[1]] = number_in('ZCARD', each[2]) end
 for _, each in ipairs(lists) do lengths[each[1]] = number_in('LLEN', each[2]) end
-local last_id, last_priority, runs = unpack(redis.call('MGET', id, pc, limiter)) -- of another type they are as if they were not there
+local last_id, last_priority, runs = unpack(redis.call('MGET', id, pc, limiter)) -- MGET returns nil for a key of another type
 if redis.call('EXISTS', id, pc, limiter) > (last_id and 1 or 0) + (last_priority and 1 or 0) + (runs and 1 or 0) then
   for _, key in ipairs({id, pc, limiter}) do number_in('STRLEN', key) end
 end
-local is_fitting = pcall(function() -- dearer only where one of them is another program's
+local is_fitting = pcall(function() -- the single checks below are needed only if one key has another type
   redis.call('ZCARD', marker)
   redis.call('SCARD', stalled)
   redis.call('HLEN', metrics_completed)
@@ -112,97 +81,98 @@ if not is_fitting then
     number_in(unpack(each))
   end
 end
-local told = told_by('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
+local settings = read_or_report('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
 local ready = lengths.wait + lengths.paused + lengths.prioritized
 
-if told[1] and lengths.wait > 0 and lengths.paused > 0 then
-  met('mixed', paused, redis.call('LINDEX', wait, -1), lengths.wait, told[4] or '', wait)
-elseif not told[1] and lengths.paused > 0 then
-  met('left_in_paused', paused, redis.call('LINDEX', paused, -1), lengths.paused, told[4] or '', wait)
+if settings[1] and lengths.wait > 0 and lengths.paused > 0 then
+  add_finding('mixed', paused, redis.call('LINDEX', wait, -1), lengths.wait, settings[4] or '', wait)
+elseif not settings[1] and lengths.paused > 0 then
+  add_finding('left_in_paused', paused, redis.call('LINDEX', paused, -1), lengths.paused, settings[4] or '', wait)
 end
 local next_job = lengths.wait > 0 and redis.call('LINDEX', wait, -1) or lengths.prioritized > 0 and redis.call('ZRANGE', prioritized, 0, 0)[1]
 local added_ms = next_job and redis.pcall('HGET', p .. next_job, 'timestamp')
 local waits_long = type(added_ms) == 'string' and now_ms - (tonumber(added_ms) or now_ms) > 60000
-local concurrency, window_ms = tonumber(told[2] or ''), redis.call('PTTL', limiter)
-if not told[1] and waits_long and concurrency and concurrency > 0 and lengths.active >= concurrency then
-  met('at_limit', meta, '', ready, tostring(lengths.active), '', concurrency)
-elseif not told[1] and ready > 0 and window_ms > 60000 and (tonumber(told[3] or '') or 1) <= (tonumber(runs or 0) or 0) then
-  met('rate_limited', limiter, '', ready, '', '', math.ceil(window_ms / 1000))
+local concurrency, window_ms = tonumber(settings[2] or ''), redis.call('PTTL', limiter)
+if not settings[1] and waits_long and concurrency and concurrency > 0 and lengths.active >= concurrency then
+  add_finding('at_limit', meta, '', ready, tostring(lengths.active), '', concurrency)
+elseif not settings[1] and ready > 0 and window_ms > 60000 and (tonumber(settings[3] or '') or 1) <= (tonumber(runs or 0) or 0) then
+  add_finding('rate_limited', limiter, '', ready, '', '', math.ceil(window_ms / 1000))
 end
 
 local waits = {wait = true, paused = true, prioritized = true, delayed = true, active = true}
-local function look(place, key, job, score)
+local function check_job(place, key, job, score)
   looked = looked + 1
   local hash = p .. job
-  local known = redis.pcall('HMGET', hash, 'name', 'stc', 'defa', 'processedOn')
-  if known.err then return met('wrong_type', hash, job, 1) end
+  local known = redis.pcall('HMGET', hash, 'name', 'stc', 'defa', 'processedOn', 'finishedOn')
+  if known.err then return add_finding('wrong_type', hash, job, 1) end
   local is_held = place == 'active' and redis.call('EXISTS', hash .. ':lock') == 1
   if not known[1] then
-    return met(place == 'active' and 'ghost_active' or 'ghost', key, job, 1)
+    return add_finding(place == 'active' and 'ghost_active' or 'ghost', key, job, 1)
   end
   local stalls = tonumber(known[2] or '') or 0
   local is_readable = not waits[place] or is_json(hash)
   if not is_readable or waits[place] and known[3] and stalls > 2 then
-    local why = is_readable and 'it stops whoever runs it' or 'its data is no JSON'
+    local refused = is_readable and 'it stops whoever runs it' or 'its data is no JSON'
     local often = stalls == 1 and ' and stalled once' or stalls > 1 and ' and stalled ' .. stalls .. ' times' or ''
-    met(place == 'active' and 'poison_active' or 'poison', key, job, 1, why .. often)
+    add_finding(place == 'active' and 'poison_active' or 'poison', key, job, 1, refused .. often)
   elseif place == 'active' and not is_held then
-    met('stalled', key, job, 1, '', '', seconds_since(known[4]))
+    add_finding('stalled', key, job, 1, '', '', seconds_since(known[4]))
   end
-  if stalls > 0 and (is_held or place == 'completed') then met('doubled', key, job, 1, tostring(stalls)) end
-  if place == 'delayed' and (score < 4096e11 or score >= 4096e14) then met('mixed_units', key, job, 1) end
+  local is_recent = place == 'completed' and now_ms - (tonumber(known[5] or '') or 0) < 3600000
+  if stalls > 0 and (is_held or is_recent) then add_finding('doubled', key, job, 1, tostring(stalls)) end
+  if place == 'delayed' and (score < 4096e11 or score >= 4096e14) then add_finding('mixed_units', key, job, 1) end
 end
 for _, zset in ipairs(zsets) do
   local found = lengths[zset[1]] > 0 and ends_of(zset[2], 'ZRANGE', lengths[zset[1]], 'WITHSCORES') or {}
-  for i = 1, #found, 2 do look(zset[1], zset[2], found[i], tonumber(found[i + 1])) end
+  for i = 1, #found, 2 do check_job(zset[1], zset[2], found[i], tonumber(found[i + 1])) end
 end
 for _, list in ipairs(lists) do
-  for _, job in ipairs(lengths[list[1]] > 0 and ends_of(list[2], 'LRANGE', lengths[list[1]]) or {}) do look(list[1], list[2], job) end
+  for _, job in ipairs(lengths[list[1]] > 0 and ends_of(list[2], 'LRANGE', lengths[list[1]]) or {}) do check_job(list[1], list[2], job) end
 end
 
 for _, job in ipairs(lengths.waiting_children > 0 and ends_of(waiting_children, 'ZRANGE', lengths.waiting_children) or {}) do
   local dependencies = p .. job .. ':dependencies'
   local children = redis.pcall('SSCAN', dependencies, 0, 'COUNT', 20)
   children = children.err and {} or children[2]
-  if #children == 0 and redis.call('EXISTS', dependencies) == 0 then met('parent_free', waiting_children, job, 1, '', p) end
+  if #children == 0 and redis.call('EXISTS', dependencies) == 0 then add_finding('parent_free', waiting_children, job, 1, '', p) end
   for i = 1, math.min(20, #children) do
     local child = redis.pcall('HMGET', children[i], 'name', 'failedReason', 'finishedOn')
     looked = looked + 1
     if not child.err and not child[1] then
-      met('parent_of_none', waiting_children, job, 1, children[i], dependencies)
+      add_finding('parent_of_none', waiting_children, job, 1, children[i], dependencies)
       break
     elseif not child.err and child[2] and child[3] then
-      met('parent_of_failed', waiting_children, job, 1, children[i], dependencies, seconds_since(child[3]))
+      add_finding('parent_of_failed', waiting_children, job, 1, children[i], dependencies, seconds_since(child[3]))
       break
     end
   end
 end
 
-local planned = told_by('ZRANGE', schedulers, 0, 99, 'WITHSCORES') or {}
+local planned = read_or_report('ZRANGE', repeat_, 0, 99, 'WITHSCORES') or {}
 for i = 1, #planned, 2 do
   looked = looked + 1
-  local key, next_ms = schedulers .. ':' .. planned[i], tonumber(planned[i + 1]) or 0
+  local key, next_ms = repeat_ .. ':' .. planned[i], tonumber(planned[i + 1]) or 0
   local rule = redis.pcall('HMGET', key, 'limit', 'ic', 'endDate')
   if rule.err then rule = {} end
   local limit, ends_ms = tonumber(rule[1] or ''), tonumber(rule[3] or '')
   local is_over = limit and (tonumber(rule[2] or '') or 0) >= limit or ends_ms and ends_ms < now_ms
   local job = redis.pcall('HMGET', key .. ':' .. string.format('%.0f', next_ms), 'name', 'finishedOn')
   if not is_over and not job.err and (not job[1] or job[2]) then
-    met('scheduler_stopped', schedulers, '', 1, planned[i], key, seconds_since(next_ms))
+    add_finding('scheduler_stopped', repeat_, '', 1, planned[i], key, seconds_since(next_ms))
   end
 end
 
 local seen = {}
-local happened = told_by('XREVRANGE', events, '+', '-', 'COUNT', 100) or {}
+local happened = read_or_report('XREVRANGE', events, '+', '-', 'COUNT', 100) or {}
 for i = 1, #happened do
   local fields, values = happened[i][2], {}
   for n = 1, #fields, 2 do values[fields[n]] = fields[n + 1] end
   local word = values.event == 'deduplicated' and values.deduplicationId or values.event == 'debounced' and values.debounceId
   if word and not seen[word] then
     seen[word], looked = true, looked + 1
-    local holder = redis.pcall('GET', p .. 'de:' .. word)
-    if type(holder) == 'string' and redis.call('EXISTS', p .. holder) == 0 then
-      met('stale_dedup', p .. 'de:' .. word, '', 1, word, holder, seconds_since(string.match(happened[i][1], '^%d+')))
+    local dedup_holder = redis.pcall('GET', p .. 'de:' .. word)
+    if type(dedup_holder) == 'string' and redis.call('EXISTS', p .. dedup_holder) == 0 then
+      add_finding('stale_dedup', p .. 'de:' .. word, '', 1, word, dedup_holder, seconds_since(string.match(happened[i][1], '^%d+')))
     end
   end
 end
@@ -210,7 +180,7 @@ end
 last_id = tonumber(last_id or '') or 0
 local from_id = math.min(last_id, tonumber(ARGV[3]) or last_id - 20)
 local in_lists
-local function stands(job, is_over) -- in a list that is too long to be looked through it may stand
+local function current(job, is_over) -- in a list that is too long to search, the job may be present
   if read('ZSCORE', failed, job) or read('ZSCORE', completed, job) then return true end
   if is_over then return false end
   if read('ZSCORE', delayed, job) or read('ZSCORE', prioritized, job) or read('ZSCORE', waiting_children, job) then return true end
@@ -227,8 +197,8 @@ local function look_for(number)
   local job = string.format('%.0f', number)
   local known = redis.pcall('HMGET', p .. job, 'name', 'finishedOn')
   looked = looked + 1
-  if not known.err and known[1] and not stands(job, known[2]) then
-    met(known[2] and 'orphan_ended' or 'orphan', '', job, 1, '', p)
+  if not known.err and known[1] and not current(job, known[2]) then
+    add_finding(known[2] and 'orphan_ended' or 'orphan', '', job, 1, '', p)
   end
 end
 for number = last_id, math.max(1, last_id - 19), -1 do look_for(number) end
@@ -238,7 +208,7 @@ local next_id = from_id - 80 < 1 and last_id or from_id - 80
 for _, kept in ipairs({{completed, lengths.completed}, {failed, lengths.failed}}) do
   if kept[2] >= 10000 then
     local first = redis.call('ZRANGE', kept[1], 0, 0, 'WITHSCORES')
-    met('kept', kept[1], first[1], kept[2], kept[1] == completed and 'completed' or 'failed', '', seconds_since(first[2]))
+    add_finding('kept', kept[1], first[1], kept[2], kept[1] == completed and 'completed' or 'failed', '', seconds_since(first[2]))
   end
 end
 return {'looked', looked, math.max(0, next_id), rows}

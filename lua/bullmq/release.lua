@@ -1,172 +1,56 @@
--- Release jobs whose worker is gone: they are the next to run, and the loss counts as no stall.
+-- Release jobs of missing workers: they run next, and no stall is counted.
 --
--- Only a job without a lock is given back: the lock is the only sign that a worker runs it, and a job with one would run twice.
+-- Only a job without a lock is released. The lock is the only sign that a worker runs the job, and a released job with a lock would run
+-- twice.
 --
 -- moves    active -> wait | paused | prioritized
 -- writes   pc marker events stalled
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
 -- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by since when (ms)
+--          waiting_children  zset    id by start of the wait (ms)
 --          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next one last
---          paused            list    ids while BullMQ 5 is paused, the next one last
---          active            list    ids that run, the oldest run last
---          completed         zset    id by when (ms)
---          failed            zset    id by when (ms)
+--          wait              list    ids, the next job last
+--          paused            list    ids while BullMQ 5 is paused, the next job last
+--          active            list    ids of running jobs, the oldest run last
+--          completed         zset    id by end (ms)
+--          failed            zset    id by end (ms)
 --          meta              hash    version, paused, limits
---          pc                string  the last number of a job with a priority
---          marker            zset    what workers wait for: there is work, or when there will be
---          events            stream  what happened
---          stalled           set     ids without a beat since the last look
--- ARGV     p        str    before all keys of the queue: bull:mail:
+--          pc                string  counter of the jobs with a priority
+--          marker            zset    wakes workers, now or at the next due time
+--          events            stream  events of the queue
+--          stalled           set     active ids whose lock was not renewed since the last check
+-- ARGV     p        str    prefix of all keys of the queue: bull:mail:
 --          each     (id bytes)
 -- returns each  moved        released
---               reserved     a worker holds its lock, and would run it, too
---               wrong_place  (place str)  nobody took it
---               ghost        its hash is gone: it can only be deleted
---               later        the queue is too long to look for so many at once
+--               reserved     a worker holds its lock and still runs it
+--               wrong_place  (place str)  it is not active
+--               ghost        its hash is missing; it can only be deleted
+--               later        the queue is too long to search for so many jobs at once
 --               gone         no such job
-local delayed, waiting_children, prioritized, wait, paused, active, completed, failed, meta, pc, marker, events, stalled =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
-local scalars, columns = 1, 1
--- block: bm_batch
-local rows, p = (#ARGV - scalars) / columns, ARGV[1]
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) or p == '' or string.sub(KEYS[1], 1, #p) ~= p then
-  return redis.error_reply('ERR it takes what the keys begin with, and 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
--- end
-local sets = {delayed = delayed, waiting_children = waiting_children, prioritized = prioritized, completed = completed, failed = failed}
-local lists = {wait = wait, paused = paused, active = active}
-redis.call('SCARD', stalled)
--- block: bm_job, bm_places, bm_hidden, bm_take_out, bm_door, bm_tell, bm_wake, bm_push
-local function fields(id, ...)
-  local key = p .. id
-  return redis.pcall('HEXISTS', key, 'name') == 1 and redis.call('HMGET', key, ...) or nil
-end
-local lengths, seen_at = {}, {}
-for _, key in pairs(sets) do redis.call('ZCARD', key) end
-for name, key in pairs(lists) do lengths[name] = redis.call('LLEN', key) end
-local reach = rows > 40 and 2500 or math.floor(200000 / math.max(2, rows)) -- from each end, in which an id is met however often
-local sight = rows == 1 and 500000 or reach
-local function look(name) -- for many, one look at both ends is cheaper than a search each
-  seen_at[name] = {}
-  for _, from in ipairs({0, math.max(reach, lengths[name] - reach)}) do
-    for i, id in ipairs(redis.call('LRANGE', lists[name], from, from == 0 and reach - 1 or -1)) do
-      local before = seen_at[name][id]
-      seen_at[name][id] = before and {from + i - 1, unpack(before)} or {from + i - 1}
-    end
-  end
-end
-local function spots_of(name, id)
-  local key, length = lists[name], lengths[name]
-  if length == 0 then return {} end
-  if rows > 40 then
-    if not seen_at[name] then look(name) end
-    return seen_at[name][id] or {}
-  end
-  local found = redis.call('LPOS', key, id, 'COUNT', 0, 'MAXLEN', reach)
-  for _, at in ipairs(length > reach and redis.call('LPOS', key, id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', reach) or {}) do
-    if at >= reach then found[#found + 1] = at end
-  end
-  if #found == 0 and sight > reach and length > 2 * reach then
-    found[1] = redis.call('LPOS', key, id, 'RANK', -1, 'MAXLEN', sight) or redis.call('LPOS', key, id, 'MAXLEN', sight) or nil
-  end
-  return found
-end
-local function place_of(id)
-  for name, key in pairs(sets) do
-    if redis.call('ZSCORE', key, id) then return name end
-  end
-  for name in pairs(lists) do
-    if #spots_of(name, id) > 0 then return name end
-  end
-end
-local function is_hidden() -- whether an id that was not found may stand in the middle of a list
-  for _, length in pairs(lengths) do
-    if length > 2 * sight then return true end
-  end
-  return false
-end
-local function take_out(name, spots, pushed) -- by position, since a search for each would cost more; `pushed` came before them
-  local key, near, far = lists[name], 0, 0
-  for _, at in ipairs(spots) do
-    redis.call('LSET', key, at + pushed, '')
-    if at * 2 < lengths[name] then near = near + 1 else far = far + 1 end
-  end
-  if near > 0 then redis.call('LREM', key, near, '') end
-  if far > 0 then redis.call('LREM', key, -far, '') end
-end
-local doors = {}
-local function door(q, keys) -- read before the first write, so that another program's key is an error
-  if doors[q] then return doors[q] end
-  if not keys then
-    keys = {}
-    for _, name in ipairs({'wait', 'paused', 'prioritized', 'active', 'meta', 'pc', 'marker', 'events'}) do keys[name] = q .. name end
-  end
-  local told = redis.call('HMGET', keys.meta, 'paused', 'concurrency', 'version', 'opts.maxLenEvents')
-  local aside = redis.call('LLEN', keys.paused)
-  redis.call('LLEN', keys.wait)
-  redis.call('ZCARD', keys.prioritized)
-  redis.call('ZCARD', keys.marker)
-  redis.call('GET', keys.pc)
-  redis.call('XLEN', keys.events)
-  -- BullMQ 5 keeps what waits in `paused` while the queue is paused, and takes `wait` away when it is resumed. Both versions empty
-  -- `paused` then, so that it is safe for who tells no version.
-  local is_old = (tonumber(string.match(told[3] or '', '^bullmq:(%d+)') or '') or 5) < 6
-  local is_aside = told[1] and (is_old or aside > 0)
-  doors[q] = {
-    keys = keys, is_paused = told[1] and true or false, most = tonumber(told[2] or ''), running = redis.call('LLEN', keys.active),
-    list = is_aside and keys.paused or keys.wait, place = is_aside and 'paused' or 'wait', is_old = is_old, length = tonumber(told[4] or '') or 10000,
-  }
-  return doors[q]
-end
-local function tell(to, event, ...) -- a verb is not refused for an event that cannot be told
-  redis.pcall('XADD', to.keys.events, 'MAXLEN', '~', string.format('%.0f', to.length), '*', 'event', event, ...)
-end
-local function is_held(to) return to.is_paused or to.most ~= nil and to.running >= to.most end
-local function wake(to) -- without a marker workers sleep on for seconds
-  if not is_held(to) then redis.call('ZADD', to.keys.marker, 0, '0') end
-end
-local function push(to, id, rank, at_front)
-  if rank > 0 then
-    local count = at_front and 0 or redis.call('INCR', to.keys.pc) % 4294967296
-    redis.call('ZADD', to.keys.prioritized, string.format('%.0f', rank * 4294967296 + count), id)
-  elseif at_front then
-    redis.call('RPUSH', to.list, id)
-  else
-    redis.call('LPUSH', to.list, id)
-  end
-  wake(to)
-end
--- end
-local own = door(p, {wait = wait, paused = paused, prioritized = prioritized, active = active, meta = meta, pc = pc, marker = marker, events = events})
-local words, back, spots, seen = {}, {}, {}, {}
+-- include: keys, columns, queue_keys, batch, key_types(stalled), read_fields, refusal, remove_at, add_event, add_ready, this_queue
+local sources = {active = true}
+local replies, accepted, spots, seen = {}, {}, {}, {}
 for at = 2, #ARGV do
   local id = ARGV[at]
-  local place = seen[id] or place_of(id)
-  local told = fields(id, 'priority')
-  if not place then
-    words[#words + 1] = is_hidden() and 'later' or 'gone'
-  elseif place ~= 'active' then
-    words[#words + 1] = {'wrong_place', place}
-  elseif redis.call('EXISTS', p .. id .. ':lock') == 1 then
-    words[#words + 1] = 'reserved'
-  elseif not told then
-    words[#words + 1] = 'ghost'
+  local place = seen[id] or find_place(id)
+  local values = read_fields(id, 'priority')
+  local refused = refusal(place, sources, true) or redis.call('EXISTS', p .. id .. ':lock') == 1 and 'reserved' or not values and 'ghost'
+  if refused then
+    replies[#replies + 1] = refused
   else
-    words[#words + 1], seen[id], back[#back + 1] = 'moved', own.place, {id, tonumber(told[1] or '') or 0}
-    for _, spot in ipairs(spots_of('active', id)) do spots[#spots + 1] = spot end
+    replies[#replies + 1], seen[id], accepted[#accepted + 1] = 'moved', queue.place, {id, tonumber(values[1] or '') or 0}
+    for _, spot in ipairs(find_in_list(active, lengths.active, id, -1)) do spots[#spots + 1] = spot end
   end
 end
-if #back == 0 then return words end
+if #accepted == 0 then return replies end
 
-redis.call('SREM', stalled, '') -- frees nothing: a drain may go on over maxmemory
-own.running = own.running - #spots
-for i = #back, 1, -1 do push(own, back[i][1], back[i][2], true) end -- the first of them is the next one
-take_out('active', spots, 0)
-for _, job in ipairs(back) do
+redis.call('SREM', stalled, '') -- frees nothing, but lets the script finish over maxmemory
+queue.running = queue.running - #spots
+for i = #accepted, 1, -1 do add_ready(queue, accepted[i][1], accepted[i][2], true) end -- the first job of the call runs next
+remove_at(active, lengths.active, spots, 0)
+for _, job in ipairs(accepted) do
   redis.call('SREM', stalled, job[1])
-  tell(own, 'waiting', 'jobId', job[1], 'prev', 'active')
+  add_event(queue, 'waiting', 'jobId', job[1], 'prev', 'active')
 end
-return words
+return replies

@@ -1,8 +1,8 @@
 -- Requeue failed or completed jobs: they run again.
 --
--- A job gets back all its attempts, and its stalls are forgotten; with `keep_attempts` it keeps their number, and has one try. It keeps
--- its priority, its logs and its stack traces. A child stands among those that its parent waits for again; a parent that has gone on
--- stays where it is.
+-- A job gets all its attempts again, and its stalls are reset. With `keep_attempts` the number of attempts stays, and the job has one more
+-- try. The job keeps its priority, logs and stack traces. A child is again one of those that its parent waits for. A parent that has
+-- already continued stays in its place.
 --
 -- moves    completed failed -> wait | paused | prioritized
 -- writes   pc marker events
@@ -13,156 +13,50 @@
 --          <prefix>:<parent_queue>:<parent>:failed
 --          <prefix>:<parent_queue>:<parent>:processed
 -- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by since when (ms)
+--          waiting_children  zset    id by start of the wait (ms)
 --          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next one last
---          paused            list    ids while BullMQ 5 is paused, the next one last
---          active            list    ids that run, the oldest run last
---          completed         zset    id by when (ms)
---          failed            zset    id by when (ms)
+--          wait              list    ids, the next job last
+--          paused            list    ids while BullMQ 5 is paused, the next job last
+--          active            list    ids of running jobs, the oldest run last
+--          completed         zset    id by end (ms)
+--          failed            zset    id by end (ms)
 --          meta              hash    version, paused, limits
---          pc                string  the last number of a job with a priority
---          marker            zset    what workers wait for: there is work, or when there will be
---          events            stream  what happened
--- ARGV     p               str    before all keys of the queue: bull:mail:
---          keep_attempts?  bool   leave the number of its attempts as it is
+--          pc                string  counter of the jobs with a priority
+--          marker            zset    wakes workers, now or at the next due time
+--          events            stream  events of the queue
+-- ARGV     p               str    prefix of all keys of the queue: bull:mail:
+--          keep_attempts?  bool   keep the number of its attempts
 --          each            (id bytes)
 -- returns each  moved        requeued
---               wrong_place  (place str)  it has neither failed nor completed
---               ghost        its hash is gone: it can only be deleted
---               later        the queue is too long to look for so many at once
+--               wrong_place  (place str)  it is neither failed nor completed
+--               ghost        its hash is missing; it can only be deleted
+--               later        the queue is too long to search for so many jobs at once
 --               gone         no such job
-local delayed, waiting_children, prioritized, wait, paused, active, completed, failed, meta, pc, marker, events =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local keep_attempts = ARGV[2] == '1'
-local scalars, columns = 2, 1
--- block: bm_batch
-local rows, p = (#ARGV - scalars) / columns, ARGV[1]
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) or p == '' or string.sub(KEYS[1], 1, #p) ~= p then
-  return redis.error_reply('ERR it takes what the keys begin with, and 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
--- end
-local sets = {delayed = delayed, waiting_children = waiting_children, prioritized = prioritized, completed = completed, failed = failed}
-local lists = {wait = wait, paused = paused, active = active}
--- block: bm_job, bm_places, bm_hidden, bm_door, bm_tell, bm_wake, bm_push
-local function fields(id, ...)
-  local key = p .. id
-  return redis.pcall('HEXISTS', key, 'name') == 1 and redis.call('HMGET', key, ...) or nil
-end
-local lengths, seen_at = {}, {}
-for _, key in pairs(sets) do redis.call('ZCARD', key) end
-for name, key in pairs(lists) do lengths[name] = redis.call('LLEN', key) end
-local reach = rows > 40 and 2500 or math.floor(200000 / math.max(2, rows)) -- from each end, in which an id is met however often
-local sight = rows == 1 and 500000 or reach
-local function look(name) -- for many, one look at both ends is cheaper than a search each
-  seen_at[name] = {}
-  for _, from in ipairs({0, math.max(reach, lengths[name] - reach)}) do
-    for i, id in ipairs(redis.call('LRANGE', lists[name], from, from == 0 and reach - 1 or -1)) do
-      local before = seen_at[name][id]
-      seen_at[name][id] = before and {from + i - 1, unpack(before)} or {from + i - 1}
-    end
-  end
-end
-local function spots_of(name, id)
-  local key, length = lists[name], lengths[name]
-  if length == 0 then return {} end
-  if rows > 40 then
-    if not seen_at[name] then look(name) end
-    return seen_at[name][id] or {}
-  end
-  local found = redis.call('LPOS', key, id, 'COUNT', 0, 'MAXLEN', reach)
-  for _, at in ipairs(length > reach and redis.call('LPOS', key, id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', reach) or {}) do
-    if at >= reach then found[#found + 1] = at end
-  end
-  if #found == 0 and sight > reach and length > 2 * reach then
-    found[1] = redis.call('LPOS', key, id, 'RANK', -1, 'MAXLEN', sight) or redis.call('LPOS', key, id, 'MAXLEN', sight) or nil
-  end
-  return found
-end
-local function place_of(id)
-  for name, key in pairs(sets) do
-    if redis.call('ZSCORE', key, id) then return name end
-  end
-  for name in pairs(lists) do
-    if #spots_of(name, id) > 0 then return name end
-  end
-end
-local function is_hidden() -- whether an id that was not found may stand in the middle of a list
-  for _, length in pairs(lengths) do
-    if length > 2 * sight then return true end
-  end
-  return false
-end
-local doors = {}
-local function door(q, keys) -- read before the first write, so that another program's key is an error
-  if doors[q] then return doors[q] end
-  if not keys then
-    keys = {}
-    for _, name in ipairs({'wait', 'paused', 'prioritized', 'active', 'meta', 'pc', 'marker', 'events'}) do keys[name] = q .. name end
-  end
-  local told = redis.call('HMGET', keys.meta, 'paused', 'concurrency', 'version', 'opts.maxLenEvents')
-  local aside = redis.call('LLEN', keys.paused)
-  redis.call('LLEN', keys.wait)
-  redis.call('ZCARD', keys.prioritized)
-  redis.call('ZCARD', keys.marker)
-  redis.call('GET', keys.pc)
-  redis.call('XLEN', keys.events)
-  -- BullMQ 5 keeps what waits in `paused` while the queue is paused, and takes `wait` away when it is resumed. Both versions empty
-  -- `paused` then, so that it is safe for who tells no version.
-  local is_old = (tonumber(string.match(told[3] or '', '^bullmq:(%d+)') or '') or 5) < 6
-  local is_aside = told[1] and (is_old or aside > 0)
-  doors[q] = {
-    keys = keys, is_paused = told[1] and true or false, most = tonumber(told[2] or ''), running = redis.call('LLEN', keys.active),
-    list = is_aside and keys.paused or keys.wait, place = is_aside and 'paused' or 'wait', is_old = is_old, length = tonumber(told[4] or '') or 10000,
-  }
-  return doors[q]
-end
-local function tell(to, event, ...) -- a verb is not refused for an event that cannot be told
-  redis.pcall('XADD', to.keys.events, 'MAXLEN', '~', string.format('%.0f', to.length), '*', 'event', event, ...)
-end
-local function is_held(to) return to.is_paused or to.most ~= nil and to.running >= to.most end
-local function wake(to) -- without a marker workers sleep on for seconds
-  if not is_held(to) then redis.call('ZADD', to.keys.marker, 0, '0') end
-end
-local function push(to, id, rank, at_front)
-  if rank > 0 then
-    local count = at_front and 0 or redis.call('INCR', to.keys.pc) % 4294967296
-    redis.call('ZADD', to.keys.prioritized, string.format('%.0f', rank * 4294967296 + count), id)
-  elseif at_front then
-    redis.call('RPUSH', to.list, id)
-  else
-    redis.call('LPUSH', to.list, id)
-  end
-  wake(to)
-end
--- end
-local own = door(p, {wait = wait, paused = paused, prioritized = prioritized, active = active, meta = meta, pc = pc, marker = marker, events = events})
-local words, back, seen = {}, {}, {}
+-- include: keys, args(keep_attempts), columns, queue_keys, batch, read_fields, refusal, add_event, add_ready, this_queue
+local sources = {completed = true, failed = true}
+local replies, accepted, seen = {}, {}, {}
 for at = 3, #ARGV do
   local id = ARGV[at]
-  local place = seen[id] or place_of(id)
-  local told = fields(id, 'priority', 'opts', 'parentKey')
-  if not place then
-    words[#words + 1] = is_hidden() and 'later' or 'gone'
-  elseif place ~= 'failed' and place ~= 'completed' then
-    words[#words + 1] = {'wrong_place', place}
-  elseif not told then
-    words[#words + 1] = 'ghost'
+  local place = seen[id] or find_place(id)
+  local values = read_fields(id, 'priority', 'opts', 'parentKey')
+  local refused = refusal(place, sources, values)
+  if refused then
+    replies[#replies + 1] = refused
   else
-    words[#words + 1], seen[id] = 'moved', own.place
-    local ok, opts = pcall(cjson.decode, told[2] or '')
-    back[#back + 1] = {id = id, place = place, priority = tonumber(told[1] or '') or 0, parent = told[3],
+    replies[#replies + 1], seen[id] = 'moved', queue.place
+    local ok, opts = pcall(cjson.decode, values[2] or '')
+    accepted[#accepted + 1] = {id = id, place = place, priority = tonumber(values[1] or '') or 0, parent = values[3],
       is_next = ok and type(opts) == 'table' and opts.lifo == true}
   end
 end
-if #back == 0 then return words end
+if #accepted == 0 then return replies end
 
-redis.call('ZREM', failed, '') -- frees nothing: a drain may go on over maxmemory
-for _, job in ipairs(back) do
+redis.pcall('ZREM', failed, '') -- frees nothing, but lets the script finish over maxmemory
+for _, job in ipairs(accepted) do
   local key = p .. job.id
   redis.call('HDEL', key, 'finishedOn', 'processedOn', job.place == 'failed' and 'failedReason' or 'returnvalue', 'defa')
   if not keep_attempts then redis.call('HDEL', key, 'atm', 'ats', 'stc') end
-  push(own, job.id, job.priority, job.is_next and job.priority == 0)
+  add_ready(queue, job.id, job.priority, job.is_next and job.priority == 0)
   redis.call('ZREM', sets[job.place], job.id)
   local parent = job.parent or ''
   if parent ~= '' and redis.call('EXISTS', parent) == 1 then
@@ -170,6 +64,6 @@ for _, job in ipairs(back) do
       or job.place == 'failed' and (redis.pcall('ZREM', parent .. ':unsuccessful', key) == 1 or redis.pcall('HDEL', parent .. ':failed', key) == 1)
     if is_back then redis.pcall('SADD', parent .. ':dependencies', key) end
   end
-  tell(own, 'waiting', 'jobId', job.id, 'prev', job.place)
+  add_event(queue, 'waiting', 'jobId', job.id, 'prev', job.place)
 end
-return words
+return replies

@@ -1,162 +1,57 @@
--- Reschedule delayed jobs: they get another time; one that is over makes them due at once.
+-- Reschedule delayed jobs: set another due time. With a time in the past they are due at once.
 --
--- The next job of a scheduler may be moved: it runs then, and the one after it at its own time.
+-- The next job of a scheduler may be moved: it runs at the new time, and the job after it at its own time.
 --
 -- moves    delayed -> delayed
 -- writes   marker events
 -- derived  <prefix>:<queue>:<id>
 -- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by since when (ms)
+--          waiting_children  zset    id by start of the wait (ms)
 --          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next one last
---          paused            list    ids while BullMQ 5 is paused, the next one last
---          active            list    ids that run, the oldest run last
---          completed         zset    id by when (ms)
---          failed            zset    id by when (ms)
+--          wait              list    ids, the next job last
+--          paused            list    ids while BullMQ 5 is paused, the next job last
+--          active            list    ids of running jobs, the oldest run last
+--          completed         zset    id by end (ms)
+--          failed            zset    id by end (ms)
 --          meta              hash    version, paused, limits
---          pc                string  the last number of a job with a priority
---          marker            zset    what workers wait for: there is work, or when there will be
---          events            stream  what happened
--- ARGV     p          str    before all keys of the queue: bull:mail:
+--          pc                string  counter of the jobs with a priority
+--          marker            zset    wakes workers, now or at the next due time
+--          events            stream  events of the queue
+-- ARGV     p          str    prefix of all keys of the queue: bull:mail:
 --          now_ms?    int    a test's clock; the server's when empty
---          delay_ms?  int    due so long from now
---          due_ms?    int    due then; one of both
+--          delay_ms?  int    time until it is due
+--          due_ms?    int    due time; give one of both
 --          each       (id bytes)
 -- returns each  moved        rescheduled
---               wrong_place  (place str)  it waits for no time
---               ghost        its hash is gone: it can only be deleted
---               later        the queue is too long to look for so many at once
+--               wrong_place  (place str)  it is not delayed
+--               ghost        its hash is missing; it can only be deleted
+--               later        the queue is too long to search for so many jobs at once
 --               gone         no such job
-local delayed, waiting_children, prioritized, wait, paused, active, completed, failed, meta, pc, marker, events =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local scalars, columns = 4, 1
--- block: bm_batch, bm_clock
-local rows, p = (#ARGV - scalars) / columns, ARGV[1]
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) or p == '' or string.sub(KEYS[1], 1, #p) ~= p then
-  return redis.error_reply('ERR it takes what the keys begin with, and 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
-if #ARGV[2] > 13 or string.find(ARGV[2], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[2]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
--- end
+-- include: keys, columns, queue_keys, batch, clock_argv2
 if #ARGV[3] > 12 or #ARGV[4] > 13 or string.find(ARGV[3] .. ARGV[4], '%D') or (ARGV[3] == '') == (ARGV[4] == '') then
   return redis.error_reply('ERR either delay_ms or due_ms is given, a whole number; nothing was changed')
 end
 local due_ms = math.max(now_ms, tonumber(ARGV[4]) or now_ms + tonumber(ARGV[3]))
-local sets = {delayed = delayed, waiting_children = waiting_children, prioritized = prioritized, completed = completed, failed = failed}
-local lists = {wait = wait, paused = paused, active = active}
--- block: bm_job, bm_places, bm_hidden, bm_door, bm_tell, bm_later, bm_alarm
-local function fields(id, ...)
-  local key = p .. id
-  return redis.pcall('HEXISTS', key, 'name') == 1 and redis.call('HMGET', key, ...) or nil
-end
-local lengths, seen_at = {}, {}
-for _, key in pairs(sets) do redis.call('ZCARD', key) end
-for name, key in pairs(lists) do lengths[name] = redis.call('LLEN', key) end
-local reach = rows > 40 and 2500 or math.floor(200000 / math.max(2, rows)) -- from each end, in which an id is met however often
-local sight = rows == 1 and 500000 or reach
-local function look(name) -- for many, one look at both ends is cheaper than a search each
-  seen_at[name] = {}
-  for _, from in ipairs({0, math.max(reach, lengths[name] - reach)}) do
-    for i, id in ipairs(redis.call('LRANGE', lists[name], from, from == 0 and reach - 1 or -1)) do
-      local before = seen_at[name][id]
-      seen_at[name][id] = before and {from + i - 1, unpack(before)} or {from + i - 1}
-    end
-  end
-end
-local function spots_of(name, id)
-  local key, length = lists[name], lengths[name]
-  if length == 0 then return {} end
-  if rows > 40 then
-    if not seen_at[name] then look(name) end
-    return seen_at[name][id] or {}
-  end
-  local found = redis.call('LPOS', key, id, 'COUNT', 0, 'MAXLEN', reach)
-  for _, at in ipairs(length > reach and redis.call('LPOS', key, id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', reach) or {}) do
-    if at >= reach then found[#found + 1] = at end
-  end
-  if #found == 0 and sight > reach and length > 2 * reach then
-    found[1] = redis.call('LPOS', key, id, 'RANK', -1, 'MAXLEN', sight) or redis.call('LPOS', key, id, 'MAXLEN', sight) or nil
-  end
-  return found
-end
-local function place_of(id)
-  for name, key in pairs(sets) do
-    if redis.call('ZSCORE', key, id) then return name end
-  end
-  for name in pairs(lists) do
-    if #spots_of(name, id) > 0 then return name end
-  end
-end
-local function is_hidden() -- whether an id that was not found may stand in the middle of a list
-  for _, length in pairs(lengths) do
-    if length > 2 * sight then return true end
-  end
-  return false
-end
-local doors = {}
-local function door(q, keys) -- read before the first write, so that another program's key is an error
-  if doors[q] then return doors[q] end
-  if not keys then
-    keys = {}
-    for _, name in ipairs({'wait', 'paused', 'prioritized', 'active', 'meta', 'pc', 'marker', 'events'}) do keys[name] = q .. name end
-  end
-  local told = redis.call('HMGET', keys.meta, 'paused', 'concurrency', 'version', 'opts.maxLenEvents')
-  local aside = redis.call('LLEN', keys.paused)
-  redis.call('LLEN', keys.wait)
-  redis.call('ZCARD', keys.prioritized)
-  redis.call('ZCARD', keys.marker)
-  redis.call('GET', keys.pc)
-  redis.call('XLEN', keys.events)
-  -- BullMQ 5 keeps what waits in `paused` while the queue is paused, and takes `wait` away when it is resumed. Both versions empty
-  -- `paused` then, so that it is safe for who tells no version.
-  local is_old = (tonumber(string.match(told[3] or '', '^bullmq:(%d+)') or '') or 5) < 6
-  local is_aside = told[1] and (is_old or aside > 0)
-  doors[q] = {
-    keys = keys, is_paused = told[1] and true or false, most = tonumber(told[2] or ''), running = redis.call('LLEN', keys.active),
-    list = is_aside and keys.paused or keys.wait, place = is_aside and 'paused' or 'wait', is_old = is_old, length = tonumber(told[4] or '') or 10000,
-  }
-  return doors[q]
-end
-local function tell(to, event, ...) -- a verb is not refused for an event that cannot be told
-  redis.pcall('XADD', to.keys.events, 'MAXLEN', '~', string.format('%.0f', to.length), '*', 'event', event, ...)
-end
-local function later(id, time_ms) -- of those that are due in one millisecond the last comes last
-  local first = time_ms * 4096
-  local last = redis.call(
-    'ZREVRANGEBYSCORE', delayed, string.format('%.0f', first + 4095), string.format('%.0f', first), 'WITHSCORES', 'LIMIT', 0, 1
-  )[2]
-  redis.call('ZADD', delayed, string.format('%.0f', last and math.min(tonumber(last) + 1, first + 4095) or first), id)
-end
-local function alarm() -- workers sleep until the first is due
-  local score = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]
-  if score then redis.call('ZADD', marker, string.format('%.0f', math.floor(tonumber(score) / 4096)), '1') end
-end
--- end
-local own = door(p, {wait = wait, paused = paused, prioritized = prioritized, active = active, meta = meta, pc = pc, marker = marker, events = events})
-local words, back = {}, {}
+-- include: read_fields, refusal, add_event, add_delayed, this_queue, wake_when_due
+local sources = {delayed = true}
+local replies, accepted = {}, {}
 for at = 5, #ARGV do
   local id = ARGV[at]
-  local place = place_of(id)
-  if not place then
-    words[#words + 1] = is_hidden() and 'later' or 'gone'
-  elseif place ~= 'delayed' then
-    words[#words + 1] = {'wrong_place', place}
-  elseif not fields(id, 'delay') then
-    words[#words + 1] = 'ghost'
+  local place = find_place(id)
+  local refused = refusal(place, sources, place == 'delayed' and read_fields(id, 'delay'))
+  if refused then
+    replies[#replies + 1] = refused
   else
-    words[#words + 1], back[#back + 1] = 'moved', id
+    replies[#replies + 1], accepted[#accepted + 1] = 'moved', id
   end
 end
-if #back == 0 then return words end
+if #accepted == 0 then return replies end
 
-redis.call('ZREM', delayed, '') -- frees nothing: this goes on over maxmemory
-for _, id in ipairs(back) do
+redis.call('ZREM', delayed, '') -- frees nothing, but lets the script finish over maxmemory
+for _, id in ipairs(accepted) do
   redis.call('HSET', p .. id, 'delay', string.format('%.0f', due_ms - now_ms))
-  later(id, due_ms)
-  tell(own, 'delayed', 'jobId', id, 'delay', string.format('%.0f', due_ms))
+  add_delayed(id, due_ms)
+  add_event(queue, 'delayed', 'jobId', id, 'delay', string.format('%.0f', due_ms))
 end
-alarm()
-return words
+wake_when_due()
+return replies

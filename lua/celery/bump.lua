@@ -1,110 +1,29 @@
--- Bump messages of the queue: they are the next ones, whatever their priority.
+-- Bump messages of the queue: workers take them next, whatever their priority.
 --
--- A worker takes from the list of the first priority first, so they go to its end; the message itself keeps its priority.
--- A message is looked for near both ends of each list.
+-- Each message moves to the end of the list of the first priority, from which a worker takes first. Its own priority does not
+-- change. The script searches near both ends of each list.
 --
 -- moves    queue -> queue
 -- derived  <queue><sep><step>  the list of another priority
--- KEYS     queue   list  messages of priority 0, the last one is next
--- ARGV     queue   str   its name
---          prefix  str   before all keys, or nothing
---          sep     str   what parts a queue from its priority
---          steps   str   the priorities that have a list: 0/3/6/9
---          each    (member bytes, step? str)  and the priority of the list where it was seen
+-- KEYS     queue   list  messages of priority 0; the last one runs next
+-- ARGV     queue   str   the name of the queue
+--          prefix  str   the prefix of all keys; may be empty
+--          sep     str   the separator between the name of a queue and a priority
+--          steps   str   the priorities that have a list of their own: 0/3/6/9
+--          each    (member bytes, step? str)  the message, and the priority of the list that contained it when it was read
 -- returns each  moved  bumped
---               later  the queue is too long to look for so many at once
---               gone   it does not wait there any more
-local queue = KEYS[1]
-local scalars, columns = 4, 2
--- block: celery_options, celery_batch, celery_of_queue, celery_lengths, celery_listed, celery_free_room, celery_take_out
-if #ARGV < 4 or not string.find(ARGV[4], '^%d+[%d/]*$') then
-  return redis.error_reply('ERR it takes a prefix, which may be empty, a separator, and priorities as 0/3/6/9; nothing was changed')
-end
-local prefix, lists = ARGV[2], {}
-local name = string.sub(queue, #prefix + 1)
-for step in string.gmatch(ARGV[4], '%d+') do -- kombu/transport/redis.py 5.7, `_q_for_pri`
-  lists[#lists + 1] = {tonumber(step) == 0 and queue or queue .. ARGV[3] .. step, step}
-end
-local rows = (#ARGV - scalars) / columns
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) then
-  return redis.error_reply('ERR it takes 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
-if ARGV[1] == '' or ARGV[1] ~= name then
-  return redis.error_reply('ERR the list of a queue is the prefix and its name, which is the first argument; nothing was changed')
-end
-local lengths = {}
-for i, list in ipairs(lists) do lengths[i] = redis.call('LLEN', list[1]) end
-local reach, budget, taken, count, last = rows == 1 and 50000 or 5000, 200000, {}, {}, {}
-local function spot_in(i, member)
-  local list, length, own = lists[i][1], lengths[i], taken[i] or {}
-  taken[i] = own
-  local function take(at)
-    own[at], last[i], count[member] = true, at, (count[member] or 0) + 1
-    return at
-  end
-  for at = (last[i] or length) - 1, (last[i] or length) + 1, 2 do -- rows of a page stand side by side
-    local from_end = at * 2 < length and at or at - length -- or the server walks there from the other end
-    if at >= 0 and at < length and not own[at] and redis.call('LINDEX', list, from_end) == member then return take(at) end
-  end
-  for _, rank in ipairs({-1, 1}) do
-    local part = math.min(reach, budget, length)
-    local found = part > 0 and redis.call('LPOS', list, member, 'RANK', rank, 'COUNT', (count[member] or 0) + 1, 'MAXLEN', part) or {}
-    for _, at in ipairs(found) do
-      if not own[at] then
-        budget = budget - (rank < 0 and length - at or at)
-        return take(at)
-      end
-    end
-    budget = budget - part
-    if part == length then return nil, false end
-  end
-  return nil, length > 2 * reach or budget <= 0
-end
-local function next_spot(member, step)
-  local is_unsure = false
-  for turn = 1, 2 do
-    for i, list in ipairs(lists) do
-      if lengths[i] > 0 and (turn == 1) == (list[2] == step) then
-        local at, may_stand = spot_in(i, member)
-        if at then return {i, at, member} end
-        is_unsure = is_unsure or may_stand
-      end
-    end
-  end
-  return nil, is_unsure
-end
-local HOLE = '\1a hole'
-local function free_room()
-  local shortest = 1
-  for i in ipairs(lists) do
-    if lengths[i] < lengths[shortest] then shortest = i end
-  end
-  redis.call('LREM', lists[shortest][1], 1, HOLE)
-end
-local function take_out(spots, pushed)
-  local holes = {}
-  for _, spot in ipairs(spots) do
-    local i, at = spot[1], spot[2]
-    local is_near = at * 2 < lengths[i]
-    redis.call('LSET', lists[i][1], is_near and at or at - lengths[i] - (pushed[i] or 0), HOLE)
-    holes[i] = holes[i] or {0, 0}
-    holes[i][is_near and 1 or 2] = holes[i][is_near and 1 or 2] + 1
-  end
-  for i, number in pairs(holes) do
-    if number[1] > 0 then redis.call('LREM', lists[i][1], number[1], HOLE) end
-    if number[2] > 0 then redis.call('LREM', lists[i][1], -number[2], HOLE) end
-  end
-end
--- end
+--               later  the queue is too long to search for so many messages in one call
+--               gone   the message is no longer in the queue
+-- include: keys, columns, options, batch, queue_guard, find_spot, remove_spots
 local words, spots, first = {}, {}, lists[1][1]
 for at = scalars + 1, #ARGV, columns do
-  local spot, is_unsure = next_spot(ARGV[at], ARGV[at + 1])
+  local spot, is_unsure = find_spot(ARGV[at], ARGV[at + 1])
   words[#words + 1] = spot and 'moved' or is_unsure and 'later' or 'gone'
   spots[#spots + 1] = spot
 end
 if #spots == 0 then return words end
 
-free_room()
-for i = #spots, 1, -1 do redis.call('RPUSH', first, spots[i][3]) end -- the first row is the next one
-take_out(spots, {#spots})
+begin_drain()
+for i = #spots, 1, -1 do redis.call('RPUSH', first, spots[i][3]) end -- the first row is pushed last, so workers take it first
+remove_spots(spots, {#spots})
 return words

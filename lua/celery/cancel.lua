@@ -1,195 +1,46 @@
--- Cancel tasks: workers are told to revoke them. One that waits is not run when its turn comes; one that runs is ended, with its process.
+-- Cancel tasks: publish a revoke command to all workers. A waiting task is dropped when its turn comes. The process of a running
+-- task is terminated.
 --
--- `heard` is how many listen. Nothing is kept: a worker remembers it until it is started anew, and who does not listen never learns it.
+-- `heard` is the number of subscribers. The command is not stored: a worker keeps it in memory until it restarts, and a worker that
+-- is not subscribed never receives it.
 --
 -- writes   control
 -- derived  <queue><sep><step>                 the list of another priority
---          <prefix>_kombu.binding.<exchange>  which queue a routing key means
--- KEYS     queue          list     messages of priority 0, the last one is next
---          unacked        hash     tag to [message, exchange, routing key]
---          unacked_index  zset     tag by when it was taken (s)
---          control        channel  that of the workers' mailbox
--- ARGV     queue       str   its name
---          prefix      str   before all keys, or nothing
---          sep         str   what parts a queue from its priority
---          steps       str   the priorities that have a list: 0/3/6/9
---          visibility  int   after so many seconds kombu gives out again what a worker holds
+--          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
+-- KEYS     queue          list     messages of priority 0; the last one runs next
+--          unacked        hash     [message, exchange, routing key] by delivery tag
+--          unacked_index  zset     delivery tag by the time when a worker took the message (s)
+--          control        channel  the channel of the workers' mailbox
+-- ARGV     queue       str   the name of the queue
+--          prefix      str   the prefix of all keys; may be empty
+--          sep         str   the separator between the name of a queue and a priority
+--          steps       str   the priorities that have a list of their own: 0/3/6/9
+--          visibility  int   the visibility timeout (s): after it kombu delivers an unacked message again
 --          now_ms?     int   a test's clock; the server's when empty
---          each        (id bytes, member? bytes, token? str, step? str)  the bytes, the tag of what a worker took, the priority of the
---                      list. Of a task that stands in Redis no more, since its worker acked it as it began, there are no bytes
--- returns each  asked    (heard int)  asked to cancel: workers drop it when its turn comes, and end it if it runs
---               unheard  no worker listens: nobody learns it
---               later    the queue is too long to look for so many at once
---               gone     it stands there no more
-local queue, unacked, unacked_index, control = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local scalars, columns = 6, 4
+--          each        (id bytes, member? bytes, token? str, step? str)  the message; its delivery tag if a worker took it; the
+--                      priority of its list. `member` is empty for a running task whose worker acked the message before the run
+-- returns each  asked    (heard int)  asked to cancel: workers drop the task when its turn comes, and terminate it if it runs
+--               unheard  no worker listens, so the command has no effect
+--               later    the queue is too long to search for so many messages in one call
+--               gone     the message is no longer there
 local visibility = ARGV[5]
--- block: celery_options, celery_visibility, celery_batch, celery_of_queue, celery_lengths, celery_now, celery_entry, celery_held_here, celery_listed, celery_tell
-if #ARGV < 4 or not string.find(ARGV[4], '^%d+[%d/]*$') then
-  return redis.error_reply('ERR it takes a prefix, which may be empty, a separator, and priorities as 0/3/6/9; nothing was changed')
-end
-local prefix, lists = ARGV[2], {}
-local name = string.sub(queue, #prefix + 1)
-for step in string.gmatch(ARGV[4], '%d+') do -- kombu/transport/redis.py 5.7, `_q_for_pri`
-  lists[#lists + 1] = {tonumber(step) == 0 and queue or queue .. ARGV[3] .. step, step}
-end
-if not visibility or #visibility > 10 or not string.find(visibility, '^%d+$') then
-  return redis.error_reply('ERR visibility is a whole number of seconds; nothing was changed')
-end
-local visibility_ms = visibility * 1000
-local rows = (#ARGV - scalars) / columns
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) then
-  return redis.error_reply('ERR it takes 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
-if ARGV[1] == '' or ARGV[1] ~= name then
-  return redis.error_reply('ERR the list of a queue is the prefix and its name, which is the first argument; nothing was changed')
-end
-local lengths = {}
-for i, list in ipairs(lists) do lengths[i] = redis.call('LLEN', list[1]) end
-if #ARGV < 6 or #ARGV[6] > 15 or string.find(ARGV[6], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[6]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local function eta_ms(text) -- `2026-11-22T21:44:12.311195+00:00`; -1 for what is no time
-  local y, mon, d, h, min, s, rest = string.match(text, '^(%d%d%d%d)-(%d%d)-(%d%d)[T ](%d%d):(%d%d):(%d%d)(.*)$')
-  if not y then return -1 end
-  y, mon, d = tonumber(y), tonumber(mon), tonumber(d)
-  if mon <= 2 then y, mon = y - 1, mon + 12 end
-  local days = 365 * y + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400) + math.floor((153 * (mon - 3) + 2) / 5) + d - 719469
-  local sign, east_h, east_min = string.match(rest, '([+-])(%d%d):?(%d%d)$')
-  local east = sign and (sign == '-' and -1 or 1) * (east_h * 60 + east_min) or 0
-  local part = string.match(rest, '^%.(%d+)') or '0'
-  return (((days * 24 + h) * 60 + min - east) * 60 + s) * 1000 + math.floor(tonumber('0.' .. part) * 1000)
-end
-local tables, queues = {}, {}
-local function table_of(exchange) -- by routing key without a wildcard, the first of each; those with one, as patterns, in order
-  local found, read = redis.pcall('SSCAN', prefix .. '_kombu.binding.' .. exchange, 0, 'COUNT', 1000), {exact = {}, patterns = {}}
-  for _, binding in ipairs(found.err and {} or found[2]) do
-    local first = string.find(binding, ARGV[3], 1, true)
-    local last = first and string.find(binding, ARGV[3], first + #ARGV[3], true)
-    local key = last and string.sub(binding, 1, first - 1)
-    local one = key and {binding, string.sub(binding, last + #ARGV[3])}
-    if one and string.find(key, '[*#]') then
-      local pattern = string.gsub(string.gsub(string.gsub(key, '[^%w*#]', '%%%0'), '%*', '[^.]+'), '#', '.*')
-      one[3] = '^' .. pattern .. '$'
-      table.insert(read.patterns, one)
-    elseif one and not (read.exact[key] and read.exact[key][1] < binding) then
-      read.exact[key] = one
-    end
-  end
-  table.sort(read.patterns, function(x, y) return x[1] < y[1] end)
-  return read
-end
-local function bound(exchange, routing_key) -- the queue that kombu would give the message to (kombu/transport/virtual/exchange.py)
-  if exchange == '' then return routing_key end
-  local known = queues[exchange] or {}
-  queues[exchange] = known
-  if known[routing_key] then return known[routing_key] end
-  known[routing_key] = routing_key -- a queue of this name is bound by it more often than not, and a table may be long
-  local its_own = routing_key .. ARGV[3] .. ARGV[3] .. routing_key
-  if redis.pcall('SISMEMBER', prefix .. '_kombu.binding.' .. exchange, its_own) ~= 1 then
-    local of = tables[exchange] or table_of(exchange)
-    tables[exchange] = of
-    local best = of.exact[routing_key]
-    for _, one in ipairs(of.patterns) do
-      if best and best[1] < one[1] then break end
-      if string.find(routing_key, one[3]) then best = one end
-    end
-    known[routing_key] = best and best[2] or routing_key
-  end
-  return known[routing_key]
-end
-local function entry_of(text) -- the queue and the ETA in ms, -1 for none; no queue where nobody can tell
-  local length = #text
-  local ending = ', ?"([^"\\]*)", ?"([^"\\]*)"%]$'
-  local exchange, routing_key = string.match(text, ending, math.max(1, length - 60)) -- most names are short, and each place of a try costs
-  if not exchange then exchange, routing_key = string.match(text, ending, math.max(1, length - 700)) end
-  local headers = string.find(text, '"headers":', math.max(1, length - 20000), true)
-  local _, at = string.find(text, '"eta":', headers or length, true)
-  local is_plain = exchange and headers and not (at and math.min(string.find(text, '{', headers + 13, true) or at, string.find(text, '[', headers + 13, true) or at) < at)
-  if is_plain and (at or length <= 20000) then
-    return bound(exchange, routing_key), at and eta_ms(string.match(text, '^ ?"([^"\\]+)"', at + 1) or '') or -1
-  end
-  local is_read, told = pcall(cjson.decode, length <= 1048576 and text or '')
-  if not is_read or type(told) ~= 'table' or type(told[3]) ~= 'string' then return exchange and bound(exchange, routing_key), -1 end
-  local own = type(told[1]) == 'table' and told[1].headers
-  local eta = type(own) == 'table' and own.eta
-  return bound(type(told[2]) == 'string' and told[2] or '', told[3]), type(eta) == 'string' and eta_ms(eta) or -1
-end
-redis.call('HLEN', unacked)
-redis.call('ZCARD', unacked_index)
-local function held_here(token, member)
-  local text = redis.call('HGET', unacked, token)
-  if not text or text ~= member then return end
-  local own, eta = entry_of(text)
-  local score = redis.call('ZSCORE', unacked_index, token)
-  if own ~= name or not score then return end
-  return eta > now_ms and 'eta' or tonumber(score) * 1000 < now_ms - visibility_ms and 'late' or 'unacked'
-end
-local reach, budget, taken, count, last = rows == 1 and 50000 or 5000, 200000, {}, {}, {}
-local function spot_in(i, member)
-  local list, length, own = lists[i][1], lengths[i], taken[i] or {}
-  taken[i] = own
-  local function take(at)
-    own[at], last[i], count[member] = true, at, (count[member] or 0) + 1
-    return at
-  end
-  for at = (last[i] or length) - 1, (last[i] or length) + 1, 2 do -- rows of a page stand side by side
-    local from_end = at * 2 < length and at or at - length -- or the server walks there from the other end
-    if at >= 0 and at < length and not own[at] and redis.call('LINDEX', list, from_end) == member then return take(at) end
-  end
-  for _, rank in ipairs({-1, 1}) do
-    local part = math.min(reach, budget, length)
-    local found = part > 0 and redis.call('LPOS', list, member, 'RANK', rank, 'COUNT', (count[member] or 0) + 1, 'MAXLEN', part) or {}
-    for _, at in ipairs(found) do
-      if not own[at] then
-        budget = budget - (rank < 0 and length - at or at)
-        return take(at)
-      end
-    end
-    budget = budget - part
-    if part == length then return nil, false end
-  end
-  return nil, length > 2 * reach or budget <= 0
-end
-local function next_spot(member, step)
-  local is_unsure = false
-  for turn = 1, 2 do
-    for i, list in ipairs(lists) do
-      if lengths[i] > 0 and (turn == 1) == (list[2] == step) then
-        local at, may_stand = spot_in(i, member)
-        if at then return {i, at, member} end
-        is_unsure = is_unsure or may_stand
-      end
-    end
-  end
-  return nil, is_unsure
-end
-local function tell(method, arguments, workers)
-  local body = cjson.encode({method = method, arguments = arguments, destination = workers or cjson.null})
-  return redis.call('PUBLISH', control, cjson.encode({
-    body = body, ['content-type'] = 'application/json', ['content-encoding'] = 'utf-8', headers = {clock = 0},
-    properties = {delivery_info = {exchange = 'celery.pidbox', routing_key = ''}, delivery_tag = 'rqtui', priority = 0},
-  }))
-end
--- end
+-- include: keys, columns, options, visibility, batch, queue_guard, lengths, clock_argv6, find_held_place, find_spot, publish_command
 local words, waiting, running = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do
   local id, member, token, step = unpack(ARGV, at, at + 3)
-  local stands = token ~= '' and held_here(token, member)
+  local place = token ~= '' and find_held_place(token, member)
   local spot, is_unsure
-  if token == '' and member ~= '' then spot, is_unsure = next_spot(member, step) end
-  if stands or spot or member == '' then
-    local ids = (spot or stands == 'eta') and waiting or running
+  if token == '' and member ~= '' then spot, is_unsure = find_spot(member, step) end
+  if place or spot or member == '' then
+    local ids = (spot or place == 'eta') and waiting or running
     words[#words + 1], ids[#ids + 1] = 'asked', id
   else
     words[#words + 1] = is_unsure and 'later' or 'gone'
   end
 end
 local heard = 0
-if #waiting > 0 then heard = tell('revoke', {task_id = waiting, terminate = false, signal = 'SIGTERM'}) end
-if #running > 0 then heard = tell('revoke', {task_id = running, terminate = true, signal = 'SIGTERM'}) end
+if #waiting > 0 then heard = publish_command('revoke', {task_id = waiting, terminate = false, signal = 'SIGTERM'}) end
+if #running > 0 then heard = publish_command('revoke', {task_id = running, terminate = true, signal = 'SIGTERM'}) end
 for i, word in ipairs(words) do
   if word == 'asked' then words[i] = heard > 0 and {'asked', heard} or 'unheard' end
 end

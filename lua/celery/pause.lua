@@ -1,22 +1,13 @@
--- Pause a queue: workers are told to take nothing from it; what they hold goes on.
+-- Pause a queue: publish a command to workers to take no more messages from it. They finish the messages that they hold.
 --
--- `heard` is how many listen. Nothing is kept: it lives in their memory, and a worker that is started later takes from the queue.
+-- `heard` is the number of subscribers. The command is not stored: a worker that starts later takes messages from the queue.
 --
 -- writes   control
--- KEYS     control  channel  that of the workers' mailbox
--- ARGV     queue    str      its name
--- returns  paused   (heard int)  paused: the workers that listen take nothing from it
---          unheard  no worker listens: nothing is paused
-local control, queue = KEYS[1], ARGV[1]
+-- KEYS     control  channel  the channel of the workers' mailbox
+-- ARGV     queue    str      the name of the queue
+-- returns  paused   (heard int)  paused: the workers that listen take no messages from it
+--          unheard  no worker listens, so no worker was paused
+-- include: keys, args, publish_command
 if #ARGV < 1 or queue == '' then return redis.error_reply('ERR it takes the name of a queue; nothing was changed') end
--- block: celery_tell
-local function tell(method, arguments, workers)
-  local body = cjson.encode({method = method, arguments = arguments, destination = workers or cjson.null})
-  return redis.call('PUBLISH', control, cjson.encode({
-    body = body, ['content-type'] = 'application/json', ['content-encoding'] = 'utf-8', headers = {clock = 0},
-    properties = {delivery_info = {exchange = 'celery.pidbox', routing_key = ''}, delivery_tag = 'rqtui', priority = 0},
-  }))
-end
--- end
-local heard = tell('cancel_consumer', {queue = queue})
+local heard = publish_command('cancel_consumer', {queue = queue})
 return heard > 0 and {'paused', heard} or {'unheard'}

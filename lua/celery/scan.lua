@@ -1,146 +1,34 @@
--- A step of a walk through all that workers hold, which finds the jobs of a queue in a place, each once.
+-- Return one step of a walk through the unacked messages of all queues, with the jobs of this queue in a place.
 --
--- `offset` is a rank among what they hold of all queues, by when it was taken, which the step before told as `next`. Up to 300 are looked
--- at, or those that make a megabyte, and up to `limit` found. `total` is how many stand there, `next` the rank behind the last that was looked at, empty at the end.
--- The columns are those of `page.lua`.
+-- `offset` is a rank by the time when the message was taken: the `next` of the step before. One step reads up to 300 entries, or
+-- about a megabyte, and returns up to `limit` jobs. `total` is the number of entries, and `next` the rank after the last entry that
+-- was read (empty: the end). The columns are those of `page.lua`.
 --
--- derived  <prefix>_kombu.binding.<exchange>    which queue a routing key means
+-- derived  <prefix>_kombu.binding.<exchange>    the bindings of an exchange: the queue of each routing key
 -- KEYS     queue                       list  messages of priority 0
---          unacked (eta late)          hash  tag to [message, exchange, routing key]
---          unacked_index               zset  tag by when it was taken (s)
+--          unacked (eta late)          hash  [message, exchange, routing key] by delivery tag
+--          unacked_index               zset  delivery tag by the time when a worker took the message (s)
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
---          prefix      str   before all keys, or nothing
---          sep         str   what parts a queue from its priority
---          visibility  int   after so many seconds kombu gives out again what a worker holds
+--          prefix      str   the prefix of all keys; may be empty
+--          sep         str   the separator between the name of a queue and a priority
+--          visibility  int   the visibility timeout (s): after it kombu delivers an unacked message again
 --          place       str   eta, unacked or late
---          offset      int   how many to pass over
---          limit       int   how many at most, 1 to 1000
---          body_bytes  int   messages of up to so many bytes come whole; -1: all
+--          offset      int   the number of entries to skip
+--          limit       int   the largest number of jobs, 1 to 1000
+--          body_bytes  int   messages of up to this number of bytes are returned complete; -1: all
 -- returns  page  (now_ms int, total int, next? int)
 --                rows (head bytes, size int, tail bytes, score str, tag bytes, step str)
-local queue, unacked, unacked_index = KEYS[1], KEYS[2], KEYS[3]
-for _, at in ipairs({6, 7, 8}) do
-  if #ARGV < 8 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d+$') then
-    return redis.error_reply('ERR it takes 8 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local place, offset, limit, body_bytes = ARGV[5], tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
-if limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000') end
+local arguments, visibility = 8, ARGV[4]
+-- include: keys, args(prefix place offset limit body_bytes), page_guard
 if place ~= 'eta' and place ~= 'unacked' and place ~= 'late' then
   return redis.error_reply('ERR there is no place ' .. place .. ' that queues share')
 end
-local prefix = ARGV[2]
 local name = string.sub(queue, #prefix + 1)
-local visibility = ARGV[4]
--- block: clock, celery_visibility
-if #ARGV < 1 or #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if not visibility or #visibility > 10 or not string.find(visibility, '^%d+$') then
-  return redis.error_reply('ERR visibility is a whole number of seconds; nothing was changed')
-end
-local visibility_ms = visibility * 1000
--- end
--- block: celery_entry, celery_held, celery_row
-local function eta_ms(text) -- `2026-11-22T21:44:12.311195+00:00`; -1 for what is no time
-  local y, mon, d, h, min, s, rest = string.match(text, '^(%d%d%d%d)-(%d%d)-(%d%d)[T ](%d%d):(%d%d):(%d%d)(.*)$')
-  if not y then return -1 end
-  y, mon, d = tonumber(y), tonumber(mon), tonumber(d)
-  if mon <= 2 then y, mon = y - 1, mon + 12 end
-  local days = 365 * y + math.floor(y / 4) - math.floor(y / 100) + math.floor(y / 400) + math.floor((153 * (mon - 3) + 2) / 5) + d - 719469
-  local sign, east_h, east_min = string.match(rest, '([+-])(%d%d):?(%d%d)$')
-  local east = sign and (sign == '-' and -1 or 1) * (east_h * 60 + east_min) or 0
-  local part = string.match(rest, '^%.(%d+)') or '0'
-  return (((days * 24 + h) * 60 + min - east) * 60 + s) * 1000 + math.floor(tonumber('0.' .. part) * 1000)
-end
-local tables, queues = {}, {}
-local function table_of(exchange) -- by routing key without a wildcard, the first of each; those with one, as patterns, in order
-  local found, read = redis.pcall('SSCAN', prefix .. '_kombu.binding.' .. exchange, 0, 'COUNT', 1000), {exact = {}, patterns = {}}
-  for _, binding in ipairs(found.err and {} or found[2]) do
-    local first = string.find(binding, ARGV[3], 1, true)
-    local last = first and string.find(binding, ARGV[3], first + #ARGV[3], true)
-    local key = last and string.sub(binding, 1, first - 1)
-    local one = key and {binding, string.sub(binding, last + #ARGV[3])}
-    if one and string.find(key, '[*#]') then
-      local pattern = string.gsub(string.gsub(string.gsub(key, '[^%w*#]', '%%%0'), '%*', '[^.]+'), '#', '.*')
-      one[3] = '^' .. pattern .. '$'
-      table.insert(read.patterns, one)
-    elseif one and not (read.exact[key] and read.exact[key][1] < binding) then
-      read.exact[key] = one
-    end
-  end
-  table.sort(read.patterns, function(x, y) return x[1] < y[1] end)
-  return read
-end
-local function bound(exchange, routing_key) -- the queue that kombu would give the message to (kombu/transport/virtual/exchange.py)
-  if exchange == '' then return routing_key end
-  local known = queues[exchange] or {}
-  queues[exchange] = known
-  if known[routing_key] then return known[routing_key] end
-  known[routing_key] = routing_key -- a queue of this name is bound by it more often than not, and a table may be long
-  local its_own = routing_key .. ARGV[3] .. ARGV[3] .. routing_key
-  if redis.pcall('SISMEMBER', prefix .. '_kombu.binding.' .. exchange, its_own) ~= 1 then
-    local of = tables[exchange] or table_of(exchange)
-    tables[exchange] = of
-    local best = of.exact[routing_key]
-    for _, one in ipairs(of.patterns) do
-      if best and best[1] < one[1] then break end
-      if string.find(routing_key, one[3]) then best = one end
-    end
-    known[routing_key] = best and best[2] or routing_key
-  end
-  return known[routing_key]
-end
-local function entry_of(text) -- the queue and the ETA in ms, -1 for none; no queue where nobody can tell
-  local length = #text
-  local ending = ', ?"([^"\\]*)", ?"([^"\\]*)"%]$'
-  local exchange, routing_key = string.match(text, ending, math.max(1, length - 60)) -- most names are short, and each place of a try costs
-  if not exchange then exchange, routing_key = string.match(text, ending, math.max(1, length - 700)) end
-  local headers = string.find(text, '"headers":', math.max(1, length - 20000), true)
-  local _, at = string.find(text, '"eta":', headers or length, true)
-  local is_plain = exchange and headers and not (at and math.min(string.find(text, '{', headers + 13, true) or at, string.find(text, '[', headers + 13, true) or at) < at)
-  if is_plain and (at or length <= 20000) then
-    return bound(exchange, routing_key), at and eta_ms(string.match(text, '^ ?"([^"\\]+)"', at + 1) or '') or -1
-  end
-  local is_read, told = pcall(cjson.decode, length <= 1048576 and text or '')
-  if not is_read or type(told) ~= 'table' or type(told[3]) ~= 'string' then return exchange and bound(exchange, routing_key), -1 end
-  local own = type(told[1]) == 'table' and told[1].headers
-  local eta = type(own) == 'table' and own.eta
-  return bound(type(told[2]) == 'string' and told[2] or '', told[3]), type(eta) == 'string' and eta_ms(eta) or -1
-end
-local function each_held(first, last, most, look, budget) -- look(text, queue, place, score, tag, eta); of more than `most` bytes neither text nor queue
-  local spent = 0
-  for from = first, last, 50 do
-    local members = redis.call('ZRANGE', unacked_index, from, math.min(last, from + 49), 'WITHSCORES')
-    for i = 1, #members, 2 do
-      local tag, score, passed = members[i], members[i + 1], from + (i - 1) / 2
-      if budget and spent >= budget then return passed end
-      local length = redis.call('HSTRLEN', unacked, tag)
-      if length > 0 then
-        local text, own, eta = nil, nil, -1
-        if length <= most then
-          text, spent = redis.call('HGET', unacked, tag), spent + length
-          own, eta = entry_of(text)
-        end
-        local is_late = (tonumber(score) or 0) * 1000 < now_ms - visibility_ms
-        if look(text, own, eta > now_ms and 'eta' or is_late and 'late' or 'unacked', score, tag, eta) == false then return passed + 1 end
-      end
-    end
-  end
-  return last + 1
-end
-local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
-local function job_row(text, score, tag, step)
-  if #text <= most then return {text, #text, '', score, tag, step} end
-  return {string.sub(text, 1, 4096), #text, string.sub(text, -6144), score, tag, step}
-end
--- end
+-- include: clock, visibility, for_each_held, job_row
 local rows, rank, card = {}, math.max(0, offset), redis.call('ZCARD', unacked_index)
 local stop = math.min(card, rank + 300)
-rank = each_held(rank, stop - 1, math.huge, function(text, held_queue, where, score, tag)
-  if held_queue == name and where == place then rows[#rows + 1] = job_row(text, score, tag, '') end
+rank = for_each_held(rank, stop - 1, math.huge, function(text, owner, owner_place, score, tag)
+  if owner == name and owner_place == place then rows[#rows + 1] = job_row(text, score, tag, '') end
   return #rows < limit
 end, 1048576)
 return {'page', now_ms, card, rank < card and rank or '', rows}

@@ -1,27 +1,21 @@
--- How many messages wait in each of many queues, and the task of the next one; what workers hold is counted by `spread.lua`.
+-- Count the waiting messages of many queues, and return the task of the next message. `spread.lua` counts the unacked messages.
 --
 -- derived  <queue><sep><step>  the list of another priority
--- KEYS     each (queue list)  messages of priority 0, the last one is next
+-- KEYS     each (queue list)  messages of priority 0; the last one runs next
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
---          sep      str  what parts a queue from its priority
---          steps    str  the priorities that have a list: 0/3/6/9
+--          sep      str  the separator between the name of a queue and a priority
+--          steps    str  the priorities that have a list of their own: 0/3/6/9
 -- returns  counted  (now_ms int)  rows (queue int, tasks str)  a row per queue, in the order of the keys
 if #ARGV < 3 then return redis.error_reply('ERR it takes 3 arguments') end
--- block: clock
-if #ARGV < 1 or #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
--- end
-local rows, endings = {}, {}
-for step in string.gmatch(ARGV[3], '%d+') do endings[#endings + 1] = tonumber(step) == 0 and '' or ARGV[2] .. step end
+-- include: clock
+local rows, suffixes = {}, {}
+for step in string.gmatch(ARGV[3], '%d+') do suffixes[#suffixes + 1] = tonumber(step) == 0 and '' or ARGV[2] .. step end
 for at, queue in ipairs(KEYS) do
   local length, task = 0, ''
-  for _, ending in ipairs(endings) do
-    local number = redis.call('LLEN', queue .. ending)
+  for _, suffix in ipairs(suffixes) do
+    local number = redis.call('LLEN', queue .. suffix)
     if length == 0 and number > 0 then
-      task = string.match(string.sub(redis.call('LINDEX', queue .. ending, -1), -6144), '"task": ?"([^"\\]+)"') or ''
+      task = string.match(string.sub(redis.call('LINDEX', queue .. suffix, -1), -6144), '"task": ?"([^"\\]+)"') or ''
     end
     length = length + number
   end

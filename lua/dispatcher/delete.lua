@@ -1,6 +1,6 @@
--- Delete tasks from the place where they were seen.
+-- Delete tasks from a place.
 --
--- Of equal ready tasks one is deleted per row, the first of them.
+-- Each row deletes one task. Of several equal ready tasks, the first one is deleted.
 --
 -- moves    delayed ready ->
 -- KEYS     delayed  zset  task by due (s)
@@ -8,7 +8,7 @@
 -- ARGV     place    str   delayed or ready
 --          each     (member bytes)
 -- returns each  moved  deleted
---               gone   it is not there any more
+--               gone   it is not in that place
 local delayed, ready = KEYS[1], KEYS[2]
 local place = ARGV[1]
 redis.call('ZCARD', delayed)

@@ -1,7 +1,7 @@
 -- Dispatch due tasks: make them ready, oldest first; of equal due times in the order of their bytes.
 --
--- `ready` is the number of ready tasks before this batch; `next_ms` the time until the next due task, -1 without one. A
--- negative due time is due, too.
+-- `ready` is the number of ready tasks before this batch. `next_ms` is the time until the next due task, -1 if there is
+-- none. A task with a negative due time is due.
 --
 -- moves    delayed -> ready
 -- KEYS     delayed  zset  task by due (s)
@@ -11,15 +11,10 @@
 -- returns  moved  (moved int, scheduled int, ready int, next_ms int)  dispatched
 --          empty  (scheduled int, ready int, next_ms int)  nothing is due
 local delayed, ready = KEYS[1], KEYS[2]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: server_time
 local limit = tonumber(ARGV[2])
 local before = redis.call('LLEN', ready)
--- block: limit
-if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
-  return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
-end
--- end
+-- include: limit
 local function next_ms()
   local due = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2])
   if not due or due >= 1e11 then return -1 end
@@ -28,7 +23,7 @@ end
 local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', string.format('%.3f', now_ms / 1000), 'LIMIT', 0, limit)
 if #due == 0 then return {'empty', redis.call('ZCARD', delayed), before, next_ms()} end
 
-redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('RPUSH', ready, unpack(due))
 redis.call('ZREM', delayed, unpack(due))
 return {'moved', #due, redis.call('ZCARD', delayed), before, next_ms()}

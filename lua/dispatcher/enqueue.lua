@@ -1,7 +1,7 @@
 -- Enqueue tasks: at the end of the ready list, or among the delayed until they are due.
 --
--- A set holds equal bytes once. A task that is delayed already keeps its due time and answers `exists`, where ZADD, which
--- is what producers of the original send, would overwrite it. Ready tasks may be equal.
+-- A sorted set cannot contain equal tasks. A task that is delayed already keeps its due time, and the reply is
+-- `exists`. Producers of the original send ZADD, which overwrites the due time. Ready tasks may be equal.
 --
 -- moves    -> delayed | ready
 -- KEYS     delayed  zset  task by due (s)
@@ -11,13 +11,8 @@
 -- returns each  moved   enqueued
 --               exists  it is delayed already, and keeps its due time
 local delayed, ready = KEYS[1], KEYS[2]
-for _, at in ipairs({1}) do
-  if #ARGV < 1 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 1 argument, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local integers, argument_count = {1}, 1
+-- include: integer_arguments, server_time
 redis.call('ZCARD', delayed)
 redis.call('LLEN', ready)
 if #ARGV < 4 or #ARGV > 3001 or #ARGV % 3 ~= 1 then

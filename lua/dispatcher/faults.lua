@@ -1,7 +1,8 @@
--- Find tasks that the original program handles wrongly or would never dispatch, and what a migration left behind.
+-- Find tasks that the original program handles wrongly or never dispatches, and tasks of a migration that did not
+-- finish.
 --
--- `looked` is the number of delayed tasks: all are looked at, by their due times. For large ones the first hundred of each
--- place are, one by one, and no further than 4 MB: a task has to be read to be measured.
+-- `looked` is the number of delayed tasks: the due times of all are checked. The sizes of the first hundred tasks of
+-- each place are checked, up to 4 MB in total, because Redis can only measure a task by reading it.
 --
 -- KEYS     delayed  zset  task by due (s)
 --          ready    list  tasks, first in, first out
@@ -20,19 +21,19 @@ find('due_not_dispatched', '-inf', '(0')
 find('mixed_units', '100000000000', '(+inf')
 find('corrupt_record', '+inf', '+inf')
 local function measure(key, task_at)
-  local big, number, read, at = '', 0, 0, 0
+  local example, number, read, at = '', 0, 0, 0
   while at < 100 and read < 4194304 do
     local task = task_at(at)
     if not task then break end
-    if #task >= 1048576 then big, number = number == 0 and string.sub(task, 1, 60) or big, number + 1 end
+    if #task >= 1048576 then example, number = number == 0 and string.sub(task, 1, 60) or example, number + 1 end
     read, at = read + #task, at + 1
   end
-  if number > 0 then rows[#rows + 1] = {'oversized', key, big, number} end
+  if number > 0 then rows[#rows + 1] = {'oversized', key, example, number} end
 end
 measure(delayed, function(at) return redis.call('ZRANGE', delayed, at, at)[1] end)
 measure(ready, function(at) return redis.call('LINDEX', ready, at) end)
-local left = redis.call('LLEN', leaving)
-if left > 0 then
-  rows[#rows + 1] = {'no_place', leaving, string.match(redis.call('LRANGE', leaving, 0, 0)[1], '^%d+ (.*)$') or '', left}
+local parked = redis.call('LLEN', leaving)
+if parked > 0 then
+  rows[#rows + 1] = {'no_place', leaving, string.match(redis.call('LRANGE', leaving, 0, 0)[1], '^%d+ (.*)$') or '', parked}
 end
 return {'looked', redis.call('ZCARD', delayed), rows}

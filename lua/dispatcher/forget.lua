@@ -1,8 +1,8 @@
--- Forget parked tasks, once a migration has put them elsewhere.
+-- Forget parked tasks after a migration has stored them elsewhere.
 --
 -- writes   leaving
 -- KEYS     leaving  list  tasks parked for a migration
--- ARGV     each     (member bytes)  as `park` handed them out
+-- ARGV     each     (member bytes)  as `park` returned them
 -- returns each  moved  forgotten
 --               gone   it is not parked
 local leaving = KEYS[1]

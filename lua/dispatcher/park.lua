@@ -1,8 +1,8 @@
--- Park tasks for a migration: the ready ones, then the delayed, in their order.
+-- Park tasks for a migration: the ready ones, then the delayed ones, each in their order.
 --
--- They go to the list `leaving` as `<due_ms> <task>`, with 0 for those that are ready or overdue, and stay there until
--- `forget` removes them: a migration that breaks off loses none, and is handed the same ones again, first. Delayed tasks
--- whose due time is beyond the year 2255, or in another unit, stay where they are.
+-- The script moves tasks to the list `leaving`, as `<due_ms> <task>` with 0 for a ready or overdue task. They stay
+-- there until `forget` removes them, so an interrupted migration loses no task: the next call returns the same tasks
+-- first. Delayed tasks that are due after the year 2255, or whose due time has another unit, are not moved.
 --
 -- moves    ready delayed ->
 -- writes   leaving
@@ -10,15 +10,12 @@
 --          ready    list  tasks, first in, first out
 --          leaving  list  tasks parked for a migration
 -- ARGV     limit    int   how many at most, 1 to 1000
---          place?   str   from delayed or from ready alone
+--          place?   str   only from delayed, or only from ready
 -- returns  moved  rows (entry bytes)  parked
---          empty  there is nothing to take, and nothing is parked
+--          empty  no task to park, and none is parked
 local delayed, ready, leaving = KEYS[1], KEYS[2], KEYS[3]
-for _, at in ipairs({1}) do
-  if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
+local integers, argument_count = {1}, 2
+-- include: integer_arguments
 local limit, place = tonumber(ARGV[1]), ARGV[2]
 redis.call('ZCARD', delayed)
 redis.call('LLEN', ready)
@@ -32,14 +29,14 @@ local first = place ~= 'delayed' and room > 0 and redis.call('LRANGE', ready, 0,
 for at, task in ipairs(first) do entries[at] = '0 ' .. task end
 room = room - #first
 if place ~= 'ready' and room > 0 then
-  local found = redis.call('ZRANGEBYSCORE', delayed, '-inf', '9007199254', 'WITHSCORES', 'LIMIT', 0, room)
-  for i = 1, #found, 2 do
-    local due_ms = math.max(0, math.floor(tonumber(found[i + 1]) * 1000 + 0.5))
-    tasks[#tasks + 1], entries[#entries + 1] = found[i], string.format('%.0f ', due_ms) .. found[i]
+  local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', '9007199254', 'WITHSCORES', 'LIMIT', 0, room)
+  for i = 1, #due, 2 do
+    local due_ms = math.max(0, math.floor(tonumber(due[i + 1]) * 1000 + 0.5))
+    tasks[#tasks + 1], entries[#entries + 1] = due[i], string.format('%.0f ', due_ms) .. due[i]
   end
 end
 if #entries > 0 then
-  redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- frees nothing: a drain may go on over maxmemory
+  redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
   redis.call('RPUSH', leaving, unpack(entries))
   if #first > 0 then redis.call('LTRIM', ready, #first, -1) end
   if #tasks > 0 then redis.call('ZREM', delayed, unpack(tasks)) end

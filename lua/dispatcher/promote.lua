@@ -17,7 +17,7 @@ for at, member in ipairs(ARGV) do
 end
 if #tasks == 0 then return words end
 
-redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 redis.call('RPUSH', ready, unpack(tasks))
 redis.call('ZREM', delayed, unpack(tasks))
 return words

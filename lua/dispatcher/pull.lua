@@ -1,4 +1,4 @@
--- Pull the next ready tasks out of the queue: at most once, with no lease and no second try.
+-- Pull the next ready tasks out of the queue: at most once, with no lease and no retry.
 --
 -- moves    ready ->
 -- KEYS     ready    list  tasks, first in, first out
@@ -7,14 +7,9 @@
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, score str)  pulled
 --          empty  nothing is ready
 local ready = KEYS[1]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: server_time
 local limit = tonumber(ARGV[2])
--- block: limit
-if #ARGV < 2 or string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
-  return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
-end
--- end
+-- include: limit
 local rows = {}
 for at, task in ipairs(redis.call('LRANGE', ready, 0, limit - 1)) do
   rows[at] = {task, #task, string.sub(task, -64), ''}

@@ -1,11 +1,11 @@
--- Reschedule delayed tasks: give them another due time; one that is already over makes them ready.
+-- Reschedule delayed tasks: give them another due time; a time in the past makes them ready.
 --
 -- moves    delayed -> delayed | ready
 -- KEYS     delayed    zset  task by due (s)
 --          ready      list  tasks, first in, first out
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          due_ms?    int   the new due time
---          delay_ms?  int   or so long from now
+--          delay_ms?  int   or the delay from now
 --          each       (member bytes)
 -- returns each  moved  (place str)  rescheduled
 --               gone   it is not delayed
@@ -15,8 +15,7 @@ for _, at in ipairs({1, 2, 3}) do
     return redis.error_reply('ERR it takes 3 arguments and rows, whole numbers where the header says int; nothing was changed')
   end
 end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: server_time
 local due_ms, delay_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 redis.call('LLEN', ready)
 if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 tasks; nothing was changed') end
@@ -25,19 +24,19 @@ if not due or due >= 1e14 then
   return redis.error_reply('ERR give due_ms or delay_ms, in milliseconds, before the year 5138; nothing was changed')
 end
 local place = due > now_ms and 'delayed' or 'ready'
-local words, tasks, scored, seen = {}, {}, {}, {}
+local words, tasks, entries, seen = {}, {}, {}, {}
 local score = string.format('%.3f', due / 1000)
 for at = 4, #ARGV do
   local member = ARGV[at]
   local is_delayed = redis.call('ZSCORE', delayed, member) and not seen[member]
   words[#words + 1], seen[member] = is_delayed and {'moved', place} or 'gone', true
-  if is_delayed then tasks[#tasks + 1], scored[#scored + 1], scored[#scored + 2] = member, score, member end
+  if is_delayed then tasks[#tasks + 1], entries[#entries + 1], entries[#entries + 2] = member, score, member end
 end
 if #tasks == 0 then return words end
 
-redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- removes nothing, but lets the drain continue over maxmemory
 if place == 'delayed' then
-  redis.call('ZADD', delayed, unpack(scored))
+  redis.call('ZADD', delayed, unpack(entries))
 else
   redis.call('RPUSH', ready, unpack(tasks))
   redis.call('ZREM', delayed, unpack(tasks))

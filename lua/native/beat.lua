@@ -1,33 +1,27 @@
--- Beat for a worker: record that it lives, and tell it whether to go on.
+-- Beat for a worker: record its heartbeat, and reply with its order: run, quiet or stop.
 --
--- Workers silent for ten of their ttl are dropped, a few at each beat.
+-- Workers without a heartbeat for ten times their `ttl_ms` are deleted, up to five per call.
 --
 -- writes   workers
 -- KEYS     workers    hash    worker lines by name
 --          meta       hash    settings and counters
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
 --          worker      str   its name
---          ttl_ms      int   it counts as late when silent for longer
---          started_ms? int   since when it runs; since now when it is new
---          pid?        str   its process
+--          ttl_ms      int   the worker is late after this time without a heartbeat
+--          started_ms? int   when it started; now for a new worker when empty
+--          pid?        str   its process id
 --          host?       str   its machine
---          job?        bytes the job it is at; one of them where it holds several
---          leave?      bool  it ends: forget it
--- returns  run    go on
---          quiet  finish what you hold, take no more
---          stop   finish or give back what you hold, and end
---          left   forgotten
+--          job?        bytes the job that it runs; one of them if there are several
+--          leave?      bool  the worker ends: delete it
+-- returns  run    continue
+--          quiet  finish the leased jobs, and take no more
+--          stop   finish or release the leased jobs, and end
+--          left   deleted
 local workers, meta = KEYS[1], KEYS[2]
 local worker, ttl_ms, started_ms, pid, host, job = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
 local version = redis.call('HGET', meta, 'version')
-for _, key in ipairs({workers}) do redis.call('HLEN', key) end
--- block: opening
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
--- end
+redis.call('HLEN', workers)
+-- include: opening
 if #ARGV < 8 or #worker < 1 or #worker > 200 or string.find(worker, '%c') then
   return redis.error_reply('ERR a worker name has 1 to 200 bytes and no control characters; nothing was changed')
 end
@@ -50,7 +44,8 @@ for i = 1, #sample, 2 do
   if not beat or now_ms - tonumber(beat) > 10 * tonumber(ttl) then silent[#silent + 1] = sample[i] end
 end
 
-redis.call('HDEL', workers, '', unpack(silent)) -- the empty name frees nothing: a beat goes on over maxmemory
+-- The empty name removes nothing, but lets the script continue over maxmemory.
+redis.call('HDEL', workers, '', unpack(silent))
 local line = {now_ms, ttl_ms, order, started_ms or since or now_ms, pid == '' and '-' or pid, host == '' and '-' or host, job}
 redis.call('HSET', workers, worker, table.concat(line, ' '))
 return {order}

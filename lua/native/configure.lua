@@ -36,6 +36,7 @@ for at = 1, #ARGV, 2 do
   end
 end
 
-redis.call('HDEL', meta, '', unpack(back)) -- the empty name frees nothing: this goes on over maxmemory
+-- The empty name removes nothing, but lets the script continue over maxmemory.
+redis.call('HDEL', meta, '', unpack(back))
 redis.call('HSET', meta, unpack(changed))
 return {'configured', #ARGV / 2}

@@ -1,44 +1,32 @@
 -- Enqueue new jobs.
 --
--- An id that the queue knows, in whatever state, is left as it is, so a call may be sent again. One bad argument
--- refuses the whole batch. A body above 4096 bytes stands in `bodies`, where no move ever copies it.
+-- A job whose id exists in any place is not changed, so a call can be sent again. One invalid argument refuses the
+-- whole batch. A body of more than 4096 bytes is stored in `bodies`, so that no move copies it.
 --
 -- moves    -> ready | scheduled
 -- forgets  done
 -- writes   jobs bodies attempts errors meta events minutes wake
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
---          done       zset    id by forget-at (ms)
---          jobs       hash    header and body by id
+--          done       zset    id by time of deletion (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          errors     hash    failed attempts by id
 --          meta       hash    settings and counters
---          events     stream  what happened, while watched
+--          events     stream  events, while recorded
 --          minutes    stream  counters per minute
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
---          columns?  int     how many of a row's columns are sent, from the left; all when empty, the others are empty
+--          columns?  int     the number of columns that each row has, from the left; all when empty
 --          each      (id bytes, body bytes, name? str, delay_ms? int, due_ms? int, priority? int, ttr_ms? int,
 --                     max_attempts? int, backoff_ms? int, backoff_cap_ms? int, keep_ms? int)
 -- returns each  moved   enqueued
---               exists  the queue knows this id already
+--               exists  the id exists already
 local scheduled, ready, done, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-local remembered, is_woken = redis.call('ZCARD', done), redis.call('ZCARD', wake) > 0
--- block: opening, sequence, noting
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
-if seq and not string.match(seq, '^%d+$') then
-  return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
-end
-last_minute = tonumber(last_minute) or 0
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then redis.call('XLEN', events) end
-if now_ms - now_ms % 60000 > last_minute then redis.call('XLEN', minutes) end
--- end
+local kept, is_woken = redis.call('ZCARD', done), redis.call('ZCARD', wake) > 0
+-- include: opening, sequence, noting
 if #ARGV < 2 or ARGV[1] ~= '' and (#ARGV[1] > 13 or string.find(ARGV[1], '%D')) then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end
@@ -90,14 +78,14 @@ for row = 1, count do
 end
 local next_due = delayed > 0 and redis.call('ZRANGE', scheduled, '0', '0', 'WITHSCORES')[2]
 if delayed < count then redis.call('ZCARD', ready) end
-if is_long or remembered > 0 then redis.call('HLEN', bodies) end
-if remembered > 0 then
+if is_long or kept > 0 then redis.call('HLEN', bodies) end
+if kept > 0 then
   redis.call('HLEN', attempts)
   redis.call('HLEN', errors)
 end
 
-local short = string.format('%d:', now_ms) -- the header of a job without options, which most are
-local words, to_ready, to_scheduled, long, stale = {}, {}, delayed > 0 and {}, is_long and {}, remembered > 0 and {}
+local short = string.format('%d:', now_ms) -- Most jobs have no options, and share this header.
+local words, to_ready, to_scheduled, long, stale = {}, {}, delayed > 0 and {}, is_long and {}, kept > 0 and {}
 local moved, soonest, next_seq = 0, math.huge, (seq or 0) + 0
 for row = 1, count do
   local at, option = 3 + (row - 1) * columns, options and options[row]
@@ -105,7 +93,7 @@ for row = 1, count do
   local record = (option and option.header or short) .. (columns > 2 and ARGV[at + 2] or '') .. '\n' .. (#body > 4096 and '' or body)
   local forget_at = stale and tonumber(redis.call('ZSCORE', done, id) or nil)
   local is_new
-  if forget_at and forget_at <= now_ms and not stale[id] then -- its time is over: what is left of it gives way
+  if forget_at and forget_at <= now_ms and not stale[id] then -- A done job whose time is over is replaced.
     is_new, stale[id], stale[#stale + 1] = true, true, id
     redis.call('HSET', jobs, id, record)
   else
@@ -138,18 +126,7 @@ if #to_ready > 0 then redis.call('ZADD', ready, unpack(to_ready)) end
 if to_scheduled and #to_scheduled > 0 then redis.call('ZADD', scheduled, unpack(to_scheduled)) end
 if stale and #stale > 0 then redis.call('ZREM', done, unpack(stale)) end
 
--- block: note, minute
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
-local minute = now_ms - now_ms % 60000
-if minute > (tonumber(last_minute) or 0) then
-  note('HSET', meta, 'minute', minute)
-  local counters = redis.pcall('HGETALL', meta)
-  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
-end
--- end
+-- include: minute
 note('HINCRBY', meta, 'enqueued', string.format('%d', moved))
 if not is_woken and (#to_ready > 0 or soonest < (tonumber(next_due) or math.huge)) then note('ZADD', wake, '0', 'wake') end
 if watch == 'on' or (tonumber(watch) or 0) > now_ms then

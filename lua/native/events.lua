@@ -1,19 +1,19 @@
--- Events of a queue while somebody recorded them, the oldest first.
+-- List the recorded events of a queue, oldest first.
 --
--- Events are recorded while the setting `events` is `on` or a time to come: `until_ms` is that time, -1 for ever, 0 not now. With
--- `newest` a page is the last of what came after `after`, else the first; `left` says whether there was more than `limit`.
+-- Events are recorded while the setting `events` is `on` or a time in the future: `until_ms` is that time, -1 for `on`,
+-- and 0 if events are not recorded now. The page has the first events after `after`, or with `newest` the last ones.
+-- `left` says whether there are more than `limit`.
 --
 -- KEYS     meta      hash    settings and counters
---          events    stream  what happened, while watched
+--          events    stream  events, while recorded
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
---          after?    str     the event after which to begin, as `1795219200000-0`; all when empty
+--          after?    str     start after this event, such as `1795219200000-0`; all when empty
 --          limit     int     how many at most, 1 to 1000
 --          newest?   bool    the last of them rather than the first
 -- returns  events  (now_ms int, until_ms int, known bool, total int, left bool) rows (event str, verb str, id bytes, worker bytes)
 --                  events
 local meta, events = KEYS[1], KEYS[2]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: server_time
 local after, limit, newest = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 if not limit or limit % 1 ~= 0 or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000') end
 if after ~= '' and (not string.find(after, '^%d+%-%d+$') or #after > 39 or string.find(after, string.rep('%d', 20))) then
@@ -22,17 +22,16 @@ end
 local watch = redis.call('HGET', meta, 'events')
 local until_ms = watch == 'on' and -1 or math.max(0, tonumber(watch or 0) or 0)
 if until_ms >= 0 and until_ms <= now_ms then until_ms = 0 end
-local first, found = after == '' and '-' or '(' .. after
+local first, entries = after == '' and '-' or '(' .. after
 if newest == '1' then
-  found = redis.call('XREVRANGE', events, '+', first, 'COUNT', limit + 1)
+  entries = redis.call('XREVRANGE', events, '+', first, 'COUNT', limit + 1)
 else
-  found = redis.call('XRANGE', events, first, '+', 'COUNT', limit + 1)
+  entries = redis.call('XRANGE', events, first, '+', 'COUNT', limit + 1)
 end
-local rows, last = {}, math.min(#found, limit)
+local rows, last = {}, math.min(#entries, limit)
 for i = 1, last do
-  local entry, told = found[i], {}
-  for at = 1, #entry[2], 2 do told[entry[2][at]] = entry[2][at + 1] end
-  rows[newest == '1' and last + 1 - i or i] = {entry[1], told.verb or '', told.id or '', told.worker or ''}
+  local entry, fields = entries[i], {}
+  for at = 1, #entry[2], 2 do fields[entry[2][at]] = entry[2][at + 1] end
+  rows[newest == '1' and last + 1 - i or i] = {entry[1], fields.verb or '', fields.id or '', fields.worker or ''}
 end
-local known = redis.call('EXISTS', meta)
-return {'events', now_ms, until_ms, known, redis.call('XLEN', events), #found > limit, rows}
+return {'events', now_ms, until_ms, redis.call('EXISTS', meta), redis.call('XLEN', events), #entries > limit, rows}

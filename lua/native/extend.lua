@@ -1,29 +1,23 @@
--- Extend leases: move their deadline, since the worker is still at work.
+-- Extend leases: move their deadline, because the worker is still running the job.
 --
 -- writes   reserved
 -- KEYS     reserved   zset    id by lease deadline (ms)
---          jobs       hash    header and body by id
---          attempts   hash    what changes, by id
+--          jobs       hash    record (header and body) by id
+--          attempts   hash    line of attempts by id
 --          meta       hash    settings and counters
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
---          ttr_ms?   int     how long from now; the job's own when empty
+--          ttr_ms?   int     duration from now; the job's own value when empty
 --          each      (id bytes, token str)
 -- returns each  extended   (deadline_ms int)  extended
---               cancelled  somebody asked to stop this job; the deadline stays
---               stale      this lease is over; somebody else may hold the job
+--               cancelled  the job was cancelled; its deadline does not change
+--               stale      this lease is over; another worker may hold the job
 --               gone       no such job
-local reserved, jobs, attempts, meta = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local reserved, jobs, attempts, meta = unpack(KEYS)
 local ttr_ms = tonumber(ARGV[2])
 local version, ttr_default = unpack(redis.call('HMGET', meta, 'version', 'ttr_ms'))
-for _, key in ipairs({reserved}) do redis.call('ZCARD', key) end
+redis.call('ZCARD', reserved)
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
--- block: opening
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
--- end
+-- include: opening
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end
@@ -48,6 +42,6 @@ for at = 3, #ARGV, 2 do
 end
 if #deadlines == 0 then return words end
 
-redis.call('ZREM', reserved, '') -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('ZADD', reserved, unpack(deadlines))
 return words

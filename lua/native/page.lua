@@ -1,27 +1,26 @@
--- A page of the jobs of a place, in its order.
+-- Return a page of the jobs of a place, in the order of the place.
 --
--- `record` is the header line alone; `body` the first `body_bytes` bytes of the body, `bytes` its whole length. A body that
--- is longer than `body_bytes` and stands in `bodies` is not touched. `error` is the last one, both ends
--- of a longer text than 500 bytes (2000 where no bodies are asked for), `max_attempts` the queue's default.
+-- `record` is only the header line. `body` has the first `body_bytes` bytes of the body, and `bytes` is its length. A
+-- body in `bodies` that is longer than `body_bytes` is not read. `error` is the last error message; of a text of more
+-- than 500 bytes (2000 if `body_bytes` is 0), it has the beginning and the end. `max_attempts` is the queue's default.
 --
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          done       zset    id by forget-at (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
+--          done       zset    id by time of deletion (ms)
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          errors     hash    failed attempts by id
 --          meta       hash    settings and counters
 -- ARGV     place       str   scheduled, ready, reserved, done or dead
---          offset      int   how many to pass over; -1 begins at the end and goes backwards
+--          offset      int   how many jobs to skip; -1 is the last page
 --          limit       int   how many at most, 1 to 1000
---          body_bytes  int   how much of each body
+--          body_bytes  int   bytes of each body to return
 -- returns  page  (total int, max_attempts int) rows (id bytes, score float, record bytes, bytes int, body bytes, line bytes, error bytes)
 --                jobs
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta = unpack(KEYS)
 local place, offset, limit, body_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local key = ({scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead})[place]
 if not key then return redis.error_reply('ERR the place is scheduled, ready, reserved, done or dead') end
@@ -31,14 +30,15 @@ if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes or mat
 end
 local most = tonumber(redis.call('HGET', meta, 'max_attempts') or 5) or 5
 local total = redis.call('ZCARD', key)
-offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- of -0, too
+offset = offset < 0 and math.max(0, total - limit) or offset + 0 -- `+ 0` turns -0 into 0
 local found = redis.call('ZRANGE', key, offset, offset + limit - 1, 'WITHSCORES')
 if #found == 0 then return {'page', total, most, {}} end
 local ids, rows = {}, {}
 for i = 1, #found, 2 do ids[#ids + 1] = found[i] end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local failures = redis.call('HMGET', errors, unpack(ids))
-local room = body_bytes == 0 and 2000 or 500 -- of an error: a report without bodies groups by where they were raised
+-- The length of error messages: a report without bodies groups errors by the line that raised them, and needs more.
+local room = body_bytes == 0 and 2000 or 500
 for i, id in ipairs(ids) do
   local record, size, body, why = records[i] or '', 0, '', ''
   local cut = string.find(record, '\n', 1, true)
@@ -52,7 +52,7 @@ for i, id in ipairs(ids) do
     local ok, list = pcall(cjson.decode, failures[i])
     local last = ok and type(list) == 'table' and list[#list]
     why = type(last) == 'table' and tostring(last[4] or '') or ''
-    if #why > room and string.find(why, '\n', 1, true) then -- a traceback says at its end what happened
+    if #why > room and string.find(why, '\n', 1, true) then -- The end of a traceback has the error message.
       why = string.sub(why, 1, math.floor(room * 0.38)) .. '\n  ... ' .. string.sub(why, -math.floor(room * 0.6))
     end
   end

@@ -1,24 +1,23 @@
--- All that a queue holds of some jobs, byte for byte, so that a change of them can be undone.
+-- Return all data of some jobs, byte for byte, so that a change can be undone.
 --
--- Records and bodies only when asked for; once the answer has `most` bytes, the rows that follow answer `later`.
+-- Records and bodies are returned only with `whole`. After `most` bytes of replies, the remaining rows reply `later`.
 --
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          done       zset    id by forget-at (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
+--          done       zset    id by time of deletion (ms)
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          errors     hash    failed attempts by id
 -- ARGV     whole?    bool    with records and bodies
---          most      int     bytes of one answer; a single job may have more
+--          most      int     bytes of one reply; a single job may have more
 --          each      (id bytes)
--- returns each  here   (place str, score str, record bytes, body bytes, line bytes, errors bytes)  here it is
---               later  the answer is long enough; ask for it again
+-- returns each  here   (place str, score str, record bytes, body bytes, line bytes, errors bytes)  the job
+--               later  the reply is full; request this job again
 --               gone   no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors = unpack(KEYS)
 local whole, most = ARGV[1] == '1', tonumber(ARGV[2])
 if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids') end
 if not most or string.find(ARGV[2], '%D') then return redis.error_reply('ERR most is a whole number') end
@@ -27,8 +26,8 @@ local words, size = {}, 0
 for at = 3, #ARGV do
   local id, place, score = ARGV[at], nil, nil
   for name, key in pairs(places) do
-    local found = redis.call('ZSCORE', key, id)
-    if found then place, score = name, found end
+    local own = redis.call('ZSCORE', key, id)
+    if own then place, score = name, own end
   end
   if not place then
     words[#words + 1] = 'gone'

@@ -1,58 +1,43 @@
--- Reject leased jobs, which failed: each is tried again after its backoff, or dies when its attempts are used up.
+-- Reject leased jobs, which failed: each is retried after its backoff, or dies when its attempts are used up.
 --
--- The wait is half of min(cap, base * 2^(attempt - 1)) plus a part of the other half that the token decides, so it is
--- spread without a random source. A job whose cancellation was asked for dies, whatever attempts it has left.
+-- The wait is half of min(cap, base * 2^(attempt - 1)) plus a part of the other half. The token decides this part, so
+-- that waits differ without a random number. A cancelled job dies at once.
 --
 -- moves    reserved -> scheduled | dead
 -- forgets  dead
 -- writes   jobs bodies attempts errors meta events minutes wake
 -- KEYS     scheduled  zset    id by due (ms)
 --          reserved   zset    id by lease deadline (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          errors     hash    failed attempts by id
 --          meta       hash    settings and counters
---          events     stream  what happened, while watched
+--          events     stream  events, while recorded
 --          minutes    stream  counters per minute
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
 --          final?     bool   no further attempt
---          delay_ms?  int    wait this long instead of the backoff
+--          delay_ms?  int    the wait, instead of the backoff
 --          each       (id bytes, token str, error? bytes)
 -- returns each  moved  (place str)  rejected
---               stale  this lease is over; somebody else may hold the job
+--               stale  this lease is over; another worker may hold the job
 --               gone   no such job
-local scheduled, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local scheduled, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
 local final, delay_ms = ARGV[2] == '1', tonumber(ARGV[3])
 local version, max_default, base_default, cap_default, dead_max, dead_ttl, watch, last_minute = unpack(redis.call(
   'HMGET', meta, 'version', 'max_attempts', 'backoff_ms', 'backoff_cap_ms', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
 for _, key in ipairs({scheduled, reserved, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, failed
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
-local function failed(id, start, worker, why) -- the history of a job with one more failure
-  local ok, list = pcall(cjson.decode, redis.call('HGET', errors, id) or '[]')
-  if not ok or type(list) ~= 'table' or #list == 0 then list = {} end -- also one that is no list
-  list[#list + 1] = {start, now_ms, worker, string.sub(why, 1, 2000)}
-  if #list > 10 then table.remove(list, 1) end
-  return cjson.encode(list)
-end
--- end
+-- include: streams, opening, failed
 if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id, token and error; nothing was changed')
 end
 if string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or #ARGV[3] > 13 then
   return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
-local words, retries, deaths, lines, reasons, left, seen, soonest = {}, {}, {}, {}, {}, {}, {}, math.huge
+local words, retries, deaths, lines, reasons, moved_ids, seen, soonest = {}, {}, {}, {}, {}, {}, {}, math.huge
 for at = 4, #ARGV, 3 do
   local id, why = ARGV[at], ARGV[at + 2]
   local line, record = redis.call('HGET', attempts, id), redis.call('HGET', jobs, id)
@@ -67,7 +52,7 @@ for at = 4, #ARGV, 3 do
     local wait = math.min(cap, base * 2 ^ (math.min(tonumber(tried), 40) - 1))
     local due = now_ms + (delay_ms or math.floor(wait / 2 + wait / 2 * ((tonumber(string.sub(token, -6)) or 0) % 1009) / 1009))
     local dies = final or flag == 'c' or tonumber(tried) >= most or not record
-    seen[id], left[#left + 1] = true, id
+    seen[id], moved_ids[#moved_ids + 1] = true, id
     words[#words + 1] = {'moved', dies and 'dead' or 'scheduled'}
     local to = dies and deaths or retries
     to[#to + 1], to[#to + 2] = dies and now_ms or due, id
@@ -76,44 +61,22 @@ for at = 4, #ARGV, 3 do
     reasons[#reasons + 1], reasons[#reasons + 2] = id, failed(id, tonumber(began), worker, why)
   end
 end
-if #left == 0 then return words end
+if #moved_ids == 0 then return words end
 local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
 
-redis.call('ZREM', reserved, '') -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', errors, unpack(reasons))
 redis.call('HSET', attempts, unpack(lines))
 if #retries > 0 then redis.call('ZADD', scheduled, unpack(retries)) end
 if #deaths > 0 then redis.call('ZADD', dead, unpack(deaths)) end
-redis.call('ZREM', reserved, unpack(left))
+redis.call('ZREM', reserved, unpack(moved_ids))
 
--- block: note, forget, minute
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
-local function forget(key, until_ms, most, batch)
-  local old = redis.call('ZRANGEBYSCORE', key, '-inf', until_ms, 'LIMIT', 0, batch)
-  local over = math.min(batch, redis.call('ZCARD', key) - most)
-  if over > #old then old = redis.call('ZRANGE', key, 0, over - 1) end
-  if #old == 0 then return end
-  for _, hash in ipairs({jobs, bodies, attempts, errors}) do note('HDEL', hash, unpack(old)) end
-  note('ZREM', key, unpack(old))
-  note('HINCRBY', meta, 'forgotten', #old)
-end
-local minute = now_ms - now_ms % 60000
-if minute > (tonumber(last_minute) or 0) then
-  note('HSET', meta, 'minute', minute)
-  local counters = redis.pcall('HGETALL', meta)
-  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
-end
--- end
-note('HINCRBY', meta, 'rejected', #left)
+-- include: forget, minute, record_events
+note('HINCRBY', meta, 'rejected', #moved_ids)
 if #deaths > 0 then
   note('HINCRBY', meta, 'dead', #deaths / 2)
   pcall(forget, dead, now_ms - (tonumber(dead_ttl) or 2592000000), (tonumber(dead_max) or 100000), 10 + #deaths)
 end
 if soonest < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for _, id in ipairs(left) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'reject', 'id', id) end
-end
+record_events('reject', moved_ids)
 return words

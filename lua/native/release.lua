@@ -1,38 +1,30 @@
 -- Release leased jobs unharmed: to their old position in ready, or to scheduled after a delay.
 --
--- The attempt is given back too.
+-- The attempt does not count.
 --
 -- moves    reserved -> ready | scheduled
 -- writes   attempts meta events minutes wake
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          jobs       hash    header and body by id
---          attempts   hash    what changes, by id
+--          jobs       hash    record (header and body) by id
+--          attempts   hash    line of attempts by id
 --          meta       hash    settings and counters
---          events     stream  what happened, while watched
+--          events     stream  events, while recorded
 --          minutes    stream  counters per minute
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
---          delay_ms?  int    not before so many milliseconds
+--          delay_ms?  int    wait at least this long
 --          each       (id bytes, token str)
 -- returns each  moved  (place str)  released
---               stale  this lease is over; somebody else may hold the job
+--               stale  this lease is over; another worker may hold the job
 --               gone   no such job
-local scheduled, ready, reserved, jobs, attempts, meta, events, minutes, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local scheduled, ready, reserved, jobs, attempts, meta, events, minutes, wake = unpack(KEYS)
 local delay_ms = tonumber(ARGV[2]) or 0
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
--- end
+-- include: streams, opening
 if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end
@@ -40,7 +32,7 @@ if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or #ARGV[2] > 13 then
   return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end
 local place, due = delay_ms > 0 and 'scheduled' or 'ready', now_ms + delay_ms
-local words, back, lines, left, seen = {}, {}, {}, {}, {}
+local words, back, lines, moved_ids, seen = {}, {}, {}, {}, {}
 for at = 3, #ARGV, 2 do
   local id = ARGV[at]
   local line = redis.call('HGET', attempts, id)
@@ -48,35 +40,22 @@ for at = 3, #ARGV, 2 do
   if token ~= ARGV[at + 1] or seen[id] or not redis.call('ZSCORE', reserved, id) then
     words[#words + 1] = (line or redis.call('HEXISTS', jobs, id) == 1) and 'stale' or 'gone'
   else
-    words[#words + 1], seen[id], left[#left + 1] = {'moved', place}, true, id
+    words[#words + 1], seen[id], moved_ids[#moved_ids + 1] = {'moved', place}, true, id
     back[#back + 1], back[#back + 2] = place == 'ready' and score or due, id
     lines[#lines + 1], lines[#lines + 2] =
       id, table.concat({math.max(0, tonumber(tried) - 1), '-', score, due, priority, flag, worker}, ' ')
   end
 end
-if #left == 0 then return words end
+if #moved_ids == 0 then return words end
 local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
 
-redis.call('ZREM', reserved, '') -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREM', reserved, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', attempts, unpack(lines))
 redis.call('ZADD', place == 'ready' and ready or scheduled, unpack(back))
-redis.call('ZREM', reserved, unpack(left))
+redis.call('ZREM', reserved, unpack(moved_ids))
 
--- block: note, minute
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
-local minute = now_ms - now_ms % 60000
-if minute > (tonumber(last_minute) or 0) then
-  note('HSET', meta, 'minute', minute)
-  local counters = redis.pcall('HGETALL', meta)
-  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
-end
--- end
-note('HINCRBY', meta, 'released', #left)
+-- include: minute, record_events
+note('HINCRBY', meta, 'released', #moved_ids)
 if place == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for _, id in ipairs(left) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'release', 'id', id) end
-end
+record_events('release', moved_ids)
 return words

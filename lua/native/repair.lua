@@ -1,7 +1,9 @@
--- Repair what `check` found, by id: one place for each job, a readable record, no line without an owner.
+-- Repair the jobs that `check` found, by id: each is then in one place with a valid record, and data without a job is
+-- deleted.
 --
--- Of two places the later one in the net wins. A job in none goes back to ready. A job whose record cannot be read goes to
--- dead; a place's member without any record is dropped, and so are lines that belong to nobody.
+-- A job in several places stays in the first of dead, done, reserved, ready and scheduled. A job in no place goes to
+-- ready. A job with an invalid record goes to dead. A member of a place without any record is deleted, and so is data
+-- that belongs to no job.
 --
 -- moves    scheduled ready reserved done dead -> ready | dead
 -- moves    scheduled ready reserved done dead ->
@@ -9,67 +11,50 @@
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          done       zset    id by forget-at (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
+--          done       zset    id by time of deletion (ms)
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          errors     hash    failed attempts by id
 --          meta       hash    settings and counters
---          events     stream  what happened, while watched
+--          events     stream  events, while recorded
 --          minutes    stream  counters per minute
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes)
--- returns each  moved  (place str)  repaired; the place is empty where nothing was left to keep
---               fine   there was nothing to repair
+-- returns each  moved  (place str)  repaired; the place is empty if the job was deleted
+--               fine   the job needs no repair
 --               gone   no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
+local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
 for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, sequence, header
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
-if seq and not string.match(seq, '^%d+$') then
-  return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
-end
-local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
-  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
-  if priority then return priority, most, long end
-  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
-end
--- end
-if #ARGV < 2 or #ARGV > 1001 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
+local scalars, columns, row_names = 1, 1, 'ids'
+-- include: streams, opening, sequence, header, batch
 local order = {{'dead', dead}, {'done', done}, {'reserved', reserved}, {'ready', ready}, {'scheduled', scheduled}}
-local words, mended, next_seq = {}, {}, tonumber(seq or 0)
-redis.call('ZREM', ready, '') -- frees nothing: this goes on over maxmemory
+local words, repaired, next_seq = {}, {}, tonumber(seq or 0)
+redis.call('ZREM', ready, '') -- removes nothing, but lets the script continue over maxmemory
 for at = 2, #ARGV do
   local id = ARGV[at]
   local record, line = redis.call('HGET', jobs, id), redis.call('HGET', attempts, id)
   local priority, _, long = header(record or '')
-  local whole = priority and (long == '-' or redis.call('HEXISTS', bodies, id) == 1)
+  local is_whole = priority and (long == '-' or redis.call('HEXISTS', bodies, id) == 1)
   local tried, own = string.match(line or '', '^(%d+) %S+ %S+ %S+ (%S+) %S .*$')
-  local found, place, line_ok = {}, nil, tried or not line
+  local found, place, is_line_valid = {}, nil, tried or not line
   for _, candidate in ipairs(order) do
     if redis.call('ZSCORE', candidate[2], id) then found[#found + 1] = candidate end
   end
   if found[1] then place = found[1][1] end
-  local settled = (whole and (line_ok and (tried or place ~= 'reserved')))
-    or (place == 'done' and not record) or (place == 'dead' and record and line_ok)
-  local bare = redis.call('HEXISTS', bodies, id) + redis.call('HEXISTS', errors, id) > 0 or line
-  if not place and not record and not bare then
+  local is_valid = (is_whole and (is_line_valid and (tried or place ~= 'reserved')))
+    or (place == 'done' and not record) or (place == 'dead' and record and is_line_valid)
+  local has_data = redis.call('HEXISTS', bodies, id) + redis.call('HEXISTS', errors, id) > 0 or line
+  if not place and not record and not has_data then
     words[#words + 1] = 'gone'
-  elseif #found == 1 and settled then
+  elseif #found == 1 and is_valid then
     words[#words + 1] = 'fine'
   else
-    local target = whole and (place or 'ready') or record and 'dead' or (place == 'done' and 'done' or '')
+    local target = is_whole and (place or 'ready') or record and 'dead' or (place == 'done' and 'done' or '')
     if target == 'reserved' and not tried then target = 'ready' end
     if line and not tried then redis.call('HDEL', attempts, id) end
     if target == 'ready' and place ~= 'ready' then
@@ -86,26 +71,13 @@ for at = 2, #ARGV do
     if target == '' then
       for _, key in ipairs({bodies, attempts, errors}) do redis.call('HDEL', key, id) end
     end
-    words[#words + 1], mended[#mended + 1] = {'moved', target}, id
+    words[#words + 1], repaired[#repaired + 1] = {'moved', target}, id
   end
 end
-if #mended == 0 then return words end
+if #repaired == 0 then return words end
 
--- block: note, minute
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
-local minute = now_ms - now_ms % 60000
-if minute > (tonumber(last_minute) or 0) then
-  note('HSET', meta, 'minute', minute)
-  local counters = redis.pcall('HGETALL', meta)
-  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
-end
--- end
-note('HINCRBY', meta, 'repaired', #mended)
+-- include: minute, record_events
+note('HINCRBY', meta, 'repaired', #repaired)
 note('ZADD', wake, 0, 'wake')
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for _, id in ipairs(mended) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'repair', 'id', id) end
-end
+record_events('repair', repaired)
 return words

@@ -5,52 +5,29 @@
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          done       zset    id by forget-at (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
+--          done       zset    id by time of deletion (ms)
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          meta       hash    settings and counters
---          events     stream  what happened, while watched
+--          events     stream  events, while recorded
 --          minutes    stream  counters per minute
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?        int    a test's clock; the server's when empty
---          keep_attempts? bool   count on from where they were, instead of from 0
+--          keep_attempts? bool   continue to count the attempts, instead of starting at 0
 --          each           (id bytes)
 -- returns each  moved        requeued
 --               wrong_place  (place str)  it is neither dead nor done
 --               bodyless     its body was not kept, it cannot run again
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, meta, events, minutes, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, meta, events, minutes, wake = unpack(KEYS)
 local keep_attempts = ARGV[2] == '1'
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
+redis.call('ZCARD', wake)
 for _, key in ipairs({jobs, bodies, attempts}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, sequence, place_of, header
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
-if seq and not string.match(seq, '^%d+$') then
-  return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
-end
-local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
-local function place_of(id)
-  for name, key in pairs(places) do
-    if redis.call('ZSCORE', key, id) then return name end
-  end
-end
-local function header(record) -- priority, max_attempts and body_bytes; nothing where it cannot be read
-  local priority, most, long = string.match(record, '^%d+ %S+ (%-?%d+) %S+ (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
-  if priority then return priority, most, long end
-  if string.find(record, '^%d+:[^\n]*\n') then return '0', '-', '-' end
-end
--- end
-if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
-if #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
+local scalars, columns, row_names = 2, 1, 'ids'
+-- include: streams, opening, sequence, place_of, header, batch
 local words, arrivals, lines, seen, next_seq = {}, {}, {}, {}, tonumber(seq or 0)
 local leaves = {done = {}, dead = {}}
 for at = 3, #ARGV do
@@ -73,7 +50,7 @@ for at = 3, #ARGV do
 end
 if #arrivals == 0 then return words end
 
-redis.call('ZREM', dead, '') -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREM', dead, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', meta, 'seq', string.format('%.0f', next_seq))
 redis.call('HSET', attempts, unpack(lines))
 redis.call('ZADD', ready, unpack(arrivals))
@@ -81,21 +58,8 @@ for place, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[place], unpack(ids)) end
 end
 
--- block: note, minute
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
-local minute = now_ms - now_ms % 60000
-if minute > (tonumber(last_minute) or 0) then
-  note('HSET', meta, 'minute', minute)
-  local counters = redis.pcall('HGETALL', meta)
-  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
-end
--- end
+-- include: minute, record_events
 note('HINCRBY', meta, 'requeued', #arrivals / 2)
 note('ZADD', wake, 0, 'wake')
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for i = 2, #arrivals, 2 do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'requeue', 'id', arrivals[i]) end
-end
+record_events('requeue', arrivals, 2, 2)
 return words

@@ -1,55 +1,38 @@
--- Reschedule scheduled or ready jobs: give them another due time; one that is already over makes them ready.
+-- Reschedule scheduled or ready jobs: give them another due time; a time in the past makes them ready.
 --
 -- moves    scheduled ready -> scheduled | ready
 -- writes   attempts meta events minutes wake
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          done       zset    id by forget-at (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
---          attempts   hash    what changes, by id
+--          done       zset    id by time of deletion (ms)
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
+--          attempts   hash    line of attempts by id
 --          meta       hash    settings and counters
---          events     stream  what happened, while watched
+--          events     stream  events, while recorded
 --          minutes    stream  counters per minute
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
 --          due_ms?    int    the new due time
---          delay_ms?  int    or so long from now
+--          delay_ms?  int    or the delay from now
 --          each       (id bytes)
 -- returns each  moved        (place str)  rescheduled
 --               wrong_place  (place str)  it is neither scheduled nor ready
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes, wake =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
+local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes, wake = unpack(KEYS)
 local due_ms, delay_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
+redis.call('ZCARD', wake)
 for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
-for _, key in ipairs({events, minutes}) do redis.call('XLEN', key) end
--- block: opening, sequence, place_of
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
-if seq and not string.match(seq, '^%d+$') then
-  return redis.error_reply('ERR the field seq of ' .. meta .. ' is not a number; nothing was changed')
-end
-local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
-local function place_of(id)
-  for name, key in pairs(places) do
-    if redis.call('ZSCORE', key, id) then return name end
-  end
-end
--- end
+-- include: streams, opening, sequence, place_of
 if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
 local due = delay_ms and now_ms + delay_ms or due_ms
 if string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or math.max(#ARGV[1], #ARGV[2], #ARGV[3]) > 13
   or not due or due > 9007199254740 then
   return redis.error_reply('ERR give due_ms or delay_ms, whole numbers, not negative; nothing was changed')
 end
-local words, enters, lines, next_seq = {}, {}, {}, tonumber(seq or 0)
+local words, entries, lines, next_seq = {}, {}, {}, tonumber(seq or 0)
 local leaves = {scheduled = {}, ready = {}}
 local target = due > now_ms and 'scheduled' or 'ready'
 for at = 4, #ARGV do
@@ -63,38 +46,25 @@ for at = 4, #ARGV do
     local tried, token, own, rest = string.match(line or '', '^(%d+) (%S+) %S+ %S+ (%S+) (.*)$')
     words[#words + 1], next_seq = {'moved', target}, next_seq + 1
     local score = string.format('%.0f', (tonumber(own) or tonumber(priority or 0)) * 2 ^ 40 + next_seq)
-    enters[#enters + 1], enters[#enters + 2] = target == 'ready' and score or due, id
+    entries[#entries + 1], entries[#entries + 2] = target == 'ready' and score or due, id
     lines[#lines + 1], lines[#lines + 2] =
       id, tried and table.concat({tried, token, score, due, own, rest}, ' ') or '0 - ' .. score .. ' ' .. due .. ' - - '
     if place ~= target then table.insert(leaves[place], id) end
   end
 end
-if #enters == 0 then return words end
+if #entries == 0 then return words end
 local head = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')
 
-redis.call('ZREM', scheduled, '') -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREM', scheduled, '') -- removes nothing, but lets the drain continue over maxmemory
 redis.call('HSET', meta, 'seq', string.format('%.0f', next_seq))
 redis.call('HSET', attempts, unpack(lines))
-redis.call('ZADD', places[target], unpack(enters))
+redis.call('ZADD', places[target], unpack(entries))
 for place, ids in pairs(leaves) do
   if #ids > 0 then redis.call('ZREM', places[place], unpack(ids)) end
 end
 
--- block: note, minute
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
-local minute = now_ms - now_ms % 60000
-if minute > (tonumber(last_minute) or 0) then
-  note('HSET', meta, 'minute', minute)
-  local counters = redis.pcall('HGETALL', meta)
-  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
-end
--- end
-note('HINCRBY', meta, 'rescheduled', #enters / 2)
+-- include: minute, record_events
+note('HINCRBY', meta, 'rescheduled', #entries / 2)
 if target == 'ready' or due < tonumber(head[2] or math.huge) then note('ZADD', wake, 0, 'wake') end
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for i = 2, #enters, 2 do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'reschedule', 'id', enters[i]) end
-end
+record_events('reschedule', entries, 2, 2)
 return words

@@ -1,26 +1,26 @@
 -- Lease the next ready jobs to a worker.
 --
--- Each gets a token that proves the lease; the attempt is counted here. A job whose record cannot be read goes to
--- dead and does not stop the batch. `next_ms` is the time until something falls due or expires, -1 when nothing will.
+-- Each job gets a token that proves the lease, and its attempt is counted. A job with an invalid record goes to dead
+-- and does not stop the batch. `next_ms` is the time until the next due job or expired lease, -1 if there is none.
 --
 -- moves    ready -> reserved | dead
 -- writes   attempts errors meta events minutes wake
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          errors     hash    failed attempts by id
 --          meta       hash    settings and counters
---          events     stream  what happened, while watched
+--          events     stream  events, while recorded
 --          minutes    stream  counters per minute
 --          wake       zset    the marker that blocked consumers wait on
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
---          worker?   str     who takes them
---          ttr_ms?   int     how long the leases last; the job's own when empty
+--          worker?   str     the worker's name
+--          ttr_ms?   int     duration of the leases; the job's own value when empty
 -- returns  moved   (next_ms int) rows (id bytes, token str, attempt int, max_attempts int, ttr_ms int, record bytes, body bytes)
 --                  leased
 --          empty   (next_ms int)  nothing is ready
@@ -31,16 +31,7 @@ local version, paused, token, ttr_default, max_default, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
 local due = redis.call('ZRANGE', scheduled, '0', '0', 'WITHSCORES')[2] or math.huge
 local deadline = redis.call('ZRANGE', reserved, '0', '0', 'WITHSCORES')[2] or math.huge
--- block: opening, noting
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if version and version ~= '2' and version ~= '1' then
-  return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')
-end
-last_minute = tonumber(last_minute) or 0
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then redis.call('XLEN', events) end
-if now_ms - now_ms % 60000 > last_minute then redis.call('XLEN', minutes) end
--- end
+-- include: opening, noting
 if #ARGV < 4 or #ARGV[1] > 13 or string.find(ARGV[1] .. ARGV[2], '%D') or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end
@@ -53,7 +44,7 @@ end
 if token and not string.match(token, '^%d+$') then
   return redis.error_reply('ERR the field token of ' .. meta .. ' is not a number; nothing was changed')
 end
-local soonest = math.min(due, deadline) -- when something falls due or expires
+local soonest = math.min(due, deadline) -- the next due time or deadline
 local function next_ms() return soonest < math.huge and math.max(0, math.ceil(soonest - now_ms)) or -1 end
 local heads = redis.call('ZRANGE', ready, '0', string.format('%d', limit - 1), 'WITHSCORES')
 if paused or #heads == 0 then return {paused and 'paused' or 'empty', next_ms()} end
@@ -63,10 +54,11 @@ for i = 1, #heads, 2 do ids[#ids + 1] = heads[i] end
 local records, lines = redis.call('HMGET', jobs, unpack(ids)), redis.call('HMGET', attempts, unpack(ids))
 local last = math.max(token or 0, now_ms * 1000 + (ARGV[1] == '' and clock[2] % 1000 or 0) - 1)
 local rows, new_lines, deadlines, unreadable = {}, {}, {}, nil
-local since, proof, lease_of, until_text = string.format(' %d ', now_ms), nil, nil, nil -- a number costs as much as a command
+-- These are strings, because a number that is passed to redis.call costs as much as a command.
+local since, proof, lease_of, until_text = string.format(' %d ', now_ms), nil, nil, nil
 for i = 1, #ids do
   local id, record, line, body = ids[i], records[i] or '', lines[i], ''
-  local ttr, most, long = '-', '-', '-' -- of a short header, which says that all is default
+  local ttr, most, long = '-', '-', '-' -- the values of a short header, which has no options
   if not string.find(record, '^%d+:[^\n]*\n') then
     ttr, most, long = string.match(record, '^%d+ %S+ %-?%d+ (%S+) (%S+) %S+ %S+ %S+ (%S+) [^\n]*\n')
   end
@@ -97,7 +89,8 @@ if unreadable then
 end
 
 if not proof or type(redis.pcall('HSET', meta, 'token', proof)) == 'table' then
-  redis.call('ZREM', ready, '') -- frees nothing: a drain may go on over maxmemory, where no script begins with what fills
+  -- Over maxmemory, Redis refuses a script whose first write adds data. This write removes nothing.
+  redis.call('ZREM', ready, '')
   if proof then redis.call('HSET', meta, 'token', proof) end
 end
 if proof then
@@ -110,18 +103,7 @@ for _, id in ipairs(unreadable or {}) do
 end
 redis.call('ZREM', ready, unpack(ids))
 
--- block: note, minute
-local function note(...) -- bookkeeping never fails the verb; what failed is counted
-  local reply = redis.pcall(...)
-  if type(reply) == 'table' and reply.err then redis.pcall('HINCRBY', meta, 'unnoted', 1) end
-end
-local minute = now_ms - now_ms % 60000
-if minute > (tonumber(last_minute) or 0) then
-  note('HSET', meta, 'minute', minute)
-  local counters = redis.pcall('HGETALL', meta)
-  if #counters < 400 then note('XADD', minutes, 'MAXLEN', '~', 1440, minute .. '-0', unpack(counters)) end
-end
--- end
+-- include: minute
 note('HINCRBY', meta, 'reserved', string.format('%d', #rows))
 if unreadable then note('HINCRBY', meta, 'dead', #unreadable) end
 if wakes then note('ZADD', wake, '0', 'wake') end

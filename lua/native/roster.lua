@@ -1,4 +1,4 @@
--- Workers of a queue, each with its line: last beat, ttl, order, started, pid, host, job.
+-- List the workers of a queue, each with its worker line: last heartbeat, ttl, order, start, pid, host and job.
 --
 -- KEYS     workers    hash    worker lines by name
 -- returns  roster  rows (worker bytes, line bytes)  workers

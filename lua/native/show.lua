@@ -1,30 +1,29 @@
--- All that a queue knows of one job.
+-- Show all data of one job.
 --
 -- KEYS     scheduled  zset    id by due (ms)
 --          ready      zset    id by priority, then arrival
 --          reserved   zset    id by lease deadline (ms)
---          done       zset    id by forget-at (ms)
---          dead       zset    id by died-at (ms)
---          jobs       hash    header and body by id
+--          done       zset    id by time of deletion (ms)
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
 --          bodies     hash    long bodies by id
---          attempts   hash    what changes, by id
+--          attempts   hash    line of attempts by id
 --          errors     hash    failed attempts by id
 --          meta       hash    settings and counters
 -- ARGV     id          bytes the job
 --          body_bytes  int   a longer body is left out; -1 for all of it
 -- returns  shown  (place str, score str, record bytes, bytes int, body bytes, line bytes, errors bytes, now_ms int,
---                 max_attempts int)  here it is
+--                 max_attempts int)  the job
 --          gone   no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta = unpack(KEYS)
 local id, body_bytes = ARGV[1], tonumber(ARGV[2])
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local clock = redis.call('TIME')
 local record, line = redis.call('HGET', jobs, id) or '', redis.call('HGET', attempts, id) or ''
 local place, score = '', ''
 for name, key in pairs({scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}) do
-  local found = redis.call('ZSCORE', key, id)
-  if found then place, score = name, found end
+  local own = redis.call('ZSCORE', key, id)
+  if own then place, score = name, own end
 end
 if place == '' and record == '' then return {'gone'} end
 local cut = string.find(record, '\n', 1, true) or #record

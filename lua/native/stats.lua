@@ -1,7 +1,7 @@
--- Settings, counters and the history per minute.
+-- Return the settings, the counters and the history per minute of a queue.
 --
--- A row's `fields` is `name value name value …`, cumulative. The first row has minute 0: the counters now. Then the newest
--- minute first: the counters as that minute began, before anything happened in it.
+-- `fields` of a row is `name value name value …`; counters are cumulative. The first row has minute 0 and the current
+-- counters. Each further row has the counters at the beginning of a minute, newest first.
 --
 -- KEYS     meta       hash    settings and counters
 --          minutes    stream  counters per minute

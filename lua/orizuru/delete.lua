@@ -1,7 +1,7 @@
--- Delete jobs wherever they stand.
+-- Delete jobs from the source or from the lists of their consumers.
 --
--- A consumer that works on one goes on; its ack will find nothing, which it does not mind. A source is searched from its next
--- job on; when that has taken half a million entries, what is left of the batch answers `later`.
+-- A consumer that works on a deleted job finishes it, and its later ack does nothing. The source is searched from its
+-- next job on. After half a million entries in one call, the remaining rows reply `later`.
 --
 -- moves    source processing unacked ->
 -- derived  orizuru:consumers:<worker>:processing
@@ -12,7 +12,7 @@
 --          each   (member bytes, worker bytes)
 -- returns each  moved  deleted
 --               gone   it is not there
---               later  the list is long, and this call has looked far enough
+--               later  this call has searched enough entries; send the row again
 local source, consumers, place = KEYS[1], KEYS[2], ARGV[1]
 redis.call('LLEN', source)
 redis.call('SCARD', consumers)
@@ -29,14 +29,14 @@ for i = 3, #ARGV, 2 do
   end
 end
 
-local words, looked = {}, 0
+local words, searched = {}, 0
 for i = 2, #ARGV, 2 do
   local member, key = ARGV[i], key_of(ARGV[i + 1])
-  if looked >= 500000 then
+  if searched >= 500000 then
     words[#words + 1] = 'later'
   else
     local length, at = redis.call('LLEN', key), redis.call('LPOS', key, member, 'RANK', -1)
-    looked = looked + length - (at or 0)
+    searched = searched + length - (at or 0)
     if at then redis.call('LREM', key, -1, member) end
     words[#words + 1] = at and 'moved' or 'gone'
   end

@@ -1,4 +1,4 @@
--- Enqueue jobs behind those that wait.
+-- Enqueue jobs behind the waiting jobs.
 --
 -- moves    -> source
 -- KEYS     source  list  ready jobs, the next one last

@@ -1,49 +1,33 @@
--- Faults of this system that can be seen: dead and unknown consumers that hold jobs, bodies that no consumer can read or that are
--- large.
+-- Find dead and unknown consumers that hold jobs, and bodies that no consumer can read or that are large.
 --
--- `number` is how many jobs it is about, `id` one of them (of a long one its first 60 bytes, '' in quotes of an empty one). Of a
--- consumer whose life nobody can tell, `standing` and `beat` say what is known, and `verb` takes back what stands in `place`;
--- `only` is the filter of rqtui that fits no other consumer's. At most 1000 entries are looked into.
+-- `number` is the number of jobs, and `id` is one of them: the first 60 bytes of a long job, and two quotes for an
+-- empty one. For a consumer without heartbeats, `standing` says whether it is registered, and `beat` what its last
+-- heartbeat is. `verb` moves the jobs in `place` back, and `only` is the filter of rqtui that selects only this
+-- consumer's jobs. At most 1000 entries are read.
 --
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
 -- KEYS     source      list  ready jobs, the next one last
 --          consumers   set   names of registered consumers
---          heartbeats  hash  last beat (unix ms) by name
+--          heartbeats  hash  last heartbeat (unix ms) by name
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
---          silent_ms  int  a consumer is dead after so long without a beat
---          each       (worker bytes)  consumers whose lists were seen
+--          silent_ms  int  a consumer without a heartbeat for this long is dead
+--          each       (worker bytes)  further consumers whose lists exist
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, worker str, silent_s int,
 --                               standing str, beat str, verb str, place str, only str)
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-for _, at in ipairs({1, 2}) do
-  if #ARGV < 2 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local silent_ms = tonumber(ARGV[2])
-local asked_from = 3
--- block: consumers
-local names, seen = {}, {}
-local function add(name)
-  if not seen[name] and #names < 1000 then names[#names + 1], seen[name] = name, true end
-end
-for i = asked_from, #ARGV do add(ARGV[i]) end
-for _, name in ipairs(redis.call('SSCAN', consumers, 0, 'COUNT', 1000)[2]) do add(name) end
-local beats = redis.call('HSCAN', heartbeats, 0, 'COUNT', 1000)[2]
-for i = 1, #beats, 2 do add(beats[i]) end
+local integers, argument_count, asked_from = {1, 2}, 2, 3
+-- include: silent_ms, consumers
 table.sort(names)
--- end
 
--- MessagePack by its first byte: bytes of data, bytes of a length, bytes of a number of elements
+-- The formats of MessagePack, by first byte: the bytes of data, of a length, and of a number of elements
 local data = {[0xc0] = 0, [0xc2] = 0, [0xc3] = 0, [0xca] = 4, [0xcb] = 8, [0xcc] = 1, [0xcd] = 2, [0xce] = 4, [0xcf] = 8,
   [0xd0] = 1, [0xd1] = 2, [0xd2] = 4, [0xd3] = 8, [0xd4] = 2, [0xd5] = 3, [0xd6] = 5, [0xd7] = 9, [0xd8] = 17}
 local lengths = {[0xc4] = 1, [0xc5] = 2, [0xc6] = 4, [0xc7] = 1, [0xc8] = 2, [0xc9] = 4, [0xd9] = 1, [0xda] = 2, [0xdb] = 4}
 local numbers = {[0xdc] = 2, [0xdd] = 4, [0xde] = 2, [0xdf] = 4}
-local function is_readable(body) -- whether it is one whole value; after 2000 elements that is taken for granted
+-- Return whether a body is one complete value. A body with more than 2000 elements counts as complete.
+local function is_readable(body)
   local at, wanted, steps = 1, 1, 0
   local function number(width)
     local value = 0
@@ -68,22 +52,22 @@ local function is_readable(body) -- whether it is one whole value; after 2000 el
   return wanted > 0 or at == #body + 1
 end
 
-local looked, rows = 0, {}
+local read, rows = 0, {}
 local function report(kind, key, id, number, worker, silent_s, standing, beat, verb, place)
   local only = verb and 'worker:/^(?-i:' .. string.gsub(worker, '[^%w_\128-\255-]', '\\%0') .. ')$/' or ''
   if #rows < 100 then
     rows[#rows + 1] = {kind, key, id, number, worker, silent_s or 0, standing or '', beat or '', verb or '', place or '', only}
   end
 end
-local function brief(body)
+local function shorten(body)
   if body == '' then return "''" end
   return #body <= 4096 and body or string.sub(body, 1, 60)
 end
-local function look_into(key, length, worker, most)
+local function check_list(key, length, worker, most)
   local broken, large, example, largest = 0, 0, nil, nil
-  for at = 1, math.min(length, most, 1000 - looked) do
+  for at = 1, math.min(length, most, 1000 - read) do
     local body = redis.call('LINDEX', key, -at)
-    looked = looked + 1
+    read = read + 1
     if not is_readable(body) then
       broken = broken + 1
       if not example or #example > 4096 and #body <= 4096 then example = body end
@@ -92,8 +76,8 @@ local function look_into(key, length, worker, most)
       large, largest = large + 1, largest or body
     end
   end
-  if broken > 0 then report('undecodable', key, brief(example), broken, worker) end
-  if large > 0 then report('oversized', key, brief(largest), large, worker) end
+  if broken > 0 then report('undecodable', key, shorten(example), broken, worker) end
+  if large > 0 then report('oversized', key, shorten(largest), large, worker) end
 end
 for _, name in ipairs(names) do
   local prefix = 'orizuru:consumers:' .. name
@@ -107,7 +91,7 @@ for _, name in ipairs(names) do
       length = 0
     end
     lengths_of[i] = length
-    look_into(key, length, name, 200)
+    check_list(key, length, name, 200)
   end
   local left_ms = redis.call('PTTL', prefix .. ':heartbeat')
   if left_ms == -2 and beat and now_ms - beat > silent_ms and lengths_of[1] > 0 then
@@ -116,14 +100,14 @@ for _, name in ipairs(names) do
   if not beat and left_ms == -2 then
     local is_registered = redis.call('SISMEMBER', consumers, name) == 1
     local standing = is_registered and 'registered' or 'not registered'
-    local heard = entry and 'its last beat is no time' or 'never beat'
+    local beat_text = entry and 'its last heartbeat is not a time' or 'it never sent a heartbeat'
     if lengths_of[1] > 0 then
-      report('unknown_consumer', prefix .. ':processing', '', lengths_of[1], name, 0, standing, heard, 'release', 'processing')
+      report('unknown_consumer', prefix .. ':processing', '', lengths_of[1], name, 0, standing, beat_text, 'release', 'processing')
     end
     if lengths_of[2] > 0 and not is_registered then
-      report('unknown_consumer', prefix .. ':unacked', '', lengths_of[2], name, 0, standing, heard, 'requeue', 'unacked')
+      report('unknown_consumer', prefix .. ':unacked', '', lengths_of[2], name, 0, standing, beat_text, 'requeue', 'unacked')
     end
   end
 end
-look_into(source, redis.call('LLEN', source), '', 500)
-return {'looked', looked, rows}
+check_list(source, redis.call('LLEN', source), '', 500)
+return {'looked', read, rows}

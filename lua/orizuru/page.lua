@@ -1,30 +1,26 @@
--- A page of the source, of what consumers hold, or of what they rejected; the oldest first.
+-- Return a page of the jobs in the source, or of those that consumers hold or have rejected, oldest first.
 --
--- Lists are pushed on the left and popped on the right, so the last entry comes first; consumers follow each other by name.
--- `beat_ms` is the consumer's last beat, `deadline_ms` the instant at which it counts as dead; -1 for none.
+-- Lists are pushed on the left and popped on the right, so the last entry comes first. Consumers are in the order of
+-- their names. `beat_ms` is the consumer's last heartbeat, and `deadline_ms` the time when the consumer counts as dead;
+-- -1 if there is none.
 --
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
 -- KEYS     source      list  ready jobs, the next one last
 --          consumers   set   names of registered consumers
---          heartbeats  hash  last beat (unix ms) by name
+--          heartbeats  hash  last heartbeat (unix ms) by name
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
---          silent_ms   int   a consumer is dead after so long without a beat
+--          silent_ms   int   a consumer without a heartbeat for this long is dead
 --          place       str   source, processing or unacked
---          offset      int   how many to pass over; -1 is the last page
+--          offset      int   how many jobs to skip; -1 is the last page
 --          limit       int   how many at most, 1 to 1000
---          body_bytes  int   longer entries (and longer than 4096) are cut; -1: none
---          each        (worker bytes)  consumers whose lists were seen
+--          body_bytes  int   entries longer than this and than 4096 are cut; -1: none
+--          each        (worker bytes)  further consumers whose lists exist
 -- returns  page  (now_ms int, total int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-for _, at in ipairs({1, 2, 4, 5, 6}) do
-  if #ARGV < 6 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 6 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local integers, argument_count, asked_from = {1, 2, 4, 5, 6}, 6, 7
+-- include: integer_arguments, server_time
 local silent_ms, place, offset, limit, body_bytes =
   tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 if place ~= 'source' and place ~= 'processing' and place ~= 'unacked' then
@@ -33,32 +29,16 @@ end
 if not silent_ms or not offset or not body_bytes or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR silent_ms, offset and body_bytes are whole numbers, limit is 1 to 1000')
 end
-local asked_from = 7
--- block: consumers
-local names, seen = {}, {}
-local function add(name)
-  if not seen[name] and #names < 1000 then names[#names + 1], seen[name] = name, true end
-end
-for i = asked_from, #ARGV do add(ARGV[i]) end
-for _, name in ipairs(redis.call('SSCAN', consumers, 0, 'COUNT', 1000)[2]) do add(name) end
-local beats = redis.call('HSCAN', heartbeats, 0, 'COUNT', 1000)[2]
-for i = 1, #beats, 2 do add(beats[i]) end
+-- include: consumers, last_beat
 table.sort(names)
--- end
 if place == 'source' then names = {''} end
 
-local function instants(name) -- of the last beat, and of the deadline
-  local left_ms = redis.call('PTTL', 'orizuru:consumers:' .. name .. ':heartbeat')
-  local beat = tonumber(string.match(redis.call('HGET', heartbeats, name) or '', '^%d+$') or '')
-  local deadline = beat and left_ms ~= -1 and math.max(left_ms >= 0 and now_ms + left_ms or 0, beat + silent_ms) or -1
-  return beat or -1, place == 'processing' and deadline or -1
-end
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
 local total, rows, lists = 0, {}, {}
 for i, name in ipairs(names) do
   local key = place == 'source' and source or 'orizuru:consumers:' .. name .. ':' .. place
   local length = place == 'source' and redis.call('LLEN', key) or redis.pcall('LLEN', key)
-  if type(length) ~= 'number' then length = 0 end -- a key of another type; `faults` names it
+  if type(length) ~= 'number' then length = 0 end -- A key of another type counts as empty; `faults` reports it.
   total, lists[i] = total + length, {key, name, length}
 end
 local skip = offset < 0 and math.max(0, total - limit) or offset
@@ -67,8 +47,9 @@ for _, list in ipairs(lists) do
   local at, last, step = skip, math.min(length, skip + limit - #rows), 1
   skip = math.max(0, skip - length)
   local beat_ms, deadline_ms = -1, -1
-  if at < last and place ~= 'source' then beat_ms, deadline_ms = instants(name) end
-  while at < last do -- in steps, so that huge entries are not in memory all at once
+  if at < last and place ~= 'source' then beat_ms, deadline_ms = last_beat(name) end
+  if place ~= 'processing' then deadline_ms = -1 end
+  while at < last do -- Read in steps, so that huge entries are not in memory all at once.
     step = math.min(step, last - at)
     local found, bytes = redis.call('LRANGE', key, -at - step, -at - 1), 0
     for i = #found, 1, -1 do

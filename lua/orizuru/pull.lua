@@ -1,4 +1,4 @@
--- Pull the next jobs out of the queue, with no lease and no second try.
+-- Pull the next jobs out of the queue: at most once, with no lease and no retry.
 --
 -- moves    source ->
 -- KEYS     source   list  ready jobs, the next one last
@@ -7,13 +7,9 @@
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  pulled
 --          empty  nothing is ready
 local source = KEYS[1]
-for _, at in ipairs({1, 2}) do
-  if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms, limit = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000), tonumber(ARGV[2])
+local integers, argument_count = {1, 2}, 2
+-- include: integer_arguments, server_time
+local limit = tonumber(ARGV[2])
 if not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000; nothing was changed')
 end

@@ -8,29 +8,20 @@
 -- returns each  moved  released
 --               gone   that consumer does not hold it
 local source, consumers = KEYS[1], KEYS[2]
+local places = {'processing'}
 redis.call('LLEN', source)
-redis.call('SCARD', consumers)
-if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of member and worker; nothing was changed')
-end
-for i = 2, #ARGV, 2 do
-  local key = 'orizuru:consumers:' .. ARGV[i] .. ':processing'
-  if type(redis.pcall('LLEN', key)) ~= 'number' then
-    return redis.error_reply('ERR key ' .. key .. ' holds no list; nothing was changed')
-  end
-end
+-- include: rows
 
 local words = {}
-for i = #ARGV - 1, 1, -2 do -- from the last, so that the first row is the next job
+for i = #ARGV - 1, 1, -2 do -- The last row is pushed first, so that the first row is the next job.
   local member, processing = ARGV[i], 'orizuru:consumers:' .. ARGV[i + 1] .. ':processing'
-  local at = (i + 1) / 2
+  local row = (i + 1) / 2
+  words[row] = 'gone'
   if redis.call('LPOS', processing, member) then
-    redis.call('LTRIM', processing, 0, -1) -- frees nothing: a drain may go on over maxmemory
+    words[row] = 'moved'
+    redis.call('LTRIM', processing, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
     redis.call('RPUSH', source, member)
     redis.call('LREM', processing, 1, member)
-    words[at] = 'moved'
-  else
-    words[at] = 'gone'
   end
 end
 return words

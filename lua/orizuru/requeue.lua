@@ -1,7 +1,7 @@
--- Requeue rejected jobs behind those that wait in the source: they run again.
+-- Requeue rejected jobs behind the waiting jobs of the source: they run again.
 --
--- This is the original's garbage collector as its README describes it. Its code moves them to the consumer's processing list,
--- which nobody reads again.
+-- This script is the garbage collector that the original's README describes. The original's code moves the jobs to the
+-- consumer's processing list instead, which no consumer reads again.
 --
 -- moves    unacked -> source
 -- derived  orizuru:consumers:<worker>:unacked
@@ -9,30 +9,21 @@
 --          consumers (unacked)  set   names of registered consumers
 -- ARGV     each  (member bytes, worker bytes)
 -- returns each  moved  requeued
---               gone   it is not among what that consumer rejected
+--               gone   it is not among the jobs that this consumer rejected
 local source, consumers = KEYS[1], KEYS[2]
+local places = {'unacked'}
 redis.call('LLEN', source)
-redis.call('SCARD', consumers)
-if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of member and worker; nothing was changed')
-end
-for i = 2, #ARGV, 2 do
-  local key = 'orizuru:consumers:' .. ARGV[i] .. ':unacked'
-  if type(redis.pcall('LLEN', key)) ~= 'number' then
-    return redis.error_reply('ERR key ' .. key .. ' holds no list; nothing was changed')
-  end
-end
+-- include: rows
 
 local words = {}
 for i = 1, #ARGV, 2 do
   local member, unacked = ARGV[i], 'orizuru:consumers:' .. ARGV[i + 1] .. ':unacked'
+  words[#words + 1] = 'gone'
   if redis.call('LPOS', unacked, member, 'RANK', -1) then
-    redis.call('LTRIM', unacked, 0, -1) -- frees nothing: a drain may go on over maxmemory
+    words[#words] = 'moved'
+    redis.call('LTRIM', unacked, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
     redis.call('LPUSH', source, member)
     redis.call('LREM', unacked, -1, member)
-    words[#words + 1] = 'moved'
-  else
-    words[#words + 1] = 'gone'
   end
 end
 return words

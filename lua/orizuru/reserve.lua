@@ -1,7 +1,7 @@
--- Lease the next jobs to a consumer, which holds them until it acks, rejects or falls silent.
+-- Lease the next jobs to a consumer, which holds them until it acks or rejects them, or becomes silent.
 --
--- As BRPOPLPUSH does, for several at once. The consumer is registered and beats, so that its jobs come back when it dies: a
--- consumer of the original leaves both to its programmer.
+-- The jobs move as by BRPOPLPUSH, several at once. This script registers the consumer and sends its heartbeat, so that
+-- its jobs come back if it dies. In the original, the consumer's own program has to do both.
 --
 -- moves    source -> processing
 -- writes   consumers heartbeats
@@ -9,23 +9,18 @@
 --          orizuru:consumers:<worker>:heartbeat
 -- KEYS     source                  list  ready jobs, the next one last
 --          consumers (processing)  set   names of registered consumers
---          heartbeats              hash  last beat (unix ms) by name
+--          heartbeats              hash  last heartbeat (unix ms) by name
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
---          silent_ms  int  a consumer is dead after so long without a beat
+--          silent_ms  int  a consumer without a heartbeat for this long is dead
 --          limit      int  how many at most, 1 to 1000
 --          worker?    str  the consumer; rqtui when empty
 --          ttr_ms?    int  how long its heartbeat lasts; silent_ms when empty
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  leased
 --          empty  nothing is ready
 local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-for _, at in ipairs({1, 2, 3, 5}) do
-  if #ARGV < 5 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 5 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local silent_ms, limit, worker = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local integers, argument_count = {1, 2, 3, 5}, 5
+-- include: silent_ms
+local limit, worker = tonumber(ARGV[3]), ARGV[4]
 local ttr_ms = tonumber(ARGV[5]) or silent_ms
 if worker == '' then worker = 'rqtui' end
 local processing, heartbeat = 'orizuru:consumers:' .. worker .. ':processing', 'orizuru:consumers:' .. worker .. ':heartbeat'
@@ -40,7 +35,7 @@ local count = math.min(limit, redis.call('LLEN', source))
 if count == 0 then return 'empty' end
 local deadline_ms, rows = now_ms + math.max(ttr_ms, silent_ms), {}
 
-redis.call('LTRIM', source, 0, -1) -- frees nothing: a drain may go on over maxmemory
+redis.call('LTRIM', source, 0, -1) -- removes nothing, but lets the drain continue over maxmemory
 for i = 1, count do
   local body = redis.call('LMOVE', source, processing, 'RIGHT', 'LEFT')
   rows[i] = {body, #body, string.sub(body, -64), worker, now_ms, deadline_ms}

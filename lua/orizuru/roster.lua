@@ -1,12 +1,14 @@
--- Consumers that ever beat, with the instant of their last beat and what they hold.
+-- List the consumers that ever sent a heartbeat: the time of the last one, and the number of jobs that each holds.
+--
+-- At most about 1000 of `total` consumers are listed.
 --
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
 -- KEYS     consumers   set   names of registered consumers
---          heartbeats  hash  last beat (unix ms) by name
--- returns  listed  rows (worker bytes, beat_ms int, left_ms int, processing int, unacked int, registered bool)
---                  `left_ms`: what is left of the heartbeat, -2 when it is gone
+--          heartbeats  hash  last heartbeat (unix ms) by name
+-- returns  listed  (total int)  rows (worker bytes, beat_ms int, left_ms int, processing int, unacked int, registered bool)
+--                  `left_ms`: the time until the heartbeat key expires, -2 if it is missing
 local consumers, heartbeats = KEYS[1], KEYS[2]
 redis.call('SCARD', consumers)
 local function length(key)
@@ -23,4 +25,4 @@ for i = 1, #beats, 2 do
   end
 end
 table.sort(rows, function(a, b) return a[1] < b[1] end)
-return {'listed', rows}
+return {'listed', redis.call('HLEN', heartbeats), rows}

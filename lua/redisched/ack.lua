@@ -1,20 +1,18 @@
--- Ack jobs that their worker holds: their bodies are deleted, as the servers of this system do.
+-- Ack leased jobs: delete them with their bodies, as the servers of this system do.
 --
--- A job of that id which was put again meanwhile keeps its body and stays queued.
+-- A job that was enqueued again with the same id keeps its body and stays queued.
 --
 -- moves    reserved expired ->
 -- writes   jobs expiries
 -- KEYS     jobs                         hash  body by id
 --          queued (queued due)          zset  id by due
 --          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by leases that rqtui saw expire
+--          expiries                     zset  id by number of leases that expired
 -- ARGV     each     (id bytes, token str)
 -- returns each  moved  acked
---               stale  this lease is over: the job is queued again, or somebody else holds it
+--               stale  this lease is over: the job is queued again, or has another lease
 --               gone   no such job
-local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-redis.call('HLEN', jobs)
-for _, key in ipairs({queued, reserved, expiries}) do redis.call('ZCARD', key) end
+-- include: keys, key_types
 if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
 end

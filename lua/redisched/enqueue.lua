@@ -1,36 +1,26 @@
--- Enqueue new jobs, due now or later; a known id is left as it is.
+-- Enqueue new jobs, due now or later.
 --
--- Known is an id that is queued, reserved, or has a body. Without a unit of the option, it is that of the topic's scores.
+-- An id that is queued, reserved, or has a body exists already and does not change. With unit auto, due times are
+-- written in the unit of the topic's scores.
 --
 -- moves    -> queued | due
 -- writes   jobs expiries
 -- KEYS     jobs                         hash  body by id
 --          queued (queued due)          zset  id by due
 --          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by leases that rqtui saw expire
+--          expiries                     zset  id by number of leases that expired
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          unit     str  ms, s or auto
 --          each     (id bytes, body bytes, delay_ms? int, due_ms? int)
 -- returns each  moved   enqueued
 --               exists  a job of that id is there; nothing was changed
-local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: keys, key_types(queued reserved expiries), server_time
 local unit, S, MS = ARGV[2], '100000000', '100000000000'
 local size = redis.call('HLEN', jobs)
-for _, key in ipairs({queued, reserved, expiries}) do redis.call('ZCARD', key) end
 if #ARGV < 6 or #ARGV > 4002 or #ARGV % 4 ~= 2 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of id, body, delay_ms and due_ms, now_ms is a whole number; nothing was changed')
 end
-if unit == 'auto' then
-  local scores_s = redis.call('ZCOUNT', queued, S, '(' .. MS) + redis.call('ZCOUNT', reserved, S, '(' .. MS)
-  local scores_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15')
-  if (scores_s > 0) == (scores_ms > 0) then
-    return redis.error_reply('ERR this topic ' .. (scores_s == 0 and 'has no score that shows its unit' or 'holds scores in both units') ..
-      ': say --layout redisched:unit=ms (its Node programs) or redisched:unit=s (those in Go); nothing was changed')
-  end
-  unit = scores_ms > 0 and 'ms' or 's'
-end
+-- include: topic_unit
 if unit ~= 'ms' and unit ~= 's' then return redis.error_reply('ERR the unit is ms, s or auto; nothing was changed') end
 
 local words, bodies, dues, ids = {}, {}, {}, {}
@@ -41,8 +31,8 @@ for at = 3, #ARGV, 4 do
       return redis.error_reply('ERR delay_ms and due_ms are whole numbers; nothing was changed')
     end
   end
-  local stands = redis.call('ZSCORE', queued, id) or redis.call('ZSCORE', reserved, id)
-  if stands or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then
+  local place = redis.call('ZSCORE', queued, id) or redis.call('ZSCORE', reserved, id)
+  if place or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then
     words[#words + 1] = 'exists'
   else
     words[#words + 1], ids[id] = 'moved', true
@@ -56,5 +46,5 @@ if #dues == 0 then return words end
 
 redis.call('HSET', jobs, unpack(bodies))
 redis.call('ZADD', queued, unpack(dues))
-for id in pairs(ids) do redis.pcall('ZREM', expiries, id) end -- an id that comes again begins anew
+for id in pairs(ids) do redis.pcall('ZREM', expiries, id) end -- a new job with an old id starts without expired leases
 return words

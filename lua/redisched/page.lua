@@ -1,27 +1,19 @@
--- A page of the jobs of a place, in its order; where both units stand in it, those in seconds come first.
+-- Return a page of the jobs of a place, in its order. Scores in seconds come before scores in milliseconds.
 --
--- `score` is as it stands there. A body is cut to `body_bytes`; one of more than 16 KiB is not touched for less than all
--- of it. `has_body` is false where the id has none.
+-- `score` is the stored text. A body is cut to `body_bytes`. A body of more than 16 KiB is left out unless all of it is
+-- requested. `has_body` is false if the id has no body.
 --
 -- KEYS     jobs                         hash  body by id
 --          queued (queued due)          zset  id by due
 --          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by leases that rqtui saw expire
+--          expiries                     zset  id by number of leases that expired
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          place       str  queued, due, reserved or expired
---          offset      int  how many to pass over; -1 is the last page
---          limit       int  how many at most, 1 to 1000
---          body_bytes  int  how much of each body
+--          offset      int  jobs to skip; -1 selects the last page
+--          limit       int  jobs at most, 1 to 1000
+--          body_bytes  int  bytes of each body
 -- returns  page  (now_ms int, total int) rows (id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int)
-local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-for _, at in ipairs({1, 3, 4, 5}) do
-  if #ARGV < 5 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 5 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local place, offset, limit, body_bytes = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+-- include: keys, integers, server_time, args
 local MS = '100000000000'
 local now, now_s = string.format('%.0f', now_ms), string.format('%.3f', now_ms / 1000)
 local key = ({queued = queued, due = queued, reserved = reserved, expired = reserved})[place]
@@ -48,6 +40,6 @@ for _, range in ipairs(ranges) do
   end
   offset = math.max(0, offset - range[3])
 end
-local known = #ids > 0 and redis.call('ZMSCORE', expiries, unpack(ids)) or {}
-for i, row in ipairs(rows) do row[6] = tonumber(known[i] or 0) end
+local expired = #ids > 0 and redis.call('ZMSCORE', expiries, unpack(ids)) or {}
+for i, row in ipairs(rows) do row[6] = tonumber(expired[i] or 0) end
 return {'page', now_ms, total, rows}

@@ -1,6 +1,6 @@
--- Repair jobs that stand nowhere or twice, by id.
+-- Repair jobs that are in no place or in two places.
 --
--- A body without a place becomes due now. Of two places the queue stays, so the job runs (again): its lease is over.
+-- A body without a place becomes due now. A job that is both queued and reserved loses its lease, and runs again.
 --
 -- moves    queued due reserved expired -> queued | due
 -- KEYS     jobs                         hash  body by id
@@ -11,15 +11,10 @@
 --          each     (id bytes)
 -- returns each  moved  repaired
 --               fine   there was nothing to repair
---               ghost  it has no body: delete it, or put it again
+--               ghost  it has no body: delete it, or enqueue it again
 --               gone   no such job
-local jobs, queued, reserved = KEYS[1], KEYS[2], KEYS[3]
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: keys, key_types, server_time
 local unit, S, MS = ARGV[2], '100000000', '100000000000'
-redis.call('HLEN', jobs)
-redis.call('ZCARD', queued)
-redis.call('ZCARD', reserved)
 if #ARGV < 3 or #ARGV > 1002 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') or not ({ms = 1, s = 1, auto = 1})[unit] then
   return redis.error_reply('ERR a batch has 1 to 1000 ids, now_ms is a whole number, the unit ms, s or auto; nothing was changed')
 end
@@ -35,16 +30,9 @@ for at = 3, #ARGV do
     words[#words], lost[#lost + 1] = 'moved', id
   end
 end
-if #lost > 0 and unit == 'auto' then
-  local scores_s = redis.call('ZCOUNT', queued, S, '(' .. MS) + redis.call('ZCOUNT', reserved, S, '(' .. MS)
-  local scores_ms = redis.call('ZCOUNT', queued, MS, '(9e15') + redis.call('ZCOUNT', reserved, MS, '(9e15')
-  if (scores_s > 0) == (scores_ms > 0) then
-    return redis.error_reply('ERR this topic ' .. (scores_s == 0 and 'has no score that shows its unit' or 'holds scores in both units') ..
-      ': say --layout redisched:unit=ms (its Node programs) or redisched:unit=s (those in Go); nothing was changed')
-  end
-  unit = scores_ms > 0 and 'ms' or 's'
-end
-if #lost + #twice == 0 then return words end
+if #lost == 0 and #twice == 0 then return words end
+if #lost == 0 then unit = 'ms' end -- no score is written
+-- include: topic_unit
 
 redis.call('ZREMRANGEBYRANK', reserved, 1, 0) -- frees nothing: a drain may go on over maxmemory
 local now = string.format('%.0f', unit == 'ms' and now_ms or math.floor(now_ms / 1000))

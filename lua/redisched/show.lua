@@ -1,25 +1,17 @@
--- All that a topic knows of one job.
+-- Return one job of a topic.
 --
--- An id in both sorted sets is shown as reserved; a body that stands in none as queued, with an empty score.
+-- An id in both sorted sets is shown as reserved. A body in neither of them is shown as queued, with an empty score.
 --
 -- KEYS     jobs                         hash  body by id
 --          queued (queued due)          zset  id by due
 --          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by leases that rqtui saw expire
+--          expiries                     zset  id by number of leases that expired
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          id          bytes  the job
---          body_bytes  int    a longer body is left out; -1 for all of it
+--          body_bytes  int    a longer body is left out; -1 returns any body
 -- returns  found  (now_ms int, place str, id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int, both bool)
 --          gone   no such job
-local jobs, queued, reserved, expiries = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-for _, at in ipairs({1, 3}) do
-  if #ARGV < 3 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 3 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local id, body_bytes = ARGV[2], tonumber(ARGV[3])
+-- include: keys, integers, server_time, args
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local due, deadline = redis.call('ZSCORE', queued, id), redis.call('ZSCORE', reserved, id)
 local has_body, size = redis.call('HEXISTS', jobs, id), redis.call('HSTRLEN', jobs, id)

@@ -1,116 +1,44 @@
--- Kill jobs that nobody runs yet: they are canceled, as RQ's own cancel does it, and can be requeued.
+-- Kill jobs that have not started: they are canceled, as by RQ's own cancel, and can be requeued.
 --
--- Jobs that wait for one of them stay deferred. An id is looked for near both ends of the queue.
+-- Jobs that depend on one of them stay deferred. The script searches for an id near both ends of the queue.
 --
 -- moves    scheduled deferred ready_to_enqueue queued -> canceled
 -- derived  <prefix>:job:<id>
 -- KEYS     scheduled         zset  id by due (s)
---          deferred          zset  id by since when (s)
---          ready_to_enqueue  zset  id by since when (s)
---          queued            list  ids, the next one first
---          finished          zset  id by when it is forgotten (s)
---          failed            zset  id by when it is forgotten (s)
---          canceled          zset  id by since when (s)
--- ARGV     prefix   str  before all keys: rq
+--          deferred          zset  id by start of the wait (s)
+--          ready_to_enqueue  zset  id by start of the wait (s)
+--          queued            list  ids, the next job first
+--          finished          zset  id by expiry (s)
+--          failed            zset  id by expiry (s)
+--          canceled          zset  id by cancellation (s)
+-- ARGV     prefix   str  prefix of all keys: rq
 --          now_ms?  int  a test's clock; the server's when empty
 --          each     (id bytes)
 -- returns each  moved        killed
---               wrong_place  (place str)  it waits no more: cancel one that is started
+--               wrong_place  (place str)  it has started or ended; cancel a started job
 --               taken        a worker has just taken it
---               later        the queue is too long to look for so many at once
---               ghost        its hash is gone: it cannot run, and can be deleted
---               limited      it has a rate limit, whose slots only RQ may give
+--               later        the queue is too long to search for so many jobs at once
+--               ghost        its hash is missing; it cannot run, but can be deleted
+--               limited      it has a rate limit, whose slots only RQ can assign
 --               gone         no such job
-local scheduled, deferred, ready_to_enqueue, queued, finished, failed, canceled =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
-local scalars, columns = 2, 1
-local registries = {scheduled = scheduled, deferred = deferred, ready_to_enqueue = ready_to_enqueue, finished = finished,
-  failed = failed, canceled = canceled}
-for _, key in pairs(registries) do redis.call('ZCARD', key) end
--- block: rq_batch, rq_clock, rq_fields, rq_listed, rq_stands, rq_take_out
-local rows, prefix = (#ARGV - scalars) / columns, ARGV[1]
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) or prefix == '' then
-  return redis.error_reply('ERR it takes the prefix, and 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
-if #ARGV[2] > 13 or string.find(ARGV[2], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[2]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local function fields(id, ...)
-  local key = prefix .. ':job:' .. id
-  return redis.pcall('HEXISTS', key, 'data') == 1 and redis.call('HMGET', key, ...) or nil
-end
-local length, seen_at = redis.call('LLEN', queued), nil
-local reach = rows > 40 and 2500 or math.floor(200000 / math.max(2, rows)) -- from each end, in which an id is met however often
-local sight = rows == 1 and 500000 or reach
-local function look() -- for many, one look at both ends is cheaper than a search each
-  seen_at = {}
-  for _, from in ipairs({0, math.max(reach, length - reach)}) do
-    for i, id in ipairs(redis.call('LRANGE', queued, from, from == 0 and reach - 1 or -1)) do
-      local before = seen_at[id]
-      seen_at[id] = not before and from + i - 1 or {from + i - 1, unpack(type(before) == 'table' and before or {before})}
-    end
-  end
-end
-local function positions(id)
-  if rows > 40 then
-    if not seen_at then look() end
-    local at = seen_at[id]
-    return type(at) == 'table' and at or {at}
-  end
-  local found = redis.call('LPOS', queued, id, 'COUNT', 0, 'MAXLEN', reach)
-  for _, at in ipairs(length > reach and redis.call('LPOS', queued, id, 'RANK', -1, 'COUNT', 0, 'MAXLEN', reach) or {}) do
-    if at >= reach then found[#found + 1] = at end
-  end
-  if #found == 0 and sight > reach and length > 2 * reach then
-    found[1] = redis.call('LPOS', queued, id, 'MAXLEN', sight) or redis.call('LPOS', queued, id, 'RANK', -1, 'MAXLEN', sight) or nil
-  end
-  return found
-end
-local function place_of(id, status)
-  local named = status == 'stopped' and 'failed' or status
-  if registries[named] and redis.call('ZSCORE', registries[named], id) then return named end
-  for _, name in ipairs({'scheduled', 'deferred', 'ready_to_enqueue', 'finished', 'failed', 'canceled'}) do
-    if registries[name] and redis.call('ZSCORE', registries[name], id) then return name end
-  end
-  if status == 'started' then return 'started' end
-  return #positions(id) > 0 and 'queued' or nil
-end
-local function take_out(spots, pushed) -- by position, since a search for each would cost more; `pushed` came before them
-  local near, far = 0, 0
-  for _, at in ipairs(spots) do
-    redis.call('LSET', queued, at + pushed, '')
-    if at * 2 < length then near = near + 1 else far = far + 1 end
-  end
-  if near > 0 then redis.call('LREM', queued, near, '') end
-  if far > 0 then redis.call('LREM', queued, -far, '') end
-end
--- end
+-- include: keys, columns, queue_keys, key_types(canceled), batch, clock_argv2, read_fields, refusal, find_place, remove_at
 local leaves = {scheduled = true, deferred = true, ready_to_enqueue = true, queued = true}
-local words, ids, spots, seen = {}, {}, {}, {}
+local replies, ids, spots, seen = {}, {}, {}, {}
 for at = 3, #ARGV do
   local id = ARGV[at]
-  local told = fields(id, 'status', 'rate_limit_key')
-  local place = seen[id] or place_of(id, told and told[1] or '')
-  if told and told[1] == 'rate_limited' and not place then -- it waits for a slot of its rate limit, and stands nowhere
-    words[#words + 1] = 'limited'
-  elseif not place then
-    words[#words + 1] = not told and 'gone' or length > 2 * sight and 'later' or 'taken'
-  elseif not leaves[place] then
-    words[#words + 1] = {'wrong_place', place}
-  elseif not told then
-    words[#words + 1] = 'ghost'
-  elseif told[2] and told[2] ~= '' then
-    words[#words + 1] = 'limited'
+  local values = read_fields(id, 'status', 'rate_limit_key')
+  local place = seen[id] or find_place(id, values and values[1] or '')
+  local refused = refusal(place, leaves, values) or not place and (not values and 'gone' or length > 2 * sight and 'later' or 'taken')
+  if refused then
+    replies[#replies + 1] = refused
   else
-    words[#words + 1], seen[id], ids[#ids + 1] = 'moved', 'canceled', id
-    for _, spot in ipairs(positions(id)) do spots[#spots + 1] = spot end
+    replies[#replies + 1], seen[id], ids[#ids + 1] = 'moved', 'canceled', id
+    for _, spot in ipairs(find_in_list(queued, length, id, 1)) do spots[#spots + 1] = spot end
   end
 end
-if #ids == 0 then return words end
+if #ids == 0 then return replies end
 
-redis.call('ZREM', canceled, '') -- frees nothing: a drain may go on over maxmemory
+redis.call('ZREM', canceled, '') -- frees nothing, but lets the script finish over maxmemory
 for _, id in ipairs(ids) do
   redis.call('HSET', prefix .. ':job:' .. id, 'status', 'canceled')
   redis.call('ZADD', canceled, string.format('%.0f', math.floor(now_ms / 1000)), id)
@@ -120,5 +48,5 @@ for _, id in ipairs(ids) do
     if registries[place] then redis.call('ZREM', registries[place], id) end
   end
 end
-take_out(spots, 0) -- or the id in the list would run, whatever the status says
-return words
+remove_at(queued, length, spots, 0) -- otherwise a worker would run the id in the list, whatever its status is
+return replies

@@ -1,13 +1,13 @@
--- Pause all queues of this RQ: no worker takes a job; what is started goes on.
+-- Pause all queues of this RQ: workers take no more jobs. Started jobs continue.
 --
--- A worker that waits for a job already takes one more. One that is started meanwhile ends by itself.
+-- A worker that already waits for a job takes one more. A worker that is started during the pause ends.
 --
 -- writes   suspended
--- KEYS     suspended  string  there while all workers rest
+-- KEYS     suspended  string  exists while all queues are paused
 -- returns  paused   paused, all queues; a worker that waits takes one more job
 --          already  all queues are paused already
 local suspended = KEYS[1]
 if redis.call('GET', suspended) then return {'already'} end
-redis.call('PERSIST', suspended) -- frees nothing: this goes on over maxmemory
+redis.call('PERSIST', suspended) -- frees nothing, but lets the script finish over maxmemory
 redis.call('SET', suspended, 1)
 return {'paused'}

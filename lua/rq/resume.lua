@@ -1,7 +1,7 @@
 -- Resume all queues of this RQ: workers take jobs again.
 --
 -- writes   suspended
--- KEYS     suspended  string  there while all workers rest
+-- KEYS     suspended  string  exists while all queues are paused
 -- returns  resumed  resumed, all queues
 --          already  no queue is paused
 local suspended = KEYS[1]

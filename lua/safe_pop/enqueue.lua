@@ -1,34 +1,34 @@
--- Enqueue new jobs behind all that wait.
+-- Enqueue new jobs behind all waiting jobs.
 --
--- With an id, the body stands in `data` for a day, as push_msg has it, and the id in the list. Without one, or where the two are
--- equal, the body is the entry: a bare push. A done mark of that name is an old one that would swallow the job; it goes.
--- An id is known by its data, or where it stands among the 500 entries at either end.
+-- With an id, the body is stored in `data` for one day, as push_msg does, and the list gets the id. Without an id, or
+-- if both are equal, the body itself is the entry. An old done mark of the same id is removed, because a worker would
+-- drop the new job. A job exists if its data exists, or if its id is among the 500 entries at either end.
 --
 -- moves    -> ready
 -- writes   done
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready)  list  id, or id|unix seconds once handed out
---          done       set   ids of finished jobs whose entry still stands
+-- KEYS     entries (ready)  list  id while ready, id|unix seconds after it was handed out
+--          done       set   ids of finished jobs whose entry is still in the list
 -- ARGV     each (body bytes, id? str)
 -- returns each  moved   enqueued
---               exists  a job of that id is there
+--               exists  a job with this id exists
 local entries, done = KEYS[1], KEYS[2]
 local length = redis.call('LLEN', entries)
 local has_marks = redis.call('SCARD', done) > 0
 if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
   return redis.error_reply('ERR a batch has 1 to 1000 rows of body and id; nothing was changed')
 end
-local standing
-local function stands(id)
-  if not standing then
-    standing = {}
+local listed
+local function is_listed(id)
+  if not listed then
+    listed = {}
     for _, block in ipairs({{0, 499}, {math.max(500, length - 500), -1}}) do
       for _, entry in ipairs(redis.call('LRANGE', entries, block[1], block[2])) do
-        standing[string.sub(entry, 1, (string.find(entry, '|', 1, true) or 0) - 1)] = true
+        listed[string.sub(entry, 1, (string.find(entry, '|', 1, true) or 0) - 1)] = true
       end
     end
   end
-  return standing[id]
+  return listed[id]
 end
 local words, fresh, seen = {}, {}, {}
 for at = 1, #ARGV, 2 do
@@ -38,7 +38,7 @@ for at = 1, #ARGV, 2 do
     return redis.error_reply('ERR an id is not empty and holds no |, which ends it in this system; nothing was changed')
   end
   local data = entries .. ':data:' .. id
-  if seen[id] or redis.call('EXISTS', data) == 1 or stands(id) then
+  if seen[id] or redis.call('EXISTS', data) == 1 or is_listed(id) then
     words[#words + 1] = 'exists'
   else
     words[#words + 1], seen[id], fresh[#fresh + 1] = 'moved', true, {id, data, id ~= body and body}

@@ -1,75 +1,69 @@
--- Find what goes wrong in a queue of this system: at most 1000 entries (of a longer list, the 500 at each end).
+-- Find problems of a queue in at most 1000 entries (of a longer list, the 500 at each end).
 --
--- Done marks are judged only where the whole list was looked at. Data counts as expired where an id is a uuid, as `push_msg`
--- makes them, and other ids have theirs; what is marked done has none by right.
+-- Done marks are checked only if the whole list was read. Data counts as expired if the id is a UUID, as `push_msg`
+-- creates them, and other ids have data. A job that is marked as done needs no data.
 --
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id, or id|unix seconds once handed out
---          done       set   ids of finished jobs whose entry still stands
+-- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
+--          done       set   ids of finished jobs whose entry is still in the list
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
---          timeout_s  str   seconds after which an entry that was handed out is late
+--          timeout_s  str   seconds after which a lease expires
 -- returns  looked  (looked int) rows (kind str, key str, id bytes, number int)
 local entries, done = KEYS[1], KEYS[2]
-for _, at in ipairs({1, 2}) do
-  if #ARGV < 2 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local integers, argument_count = {1, 2}, 2
+-- include: whole_numbers, server_time, time_of
 local timeout_s = tonumber(ARGV[2])
-local length, rows, at = redis.call('LLEN', entries), {}, {}
-local function met(kind, key, id)
-  if not at[kind] then
+local length, rows, row_of = redis.call('LLEN', entries), {}, {}
+local function add_finding(kind, key, id)
+  if not row_of[kind] then
     rows[#rows + 1] = {kind, key, string.sub(id, 1, 256), 0}
-    at[kind] = #rows
+    row_of[kind] = #rows
   end
-  rows[at[kind]][4] = rows[at[kind]][4] + 1
+  rows[row_of[kind]][4] = rows[row_of[kind]][4] + 1
 end
-local looked = redis.call('LRANGE', entries, length <= 1000 and 0 or -500, -1)
+local read = redis.call('LRANGE', entries, length <= 1000 and 0 or -500, -1)
 if length > 1000 then
-  for i, entry in ipairs(redis.call('LRANGE', entries, 0, 499)) do looked[500 + i] = entry end
+  for i, entry in ipairs(redis.call('LRANGE', entries, 0, 499)) do read[500 + i] = entry end
 end
-local standing, handed, bare, with_data, fresh, last = {}, {}, {}, 0, 0, nil
-for i, entry in ipairs(looked) do
-  local bar = string.find(entry, '|', 1, true)
-  local time = bar and bar > 1 and string.match(entry, '^%d+$', bar + 1)
+local ids, leased, without_data, with_data, ready, last = {}, {}, {}, 0, 0, nil
+for i, entry in ipairs(read) do
+  local time, bar = time_of(entry)
   local id = entry
-  if time and #time < 12 then
-    id, time = string.sub(entry, 1, bar - 1), tonumber(time)
-    handed[id] = true
+  if time then
+    id = string.sub(entry, 1, bar - 1)
+    leased[id] = true
     if i == (length <= 1000 and length or 500) and math.floor(now_ms / 1000) - time <= timeout_s then last = id end
   elseif bar or entry == '' then
     id = nil
-    met('undecodable', entries, entry ~= '' and entry or "''")
+    add_finding('undecodable', entries, entry ~= '' and entry or "''")
   else
-    fresh = fresh + 1
+    ready = ready + 1
   end
   local is_large = #entry >= 1048576
   if id then
-    if standing[id] then met('two_places', entries, id) end
-    standing[id] = true
+    if ids[id] then add_finding('two_places', entries, id) end
+    ids[id] = true
     local stored = redis.pcall('STRLEN', entries .. ':data:' .. id)
     if type(stored) == 'table' then
-      met('wrong_type', entries .. ':data:' .. id, id)
+      add_finding('wrong_type', entries .. ':data:' .. id, id)
     elseif stored > 0 then
       with_data = with_data + 1
-      if stored >= 1048576 and not is_large then met('oversized', entries .. ':data:' .. id, id) end
+      if stored >= 1048576 and not is_large then add_finding('oversized', entries .. ':data:' .. id, id) end
     elseif #id == 36 and not (time and redis.call('SISMEMBER', done, id) == 1) and string.find(id, '^%x+%-%x+%-%x+%-%x+%-%x+$') then
-      bare[#bare + 1] = id
+      without_data[#without_data + 1] = id
     end
   end
-  if is_large then met('oversized', entries, id or entry) end
+  if is_large then add_finding('oversized', entries, id or entry) end
 end
 if with_data > 0 then
-  for _, id in ipairs(bare) do met('ghost', entries .. ':data:' .. id, id) end
+  for _, id in ipairs(without_data) do add_finding('ghost', entries .. ':data:' .. id, id) end
 end
-if last and fresh > 0 then
-  rows[#rows + 1] = {'stalled', entries, string.sub(last, 1, 256), fresh}
+if last and ready > 0 then
+  rows[#rows + 1] = {'stalled', entries, string.sub(last, 1, 256), ready}
 end
 if length <= 1000 then
   for _, id in ipairs(redis.call('SSCAN', done, 0, 'COUNT', 1000)[2]) do
-    if not handed[id] then met('orphan_done_mark', done, id) end
+    if not leased[id] then add_finding('orphan_done_mark', done, id) end
   end
 end
-return {'looked', #looked, rows}
+return {'looked', #read, rows}

@@ -1,30 +1,26 @@
--- One job, by its id or by its whole entry; of several equal ids the one that is popped first.
+-- Find one job by its id or by its whole entry.
 --
--- Looks at 5000 entries (of a longer list, the 2500 at each end), and for one without a time at 200 000 from the pop end.
--- The columns are those of `page`; a body longer than `body_bytes` is left out.
+-- Of several equal ids, the one that is popped first is returned. A call reads 5000 entries (of a longer list, the 2500
+-- at each end), and searches 200 000 entries from the pop end for one without a time. The columns are those of `page`.
+-- A body longer than `body_bytes` is left out.
 --
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id, or id|unix seconds once handed out
+-- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
---          timeout_s   str    seconds after which an entry that was handed out is late
+--          timeout_s   str    seconds after which a lease expires
 --          id          bytes  the job
 --          body_bytes  int    a longer body is left out; -1 for all of it
--- returns  found  (now_ms int, place str, id bytes, member bytes, size int, time int, bytes int, body bytes)  here it is
+-- returns  found  (now_ms int, place str, id bytes, member bytes, size int, time int, bytes int, body bytes)  the job
 --          gone   no such job
 local entries, id = KEYS[1], ARGV[3]
-for _, at in ipairs({1, 2, 4}) do
-  if #ARGV < 4 or not tonumber(ARGV[2]) or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 4 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+local integers, argument_count = {1, 2, 4}, 4
+-- include: whole_numbers, server_time, time_of
 local timeout_s, body_bytes = tonumber(ARGV[2]), tonumber(ARGV[4])
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local function name_of(own, entry)
   return #own > 512 and string.sub(own, 1, 256) .. '...' .. #entry or own ~= '' and own or "''"
 end
-local function shown(entry, own, time)
+local function reply(entry, own, time)
   local place = 'ready'
   if time >= 0 then place = math.floor(now_ms / 1000) - time > timeout_s and 'expired' or 'in_progress' end
   local data = entries .. ':data:' .. own
@@ -40,25 +36,24 @@ local function shown(entry, own, time)
   local member = body_bytes < 0 and entry or string.sub(entry, 1, math.max(4096, body_bytes))
   return {'found', now_ms, place, name_of(own, entry), member, #entry, time, bytes, body}
 end
-local function look(block)
+local function find_in(block)
   for i = #block, 1, -1 do
-    local entry, bar = block[i], string.find(block[i], '|', 1, true)
-    local time = bar and bar > 1 and string.match(entry, '^%d+$', bar + 1)
-    local own = entry
-    if time and #time < 12 then
-      own, time = string.sub(entry, 1, bar - 1), tonumber(time)
+    local entry, own = block[i], block[i]
+    local time, bar = time_of(entry)
+    if time then
+      own = string.sub(entry, 1, bar - 1)
     else
       time = (bar or entry == '') and -2 or -1
     end
     if name_of(own, entry) == id or own == id or entry == id then
-      return shown(entry, own, time)
+      return reply(entry, own, time)
     end
   end
 end
 local length = redis.call('LLEN', entries)
-if length <= 5000 then return look(redis.call('LRANGE', entries, 0, -1)) or {'gone'} end
-local found = look(redis.call('LRANGE', entries, -2500, -1)) or look(redis.call('LRANGE', entries, 0, 2499))
+if length <= 5000 then return find_in(redis.call('LRANGE', entries, 0, -1)) or {'gone'} end
+local found = find_in(redis.call('LRANGE', entries, -2500, -1)) or find_in(redis.call('LRANGE', entries, 0, 2499))
 if not found and not string.find(id, '|', 1, true) and redis.call('LPOS', entries, id, 'RANK', -1, 'MAXLEN', 200000) then
-  found = shown(id, id, -1)
+  found = reply(id, id, -1)
 end
 return found or {'gone'}

@@ -16,30 +16,7 @@
 if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number') end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
--- block: tallies
-local function times(key) -- how many wait, the first instant, how many are late; commands are what this script costs
-  local first = tonumber(redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')[2])
-  if not first then return 0, -1, 0 end
-  return redis.call('ZCARD', key), first, first <= now_ms and redis.call('ZCOUNT', key, '-inf', string.format('%d', now_ms)) or 0
-end
-local function waiting_since(records, lines, id)
-  local since = string.match(redis.call('HGET', lines, id) or '', '^%d+ %S+ %S+ (%d+) ')
-  if not since then
-    local enqueued, due = string.match(redis.call('HGET', records, id) or '', '^(%d+) ?(%d*)')
-    since = math.max(tonumber(enqueued) or now_ms, tonumber(due) or 0)
-  end
-  return math.min(now_ms, tonumber(since))
-end
-local function alive(key, registered)
-  if registered > 500 then return registered end
-  local live = 0
-  for _, line in ipairs(redis.call('HVALS', key)) do
-    local beat, ttl = string.match(line, '^(%d+) (%d+) ')
-    if beat and now_ms - tonumber(beat) <= tonumber(ttl) then live = live + 1 end
-  end
-  return live
-end
--- end
+-- include: tallies
 local rows = {}
 local function tell(at)
   local ready, meta = KEYS[at + 1], KEYS[at + 7]

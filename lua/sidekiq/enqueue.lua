@@ -1,7 +1,7 @@
 -- Enqueue new jobs, now or later.
 --
--- The bytes are pushed as they are: they hold the jid, the queue, and when the job was enqueued, if that is now. A job that shall
--- run later waits for the poller that every Sidekiq process has.
+-- The bytes are pushed unchanged: they contain the jid and the queue, and the time of enqueueing if the job is due now.
+-- A later job goes to `schedule`, from which the poller of a Sidekiq process moves it.
 --
 -- moves    -> queue | schedule
 -- writes   queues
@@ -17,20 +17,7 @@ local scalars, columns = 2, 4
 redis.call('LLEN', queue)
 redis.call('ZCARD', schedule)
 redis.call('SCARD', queues)
--- block: sidekiq_batch, sidekiq_now
-local rows = (#ARGV - scalars) / columns
-if rows < 1 or rows > 1000 or rows ~= math.floor(rows) then
-  return redis.error_reply('ERR it takes 1 to 1000 rows, each with all of its columns; nothing was changed')
-end
-if ARGV[1] == '' or string.sub(queue, -#ARGV[1] - 6) ~= 'queue:' .. ARGV[1] then
-  return redis.error_reply('ERR the list of a queue is queue:NAME, and the first argument is the name; nothing was changed')
-end
-if #ARGV[2] > 13 or string.find(ARGV[2], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[2]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
--- end
+-- include: batch, clock_argv2
 local jobs = {}
 for at = 3, #ARGV, columns do
   local id, body, of = ARGV[at], ARGV[at + 1], 'ERR job ' .. (at + 1) / columns .. ' of the batch: '

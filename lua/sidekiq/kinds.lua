@@ -1,35 +1,28 @@
--- What Sidekiq 7 and later count of each class of jobs, of all queues, in about the last hour.
+-- Read the numbers that Sidekiq 7 and later record per job class, for all queues, in about the last hour.
 --
--- From 8 on there is a bucket for ten minutes, the hash `j|YYMMDD|H:m` (m: the first digit of the minute): six of them are read. In 7 there
--- are buckets of a minute, `j|YYYYMMDD|H:M`: of these sixty. Fields are `Class|p`, runs, `Class|f`, failed ones, and `Class|ms`, how long
--- the others took together. `over_ms` is how far back the figures reach. At most 5000 fields are read.
+-- Sidekiq 8 has one hash per ten minutes, `j|YYMMDD|H:m` (m: the first digit of the minute); six hashes are read.
+-- Sidekiq 7 has one hash per minute, `j|YYYYMMDD|H:M`; sixty hashes are read. The fields are `Class|p` (runs),
+-- `Class|f` (failed runs) and `Class|ms` (the total duration of the other runs). `over_ms` is the length of the time
+-- that was read. At most 5000 fields are read.
 --
 -- derived  <prefix>j|<bucket>
 -- KEYS     stat_processed  string  how many runs ended
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
---          prefix   str  before all keys: the namespace and a colon, or nothing
+--          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  counted  (now_ms int, over_ms int)  rows (kind bytes, processed int, failed int, ms int)
 local stat_processed = KEYS[1]
--- block: clock, sidekiq_prefix
-if #ARGV < 1 or #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-if #ARGV < 2 then return redis.error_reply('ERR it takes a prefix, which may be empty; nothing was changed') end
-local prefix = ARGV[2]
--- end
+-- include: clock, prefix
 if redis.call('EXISTS', stat_processed) == 0 then return {'counted', now_ms, 0, {}} end
-local left, by_kind, rows = 5000, {}, {}
+local budget, by_kind, rows = 5000, {}, {}
 local columns = {p = 2, f = 3, ms = 4}
 local function add(key)
   local length = redis.pcall('HLEN', key)
-  if type(length) ~= 'number' or length == 0 or length > left then return end
-  left = left - length
-  local told = redis.call('HGETALL', key)
-  for i = 1, #told, 2 do
-    local kind, what = string.match(told[i], '^(.+)|(%l+)$')
-    local at, number = columns[what or ''], tonumber(told[i + 1])
+  if type(length) ~= 'number' or length == 0 or length > budget then return end
+  budget = budget - length
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    local kind, column = string.match(fields[i], '^(.+)|(%l+)$')
+    local at, number = columns[column or ''], tonumber(fields[i + 1])
     if at and number and number >= 0 and number < 2 ^ 53 then
       if not by_kind[kind] then
         by_kind[kind] = {kind, 0, 0, 0}
@@ -39,7 +32,7 @@ local function add(key)
     end
   end
 end
-local function clock_of(minutes) -- year, month, day, hour and minute of minutes since 1970
+local function clock_of(minutes) -- Convert minutes since 1970 to year, month, day, hour and minute.
   local days = math.floor(minutes / 1440) + 719468
   local era = math.floor(days / 146097)
   local doe = days - era * 146097

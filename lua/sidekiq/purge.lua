@@ -1,6 +1,6 @@
--- Purge the queue in chunks, those that would run next first.
+-- Purge the queue in batches, starting with the next jobs.
 --
--- The places that all queues share are purged job by job: what others have there stays.
+-- This script does not purge places that all queues share. There, rqtui deletes the jobs of the queue one by one.
 --
 -- moves    queue ->
 -- KEYS     queue  list  jobs, the next one last
@@ -8,7 +8,7 @@
 --          place  str   queue
 --          limit  int   how many jobs in this call, 1 to 1000
 -- returns  moved  (moved int, left int)  purged
---          empty  nothing is there
+--          empty  the queue is empty
 local queue, place, limit = KEYS[1], ARGV[2], tonumber(ARGV[3])
 if #ARGV < 3 or not string.find(ARGV[3], '^%d+$') or limit < 1 or limit > 1000 or place ~= 'queue'
   or string.sub(queue, -#ARGV[1] - 6) ~= 'queue:' .. ARGV[1] then

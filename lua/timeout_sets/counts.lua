@@ -1,25 +1,17 @@
--- What the three sets hold at one instant.
+-- Count the items of the three sets.
 --
--- Items in progress whose lock is gone cannot be counted without looking at all: `expired` counts those that a reaper has
--- noticed, its first hundred looked at again. `deadline_ms` is when the first of them was noticed, -1 without one.
+-- Items in progress without a lock cannot be counted without reading all items. `expired` counts those that a reaper
+-- found; the first 100 of them are checked again. `deadline_ms` is when the first of them was found, -1 for none.
 --
--- derived  <id>-lock  behind the prefix: somebody works on the item
+-- derived  <id>-lock  behind the prefix: a worker holds the item
 -- KEYS     todos        set   items to do
---          in_progress  set   items that somebody works on
+--          in_progress  set   items that workers hold
 --          done         set   items that are done
---          suspects     zset  item in progress by when it was first seen without a lock (ms)
+--          suspects     zset  item in progress by when a reaper first found no lock (ms)
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
---          prefix       str   before the names of locks
+--          prefix       str   in front of the names of locks
 -- returns  counted  (now_ms int, todos int, in_progress int, done int, expired int, deadline_ms int)
-local todos, in_progress, done, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-for _, at in ipairs({1}) do
-  if #ARGV < 2 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 2 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local prefix = ARGV[2]
+-- include: keys, integers, server_time, args
 local expired, deadline_ms = math.max(0, redis.call('ZCARD', suspects) - 100), -1
 local first = redis.call('ZRANGE', suspects, 0, 99, 'WITHSCORES')
 for at = 1, #first, 2 do

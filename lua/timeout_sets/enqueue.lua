@@ -1,22 +1,20 @@
 -- Enqueue items to do.
 --
--- One that stands in any of the three sets is not added: the original's creator would make it run again, or twice at once.
--- Its workers end at an item that is no whole number, and never move one that is not as `int()` writes it. With `items` auto
--- such ones are refused where the sets hold whole numbers only, as far as about 100 members tell.
+-- An item that is in one of the three sets is not added. The producer of the original adds it, and it runs twice. Workers of the
+-- original stop at an item that is not a whole number, and never move a number that is not in the format of Python's `int()`. With
+-- `items` auto such items are refused if a sample of about 100 members has whole numbers only.
 --
 -- moves    -> todos
 -- KEYS     todos        set   items to do
---          in_progress  set   items that somebody works on
+--          in_progress  set   items that workers hold
 --          done         set   items that are done
 -- ARGV     items        str   what items may be: integer, text, or auto
 --          each         (body bytes)
 -- returns each  moved    enqueued
 --               exists   it is to do or in progress already
---               done     it was done before; requeue runs it again
---               refused  no whole number, as the others are: the original's workers would end at it, or never move it
-local todos, in_progress, done = KEYS[1], KEYS[2], KEYS[3]
-local items = ARGV[1]
-for _, key in ipairs(KEYS) do redis.call('SCARD', key) end
+--               done     it is done; requeue runs it again
+--               refused  not a whole number, as the other items are: workers of the original would stop at it, or never move it
+-- include: keys, args, key_types
 if #ARGV < 2 or #ARGV > 1001 or not ({auto = 1, integer = 1, text = 1})[items] then
   return redis.error_reply('ERR a batch has 1 to 1000 items, and items is auto, integer or text; nothing was changed')
 end

@@ -1,33 +1,24 @@
--- Reap items in progress whose lock is gone, and stays gone: they are to do again.
+-- Reap items in progress whose lock has expired: move them back to todos.
 --
--- The original's workers move an item and lock it afterwards: one without a lock may just have been taken. So it is noted
--- first, and given back when it has no lock two seconds later either; a note of more than a minute ago counts as a new
--- one. The notes are shared, so that any number of reapers agree. A call gives back what was noted, or else walks on over
--- items in progress, about twice the limit; `more`: call again with this `cursor`. Large sets are walked a step per call.
+-- Workers of the original move an item before they lock it, so an item without a lock may be new. It first becomes a suspect,
+-- and is moved if it has no lock two seconds later. A suspect of more than a minute ago counts as new. All reapers share the
+-- suspects. A call moves old suspects, or continues a walk over about twice `limit` items in progress. `more` means: call
+-- again with this `cursor`. Large sets are walked one step per call.
 --
 -- moves    in_progress -> todos
 -- writes   suspects
--- derived  <id>-lock  behind the prefix: somebody works on the item
+-- derived  <id>-lock  behind the prefix: a worker holds the item
 -- KEYS     todos        set   items to do
---          in_progress  set   items that somebody works on
---          suspects     zset  item in progress by when it was first seen without a lock (ms)
+--          in_progress  set   items that workers hold
+--          suspects     zset  item in progress by when a reaper first found no lock (ms)
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
---          limit        int   how many at most, 1 to 1000
---          cursor?      str   where the walk goes on
---          prefix       str   before the names of locks
+--          limit        int   items at most, 1 to 1000
+--          cursor?      str   the next step of the walk
+--          prefix       str   in front of the names of locks
 -- returns  moved  (moved int, ready int, dead int, next_ms int, cursor str, more bool)  reaped
 --          empty  (next_ms int, cursor str, more bool)  no lease is over
-local todos, in_progress, suspects = KEYS[1], KEYS[2], KEYS[3]
-for _, at in ipairs({1, 2, 3}) do
-  if #ARGV < 4 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 4 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: keys, integers(now_ms limit cursor), server_time, key_types(todos suspects)
 local limit, cursor, prefix = tonumber(ARGV[2]), ARGV[3] ~= '' and ARGV[3] or '0', ARGV[4]
-redis.call('SCARD', todos)
-redis.call('ZCARD', suspects)
 local size = redis.call('SCARD', in_progress)
 if string.find(ARGV[1] .. cursor, '%D') or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms and cursor are whole numbers; nothing was changed')
@@ -51,7 +42,7 @@ local walked = {}
 if not is_full and size > 0 then
   local reply = redis.call('SSCAN', in_progress, cursor, 'COUNT', 2 * limit)
   cursor = reply[1]
-  for from = 1, #reply[2], 100 do -- a hundred locks at once: mostly all of them are there
+  for from = 1, #reply[2], 100 do -- 100 locks at a time, because usually all of them exist
     local locks = {}
     for at = from, math.min(from + 99, #reply[2]) do locks[#locks + 1] = prefix .. reply[2][at] .. '-lock' end
     if redis.call('EXISTS', unpack(locks)) < #locks then

@@ -1,15 +1,14 @@
--- Requeue items that are done: they run again.
+-- Requeue items that are done, so that they run again.
 --
 -- moves    done -> todos
 -- KEYS     todos        set   items to do
---          in_progress  set   items that somebody works on
+--          in_progress  set   items that workers hold
 --          done         set   items that are done
 -- ARGV     each         (member bytes)
 -- returns each  moved        requeued
 --               wrong_place  it is to do or in progress
 --               gone         no such item
-local todos, in_progress, done = KEYS[1], KEYS[2], KEYS[3]
-for _, key in ipairs(KEYS) do redis.call('SCARD', key) end
+-- include: keys, key_types
 if #ARGV < 1 or #ARGV > 1000 then
   return redis.error_reply('ERR a batch has 1 to 1000 items; nothing was changed')
 end

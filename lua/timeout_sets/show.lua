@@ -1,31 +1,23 @@
--- One item, wherever it stands.
+-- Return one item and its place.
 --
--- An item of which only the beginning is known is looked for by its first bytes, its size and its last bytes, among about
--- 5000 members of each set. `lock_ms` is how long its lock lasts: -1 for ever, -2 there is none, -3 another program's key;
--- `late_ms` since when a reaper sees none, -1 when it does not.
+-- A long item is found by its first bytes, its size and its last bytes, among about 5000 members of each set.
+-- `lock_ms` is the time to live of its lock: -1 without end, -2 no lock, -3 another program's key. `late_ms` is when a reaper
+-- first found no lock, -1 if it found one.
 --
--- derived  <id>-lock  behind the prefix: somebody works on the item
+-- derived  <id>-lock  behind the prefix: a worker holds the item
 -- KEYS     todos        set   items to do
---          in_progress  set   items that somebody works on
+--          in_progress  set   items that workers hold
 --          done         set   items that are done
---          suspects     zset  item in progress by when it was first seen without a lock (ms)
+--          suspects     zset  item in progress by when a reaper first found no lock (ms)
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          head         bytes  the item, or its beginning
 --          size         int   its whole length
 --          tail         bytes  its last bytes, up to 64
---          body_bytes   int   a longer item is cut to its first 4096 bytes; -1: never
---          prefix       str   before the names of locks
+--          body_bytes   int   a longer item is cut to its first 4096 bytes; -1 returns any item
+--          prefix       str   in front of the names of locks
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, lock_ms int, lock bytes, late_ms int)
 --          gone   it is in none of the three sets
-local todos, in_progress, done, suspects = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-for _, at in ipairs({1, 3, 5}) do
-  if #ARGV < 6 or #ARGV[at] > 15 or not string.find(ARGV[at], '^%-?%d*$') then
-    return redis.error_reply('ERR it takes 6 arguments, whole numbers where the header says int; nothing was changed')
-  end
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
-local head, size, tail, body_bytes, prefix = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5]), ARGV[6]
+-- include: keys, integers, server_time, args
 if not size or not body_bytes then return redis.error_reply('ERR size and body_bytes are whole numbers') end
 local function found_in(key)
   if #head == size then return redis.call('SISMEMBER', key, head) == 1 and head end
@@ -38,19 +30,11 @@ local function found_in(key)
     end
   until cursor == '0' or looked > 5000
 end
--- block: lock_of
-local function lock_of(item) -- how long it lasts (-1 for ever, -2 there is none, -3 no lock but another key) and what it says
-  local name = prefix .. item .. '-lock'
-  local lasts_ms = redis.call('PTTL', name)
-  local says = lasts_ms == -2 and '' or redis.pcall('GET', name)
-  if type(says) ~= 'string' then return -3, '' end
-  return lasts_ms, says
-end
--- end
+-- include: read_lock
 for _, place in ipairs({{in_progress, 'in_progress'}, {todos, 'todos'}, {done, 'done'}}) do
   local item = found_in(place[1])
   if item then
-    local lock_ms, lock = lock_of(item)
+    local lock_ms, lock = read_lock(item)
     local late = lock_ms == -2 and place[1] == in_progress and redis.call('ZSCORE', suspects, item)
     local whole = body_bytes < 0 or size <= math.max(4096, body_bytes)
     return {

@@ -1,8 +1,8 @@
-"""The native queue for programs with an event loop: what `rqtui.client` waits for is awaited here.
+"""The native queue for asyncio programs: `rqtui.client` with awaited calls.
 
     from rqtui.aio import Queue
 
-Calls, answers, leases, beats and the loop of a consumer are `rqtui.client`'s; only sending and waiting are asyncio's.
+Calls, replies, leases, heartbeats and the consumer loop come from `rqtui.client`; only sending and waiting differ.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The consumer of an event loop: what `rqtui.client.consumer` does, awaited.
+"""The asyncio consumer: the behaviour of `rqtui.client.consumer`, awaited.
 
-A task that is cancelled while it waits for jobs gives back what it leased: the trip under way is awaited, and what it
-brought is released. Whoever leaves the loop by `break` is followed by a task of its own that does the same.
+A task that is cancelled while it waits for jobs releases what it leased: the current round trip is awaited, and its
+jobs are released. If the loop is left by `break`, a task of its own does the same.
 """
 
 from __future__ import annotations
@@ -15,159 +15,161 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from rqtui.aio.heartbeat import Heartbeat
-from rqtui.aio.leased_job import Home, Job
+from rqtui.aio.leased_job import Job, SettlingQueue
 from rqtui.aio.pool import Pool
-from rqtui.aio.transport import run_all, undisturbed
-from rqtui.aio.wakeup import Doorbell
-from rqtui.client.consumer import CLOSE_S, ConsumerLoop, Source
+from rqtui.aio.transport import run_all, shield_from_cancel
+from rqtui.aio.wakeup import WakeWaiter
+from rqtui.client.consumer import CLOSE_S, ConsumedQueue, ConsumerLoop
 from rqtui.errors import UsageError
-from rqtui.scripts.script import Answer, Call
+from rqtui.scripts.script import Call, Reply
 
 log = logging.getLogger("rqtui")
 
 
-class _Users:
-    """The tasks that take jobs of a generator: one that fails or is cancelled between two jobs closes it.
+class _JobTakers:
+    """The tasks that take jobs from a generator. If one fails or is cancelled between two jobs, the generator closes.
 
-    Python closes it when nobody holds it any more, and the traceback of what happened may hold it for long.
+    Python closes a generator only when it is no longer referenced, and the traceback of an error may reference it for
+    long.
     """
 
     jobs: weakref.ref[AsyncGenerator[Job, None]]
 
     def __init__(self) -> None:
-        self._last: weakref.ref[asyncio.Task[Any]] | None = None
+        self._last_task: weakref.ref[asyncio.Task[Any]] | None = None
 
-    def watch(self) -> None:
-        """The task that runs now is handed a job."""
+    def watch_current_task(self) -> None:
+        """Watch the running task, which is about to get a job."""
         task = asyncio.current_task()
-        if task is not None and (self._last is None or self._last() is not task):
-            self._last = weakref.ref(task)
-            task.add_done_callback(self._ended)
+        if task is not None and (self._last_task is None or self._last_task() is not task):
+            self._last_task = weakref.ref(task)
+            task.add_done_callback(self._close_after_failure)
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _close_after_failure(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and task.exception() is None:
-            return  # `asyncio.wait_for(anext(jobs), …)` is a task for each job
+            return  # a task that ended well: `asyncio.wait_for(anext(jobs), …)` runs a task per job
         jobs = self.jobs()
         if jobs is not None:
             closing = asyncio.ensure_future(jobs.aclose())
-            _closing.add(closing)
-            closing.add_done_callback(_closing.discard)
+            _closing_tasks.add(closing)
+            closing.add_done_callback(_closing_tasks.discard)
 
 
-_closing: set[asyncio.Future[None]] = set()  # a loop itself keeps no task alive
+_closing_tasks: set[asyncio.Future[None]] = set()  # an event loop has only weak references to its tasks
 
 
-class AwaitedSource(Source, Home, Protocol):
-    """The queue of a consumer that is awaited."""
+class AwaitedQueue(ConsumedQueue, SettlingQueue, Protocol):
+    """The queue of an asyncio consumer."""
 
     pool: Pool
 
 
 class Consumer(ConsumerLoop[Job]):
-    """Jobs for `async for`, and an `async with`: inside it held leases beat, also after the iteration has ended.
+    """Jobs for `async for`, and an `async with`: inside it leases are extended, also after the iteration ended.
 
-    `stop()` may be called from any thread and from a signal handler. Not for two tasks at once: make one each.
+    `stop()` may be called from any thread and from a signal handler. Two tasks must not share one consumer.
     """
 
-    _queue: AwaitedSource
-    _bell: Doorbell
-    _heart: Heartbeat
+    _queue: AwaitedQueue
+    _waiter: WakeWaiter
+    _heartbeat: Heartbeat
 
-    def __init__(self, queue: AwaitedSource, *, stop: asyncio.Event | None = None, **options: Any) -> None:
+    def __init__(self, queue: AwaitedQueue, *, stop: asyncio.Event | None = None, **options: Any) -> None:
         if stop is not None and not isinstance(stop, asyncio.Event):
             raise UsageError(
                 f"stop is an asyncio.Event, not {type(stop).__name__}; stop() may be called from any thread."
             )
         super().__init__(queue, stop=stop, **options)
         self._stop_event = stop
-        self._watching: asyncio.Task[None] | None = None
-        self._leaving: asyncio.Task[None] | None = None
+        self._stop_watcher: asyncio.Task[None] | None = None
+        self._leave_task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        if self._depth == 0 and self._leaving is not None:
-            await asyncio.wait({self._leaving})  # it is used again while it leaves
-        if self._depth == 0:
-            told = self._open()
-            self._leaving = None
-            self._bell = Doorbell(self._queue.pool, self._queue.keys["wake"])
-            self._heart = Heartbeat(self._send, self._queue.call, self._outbox, on_end=self._leave, **told)
-            self._heart.start()
+        if self._enter_count == 0 and self._leave_task is not None:
+            await asyncio.wait({self._leave_task})  # the consumer is entered again while it still leaves
+        if self._enter_count == 0:
+            heartbeat_options = self._prepare_heartbeat()
+            self._leave_task = None
+            self._waiter = WakeWaiter(self._queue.pool, self._queue.keys["wake"])
+            self._heartbeat = Heartbeat(
+                self._send, self._queue.call, self._outcomes, on_end=self._leave, **heartbeat_options
+            )
+            self._heartbeat.start()
             if self._stop_event is not None:
-                self._watching = asyncio.create_task(self._watch(self._stop_event), name="rqtui-stop")
-        self._depth += 1  # last: what could not be entered is not inside
+                self._stop_watcher = asyncio.create_task(self._interrupt_on_stop(self._stop_event), name="rqtui-stop")
+        self._enter_count += 1  # last: what could not be entered is not inside
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._depth -= 1
-        if (
-            self._depth
-        ):  # a loop inside that was left by `break`: Python closes its generator in a task, which begins now
+        self._enter_count -= 1
+        if self._enter_count:
+            # An inner loop may have ended by `break`: Python closes its generator in a task, which needs two turns.
             await asyncio.sleep(0)
             await asyncio.sleep(0)
-        if self._depth == 0:
+        if self._enter_count == 0:
             await self._leave()
 
     def __aiter__(self) -> AsyncGenerator[Job, None]:
-        """Jobs, one by one. Ending the loop in whatever way gives back what was not begun."""
-        users = _Users()
-        jobs = self._jobs(users)
-        users.jobs = weakref.ref(jobs)
+        """Yield jobs one by one. However the loop ends, jobs that were not started are released."""
+        takers = _JobTakers()
+        jobs = self._yield_jobs(takers)
+        takers.jobs = weakref.ref(jobs)
         return jobs
 
-    async def _jobs(self, users: _Users) -> AsyncGenerator[Job, None]:
+    async def _yield_jobs(self, takers: _JobTakers) -> AsyncGenerator[Job, None]:
         async with self:
             try:
-                while await self._fill():
+                while await self._fill_buffer():
                     began_s = time.monotonic()
                     handed_out = 0
-                    while self._next():
+                    while self._start_next_job():
                         handed_out += 1
-                        users.watch()
+                        takers.watch_current_task()
                         # No name for the job in this frame: while it waits for more, it must not keep the job alive.
                         yield self._current  # type: ignore[misc]
                     self._current = None
-                    self._resize(handed_out, time.monotonic() - began_s)
+                    self._resize_batch(handed_out, time.monotonic() - began_s)
             finally:
                 self._current = None
-                self._give_back(len(self._buffer))
+                self._release_unstarted_jobs(len(self._buffer))
 
-    async def _watch(self, stop: asyncio.Event) -> None:
+    async def _interrupt_on_stop(self, stop: asyncio.Event) -> None:
         await stop.wait()
-        self._bell.interrupt()
+        self._waiter.interrupt()
 
-    async def _send(self, calls: Sequence[Call]) -> list[Answer | Exception]:
+    async def _send(self, calls: Sequence[Call]) -> list[Reply | Exception]:
         return await run_all(self._queue.pool, calls)
 
-    def _job(self, row: Sequence[Any], began_s: float) -> Job:
-        return Job(self._queue, *row, post=self._outbox, began_s=began_s)
+    def _build_job(self, row: Sequence[Any], began_s: float) -> Job:
+        return Job(self._queue, *row, sink=self._outcomes, began_s=began_s)
 
-    async def _trip(self) -> str:
-        word: str = await undisturbed(CLOSE_S, super()._trip)
+    async def _run_round_trip(self) -> str:
+        word: str = await shield_from_cancel(CLOSE_S, super()._run_round_trip)
         return word
 
-    async def _hurry(self, saying: Callable[[], Coroutine[Any, Any, None]], most_s: float) -> bool:
-        task = asyncio.create_task(saying(), name="rqtui-hurry")
-        await asyncio.wait({task}, timeout=most_s)
+    async def _run_with_timeout(self, run_step: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> bool:
+        task = asyncio.create_task(run_step(), name="rqtui-hurry")
+        await asyncio.wait({task}, timeout=timeout_s)
         return not task.cancel() and not task.cancelled()
 
     async def _leave(self) -> None:
-        """Leave once, in a task of its own: it goes on where the caller is cancelled meanwhile."""
-        if self._leaving is None:
-            self._leaving = asyncio.create_task(self._close(), name="rqtui-leave")
-        await asyncio.wait({self._leaving})
+        """Close the consumer once, in a task of its own that continues if the caller is cancelled."""
+        if self._leave_task is None:
+            self._leave_task = asyncio.create_task(self._close(), name="rqtui-leave")
+        await asyncio.wait({self._leave_task})
 
     async def _close(self) -> None:
         try:
             await super()._close()
-        except asyncio.CancelledError:  # the loop ends; what was under way goes once more
+        except asyncio.CancelledError:  # the event loop ends, which cancelled the calls: send them again
             await super()._close()
-        if self._watching is not None:
-            self._watching.cancel()
-        await self._bell.close()
+        if self._stop_watcher is not None:
+            self._stop_watcher.cancel()
+        await self._waiter.close()
 
-    async def _say_goodbye(self) -> None:
-        self._give_back(len(self._buffer))  # where the loop ends before the generator does
-        await self._heart.close()
-        await super()._say_goodbye()
+    async def _send_final_calls(self) -> None:
+        self._release_unstarted_jobs(len(self._buffer))  # the event loop may end before the generator does
+        await self._heartbeat.close()
+        await super()._send_final_calls()

@@ -1,6 +1,7 @@
-"""The task beside a consumer: beats and extends leases while the event loop runs; see `rqtui.client.heartbeat`.
+"""The asyncio task beside a consumer that sends heartbeats and extends leases; see `rqtui.client.heartbeat`.
 
-A function that blocks the loop blocks the beats: that is told once, with the seconds, since a lease may end meanwhile.
+Code that blocks the event loop also blocks the heartbeats. A warning reports that once, with the seconds, because a
+lease may end meanwhile.
 """
 
 from __future__ import annotations
@@ -12,30 +13,33 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from rqtui.client.heartbeat import Beats
+from rqtui.client.heartbeat import HeartbeatLoop
 
 log = logging.getLogger("rqtui")
 
-STILL_S = 1.0  # so late must the loop come back to be told of
+BLOCKED_S = 1.0  # a shorter delay of the event loop is not reported
 
 
-class Heartbeat(Beats):
-    """The task; `on_end` is awaited when the loop ends it: nobody else may have told Redis what is held."""
+class Heartbeat(HeartbeatLoop):
+    """The heartbeat of an asyncio consumer, which runs in a task.
 
-    def __init__(self, *words: Any, on_end: Callable[[], Awaitable[None]], **options: Any) -> None:
-        super().__init__(*words, **options)
+    `on_end` is awaited if the event loop cancels the task, so that the leased jobs are released.
+    """
+
+    def __init__(self, *args: Any, on_end: Callable[[], Awaitable[None]], **options: Any) -> None:
+        super().__init__(*args, **options)
         self._on_end = on_end
-        self._nudge = asyncio.Event()
-        self._is_told = False
+        self._wake_event = asyncio.Event()
+        self._has_warned = False
         self._is_over = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Beat at once, then go on until `close`."""
+        """Send the first heartbeat at once, then continue until `close`."""
         self._task = asyncio.create_task(self._run(), name="rqtui-heartbeat")
 
     async def close(self) -> None:
-        """End the task; returns when nothing it sent is under way any more."""
+        """End the task, and return when none of its calls is pending."""
         self._is_closed = True
         self._wake()
         if self._task is not None and not self._is_over:
@@ -44,8 +48,8 @@ class Heartbeat(Beats):
     async def _run(self) -> None:
         try:
             while not self._is_closed:
-                await self._looked()
-                await self._rest()
+                await self._run_step_safely()
+                await self._wait_for_next_step()
         except asyncio.CancelledError:
             self._is_over = True
             await self._on_end()
@@ -53,25 +57,25 @@ class Heartbeat(Beats):
         self._is_over = True
 
     def _wake(self) -> None:
-        self._nudge.set()
+        self._wake_event.set()
 
-    async def _rest(self) -> None:
+    async def _wait_for_next_step(self) -> None:
         if self._is_closed:
             return
-        wait_s = self._rest_s()
-        self._is_resting = not (self.held or self._outbox)
+        wait_s = self._compute_rest_s()
+        self._is_resting = not (self.leases or self._outcomes)
         began_s = time.monotonic()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
-                await self._nudge.wait()
-        self._nudge.clear()
+                await self._wake_event.wait()
+        self._wake_event.clear()
         self._is_resting = False
-        self._notice(time.monotonic() - began_s - wait_s)
+        self._warn_if_late(time.monotonic() - began_s - wait_s)
 
-    def _notice(self, late_s: float) -> None:
-        """Tell once that the loop stood still while leases were held."""
-        if late_s > STILL_S and self.held and not self._is_told:
-            self._is_told = True
+    def _warn_if_late(self, late_s: float) -> None:
+        """Warn once if the event loop was blocked while leases were held."""
+        if late_s > BLOCKED_S and self.leases and not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "worker %s: the event loop stood still for %.1f s; meanwhile no lease was extended, and a lease that "
                 "ends is given to others. Run what blocks on a thread: await asyncio.to_thread(…)",

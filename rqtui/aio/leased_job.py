@@ -1,4 +1,4 @@
-"""A leased job whose methods are awaited; what it is stands in `rqtui.client.leased_job`."""
+"""A leased job whose methods are awaited. Its data and rules are those of `rqtui.client.leased_job`."""
 
 from __future__ import annotations
 
@@ -7,48 +7,50 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from rqtui.client.leased_job import Leased, Origin, error_text
-from rqtui.scripts.script import Answer
+from rqtui.client.leased_job import JobQueue, Leased, format_error
+from rqtui.scripts.script import Reply
 
 
-class Home(Origin, Protocol):
-    """The queue a job came from."""
+class SettlingQueue(JobQueue, Protocol):
+    """The queue of a job that settles with awaited calls."""
 
-    async def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Answer:
-        """Run `verb` on the lease of `job` now."""
+    async def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Reply:
+        """Run `verb` on the lease of `job` now. Used by jobs and consumers."""
         ...
 
 
-class Target(Protocol):
-    """The queue a job is pushed to."""
+class PushTarget(Protocol):
+    """The queue to which a job is pushed."""
 
     def put(self, body: Any, id: str | bytes | None = None, **options: Any) -> Awaitable[Any]:
-        """Enqueue there."""
+        """Enqueue a job with this body and id."""
         ...
 
 
 class Job(Leased[Coroutine[Any, Any, str]]):
-    """A leased job of an event loop; `async with job:` acks it, rejects it, or releases it when cancelled."""
+    """A leased job for asyncio. `async with job:` acks it, rejects it on an exception, or releases it if cancelled."""
 
     __slots__ = ()
-    _queue: Home
+    _queue: SettlingQueue
 
-    async def push(self, queue: Target, **options: Any) -> str:
-        """Put it into another queue under the same id and name, then ack it here; again does no harm.
+    async def push(self, queue: PushTarget, **options: Any) -> str:
+        """Put the job into another queue with the same id and name, then ack it here.
 
-        `options` are those of `Queue.put`. Answers the word of the ack.
+        `options` are those of `Queue.put`. Returns the word of the ack. If the call fails halfway, it is safe to repeat
+        it.
         """
         self._check_leased("push")
         await queue.put(self.raw, self.id_bytes, **{"name": self.name, **options})
         return await self.ack()
 
     async def settle_later(self, verb: str, error: str | BaseException = "") -> None:
-        """ack, reject or release in the consumer's next trip, 0.2 s from now at most; without a consumer at once.
+        """Ack, reject or release the job in the consumer's next round trip, at most 0.2 s from now.
 
-        It is sent again until Redis has answered; `outcome` is `sent` until then.
+        `outcome` is `sent` until Redis has replied; the call is repeated until then. Without a consumer it is sent at
+        once.
         """
-        if not self._posts(verb, error):
-            await self._settle(verb, {}, *([error_text(error)] if verb == "reject" else []))
+        if not self._buffer_outcome(verb, error):
+            await self._settle(verb, {}, *([format_error(error)] if verb == "reject" else []))
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,16 +58,19 @@ class Job(Leased[Coroutine[Any, Any, str]]):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """ack; on an exception reject with its traceback and go on; when cancelled release and let it pass."""
-        if verb := self._verb_at_the_end(error):
+        """Ack the job; on an exception reject it with the traceback and suppress the exception.
+
+        If the task is cancelled, the job is released and the cancellation propagates.
+        """
+        if verb := self._choose_exit_verb(error):
             await self.settle_later(verb, "" if error is None else error)
-        return self._ends_here(error)
+        return self._is_reported_error(error)
 
     async def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> str:
         self._check_leased(verb)
         self.settling = True
         try:
-            self.settled((await self._queue.settle(verb, self, args, *columns)).each[0].word)
+            self.record_outcome((await self._queue.settle(verb, self, args, *columns)).each[0].word)
         finally:
             self.settling = False
         return self.outcome
@@ -73,5 +78,5 @@ class Job(Leased[Coroutine[Any, Any, str]]):
     async def _extend(self, ttr_ms: int) -> str:
         began_s = time.monotonic()
         word = (await self._queue.settle("extend", self, {"ttr_ms": ttr_ms})).each[0].word
-        self.learn(word, began_s, ttr_ms)
+        self.apply_extend_reply(word, began_s, ttr_ms)
         return word

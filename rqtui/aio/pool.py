@@ -1,7 +1,7 @@
-"""The connections of an event loop: made of what `rqtui.connection` makes for threads, so that URLs, TLS, Sentinel and
-Cluster mean the same.
+"""The connection pool of an asyncio loop, with the settings that `rqtui.connection` finds for a URL or a client.
 
-Where a primary or the node of a slot is now, is asked for on a thread by the same code. Nothing is sent twice here.
+URLs, TLS, Sentinel and Cluster therefore behave as in `rqtui.connection`. Its code looks up the current primary, or the
+node of a slot, on a thread. This module never repeats a command.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import select
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, cast
+from typing import Any
 
 import redis
 from redis import asyncio as aioredis
@@ -20,64 +20,69 @@ from redis.asyncio import connection as theirs
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from rqtui.connection.cluster import NotFound
+from rqtui.connection.cluster import copy_sentinels, watch_primary
 from rqtui.connection.connect import (
     Greeting,
+    build_client_error,
+    check_setname_reply,
     connect,
-    connect_like,
-    no_client,
-    options_like,
-    protected_mode_told,
+    copy_client,
+    translate_protected_mode,
 )
-from rqtui.connection.nodes import of_key
+from rqtui.connection.nodes import find_key_client
+from rqtui.connection.pool import copy_pool_options
+from rqtui.connection.reply_limits import LimitedParserForLoop
+from rqtui.connection.sentinels import NotFound
 from rqtui.connection.urls import Address
 from rqtui.errors import UsageError
 
-MOST = 50  # connections for calls; who comes when all are in use waits for one
-Find = Callable[[], Address] | Callable[[], Awaitable[Address]]
+MAX_CONNECTIONS = 50  # for calls; a call waits for a free connection if all are in use
+FindAddress = Callable[[], Address]
 
 
 class Pool(theirs.ConnectionPool):
-    """Connections of one loop, handed out one call at a time; they belong to the loop that first uses them.
+    """Connections of one event loop, lent out one call at a time. They belong to the loop that first uses them.
 
-    `reply_s` bounds a trip: sending, and reading all its replies. redis-py's own pool raises an error for the 101st
-    call under way; here a call waits for its turn.
+    `reply_s` limits a round trip: sending, and reading all replies. redis-py's own pool raises an error for the 101st
+    concurrent call; here a call waits for its turn.
     """
 
     def __init__(self, *, reply_s: float, **options: Any) -> None:
         super().__init__(max_connections=2**31, **options)
         self.reply_s = reply_s
-        self._turns = asyncio.Semaphore(MOST)
+        self._free_slots = asyncio.Semaphore(MAX_CONNECTIONS)
         self._idle: list[Any] = []
-        self._keeps = options.get("credential_provider") is None
+        self._is_reusing = options.get("credential_provider") is None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def get_connection(self, *_words: Any, **_options: Any) -> Any:
-        """A connection that is established and has nothing to be read. Raises the errors of redis-py, and UsageError in
-        another loop than before."""
-        self.belong()
-        await self._turns.acquire()
+        """Return an established connection without unread data.
+
+        Raises the errors of redis-py, and UsageError in another event loop than before.
+        """
+        self.check_loop()
+        await self._free_slots.acquire()
         connection = self._idle.pop() if self._idle else self.get_available_connection()  # type: ignore[no-untyped-call]
         try:
-            await self.ready(connection)
+            await self.ensure_connected(connection)
         except BaseException:
             self._idle.append(connection)
-            self._turns.release()
+            self._free_slots.release()
             raise
         return connection
 
     async def release(self, connection: Any) -> None:
-        """A connection comes back."""
+        """Return a connection to the pool."""
         try:
-            if self._keeps and not connection.should_reconnect():
+            if self._is_reusing and not connection.should_reconnect():
                 self._idle.append(connection)
-            else:  # credentials that change by themselves are renewed when a connection comes back to redis-py
+            else:  # redis-py's pool renews the credentials of a provider when a connection is released to it
                 await super().release(connection)
         finally:
-            self._turns.release()
+            self._free_slots.release()
 
-    async def ready(self, connection: Any) -> None:
-        """Connects where that is needed: never yet, at another place than it belongs to, closed by the server."""
+    async def ensure_connected(self, connection: Any) -> None:
+        """Connect if needed: not connected yet, connected to the wrong node, or closed by the server."""
         if (
             connection.is_connected
             and not getattr(connection, "is_misplaced", False)
@@ -93,12 +98,12 @@ class Pool(theirs.ConnectionPool):
             await connection.disconnect(nowait=True)
             raise exceptions.TimeoutError(f"no answer within {connect_s:g} s.") from error
 
-    def extra(self) -> Any:
-        """A connection of its own for who waits long; it takes nobody's turn, and its user closes it."""
+    def create_extra_connection(self) -> Any:
+        """Create a connection outside the limit of the pool, for long waits; its user closes it."""
         return self.make_connection()  # type: ignore[no-untyped-call]
 
-    def belong(self) -> None:
-        """Raises UsageError in another loop than before, and where none of asyncio's runs."""
+    def check_loop(self) -> None:
+        """Raise UsageError in another event loop than before, or without a running asyncio loop."""
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -111,16 +116,18 @@ class Pool(theirs.ConnectionPool):
             raise UsageError("This queue was used in another event loop first; make a Queue in each loop.")
 
     async def aclose(self) -> None:
-        """Closes the connections that are not in use; the next use of each connects again."""
+        """Close the connections that are not in use; they reconnect on next use."""
         for connection in [*self._idle, *self._available_connections]:
             await connection.disconnect(nowait=True)
 
 
 async def _is_stale(connection: Any) -> bool:
-    """Whether there is data nobody asked for, or the end of the stream."""
-    if _has_news(connection):
-        await asyncio.sleep(0)  # the loop hears of it,
-        await asyncio.sleep(0)  # and then takes it in: what TLS says by itself is none of ours
+    """Return whether the connection has unexpected data or was closed."""
+    if _has_unread_data(connection):
+        # The event loop needs two turns to read the data. Messages of TLS itself are then consumed, so that they do not
+        # count as unexpected data.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
     can_read = getattr(connection, "can_read", None) or connection.can_read_destructive  # its name before redis-py 8
     try:
         is_stale: bool = await can_read()
@@ -129,10 +136,10 @@ async def _is_stale(connection: Any) -> bool:
     return is_stale
 
 
-def _has_news(connection: Any) -> bool:
-    """Whether there is something to be read of which the loop has not heard yet."""
-    asked = getattr(connection._writer, "get_extra_info", None)  # that of fakeredis has none
-    socket = asked and asked("socket")
+def _has_unread_data(connection: Any) -> bool:
+    """Return whether the socket has data that the event loop has not read."""
+    get_extra_info = getattr(connection._writer, "get_extra_info", None)  # the writer of fakeredis has no such method
+    socket = get_extra_info and get_extra_info("socket")
     if not socket or socket.fileno() < 0:
         return False
     poll = select.poll()
@@ -140,96 +147,104 @@ def _has_news(connection: Any) -> bool:
     return bool(poll.poll(0))
 
 
-def pool_of(given: str | redis.Redis | aioredis.Redis, key: str) -> Pool:
-    """Connections to the server of a URL or of a client of redis-py, of a Cluster to the node of `key`, wherever that
-    goes. Connects at the first use. Raises UsageError for what is neither, and for a URL that is none."""
-    if isinstance(given, aioredis.Redis):
-        return _pool_like(given.connection_pool)
-    if not isinstance(given, str | redis.Redis) and not hasattr(given, "like"):
-        raise no_client(given, "redis.asyncio.Redis, a redis.Redis")
-    client = connect(given) if isinstance(given, str) else connect_like(given)
-    return _pool_like(of_key(client, key).connection_pool)
+def build_pool(url_or_client: str | redis.Redis | aioredis.Redis, key: str) -> Pool:
+    """Build a pool for the server of a URL or a redis-py client; in a Cluster, for the node of `key`.
+
+    Connects on first use. Raises UsageError for an invalid URL or another type.
+    """
+    if isinstance(url_or_client, aioredis.Redis):
+        return _copy_pool(url_or_client.connection_pool)
+    if not isinstance(url_or_client, str | redis.Redis) and not hasattr(url_or_client, "like"):
+        raise build_client_error(url_or_client, "redis.asyncio.Redis, a redis.Redis")
+    client = connect(url_or_client) if isinstance(url_or_client, str) else copy_client(url_or_client)
+    return _copy_pool(find_key_client(client, key).connection_pool)
 
 
-def _pool_like(pool: Any) -> Pool:
-    """The same for a loop as a pool of redis-py, for threads or for a loop."""
-    options = options_like(pool.connection_kwargs)
-    given = options.pop("connection_class", pool.connection_class)
+def _copy_pool(pool: Any) -> Pool:
+    """Build an asyncio pool with the settings of a redis-py pool, for threads or for asyncio."""
+    options = copy_pool_options(pool.connection_kwargs)
+    source_class = options.pop("connection_class", pool.connection_class)
     find = options.pop("find", None)
-    if hasattr(pool, "sentinel_manager"):  # of redis-py's own, for a loop; one for threads became a Following before
-        find, options["must_lead"] = _asking(pool), True
-    kind = _for_a_loop(given, find is not None)
+    if hasattr(pool, "sentinel_manager"):  # redis-py's asyncio pool; `copy_client` has replaced one for threads before
+        find, options["must_lead"] = copy_sentinels(pool).find_primary, True
+    connection_class = _select_connection_class(source_class, find is not None)
     if find is not None:
         options = {name: value for name, value in options.items() if name not in ("host", "port")} | {"find": find}
     greeting = options.pop("redis_connect_func", None)
     if isinstance(greeting, Greeting):
-        greeting = _greeting(greeting.client_name)
+        greeting = _build_greeting(greeting.client_name)
     if inspect.iscoroutinefunction(greeting):
         options["redis_connect_func"] = greeting
     reply_s = options.pop("socket_timeout")
-    options["socket_timeout"] = None  # a trip has one limit, not one per reply: that would be a timer and a task each
+    options["socket_timeout"] = None  # `reply_s` limits the round trip; a limit per reply would cost a timer and a task
     options["socket_connect_timeout"] = options.get("socket_connect_timeout") or reply_s
     options["retry"] = Retry(NoBackoff(), 0)
-    return Pool(reply_s=reply_s, connection_class=kind, **_taken(kind, options))
+    options["parser_class"] = LimitedParserForLoop
+    return Pool(reply_s=reply_s, connection_class=connection_class, **_select_options(connection_class, options))
 
 
-def _asking(pool: Any) -> Find:
-    async def find() -> Address:
-        host, port = await pool.sentinel_manager.discover_master(pool.service_name)
-        return str(host), int(port)
-
-    return find
-
-
-def _greeting(client_name: str) -> Callable[[Any], Awaitable[None]]:
-    """As `connect.Greeting` says it."""
+def _build_greeting(client_name: str) -> Callable[[Any], Awaitable[None]]:
+    """Build the asyncio form of `connect.Greeting`, which redis-py calls after it has connected."""
 
     async def greet(connection: Any) -> None:
-        with protected_mode_told():
+        with translate_protected_mode():
             await connection.on_connect()
         if client_name:
-            with contextlib.suppress(exceptions.ResponseError), protected_mode_told():
+            with contextlib.suppress(exceptions.ResponseError), translate_protected_mode():
                 await connection.send_command("CLIENT", "SETNAME", client_name, check_health=False)
-                await connection.read_response()
+                check_setname_reply(await connection.read_response())
 
     return greet
 
 
-class _Follows:
-    """What a connection does to follow, as `rqtui.connection.cluster` has it for threads."""
+class _FollowingMixin:
+    """The part of a connection that follows the primary or the node of a slot, like `rqtui.connection.cluster`."""
 
     host: str
     port: int
 
-    def __init__(self, *, find: Find, must_lead: bool = False, **options: Any) -> None:
+    def __init__(self, *, find: FindAddress, must_lead: bool = False, **options: Any) -> None:
         super().__init__(**options)
         self._find, self._must_lead = find, must_lead
         self.is_misplaced = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def connect(self) -> None:
-        """Connects to where it belongs now, unless it stands there."""
+        """Connect to the current node, unless connected to it already."""
         if self.is_misplaced:
             await self.disconnect(nowait=True)  # type: ignore[attr-defined]
         if self.is_connected:  # type: ignore[attr-defined]
             return
-        if inspect.iscoroutinefunction(self._find):
-            self.host, self.port = await self._find()
-        else:
-            self.host, self.port = await asyncio.to_thread(cast("Callable[[], Address]", self._find))
+        self.host, self.port = await asyncio.to_thread(self._find)
         self.is_misplaced = False
         await super().connect()  # type: ignore[misc]
         if self._must_lead:
-            await self._refuse_a_replica()
+            await self._refuse_replica()
+        self._loop = asyncio.get_running_loop()
+        watch_primary(self._find, self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is established."""
+        return bool(self.is_connected)  # type: ignore[attr-defined]
+
+    def leave(self) -> None:
+        """Close the connection from another thread. A pending call raises an error, and the next use reconnects."""
+        self.is_misplaced = True
+        writer: Any = getattr(self, "_writer", None)
+        if writer is not None and self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(writer.transport.abort)
 
     async def read_response(self, *args: Any, **options: Any) -> Any:
-        """A reply; one that says this is the wrong place is kept in mind for the next `connect`."""
+        """Read a reply. After MOVED or READONLY, the next `connect` looks up the node again."""
         try:
             return await super().read_response(*args, **options)  # type: ignore[misc]
         except (exceptions.MovedError, exceptions.ReadOnlyError):
             self.is_misplaced = True
             raise
 
-    async def _refuse_a_replica(self) -> None:
+    async def _refuse_replica(self) -> None:
         with contextlib.suppress(exceptions.ResponseError):  # an ACL denies ROLE
             await self.send_command("ROLE", check_health=False)  # type: ignore[attr-defined]
             role = (await self.read_response())[0]
@@ -238,44 +253,49 @@ class _Follows:
                 raise NotFound(f"{self.host}:{self.port}, which the sentinels name, is no primary yet.")
 
 
-class _Following(_Follows, theirs.Connection):
-    """A connection that follows."""
+class _FollowingConnection(_FollowingMixin, theirs.Connection):
+    """A plain connection that follows the primary or the node of a slot."""
 
 
-class _FollowingTls(_Follows, theirs.SSLConnection):
-    """The same in TLS."""
+class _FollowingTlsConnection(_FollowingMixin, theirs.SSLConnection):
+    """A TLS connection that follows the primary or the node of a slot."""
 
 
-_KINDS: Mapping[type, type] = {  # in this order: TLS is a kind of the last
+_ASYNC_CLASSES: Mapping[type, type] = {  # SSLConnection is a subclass of Connection and must be compared first
     redis.SSLConnection: theirs.SSLConnection,
     redis.UnixDomainSocketConnection: theirs.UnixDomainSocketConnection,
     redis.Connection: theirs.Connection,
 }
 
 
-def _for_a_loop(kind: type, has_to_follow: bool) -> type:
-    """The class of connections for a loop that does what `kind` does, which may be one already."""
+def _select_connection_class(source_class: type, has_to_follow: bool) -> type:
+    """Return the asyncio connection class that corresponds to `kind`, which may be one already."""
     if has_to_follow:
-        is_tls = issubclass(kind, redis.SSLConnection | theirs.SSLConnection)
-        return _FollowingTls if is_tls else _Following
-    if issubclass(kind, theirs.AbstractConnection):
-        return kind
-    if kind.__module__.startswith("fakeredis"):
+        is_tls = issubclass(source_class, redis.SSLConnection | theirs.SSLConnection)
+        return _FollowingTlsConnection if is_tls else _FollowingConnection
+    if issubclass(source_class, theirs.AbstractConnection):
+        return source_class
+    if source_class.__module__.startswith("fakeredis"):
         from fakeredis.aioredis import FakeAsyncRedisConnection
 
-        found: type = FakeAsyncRedisConnection
-        return found
-    for known, ours in _KINDS.items():
-        if issubclass(kind, known):
-            return ours
-    raise UsageError(f"There is no {kind.__name__} for an event loop; give a URL, or a redis.asyncio.Redis.")
+        fake_class: type = FakeAsyncRedisConnection
+        return fake_class
+    for blocking_class, async_class in _ASYNC_CLASSES.items():
+        if issubclass(source_class, blocking_class):
+            return async_class
+    raise UsageError(f"There is no {source_class.__name__} for an event loop; give a URL, or a redis.asyncio.Redis.")
 
 
-def _taken(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that connections of a loop have, too. Raises UsageError for another one that is set."""
-    if kind.__module__.startswith("fakeredis"):
+def _select_options(connection_class: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that asyncio connections support. Raises UsageError for another TLS option that is set."""
+    if connection_class.__module__.startswith("fakeredis"):
         return dict(options)
-    names = {name for each in kind.__mro__ if "__init__" in vars(each) for name in inspect.signature(each).parameters}
+    names = {
+        name
+        for base in connection_class.__mro__
+        if "__init__" in vars(base)
+        for name in inspect.signature(base).parameters
+    }
     for name, value in options.items():
         if name.startswith("ssl_") and name not in names and value:
             raise UsageError(f"{name} is not there for event loops: redis-py has it for threads only.")

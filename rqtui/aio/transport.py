@@ -1,6 +1,6 @@
-"""Transport on an event loop: how bytes travel; what they mean says `rqtui.scripts.transport`.
+"""Send script calls and read their replies on an asyncio loop; `rqtui.scripts.transport` interprets the replies.
 
-A call that is cancelled before its reply came closes its connection: the reply would be read by the next one.
+A call that is cancelled before its reply arrived closes its connection; otherwise the next call would read the reply.
 """
 
 from __future__ import annotations
@@ -15,97 +15,99 @@ from hiredis import pack_command
 from redis import exceptions
 
 from rqtui.aio.pool import Pool
-from rqtui.client.durability import durably
+from rqtui.client.durability import send_durably
 from rqtui.connection.cluster import has_failover
-from rqtui.scripts import replies as script_errors
-from rqtui.scripts.script import Answer, Call
+from rqtui.connection.redis_errors import error_replies as script_errors
+from rqtui.scripts.script import Call, Reply
 from rqtui.scripts.transport import (
     BROKEN,
     REPLIES,
-    answers,
-    completed,
-    first_tries,
-    follow,
+    build_first_tries,
+    complete_replies,
+    fill_lost_replies,
+    has_moved_calls,
     is_demoted,
-    is_elsewhere,
-    lost,
+    parse_replies,
+    resend_moved,
 )
 
 
-async def run(pool: Pool, call: Call) -> Answer:
-    """Send one call and return its answer. Raises the errors of `script.run_all`."""
-    return raised((await run_all(pool, (call,)))[0])
+async def run(pool: Pool, call: Call) -> Reply:
+    """Send one call and return its reply. Raises the errors that `script.run_all` returns."""
+    return unwrap_reply((await run_all(pool, (call,)))[0])
 
 
-async def run_all(pool: Pool, calls: Sequence[Call]) -> list[Answer | Exception]:
-    """Send calls in one trip; an answer or an error for each, in order, as `script.run_all` gives them."""
-    return await _followed(pool, partial(_trip, pool), calls) if calls else []
+async def run_all(pool: Pool, calls: Sequence[Call]) -> list[Reply | Exception]:
+    """Send calls in one round trip. Return a reply or an error per call, in order, as `script.run_all` does."""
+    return await _send_with_failover(pool, partial(_send_pooled, pool), calls) if calls else []
 
 
 async def execute(pool: Pool, *words: str | bytes | int) -> Any:
-    """One command that does no harm when it is sent again. Raises the errors of redis-py."""
-    async with _connection(pool) as connection:
-        return await told(pool, connection, *words)
+    """Send one command that is safe to repeat, and return its reply. Raises the errors of redis-py."""
+    async with _borrow_connection(pool) as connection:
+        return await execute_on_connection(pool, connection, *words)
 
 
-async def run_durably(pool: Pool, call: Call) -> Answer:
-    """Run `call`, then wait until its writes are on disk or on a replica; see `durability.durably`."""
+async def run_durably(pool: Pool, call: Call) -> Reply:
+    """Run `call`, then wait until its writes are on disk or on a replica; see `durability.send_durably`."""
     try:
-        async with _connection(pool) as connection:
+        async with _borrow_connection(pool) as connection:
 
-            async def trip(calls: Sequence[Call]) -> list[Any]:
-                await pool.ready(connection)
-                return await _run_on(pool, connection, calls)
+            async def send_calls(calls: Sequence[Call]) -> list[Any]:
+                await pool.ensure_connected(connection)
+                return await _send_on_connection(pool, connection, calls)
 
-            async def send(call: Call) -> Answer:
-                return raised((await _followed(pool, trip, [call]))[0])
+            async def send_call(call: Call) -> Reply:
+                return unwrap_reply((await _send_with_failover(pool, send_calls, [call]))[0])
 
-            return await durably(send, partial(told, pool, connection), call, has_failover(pool))
-    except (exceptions.RedisError, OSError) as error:  # of the rest, `durably` makes ours
-        raise script_errors.from_connecting(error) from error
+            return await send_durably(
+                send_call, partial(execute_on_connection, pool, connection), call, has_failover(pool)
+            )
+    except (exceptions.RedisError, OSError) as error:  # from the connection; `send_durably` converts all other errors
+        raise script_errors.from_connection_error(error) from error
 
 
-def raised(result: Answer | Exception) -> Answer:
-    """An answer; an error is raised."""
+def unwrap_reply(result: Reply | Exception) -> Reply:
+    """Return the reply; raise it if it is an error."""
     if isinstance(result, Exception):
         raise result
     return result
 
 
-async def _followed(
-    pool: Pool, trip: Callable[[Sequence[Call]], Awaitable[list[Any]]], calls: Sequence[Call]
+async def _send_with_failover(
+    pool: Pool, send_calls: Callable[[Sequence[Call]], Awaitable[list[Any]]], calls: Sequence[Call]
 ) -> list[Any]:
-    results = await trip(calls)
-    if is_elsewhere(results) and has_failover(pool):
-        await follow(trip, calls, results)
+    results = await send_calls(calls)
+    if has_moved_calls(results) and has_failover(pool):
+        await resend_moved(send_calls, calls, results)
     return results
 
 
-async def _trip(pool: Pool, calls: Sequence[Call]) -> list[Any]:
-    """Send them on a connection that is established, so that what fails later has been sent."""
+async def _send_pooled(pool: Pool, calls: Sequence[Call]) -> list[Any]:
+    """Send calls on a connection of the pool. It is established first, so that a later error means a lost reply."""
     try:
         connection = await pool.get_connection()
     except (exceptions.RedisError, OSError) as error:
-        return [script_errors.from_connecting(error) for _ in calls]
+        return [script_errors.from_connection_error(error) for _ in calls]
     try:
-        return await _run_on(pool, connection, calls)
+        return await _send_on_connection(pool, connection, calls)
     finally:
         await pool.release(connection)
 
 
-async def _run_on(pool: Pool, connection: Any, calls: Sequence[Call]) -> list[Any]:
-    exchange = partial(_exchange, pool, connection)
-    replies = await exchange(first_tries(pool, calls))
-    results = answers(calls, replies)
+async def _send_on_connection(pool: Pool, connection: Any, calls: Sequence[Call]) -> list[Any]:
+    send_and_receive = partial(_send_and_receive, pool, connection)
+    replies = await send_and_receive(build_first_tries(pool, calls))
+    results = parse_replies(calls, replies)
     if results is None:
-        results = await completed(exchange, pool, calls, replies)
-        if is_demoted(replies):
+        results = await complete_replies(send_and_receive, pool, calls, replies)
+        if is_demoted(results):
             await connection.disconnect(nowait=True)
     return results
 
 
 @asynccontextmanager
-async def _connection(pool: Pool) -> AsyncIterator[Any]:
+async def _borrow_connection(pool: Pool) -> AsyncIterator[Any]:
     connection = await pool.get_connection()
     try:
         yield connection
@@ -113,9 +115,9 @@ async def _connection(pool: Pool) -> AsyncIterator[Any]:
         await pool.release(connection)
 
 
-async def told(pool: Pool, connection: Any, *words: str | bytes | int) -> Any:
-    """The reply to one command. Raises the errors of redis-py."""
-    [reply] = await _exchange(pool, connection, [packed(*words)])
+async def execute_on_connection(pool: Pool, connection: Any, *words: str | bytes | int) -> Any:
+    """Send one command on a connection and return its reply. Raises the errors of redis-py."""
+    [reply] = await _send_and_receive(pool, connection, [encode_command(*words)])
     if isinstance(reply, exceptions.RedisError):
         raise reply
     if reason := getattr(reply, "reason", None):
@@ -123,14 +125,14 @@ async def told(pool: Pool, connection: Any, *words: str | bytes | int) -> Any:
     return reply
 
 
-def packed(*words: str | bytes | int) -> bytes:
-    """A command as it goes over the wire."""
-    made: bytes = pack_command(tuple(str(word) if isinstance(word, int) else word for word in words))  # type: ignore[arg-type]
-    return made
+def encode_command(*words: str | bytes | int) -> bytes:
+    """Encode a command in the Redis protocol (RESP)."""
+    packed: bytes = pack_command(tuple(str(word) if isinstance(word, int) else word for word in words))  # type: ignore[arg-type]
+    return packed
 
 
-async def _exchange(pool: Pool, connection: Any, commands: Sequence[bytes]) -> list[Any]:
-    """Send packed commands at once and read as many replies; errors stand among them, and what `lost` makes."""
+async def _send_and_receive(pool: Pool, connection: Any, commands: Sequence[bytes]) -> list[Any]:
+    """Send packed commands at once and read one reply each; errors and lost replies are in the list."""
     replies: list[Any] = []
     if not commands:
         return replies
@@ -145,7 +147,7 @@ async def _exchange(pool: Pool, connection: Any, commands: Sequence[bytes]) -> l
     except BROKEN as error:
         await connection.disconnect(nowait=True)
         is_late = type(error) is TimeoutError
-        return lost(
+        return fill_lost_replies(
             replies,
             len(commands),
             exceptions.TimeoutError(f"no reply within {pool.reply_s:g} s.") if is_late else error,
@@ -156,16 +158,16 @@ async def _exchange(pool: Pool, connection: Any, commands: Sequence[bytes]) -> l
     return replies
 
 
-async def undisturbed(most_s: float, doing: Callable[[], Awaitable[Any]]) -> Any:
-    """What `doing` gives; a cancelled caller waits for its end, so long at most, before it is cancelled."""
-    task = asyncio.ensure_future(doing())
+async def shield_from_cancel(timeout_s: float, run_step: Callable[[], Awaitable[Any]]) -> Any:
+    """Await `run_step`; if the caller is cancelled, wait at most `timeout_s` for its end before raising."""
+    task = asyncio.ensure_future(run_step())
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
         try:
             if not task.done():
-                await asyncio.wait({task}, timeout=most_s)
-        finally:  # who is cancelled once more waits no longer, and leaves nothing under way
+                await asyncio.wait({task}, timeout=timeout_s)
+        finally:  # a second cancellation ends this wait, and the task must not continue on its own
             if not task.cancel() and not task.cancelled():
-                task.exception()  # it is looked at, so that nobody is told that it was not
+                task.exception()  # otherwise asyncio logs that the task's exception was never retrieved
         raise

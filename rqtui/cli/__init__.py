@@ -1,1 +1,1 @@
-"""The commands of `rqtui`, a module each, named as they are typed."""
+"""Implement the commands of `rqtui`: one module per command, named as the command is typed."""

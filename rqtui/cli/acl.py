@@ -1,4 +1,4 @@
-"""`acl`: the least rights that a role needs in Redis. It asks no Redis."""
+"""Implement `acl`: print the minimal Redis permissions of a role. The command does not connect to Redis."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import typer
 from rqtui.cli import output
 from rqtui.cli.session import DONE, Session
 from rqtui.errors import UsageError
-from rqtui.session import make_engine
+from rqtui.session import create_engine
 
-QUEUES = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which queues, as NAME or LAYOUT:NAME.")]
+QUEUES = Annotated[list[str], typer.Argument(metavar="QUEUE...", help="Which queues, as NAME or SYSTEM:NAME.")]
 
 
 def acl(
@@ -25,18 +25,20 @@ def acl(
     ] = False,
     with_nodes: Annotated[bool, typer.Option("--cluster", help="For the nodes of a Cluster: on each of them.")] = False,
 ) -> int:
-    """The least rights that a role needs in Redis, as one ACL SETUSER line for redis-cli.
+    """Print the least rights that a role needs in Redis, as one ACL SETUSER line for redis-cli.
 
     Example: rqtui acl viewer mail images
     """
     from rqtui.reports import acl as report
 
-    engine = make_engine(session.settings)
-    meant = [(engine.layouts[ref.layout], ref.queue) for ref in map(engine.find, queues)]
+    engine = create_engine(session.settings)
+    pairs = [(engine.systems[ref.system], ref.queue) for ref in map(engine.resolve, queues)]
     if user and not user.isprintable() or any(letter.isspace() for letter in user):
         raise UsageError("--user is a name without spaces.")
     major = 6 if is_old else 7
-    found_rights = report.rights(role, meant, major=major, with_server=with_server, with_nodes=with_nodes)
-    output.write_lines([report.line(role, found_rights, user=user, major=major)])
-    output.say("put a password in place of PASSWORD (after the >), and run it in redis-cli; ACL SAVE keeps it.")
+    found_rights = report.compute_rights(role, pairs, major=major, with_server=with_server, with_nodes=with_nodes)
+    output.write_lines([report.format_acl_command(role, found_rights, user=user, major=major)])
+    output.print_message(
+        "put a password in place of PASSWORD (after the >), and run it in redis-cli; ACL SAVE keeps it."
+    )
     return DONE

@@ -1,9 +1,11 @@
-"""What `act` answers: a document, or a table and a sentence, after a dry run with counts; and the exit code."""
+"""Print what `act` did, or would do in a dry run, as JSON or as a table and a sentence, and compute the exit code."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from rqtui import verbs
@@ -16,30 +18,33 @@ if TYPE_CHECKING:
     from rqtui.reports.plans import Plan
     from rqtui.scripts.script import Script
 
-ALREADY = frozenset({"already", "done", "empty", "exists", "fine"})  # not done now, since it is so: a success
+SCREENFUL = 50  # outcomes that are listed
+UNCHANGED_WORDS = frozenset(
+    {"already", "done", "empty", "exists", "fine"}
+)  # nothing to do, because the job already is in that state: a success
 
 
-def gone(script: Script, job: Job) -> Outcome:
-    """The answer about a job that nobody sees, in the script's words where it has some."""
+def build_missing_outcome(script: Script, job: Job) -> Outcome:
+    """Return the outcome for a missing job, with the script's own text where it has one."""
     from rqtui.model import Outcome
 
-    said = script.returns.get("gone")
-    return Outcome(script.name, job.id, "gone", said.text if said else "no such job")
+    reply = script.returns.get("gone")
+    return Outcome(script.name, job.id, "gone", reply.text if reply else "no such job")
 
 
-def nothing(script: Script) -> Outcome:
-    """The answer of a purge that found nothing, in the script's words."""
+def build_empty_outcome(script: Script) -> Outcome:
+    """Return the outcome of a purge that found no job, with the script's own text."""
     from rqtui.model import Outcome
 
     return Outcome(script.name, b"", "empty", script.returns["empty"].text)
 
 
-def document(ref: Ref, script: Script, moved: int, results: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `act` answers."""
-    return {"verb": script.name, **documents.queue_fields(ref.queue), "moved": moved, "results": results}
+def build_document(ref: Ref, script: Script, moved: int, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the JSON document of an `act` command."""
+    return {"verb": script.name, **documents.build_queue_fields(ref.queue), "moved": moved, "results": results}
 
 
-def write(
+def write_outcomes(
     session: Session,
     ref: Ref,
     script: Script,
@@ -47,82 +52,121 @@ def write(
     moved: int,
     extra: dict[str, Any] | None = None,
 ) -> int:
-    """Writes the answers, and gives the exit code: 0 when what was asked for is so, now or before."""
-    succeeded = {script.done_word, "would", *ALREADY}
+    """Print the outcomes and return the exit code: 0 if every job is now in the requested state, else 1."""
     if session.as_json:
-        output.write_json({**document(ref, script, moved, documents.outcomes(outcomes)), **(extra or {})})
+        output.write_json({**build_document(ref, script, moved, documents.build_outcomes(outcomes)), **(extra or {})})
     else:
-        if len(outcomes) <= 50:  # a screenful
-            is_of_jobs = any(column.name in ("id", "member") for column in script.each)
-            rows = [[documents.label(o.id) if is_of_jobs or o.id else ref.queue, o.word, _meaning(o)] for o in outcomes]
-            output.write_table(("id", "answer", "meaning"), rows)
         words = Counter(outcome.word for outcome in outcomes)
         if moved > words[script.done_word]:  # a verb on a place answers once for all of them
             words = Counter({script.done_word: moved})
-        output.say(
-            f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches")
-        )
-    return DONE if all(outcome.word in succeeded for outcome in outcomes) else REFUSED
+        _write_summary(ref, script, outcomes, words)
+    return DONE if {outcome.word for outcome in outcomes} <= _list_success_words(script) else REFUSED
 
 
-def _meaning(outcome: Outcome) -> str:
-    """The words of an answer, and the token of the lease from now on, where it tells one."""
+def _list_success_words(script: Script) -> set[str]:
+    """Return the words of outcomes that count as success."""
+    return {script.done_word, "would", *UNCHANGED_WORDS}
+
+
+def _write_summary(ref: Ref, script: Script, outcomes: Sequence[Outcome], words: Counter[str]) -> None:
+    """Print a table of the outcomes if they fit on a screen, and the number of outcomes per word."""
+    if len(outcomes) <= SCREENFUL:
+        is_of_jobs = any(column.name in ("id", "member") for column in script.each)
+        rows = [
+            [documents.format_id(o.id) if is_of_jobs or o.id else ref.queue, o.word, _describe_outcome(o)]
+            for o in outcomes
+        ]
+        output.write_table(("id", "answer", "meaning"), rows)
+    output.print_message(
+        f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches")
+    )
+
+
+def _describe_outcome(outcome: Outcome) -> str:
+    """Return the text of an outcome, with the new token of the lease if there is one."""
     token = outcome.values.get("token")
     return (
-        f"{outcome.text}; token {documents.text(token)}" if isinstance(token, str | bytes) and token else outcome.text
+        f"{outcome.text}; token {documents.encode_text(token)}"
+        if isinstance(token, str | bytes) and token
+        else outcome.text
     )
 
 
 # ── of a dry run ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, jobs: Sequence[Job]) -> int:
-    """The answers that the jobs would get as far as anybody can say, and the counts."""
+def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, chunks: Iterator[Sequence[Job]]) -> int:
+    """Print the outcome that each job would probably get, and the counts of the plan; return the exit code.
+
+    The outcomes of a million jobs are not kept in memory: for `--json` they are buffered in a temporary file.
+    """
     from rqtui.model import Outcome
     from rqtui.operations import undo
     from rqtui.reports import plans
 
-    layout = engine.layouts[ref.layout]
+    system = engine.systems[ref.system]
 
-    def would(job: Job) -> Outcome:
+    def predict_outcome(job: Job) -> Outcome:
         if not job.place:
-            return gone(script, job)
-        if not layout.can(script.name, job.place):
+            return build_missing_outcome(script, job)
+        if not system.can(script.name, job.place):
             return Outcome(script.name, job.id, "wrong_place", f"it is {job.place}, where {script.name} takes none")
         return Outcome(script.name, job.id, "would", f"it is {job.place}; {script.name} would be asked for")
 
-    there = [job for job in jobs if job.place]
-    *_steps, plan = plans.of_jobs(engine, [(ref, there)])
-    undoing = undo.words(layout, script.name, len(there), there[0].place if there else "", by=undo.COMMAND)
-    row = verbs.verb(script.name)
-    effect = layout.effects.get(script.name) or row.effect or None
-    extra = {"dry_run": True, "plan": _counts(plan, undoing), "lost": row.lost or None, "effect": effect}
-    if not session.as_json:
-        _write_counts(plan, undoing)
-    return write(session, ref, script, [would(job) for job in jobs], 0, extra=extra)
+    shown: list[Outcome] = []
+    words: Counter[str] = Counter()
+
+    def yield_found_jobs() -> Iterator[list[Job]]:
+        for jobs in chunks:
+            outcomes = [predict_outcome(job) for job in jobs]
+            words.update(outcome.word for outcome in outcomes)
+            shown.extend(outcomes[: SCREENFUL + 1 - len(shown)])
+            if session.as_json:
+                spool.writelines(json.dumps(row) + "\n" for row in documents.build_outcomes(outcomes))
+            yield [job for job in jobs if job.place]
+
+    with SpooledTemporaryFile(max_size=_MEMORY_CHARACTERS, mode="w+", encoding="ascii") as spool:
+        plan = plans.build_chunk_plan(engine, ref, yield_found_jobs())
+        place = plan.samples[0].place if plan.samples else ""
+        undoing = undo.describe_undo(system, script.name, plan.total, place, by=undo.UNDO_COMMAND)
+        if session.as_json:
+            row = verbs.find_verb(script.name)
+            effect = system.verb_effects.get(script.name) or row.effect or None
+            extra = {"dry_run": True, "plan": _build_plan(plan, undoing), "lost": row.lost or None, "effect": effect}
+            spool.seek(0)
+            output.write_long_json({**build_document(ref, script, 0, []), **extra}, "results", map(json.loads, spool))
+        else:
+            _write_plan(plan, undoing)
+            _write_summary(ref, script, shown, words)
+    return DONE if words.keys() <= _list_success_words(script) else REFUSED
 
 
-def _counts(plan: Plan, undoing: str) -> dict[str, Any]:
-    """The counts of a dry run; `about_ms` is how long it will take, as far as one look tells."""
+_MEMORY_CHARACTERS = 1 << 20  # characters of buffered outcomes
+
+
+def _build_plan(plan: Plan, undoing: str) -> dict[str, Any]:
+    """Return the counts of a dry run as JSON; `about_ms` is how long the change will take, as an estimate."""
     return {
         "total": plan.total,
         "looked_at": plan.looked,
         "exact": plan.exact,
-        "by_queue": [{**documents.queue_fields(ref.queue), "count": number} for ref, number in plan.by_queue],
+        "by_queue": [{**documents.build_queue_fields(ref.queue), "count": number} for ref, number in plan.by_queue],
         "by_place": [{"place": place, "count": number} for place, number in plan.by_place],
-        "by_error": [{"error": documents.text(error), "count": number} for error, number in plan.by_error],
+        "by_error": [{"error": documents.mask_data(error) or "", "count": number} for error, number in plan.by_error],
         "by_age": [{"age": age, "count": number} for age, number in plan.by_age],
-        "samples": [documents.id_fields(job.id) for job in plan.samples],
+        "samples": [documents.build_id_fields(job.id) for job in plan.samples],
         "about_ms": None if plan.seconds is None else round(plan.seconds * 1000),
         "undo": undoing,
     }
 
 
-def _write_counts(plan: Plan, undoing: str) -> None:
-    from rqtui.text.formats import numbered
+def _write_plan(plan: Plan, undoing: str) -> None:
+    """Print the counts of a dry run as a table, and whether the change can be undone."""
+    from rqtui.text.formats import format_quantity
+    from rqtui.text.masking import mask_text
 
     counts = [("place", plan.by_place), ("error", plan.by_error), ("age", plan.by_age)]
-    rows = [[label, words, str(number)] for label, counted in counts for words, number in counted]
+    rows = [[label, mask_text(words), str(number)] for label, counted in counts for words, number in counted]
     if rows:
         output.write_table(("by", "what", "jobs"), rows, right=("jobs",))
-    output.say(f"dry run: {numbered(plan.total, 'job')}; {undoing}.")
+    output.print_message(f"dry run: {format_quantity(plan.total, 'job')}; {undoing}.")

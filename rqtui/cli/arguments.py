@@ -1,7 +1,8 @@
-"""What a person names on a command line, queues and jobs: as typer takes them, and as the engine knows them."""
+"""Define the queue arguments of the commands, and convert queue names to the engine's queues."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,45 +16,72 @@ if TYPE_CHECKING:
     from rqtui.model import Job, Queue, Ref
 
 QUEUES = Annotated[list[str] | None, typer.Argument(metavar="[QUEUE]...", help="Which queues; all when none is named.")]
-QUEUE = Annotated[str, typer.Argument(metavar="QUEUE", help="A queue, as NAME or LAYOUT:NAME.")]
+QUEUE = Annotated[str, typer.Argument(metavar="QUEUE", help="A queue, as NAME or SYSTEM:NAME.")]
 
 
-def engine_for(session: Session, queues: list[str] | None) -> tuple[Engine, list[Ref]]:
-    """An engine, and the queues that are meant: those named (unknown ones are told), else all that there are."""
+def open_engine(session: Session, queues: list[str] | None, *, runs_on: bool = False) -> tuple[Engine, list[Ref]]:
+    """Return an engine and the named queues, or all queues if none is named. Unknown names are reported on stderr."""
     from rqtui.model import Focus
 
-    engine = session.engine(discover=not queues)
-    refs = session.queues(engine, queues or ())
+    engine = session.create_engine(discover=not queues, runs_on=runs_on)
+    refs = session.find_queues(engine, queues or ())
     if queues:
-        for queue in engine.snapshot(Focus(queues=tuple(refs))).queues:
-            note_if_unknown(queue)
+        for queue in engine.take_snapshot(Focus(queues=tuple(refs))).queues:
+            report_unknown_queue(engine, queue)
     return engine, refs
 
 
-def note_if_unknown(queue: Queue) -> None:
-    """Says so when a queue that somebody named has never held a job: a slip of the pen looks like an empty queue."""
-    if (
-        not queue.error
-        and not queue.findings
-        and not any(count.count for count in queue.counts)
-        and not any(queue.counters.get(n) for n in ("in", "out"))
-    ):
-        output.say(f'nothing is known of a queue "{queue.name}" ({queue.layout}); it counts as empty.')
+def report_unknown_queue(engine: Engine, queue: Queue) -> None:
+    """Report a named queue of which Redis has no trace: a typing error would otherwise look like an empty queue."""
+    from rqtui.model import Ref
+
+    is_empty = not queue.error and not queue.findings and not any(count.count for count in queue.counts)
+    if not is_empty or any(queue.counters.get(name) for name in ("in", "out")):
+        return
+    if not engine.has_queue(Ref(queue.system, queue.name)):
+        output.print_message(f'nothing is known of a queue "{queue.name}" ({queue.system}); it counts as empty.')
 
 
-def note_if_unheard(engine: Engine, refs: Iterable[Ref]) -> None:
-    """Says of which places of these queues nothing can be told, since nobody listened to what fills them."""
-    from rqtui.text.hearing import unheard
+def report_unheard_places(engine: Engine, refs: Iterable[Ref]) -> tuple[str, ...]:
+    """Report which places of these queues have unknown counts because no process listens to their Pub/Sub events.
 
-    for system in dict.fromkeys(ref.layout for ref in refs):
-        layout = engine.layouts[system]
-        places = [place.name for place in layout.places if place.is_heard]
-        if places and layout.heard_since_ms is None and not engine.is_listening:
-            output.say(unheard(system, places))
+    Returns the names of their systems.
+    """
+    from rqtui.text.event_coverage import explain_missing_coverage
+
+    unknown = []
+    for name in dict.fromkeys(ref.system for ref in refs):
+        system = engine.systems[name]
+        places = [place.name for place in system.places if place.is_from_events]
+        if places and system.events_since_ms is None and not engine.is_listening:
+            output.print_message(explain_missing_coverage(name, places))
+            unknown.append(name)
+    return tuple(unknown)
 
 
-def stranger(ref: Ref, id: bytes) -> Job:
-    """A job of which nothing is known but its id."""
+def listen_for_heartbeats(engine: Engine, refs: Iterable[Ref]) -> float:
+    """Receive Pub/Sub events until each worker that only events report had time for a heartbeat.
+
+    Returns the seconds for which events were received: 0 if the systems of these queues store their workers.
+    """
+    from rqtui.model import Focus
+
+    listed = tuple(refs)
+    intervals = [engine.systems[ref.system].heartbeat_event_interval_ms for ref in listed]
+    seconds = max((ms for ms in intervals if ms), default=0) * 1.25 / 1000  # a heartbeat may be late
+    if seconds:
+        engine.start_listening()
+        engine.take_snapshot(Focus(queues=listed))  # subscribes
+        until_s = time.monotonic() + seconds
+        with output.show_progress("listening"):
+            while (remaining_s := until_s - time.monotonic()) > 0:
+                time.sleep(min(remaining_s, 0.1))
+                engine.deliver_events()
+    return seconds
+
+
+def build_job_stub(ref: Ref, id: bytes) -> Job:
+    """Return a stub for a job of which only the id is known."""
     from rqtui.model import Job, State
 
-    return Job(id, ref.queue, ref.layout, "", State.READY, id)
+    return Job(id, ref.queue, ref.system, "", State.READY, id)

@@ -1,4 +1,4 @@
-"""`bench`: how fast and how small rqtui is on this machine, as the modules in `benchmarks/own` measure it."""
+"""Implement `bench`: measure rqtui's speed and memory on this machine with the modules in `benchmarks/own`."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rqtui.errors import RqtuiError
 
 def bench(
     session: Session,
-    what: Annotated[str, typer.Argument(metavar="[engine|screen|layouts|scale|many]", help="Which part.")] = "engine",
+    what: Annotated[str, typer.Argument(metavar="[engine|screen|systems|scale|many]", help="Which part.")] = "engine",
 ) -> int:
     """Measure how fast and how small rqtui is on this machine.
 
     Example: rqtui bench engine --json
     """
-    code: int = measurements().bench(what, as_json=session.as_json)
+    code: int = load_benchmarks().bench(what, as_json=session.as_json)
     return code
 
 
-def measurements() -> ModuleType:
-    """The package that measures: `benchmarks/own` of a checkout, which the wheel has as `rqtui/benchmarks`.
+def load_benchmarks() -> ModuleType:
+    """Import the benchmark package: `benchmarks/own` of a checkout, or `rqtui/benchmarks` of an installed wheel.
 
-    Raises RqtuiError where it is in neither place.
+    Raises RqtuiError if neither exists.
     """
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -37,7 +37,7 @@ def measurements() -> ModuleType:
     for folder in (package / "benchmarks", package.parent / "benchmarks" / "own"):
         spec = spec_from_file_location(name, folder / "__init__.py", submodule_search_locations=[str(folder)])
         if spec is not None and spec.loader is not None and (folder / "__init__.py").is_file():
-            sys.modules[name] = found = module_from_spec(spec)
-            spec.loader.exec_module(found)
-            return found
+            sys.modules[name] = package_module = module_from_spec(spec)
+            spec.loader.exec_module(package_module)
+            return package_module
     raise RqtuiError("the measurements are not there; the installation is incomplete, install rqtui again.")

@@ -1,4 +1,4 @@
-"""`check`: is each job in exactly one place? With `--repair` it repairs the others."""
+"""Implement `check`: find jobs that are not in exactly one place; `--repair` repairs them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rqtui.cli import documents, findings, output
-from rqtui.cli.arguments import QUEUE, note_if_unknown, stranger
+from rqtui.cli.arguments import QUEUE, build_job_stub, report_unknown_queue
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError, WrongType
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.layout.layout import Layout
     from rqtui.model import Finding, Ref
+    from rqtui.system_base.system import System
 
-STEP = 500  # ids looked at per round trip
+STEP = 500  # ids checked per round trip
 _SENTENCES = {
     "two-places": ("critical", "it stands in {where}"),
     "no-place": ("critical", "it has a record, but stands in no place: nobody will run it"),
@@ -37,70 +37,71 @@ def check(
     """
     if repair:
         session.refuse_if_read_only("check --repair")
-    engine = session.engine()
-    ref = engine.seek(queue)
-    checked, found = _walk(engine, ref)
-    mended: list[Finding] = []
-    if repair and found:
-        mended, repaired_ids = found, _repair(engine, ref, found)
-        checked, found = _walk(engine, ref)
-        mended = [finding for finding in mended if finding.ids[0] in repaired_ids]
-    words = engine.words(ref)
-    repaired = len({id for finding in mended for id in finding.ids})
+    engine = session.create_engine()
+    ref = engine.resolve_or_discover(queue)
+    checked, remaining = _check_queue(engine, ref)
+    repairs: list[Finding] = []
+    if repair and remaining:
+        repairs, repaired_ids = remaining, _repair(engine, ref, remaining)
+        checked, remaining = _check_queue(engine, ref)
+        repairs = [finding for finding in repairs if finding.ids[0] in repaired_ids]
+    words = engine.format_argument(ref)
+    repaired = len({id for finding in repairs for id in finding.ids})
     if session.as_json:
         document = {
-            **documents.queue_fields(ref.queue),
+            **documents.build_queue_fields(ref.queue),
             "checked": checked,
-            "findings": [findings.document(finding, words, ref.layout) for finding in found],
+            "findings": [findings.build_document(finding, words, ref.system) for finding in remaining],
             "repaired": repaired,
         }
         if repair:
-            document["mended"] = [findings.document(finding, words, ref.layout) for finding in mended]
+            document["mended"] = [findings.build_document(finding, words, ref.system) for finding in repairs]
         output.write_json(document)
     else:
-        from rqtui.text.formats import numbered
+        from rqtui.text.formats import format_quantity
 
         done = f", {repaired} repaired" if repair else ""
         output.write_lines(
             [
-                f"{numbered(checked, 'job')} looked at{done}, {len(found)} left to repair",
-                *findings.sentences(found, words),
+                f"{format_quantity(checked, 'job')} looked at{done}, {len(remaining)} left to repair",
+                *findings.format_findings(remaining, words),
             ]
         )
-    return REFUSED if found else DONE
+    return REFUSED if remaining else DONE
 
 
-def _walk(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
-    """Everything in a queue's keys, a bounded step per round trip: (jobs looked at, findings)."""
+def _check_queue(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
+    """Read all keys of a queue in bounded steps and return (number of jobs checked, findings)."""
     from rqtui.model import Focus
 
-    layout = engine.layouts[ref.layout]
-    places = {place.name for place in layout.places}
-    counted = engine.snapshot(Focus(queues=(ref,))).queues[0]
+    system = engine.systems[ref.system]
+    places = {place.name for place in system.places}
+    counted = engine.take_snapshot(Focus(queues=(ref,))).queues[0]
     if counted.error:
         raise WrongType(counted.error)
-    note_if_unknown(counted)
-    checked, found = 0, {}
-    with output.progress("checking", sum(count.count for count in counted.counts)) as bar:
-        for walked, number, rows in _steps(engine, ref):
+    report_unknown_queue(engine, counted)
+    checked, found_findings = 0, {}
+    with output.show_progress("checking", sum(count.count for count in counted.counts)) as bar:
+        for walked, number, rows in _iterate_steps(engine, ref):
             if walked in places:
                 checked += number
                 bar.step(number)
             for id, kind, where in rows:
-                finding = _finding(layout, ref, id, kind.replace("_", "-"), where, engine.words(ref))
-                found[id, finding.kind] = finding  # SCAN may show an entry twice
-    return checked, list(found.values())
+                finding = _build_finding(system, ref, id, kind.replace("_", "-"), where, engine.format_argument(ref))
+                found_findings[id, finding.kind] = finding  # SCAN may show an entry twice
+    return checked, list(found_findings.values())
 
 
-def _steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[bytes, str, str]]]]:
+def _iterate_steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[bytes, str, str]]]]:
+    """Yield (walk name, jobs checked, faulty rows) of each call of the `check` script."""
     from rqtui.scripts import script as scripts
 
-    layout = engine.layouts[ref.layout]
-    if "check" not in layout.scripts:
-        raise UsageError(f"the layout {layout.name} has no check; rqtui health looks for its faults.")
-    walk, cursor = layout.script("check").keys[0].name, "0"
+    system = engine.systems[ref.system]
+    if "check" not in system.scripts:
+        raise UsageError(f"the system {system.name} has no check; rqtui health looks for its faults.")
+    walk, cursor = system.script("check").keys[0].name, "0"
     while True:
-        call = layout.call("check", ref.queue, {"walk": walk, "cursor": cursor, "limit": STEP})
+        call = system.build_call("check", ref.queue, {"walk": walk, "cursor": cursor, "limit": STEP})
         answer = scripts.run(engine.client, call)
         yield walk, answer.values["checked"], answer.rows
         if answer.word == "end":
@@ -108,11 +109,12 @@ def _steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[byte
         walk, cursor = answer.values["walk"], answer.values["cursor"]
 
 
-def _finding(layout: Layout, ref: Ref, id: bytes, kind: str, where: str, words: str) -> Finding:
+def _build_finding(system: System, ref: Ref, id: bytes, kind: str, where: str, words: str) -> Finding:
+    """Return the finding of one faulty job."""
     from rqtui.model import Finding
 
     severity, sentence = _SENTENCES.get(kind, ("warning", kind))
-    keys = layout.keys(ref.queue)
+    keys = system.keys(ref.queue)
     names = where.split()
     return Finding(
         kind,
@@ -125,12 +127,12 @@ def _finding(layout: Layout, ref: Ref, id: bytes, kind: str, where: str, words: 
     )
 
 
-def _repair(engine: Engine, ref: Ref, found: Sequence[Finding]) -> set[bytes]:
-    """Repairs jobs by id; the ids that were repaired."""
-    ids = list(dict.fromkeys(id for finding in found for id in finding.ids))
-    mended: set[bytes] = set()
-    with output.progress("mending", len(ids)) as bar:
-        for outcomes in engine.acts("repair", ref, [stranger(ref, id) for id in ids]):
-            mended |= {outcome.id for outcome in outcomes if outcome.moved}
+def _repair(engine: Engine, ref: Ref, found_findings: Sequence[Finding]) -> set[bytes]:
+    """Repair the jobs of the findings and return the ids of those that were repaired."""
+    ids = list(dict.fromkeys(id for finding in found_findings for id in finding.ids))
+    repaired: set[bytes] = set()
+    with output.show_progress("mending", len(ids)) as bar:
+        for outcomes in engine.yield_verb_steps("repair", ref, [build_job_stub(ref, id) for id in ids]):
+            repaired |= {outcome.id for outcome in outcomes if outcome.moved}
             bar.step(len(outcomes))
-    return mended
+    return repaired

@@ -1,4 +1,4 @@
-"""`rqtui config`: where the config file is, the effective settings with their sources, and a file to begin with."""
+"""Implement `config`: print the config file's path, the effective settings with their sources, or an example file."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import typer
 
 from rqtui.cli import output, screen
 from rqtui.cli.session import DONE, USAGE, Session
+from rqtui.text.masking import reveal_secrets
 
 if TYPE_CHECKING:
-    from rqtui.config.resolve import InForce
+    from rqtui.config.resolve import EffectiveSettings
     from rqtui.config.thresholds import Limit
 
 EXAMPLE = """\
@@ -31,7 +32,7 @@ EXAMPLE = """\
 #[profiles.prod]
 #url = "rediss://ops:${MAIL_PW}@jobs-1:6379/0"   # ${NAME} comes from the environment
 #password_file = "/run/secrets/redis"             # instead of a password in the URL: its first line
-#layouts = ["NAME", "NAME:key=value"]            # which systems to look for; none: whatever is there
+#systems = ["NAME", "NAME:key=value"]            # which systems to look for; none: whatever is there
 #badge = "PROD"                                  # a word before the URL; PROD also guards
 #guarded = true                                  # a queue's name is typed before what is dangerous
 #read_only = true                                # "always": not even `unlock` turns changes on
@@ -56,20 +57,19 @@ EXAMPLE = """\
 #[thresholds."billing*"]      # the names of queues; of several that fit the one further down wins, key by key
 #failing = [1, 10]
 #dead = [10, 100]             # dead jobs
-#dead_share = 50              # per cent of all jobs of the queue
 #dying = [1, 50]              # jobs that died in the last five minutes
 #waiting = ["2m", "10m"]      # the oldest ready job; not given: three times what is usual
 #backlog = ["1m", "30m"]      # of work that is ready, while it grows
 #silent = [1, 100]            # leases of workers that do not beat
 #late = "5s"                  # that nobody dispatches, reaps or works
 
-#[redact]                     # more keys whose values are masked wherever a body is shown
+#[redact]                     # patterns of more names whose values are masked in every output
 #keys = ["iban", "ssn"]
 """
-SHOWN = (  # the effective settings, by the name in the file: the field of Settings
+SHOWN_SETTINGS = (  # (name in the config file, field of Settings) of each printed setting
     ("profile", "profile"),
     ("url", "url"),
-    ("layouts", "layouts"),
+    ("systems", "systems"),
     ("badge", "badge"),
     ("read_only", "read_only"),
     ("guarded", "is_guarded"),
@@ -87,89 +87,97 @@ def config(
     is_path: Annotated[bool, typer.Option("--path", help="Only where the file is, or would be.")] = False,
     is_example: Annotated[bool, typer.Option("--example", help="Print a file to begin with.")] = False,
 ) -> int:
-    """Where the config file is, and the effective settings.
+    """Print where the config file is, and the effective settings.
 
     Example: rqtui config --profile prod
     """
-    holds = session.holds
+    holds = session.in_force
     assert holds is not None
     if is_example:
-        output.write_lines(EXAMPLE.splitlines())
+        with reveal_secrets():  # the example's `password_file = …` and `${MAIL_PW}` are no secrets
+            output.write_lines(EXAMPLE.splitlines())
         return DONE
     if is_path:
         output.write_lines([str(holds.config.path)])
         return DONE
-    problems = [*holds.settings.problems, *screen.problems(holds.config)]
+    problems = [*holds.settings.problems, *screen.find_problems(holds.config)]
     if session.as_json:
-        output.write_json(_document(holds, problems))
+        output.write_json(_build_document(holds, problems))
     else:
-        _write(holds)
+        _write_settings(holds)
         for problem in problems:
-            output.say(problem)
+            output.print_message(problem)
     return USAGE if problems else DONE
 
 
-def _values(holds: InForce) -> Iterator[tuple[str, Any, str]]:
-    """(name, value, source) of the effective settings, without passwords."""
+def _iterate_settings(holds: EffectiveSettings) -> Iterator[tuple[str, Any, str]]:
+    """Yield (name, value, source) of each effective setting, with passwords masked."""
     from rqtui.connection.connect import mask
 
-    for name, field in SHOWN:
+    for name, field in SHOWN_SETTINGS:
         value = getattr(holds.settings, field)
         if name == "thresholds":
-            value = tuple((pattern, _limits(limits)) for pattern, limits in value)
+            value = tuple((pattern, _format_limits(limits)) for pattern, limits in value)
         yield name, mask(value) if name == "url" else value, holds.sources.get(name, "built in")
     for section in ("keymap", "columns", "redact"):
         value = getattr(holds.settings, section)
         if value:
-            yield section, value, holds.config.at(section)
+            yield section, value, holds.config.locate_key(section)
 
 
-def _limits(limits: Mapping[str, Limit]) -> tuple[str, ...]:
-    """Thresholds in words: `failing 10..50`."""
-    from rqtui.config.thresholds import written
+def _format_limits(limits: Mapping[str, Limit]) -> tuple[str, ...]:
+    """Return thresholds as text, for example `failing 10..50`."""
+    from rqtui.config.thresholds import format_limit
 
-    return tuple(f"{name} {written(name, limit)}" for name, limit in limits.items())
+    return tuple(f"{name} {format_limit(name, limit)}" for name, limit in limits.items())
 
 
-def _document(holds: InForce, problems: list[str]) -> dict[str, Any]:
+def _build_document(holds: EffectiveSettings, problems: list[str]) -> dict[str, Any]:
+    """Return the settings as a JSON document."""
     return {
         "path": str(holds.config.path),
-        "exists": holds.config.is_there,
+        "exists": holds.config.exists,
         "profiles": sorted(holds.config.profiles),
-        "in_force": {name: {"value": _plain(value), "source": source} for name, value, source in _values(holds)},
+        "in_force": {
+            {"systems": "layouts"}.get(name, name): {"value": _to_plain(value), "source": source}
+            for name, value, source in _iterate_settings(holds)
+        },
         "problems": problems,
     }
 
 
-def _plain(value: Any) -> Any:
-    """Pairs as an object, tuples as lists."""
+def _to_plain(value: Any) -> Any:
+    """Convert a setting's value for JSON: pairs become an object, tuples become lists."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return {pattern: list(verbs) for pattern, verbs in value}
     return dict(value) if hasattr(value, "keys") else list(value) if isinstance(value, tuple) else value
 
 
-def _write(holds: InForce) -> None:
-    there = "" if holds.config.is_there else "  (there is none; begin with: rqtui config --example)"
-    output.write_lines([f"file      {holds.config.path}{there}"])
+def _write_settings(holds: EffectiveSettings) -> None:
+    """Print the path, the profiles and the table of settings."""
+    hint = "" if holds.config.exists else "  (there is none; begin with: rqtui config --example)"
+    output.write_lines([f"file      {holds.config.path}{hint}"])
     names = ", ".join(sorted(holds.config.profiles))
     output.write_lines([f"profiles  {names}", ""] if names else [""])
-    rows = [(name, _words(value), _near(source, holds)) for name, value, source in _values(holds)]
+    rows = [
+        (name, _format_value(value), _shorten_source(source, holds)) for name, value, source in _iterate_settings(holds)
+    ]
     output.write_table(("setting", "value", "from"), rows)
 
 
-def _words(value: Any) -> str:
-    """A value on one line."""
+def _format_value(value: Any) -> str:
+    """Return a setting's value as text on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    plain = _plain(value)
+    plain = _to_plain(value)
     if isinstance(plain, dict):
-        each = ((k, v if isinstance(v, str) else " ".join(v)) for k, v in plain.items())
-        return ", ".join(f"{name}: {words}" for name, words in each)
+        pairs = ((name, item if isinstance(item, str) else " ".join(item)) for name, item in plain.items())
+        return ", ".join(f"{name}: {words}" for name, words in pairs)
     if isinstance(value, float):
         return f"{value:g} s"
     return (", ".join(plain) if isinstance(plain, list) else str(plain)) or "·"
 
 
-def _near(source: str, holds: InForce) -> str:
-    """A line of the file without its folder, which stands above."""
+def _shorten_source(source: str, holds: EffectiveSettings) -> str:
+    """Return a source with the config file's name instead of its full path, which is printed above."""
     return source.replace(str(holds.config.path), holds.config.path.name)

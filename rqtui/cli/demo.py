@@ -1,7 +1,7 @@
-"""`demo`: a Redis of its own, a scenario that plays on it, and the screen, or what happened in words or JSON.
+"""Implement `demo`: start an embedded Redis, run a scenario on it, and open the screen or print what happened.
 
-The server is a process that ends with this one (`connection/embedded.py`); its URL is said at once, so that redis-cli
-can look on. Words go to stderr, the result to stdout.
+The server is a process that ends with this one (`connection/embedded.py`). Its URL is printed at once, so that
+redis-cli can connect. Messages go to stderr, the result to stdout.
 """
 
 from __future__ import annotations
@@ -21,9 +21,18 @@ if TYPE_CHECKING:
     from rqtui.scenarios import Scenario
 
 SERVERS = ("auto", "system", "wheel", "fake")
-LONGEST_S = 86_400.0
-HIGHEST_SEED = 2**63 - 1
-LOOKS = ("theme", "is_calm", "is_ascii", "keymap", "columns", "redact", "config", "problems")  # of the config file
+MAX_SECONDS = 86_400.0
+MAX_SEED = 2**63 - 1
+LOOK_FIELDS = (
+    "theme",
+    "is_calm",
+    "is_ascii",
+    "keymap",
+    "columns",
+    "redact",
+    "config",
+    "problems",
+)  # of the config file
 
 
 def demo(
@@ -40,7 +49,7 @@ def demo(
     ] = None,
     is_list: Annotated[bool, typer.Option("--list", help="Name the scenarios.")] = False,
 ) -> int:
-    """Jobs that flow through a queue of their own; needs no Redis.
+    """Run jobs that flow through a queue of their own; needs no Redis.
 
     Example: rqtui demo delays --headless --seconds 20 --json
     """
@@ -50,7 +59,7 @@ def demo(
         raise UsageError("--seconds is a number between 0.1 and 86400.")
     if is_list:
         return list_scenarios(session.as_json)
-    return play(
+    return run_scenario(
         scenario,
         seed=seed,
         server=server,
@@ -62,7 +71,7 @@ def demo(
     )
 
 
-def play(
+def run_scenario(
     scenario: str = "",
     *,
     seed: int = 1,
@@ -73,101 +82,113 @@ def play(
     read_only: bool = False,
     look: Settings | None = None,
 ) -> int:
-    """Play a scenario on an embedded server of a kind; returns the exit code.
+    """Run a scenario on an embedded server and return the exit code.
 
-    Without a name the screen offers the list, and `headless` plays `delays`.
+    Without a scenario's name the screen lets the user choose one, and `headless` runs `delays`.
 
-    `look` has the theme, the keymap and the like of the config file; nothing else of it concerns a demo.
-    `server` is auto, system, wheel or fake. Without `headless` it opens the screen and ends with it; headless it plays
-    for `seconds` (None: to its end where it has one, else 20), and prints what happened: 0, or 1 when a check found
-    something or a job was lost.
+    `look` provides the theme, the keymap and similar settings of the config file. `server` is auto, system, wheel or
+    fake. Without `headless` the screen opens, and the demo ends with it. With `headless` the scenario runs for
+    `seconds` (None: to its end if it has one, else 20) and the result is printed. The exit code is 1 if a check found
+    an error or a job was lost, else 0.
+
     Raises UsageError for an unknown scenario or server and for impossible numbers, before anything is started.
     """
     from rqtui import scenarios
-    from rqtui.connection.embedded import embedded
+    from rqtui.connection.embedded import start_server
 
-    scenarios.scenario(scenario)  # an unknown one is refused before anything is asked
-    if seconds is not None and not 0 < seconds <= LONGEST_S:
-        raise UsageError(f"seconds is a number above 0 and up to {LONGEST_S:.0f}, not {seconds:g}.")
-    if not 0 <= seed <= HIGHEST_SEED:
-        raise UsageError(f"seed is a whole number from 0 to {HIGHEST_SEED}, not {seed}.")
+    scenarios.find_scenario(scenario)  # raises for an unknown scenario before anything is started
+    if seconds is not None and not 0 < seconds <= MAX_SECONDS:
+        raise UsageError(f"seconds is a number above 0 and up to {MAX_SECONDS:.0f}, not {seconds:g}.")
+    if not 0 <= seed <= MAX_SEED:
+        raise UsageError(f"seed is a whole number from 0 to {MAX_SEED}, not {seed}.")
     if not headless and not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The demo's screen needs a terminal; without one: rqtui demo --headless.")
     if not headless and not scenario:
-        from rqtui.tui.screens.demo_chooser import choose
+        from rqtui.tui.screens.demo_chooser import choose_scenario
 
-        chosen = choose(scenarios.SCENARIOS)
+        chosen = choose_scenario(scenarios.SCENARIOS)
         if chosen is None:
             return 0
         scenario = chosen
-    story = scenarios.scenario(scenario)
-    with embedded(server) as running:
-        _say(f"{running.kind} at {running.url}: redis-cli -u {running.url} looks on. It ends with the demo.")
+    story = scenarios.find_scenario(scenario)
+    with start_server(server) as running:
+        _print_note(f"{running.kind} at {running.url}: redis-cli -u {running.url} looks on. It ends with the demo.")
         if headless:
-            _say(f"{story.name}: {story.summary}; seed {seed}, {story.length(seconds)} …")
-            return _report(scenarios.run_headless(story, running.url, seed, seconds, server_pid=running.pid), as_json)
+            _print_note(f"{story.name}: {story.summary}; seed {seed}, {story.describe_length(seconds)} …")
+            return _print_result(
+                scenarios.run_headless(story, running.url, seed, seconds, server_pid=running.pid), as_json
+            )
         from rqtui.config.settings import Settings
         from rqtui.tui.app import run as open_screen
 
-        _say(f"{story.name}: {story.summary}")
-        with scenarios.make_run(story, running.url, seed, running.pid, running.folder) as run:
-            looks = {name: getattr(look, name) for name in LOOKS} if look else {}
-            settings = Settings(url=running.url, layouts=(story.layout,), read_only=read_only, **looks)
+        _print_note(f"{story.name}: {story.summary}")
+        with scenarios.create_run(story, running.url, seed, running.pid, running.folder) as run:
+            looks = {name: getattr(look, name) for name in LOOK_FIELDS} if look else {}
+            settings = Settings(url=running.url, systems=(story.system,), read_only=read_only, **looks)
             return open_screen(settings, run, open_queue=run.queues[0], interval_s=1.0)
 
 
 def list_scenarios(as_json: bool = False) -> int:
-    """Print the scenarios there are: names, what each shows, what to try and to watch."""
+    """Print the scenarios: their names, what each shows, what to try and what to watch."""
     from rqtui.scenarios import SCENARIOS
 
     if as_json:
-        output.write_json([_document(story) for story in SCENARIOS.values()])
+        output.write_json([_build_document(story) for story in SCENARIOS.values()])
         return 0
     for story in SCENARIOS.values():
         tries = [f"           {keys:>7}  {text}" for keys, text in story.tries]
         watch = f"           {'watch':>7}  {'; '.join(story.watch)}"
-        output.write_lines([f"{story.name:<11}{story.layout.partition(':')[0]}: {story.summary}", *tries, watch])
+        output.write_lines([f"{story.name:<11}{story.system.partition(':')[0]}: {story.summary}", *tries, watch])
     return 0
 
 
-def _document(story: Scenario) -> dict[str, Any]:
+def _build_document(story: Scenario) -> dict[str, Any]:
     return {
         "scenario": story.name,
         "summary": story.summary,
-        "layout": story.layout,
+        "layout": story.system,
         "queues": list(story.queue_names),
         "try": [{"keys": keys, "text": text} for keys, text in story.tries],
         "watch": list(story.watch),
     }
 
 
-def _report(found: Mapping[str, Any], as_json: bool) -> int:
+def _print_result(result: Mapping[str, Any], as_json: bool) -> int:
+    """Print the result of a scenario and return its exit code."""
     if as_json:
-        output.write_json(found)
+        output.write_json(result)
     else:
-        output.write_lines([*(_own_lines if "retries" in found else _foreign_lines)(found), *_verdict(found)])
-    proof = found.get("proof", {})
-    return 1 if found["findings"] or found["lost"] or proof.get("missing") or proof.get("doubled") else 0
+        output.write_lines(
+            [
+                *(_format_retry_result if "retries" in result else _format_foreign_result)(result),
+                *_format_check(result),
+            ]
+        )
+    proof = result.get("proof", {})
+    return 1 if result["findings"] or result["lost"] or proof.get("missing") or proof.get("doubled") else 0
 
 
-def _own_lines(found: Mapping[str, Any]) -> list[str]:
-    from rqtui.text.formats import count, numbered
+def _format_retry_result(result: Mapping[str, Any]) -> list[str]:
+    """Format the result of a scenario of a queue with retries as lines of text."""
+    from rqtui.text.formats import format_count, format_quantity
 
     lines = [
-        f"{numbered(found['put'], 'job')} put, {count(found['done'])} done ({found['jobs_s']}/s), "
-        f"{numbered(found['failed'], 'attempt')} failed, {numbered(found['retries'], 'retry')}, {found['dead']} dead",
-        f"{found['dispatched']} moved by the dispatcher, {sum(found['reaped'].values())} by the reaper; "
-        f"{numbered(found['workers_lost'], 'worker')} lost, {numbered(found['stale'], 'late ack')} refused",
+        f"{format_quantity(result['put'], 'job')} put, {format_count(result['done'])} done ({result['jobs_s']}/s), "
+        f"{format_quantity(result['failed'], 'attempt')} failed, {format_quantity(result['retries'], 'retry')}, "
+        f"{result['dead']} dead",
+        f"{result['dispatched']} moved by the dispatcher, {sum(result['reaped'].values())} by the reaper; "
+        f"{format_quantity(result['workers_lost'], 'worker')} lost, "
+        f"{format_quantity(result['stale'], 'late ack')} refused",
     ]
-    for queue in found["queues"]:
+    for queue in result["queues"]:
         places = "  ".join(f"{name} {queue[name]}" for name in ("scheduled", "ready", "reserved", "done", "dead"))
         lines.append(f"  {queue['queue']:<10} {places}")
     return lines
 
 
-def _foreign_lines(found: Mapping[str, Any]) -> list[str]:
-    """What happened on the keys of another system; what did not happen is not mentioned."""
-    from rqtui.text.formats import count, numbered
+def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
+    """Return the result of a scenario on another system as lines of text; counts of zero are left out."""
+    from rqtui.text.formats import format_count, format_quantity
 
     facts = (
         ("withdrawn", "deleted by their producer"),
@@ -180,30 +201,32 @@ def _foreign_lines(found: Mapping[str, Any]) -> list[str]:
         ("workers_lost", "workers lost"),
         ("lost_with_workers", "jobs lost with them: this system keeps no lease"),
     )
-    seconds = found["elapsed_ms"] / 1000
-    done = f"{count(found['done'])} done in {seconds:.1f} s: {found['jobs_s']} per second"
-    lines = [f"{numbered(found['put'], 'job')} put, {done}"]
-    lines += [f"  {found[name]:>6}  {words}" for name, words in facts if found[name]]
-    for queue in found["queues"]:
+    seconds = result["elapsed_ms"] / 1000
+    done = f"{format_count(result['done'])} done in {seconds:.1f} s: {result['jobs_s']} per second"
+    lines = [f"{format_quantity(result['put'], 'job')} put, {done}"]
+    lines += [f"  {result[name]:>6}  {words}" for name, words in facts if result[name]]
+    for queue in result["queues"]:
         places = "  ".join(f"{place} {number}" for place, number in queue["counted"].items())
         lines.append(f"  {queue['queue']}  {places}")
-    lines += [f"  rqtui said: {said['text']}" for said in found["said"]]
-    return [*lines, *(f"  rqtui could not: {error}" for error in found["errors"])]
+    lines += [f"  rqtui said: {message['text']}" for message in result["said"]]
+    return [*lines, *(f"  rqtui could not: {error}" for error in result["errors"])]
 
 
-def _verdict(found: Mapping[str, Any]) -> list[str]:
-    lines = [f"every id: {found['proof']['text']}"] if "proof" in found else []
-    lines += [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in found["findings"]]
-    if found["lost"]:
-        from rqtui.text.formats import numbered
+def _format_check(result: Mapping[str, Any]) -> list[str]:
+    """Return the lines that say whether every job was accounted for."""
+    lines = [f"every id: {result['proof']['text']}"] if "proof" in result else []
+    lines += [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in result["findings"]]
+    if result["lost"]:
+        from rqtui.text.formats import format_quantity
 
-        lines.append(f"  LOST {numbered(found['lost'], 'job')}")
-    elif not found["findings"]:
-        lines.append(_sum(found) if "standing" in found else "check: each job in exactly one place, none lost")
-    return [*lines, f"jobs {found['digest']} (seed {found['seed']}) on {found['server']['title']}"]
+        lines.append(f"  LOST {format_quantity(result['lost'], 'job')}")
+    elif not result["findings"]:
+        lines.append(_format_sum(result) if "standing" in result else "check: each job in exactly one place, none lost")
+    return [*lines, f"jobs {result['digest']} (seed {result['seed']}) on {result['server']['title']}"]
 
 
-def _sum(found: Mapping[str, Any]) -> str:
+def _format_sum(result: Mapping[str, Any]) -> str:
+    """Return a sentence that adds up where the put jobs ended."""
     parts = (
         ("done", "done"),
         ("standing", "in one place each"),
@@ -211,9 +234,9 @@ def _sum(found: Mapping[str, Any]) -> str:
         ("given_up", "given up"),
         ("lost_with_workers", "lost with the worker"),
     )
-    shown = [f"{found[name]} {words}" for name, words in parts if found[name]]
-    return f"check: {found['put']} put are {' + '.join(shown)}; none without a trace"
+    shown = [f"{result[name]} {words}" for name, words in parts if result[name]]
+    return f"check: {result['put']} put are {' + '.join(shown)}; none without a trace"
 
 
-def _say(words: str) -> None:
-    output.note(words)
+def _print_note(words: str) -> None:
+    output.print_note(words)

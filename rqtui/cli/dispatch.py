@@ -1,4 +1,4 @@
-"""`dispatch`: the dispatcher of the screen in the foreground, for machines without a screen."""
+"""Implement `dispatch`: run the dispatcher in the foreground, for machines without a screen."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES
-from rqtui.cli.loop_runner import MOST, ONCE, Report, check_batch, run
-from rqtui.cli.session import Session
+from rqtui.cli.loop_runner import MAX_BATCH, ONCE, Report, check_batch_size, run_loop
+from rqtui.cli.session import NO_WAIT, Session
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
-    from rqtui.engine.loops import Round, Step
+    from rqtui.engine.loops import Round, ScriptStep
 
 _COLUMNS = ("dispatched", "delayed", "ready", "backing_off")
 
@@ -28,7 +28,7 @@ def dispatch(
     delayed_key: Annotated[
         str | None,
         typer.Option(
-            "-d", "--delayed-task-zset-key", metavar="K", help="The delayed tasks: a layout's option `delayed`."
+            "-d", "--delayed-task-zset-key", metavar="K", help="The delayed tasks: a system's option `delayed`."
         ),
     ] = None,
     ready_key: Annotated[
@@ -42,6 +42,7 @@ def dispatch(
         ),
     ] = 0,
     once: ONCE = False,
+    no_wait: NO_WAIT = False,
 ) -> int:
     """Dispatch jobs when they are due, until stopped.
 
@@ -49,55 +50,57 @@ def dispatch(
 
     Example: rqtui dispatch mail --verbose
     """
-    if batch_size is not None and batch_size > MOST:  # the original takes any
-        output.say(f"-n {batch_size} is more than a call may move: batches of {MOST}.")
-        batch_size = MOST
-    check_batch(batch_size, "-n/--batch-size")
+    if batch_size is not None and batch_size > MAX_BATCH:  # the original accepts any number
+        output.print_message(f"-n {batch_size} is more than a call may move: batches of {MAX_BATCH}.")
+        batch_size = MAX_BATCH
+    check_batch_size(batch_size, "-n/--batch-size")
     keys = {name: key for name, key in (("delayed", delayed_key), ("ready", ready_key)) if key is not None}
-    session, unasked = _with_keys(session, keys, is_open=not queues)
+    session, unasked = _add_keys(session, keys, is_open=not queues)
     kind = _Table if verbose == 1 and not session.as_json else Report
     every_step = bool(verbose or once)
-    report = kind(session, _dispatched, ("queue", *_COLUMNS), every_step, unasked)
+    report = kind(session, _build_line, ("queue", *_COLUMNS), every_step, unasked)
     with report:
-        return run(session, "dispatch", queues, report, limit=batch_size, once=once)
+        return run_loop(session, "dispatch", queues, report, limit=batch_size, once=once, no_wait=no_wait)
 
 
-def _with_keys(session: Session, keys: dict[str, str], *, is_open: bool) -> tuple[Session, str]:
-    """The session whose layout with the options `delayed` and `ready` has these keys, as the original's options say.
+def _add_keys(session: Session, keys: dict[str, str], *, is_open: bool) -> tuple[Session, str]:
+    """Return the session with the keys of `-d` and `-r` as options of the system that has `delayed` and `ready`.
 
-    Where nobody names a key, a layout or a queue (`is_open`), its default keys are served beside the default system, as
-    the original serves them; then the name of that layout comes along.
+    If no key, system or queue is given (`is_open`), its default keys are served beside the default system, as in the
+    original program. Then the system's name is returned too, else an empty string.
     """
     from rqtui.config.settings import DEFAULT_SYSTEM
     from rqtui.connection.connect import mask
-    from rqtui.connection.urls import hosts_of
+    from rqtui.connection.urls import parse_hosts
     from rqtui.systems import registry
 
-    layouts = session.settings.layouts
-    hosts = hosts_of(session.settings.url, mask(session.settings.url))
-    if not keys and (layouts or not is_open or (hosts is not None and hosts.kind == "cluster")):
-        return session, ""  # its two keys lie in different slots of a Cluster
-    [name] = [known for known in registry.own_names() if {"delayed", "ready"} <= set(registry.make(known).defaults)]
+    systems = session.settings.systems
+    hosts = parse_hosts(session.settings.url, mask(session.settings.url))
+    if not keys and (systems or not is_open or (hosts is not None and hosts.kind == "cluster")):
+        return session, ""  # the system's two keys are in different slots of a Cluster
+    [name] = [
+        one for one in registry.list_own_names() if {"delayed", "ready"} <= set(registry.create_system(one).defaults)
+    ]
     if not keys:
-        return _on(session, DEFAULT_SYSTEM, name), name
-    given = [spec for spec in layouts if registry.name_of(spec) == name]
-    if layouts and not given:
-        raise UsageError(f"-d and -r name keys of the layout {name}; say --layout {name}, or leave --layout away.")
+        return _replace_systems(session, DEFAULT_SYSTEM, name), name
+    given = [spec for spec in systems if registry.parse_name(spec) == name]
+    if systems and not given:
+        raise UsageError(f"-d and -r name keys of the system {name}; say --system {name}, or leave --system away.")
     if any("," in key for key in keys.values()):
-        raise UsageError("a key with a comma cannot be an option of a layout.")
+        raise UsageError("a key with a comma cannot be an option of a system.")
     added = ",".join(f"{option}={key}" for option, key in keys.items())
     before = given[0] if given else name
-    return _on(session, f"{before}{',' if ':' in before else ':'}{added}"), ""
+    return _replace_systems(session, f"{before}{',' if ':' in before else ':'}{added}"), ""
 
 
-def _on(session: Session, *layouts: str) -> Session:
-    return replace(session, settings=replace(session.settings, layouts=layouts))
+def _replace_systems(session: Session, *systems: str) -> Session:
+    return replace(session, settings=replace(session.settings, systems=systems))
 
 
 class _Table(Report):
-    """The table of redis_queue_dispatcher (src/main.rs): a line per round, over all queues; none without news.
+    """The table of redis_queue_dispatcher (src/main.rs): one line per changed round, summed over all queues.
 
-    Its titles come again after 51 lines, as there; `backing_off` is in seconds.
+    Its titles are repeated after 51 lines, as in the original. `backing_off` is in seconds.
     """
 
     _EDGE = "+---------------" * len(_COLUMNS) + "+"
@@ -105,33 +108,33 @@ class _Table(Report):
     _lines = 0
     _last: tuple[int, ...] = ()
 
-    def _write(self, lines: Sequence[dict[str, Any]]) -> None:
+    def _write_lines(self, lines: Sequence[dict[str, Any]]) -> None:
         if not lines:
             return
-        dispatched, *standing = (sum(line[name] or 0 for line in lines) for name in _COLUMNS[:-1])
-        if not dispatched and self._last == (0, *standing):
+        dispatched, *counts = (sum(line[name] or 0 for line in lines) for name in _COLUMNS[:-1])
+        if not dispatched and self._last == (0, *counts):
             return
-        self._last = (dispatched, *standing)
+        self._last = (dispatched, *counts)
         if self._lines % self._PAGE == 0:
-            output.write_lines([self._EDGE, _row(_COLUMNS), self._EDGE])
+            output.write_lines([self._EDGE, _format_row(_COLUMNS), self._EDGE])
         self._lines += 1
-        output.write_lines([_row((*self._last, ceil(lines[0]["backing_off_ms"] / 1000)))])
+        output.write_lines([_format_row((*self._last, ceil(lines[0]["backing_off_ms"] / 1000)))])
 
     def close(self) -> None:
-        """Draws the lower edge."""
+        """Print the lower edge of the table."""
         if self._lines:
             output.write_lines([self._EDGE])
 
 
-def _row(cells: Sequence[object]) -> str:
+def _format_row(cells: Sequence[object]) -> str:
     return "|" + "".join(f"{cell!s:^15}|" for cell in cells)
 
 
-def _dispatched(step: Step | None, queue: str, done: Round) -> dict[str, Any]:
-    """`ready` counts before the batch, as the program that this format comes from has it (redis_queue_dispatcher)."""
+def _build_line(step: ScriptStep | None, queue: str, done: Round) -> dict[str, Any]:
+    """Return the printed line of a step. `ready` is counted before the batch, as in redis_queue_dispatcher."""
     values = step.values if step else {}
     return {
-        **documents.queue_fields(queue),
+        **documents.build_queue_fields(queue),
         "dispatched": step.moved if step else 0,
         "delayed": values.get("scheduled"),
         "ready": values.get("ready"),

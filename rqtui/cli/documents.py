@@ -1,7 +1,8 @@
-"""The parts of `--json` documents that several commands share: jobs, ids, texts, outcomes. Pure functions; a contract.
+"""Build the parts of `--json` documents that several commands share: jobs, ids, texts and outcomes.
 
-Instants are integers that end in `_at_ms`, durations end in `_ms`. Bytes that are not UTF-8 stand in base64, with
-`"id_encoding": "base64"` beside an id, `"queue_encoding"` beside a queue and `"encoding": "base64"` inside a body.
+All functions are pure, and the formats are a public contract. Points in time are integers that end in `_at_ms`,
+durations end in `_ms`. Bytes that are not UTF-8 are written in base64, with `"id_encoding": "base64"` beside an id,
+`"queue_encoding"` beside a queue and `"encoding": "base64"` inside a body.
 """
 
 from __future__ import annotations
@@ -11,66 +12,81 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.reports.jobs import (
     BODY_BYTES,
-    body,
-    facts,
-    history,
-    id_bytes,
-    id_fields,
-    job,
-    queue_fields,
-    sentence,
-    text,
-    word,
+    build_body,
+    build_facts,
+    build_history,
+    build_id_fields,
+    build_job_document,
+    build_queue_fields,
+    encode_text,
+    escape_undecodable,
+    format_word,
+    mask_data,
+    parse_id,
 )
+from rqtui.text.masking import mask_text
 
 if TYPE_CHECKING:
-    from rqtui.model import Hearing, Outcome
+    from rqtui.model import EventCoverage, Outcome
 
 __all__ = [
     "BODY_BYTES",
-    "body",
-    "facts",
-    "heard_fields",
-    "history",
-    "id_bytes",
-    "id_fields",
-    "job",
-    "label",
-    "outcomes",
-    "queue_fields",
-    "sentence",
-    "text",
-    "word",
+    "build_body",
+    "mask_data",
+    "build_facts",
+    "build_coverage_fields",
+    "build_history",
+    "parse_id",
+    "build_id_fields",
+    "build_job_document",
+    "format_id",
+    "build_outcomes",
+    "build_queue_fields",
+    "escape_undecodable",
+    "encode_text",
+    "format_word",
+    "preview_body",
 ]
 
 
-def label(id: bytes) -> str:
-    """An id for people, as documents write it; an empty one as `''`."""
+def format_id(id: bytes) -> str:
+    """Return a job id as text for people, written as in documents; an empty id is `''`."""
     from rqtui.text.sanitise import EMPTY_ID
 
-    return text(id) or EMPTY_ID
+    return encode_text(id) or EMPTY_ID
 
 
-def heard_fields(found: Hearing | None) -> dict[str, Any]:
-    """Of a place without a key, since when somebody listens (null: nobody does) and for how long that failed."""
-    return {} if found is None else {"heard_since_at_ms": found.since_ms, "missed_ms": found.missed_ms}
+def preview_body(body: bytes | None) -> str:
+    """Return the first 200 bytes of a body as one line of text; empty for a missing body."""
+    from rqtui.text.body import render_body
+
+    return " ".join(render_body(body[:200]).text.split()) if body else ""
 
 
-def outcomes(found: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """The results of `act`: an id, a word, the word's meaning, and the values of the answer that are short."""
+def build_coverage_fields(coverage: EventCoverage | None) -> dict[str, Any]:
+    """Return the fields of a place that is counted from Pub/Sub events; empty for a place with a key.
+
+    `heard_since_at_ms` is when listening began, or null if no process listens. `missed_ms` is how long listening
+    failed.
+    """
+    return {} if coverage is None else {"heard_since_at_ms": coverage.since_ms, "missed_ms": coverage.missed_ms}
+
+
+def build_outcomes(found: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Return the results of `act`: each has an id, a word, the word's meaning, and the short values of the reply."""
     return [
         {
-            **id_fields(outcome.id),
+            **build_id_fields(outcome.id),
             "word": outcome.word,
-            "text": sentence(outcome.text),
-            **{name: _value(value) for name, value in outcome.values.items() if name not in _BULKY},
+            "text": mask_text(escape_undecodable(outcome.text)),
+            **{name: _format_value(value) for name, value in outcome.values.items() if name not in _BULKY},
         }
         for outcome in found
     ]
 
 
-_BULKY = ("record", "body", "line", "errors")  # the parts of a deleted job; `show` tells them in readable form
+_BULKY = ("record", "body", "line", "errors")  # the parts of a deleted job; `show` prints them in readable form
 
 
-def _value(value: object) -> object:
-    return text(value) if isinstance(value, str | bytes) else value
+def _format_value(value: object) -> object:
+    return encode_text(value) if isinstance(value, str | bytes) else value

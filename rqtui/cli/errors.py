@@ -1,7 +1,4 @@
-"""`errors`: dead jobs and those that wait for another try, grouped by their cause.
-
-Nothing here changes anything.
-"""
+"""Implement `errors`: group dead jobs and jobs that wait for a retry by their error's cause. It changes nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output, sampling
-from rqtui.cli.arguments import QUEUES, engine_for, note_if_unheard
+from rqtui.cli.arguments import QUEUES, open_engine, report_unheard_places
 from rqtui.cli.session import Session
 from rqtui.text.widths import Width
 
@@ -32,75 +29,78 @@ BY = Annotated[
 
 
 def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int:
-    """Dead jobs and those that wait for another try, grouped by their cause.
+    """Group dead jobs and those that wait for another try by their cause.
 
     Example: rqtui errors mail --by class
     """
     from rqtui.reports import errors as report
 
-    engine, refs = engine_for(session, queues)
-    found = sampling.last(report.report(engine, refs, by), "looking")
+    engine, refs = open_engine(session, queues)
+    error_report = sampling.run_to_end(report.yield_reports(engine, refs, by), "looking")
     if session.as_json:
-        groups = [_group(group, found.size.is_whole) for group in found.groups]
-        output.write_json({**sampling.size_document(found.size), "by": by.value, "errors": groups})
+        groups = [_build_group(group, error_report.size.is_complete) for group in error_report.groups]
+        output.write_json({**sampling.build_size_document(error_report.size), "by": by.value, "errors": groups})
     else:
-        _write_errors(found, engine.refs)
-        note_if_unheard(engine, refs)
-        if silent := sampling.silent_systems(engine, refs, "error"):
-            output.say(f"{silent} no errors.")
-        sampling.write_size(found.size, "no job has died, and none waits for another try" if not found.groups else "")
-    return sampling.exit_code(found.size)
+        _write_errors(error_report, engine.refs)
+        unheard = report_unheard_places(engine, refs)
+        if silent := sampling.describe_silent_systems(engine, refs, "error"):
+            output.print_message(f"{silent} no errors.")
+        none = "no job has died, and none waits for another try"
+        if unheard:
+            none = f"no error is stored; whether jobs of {' and '.join(unheard)} failed is unknown"
+        sampling.write_size(error_report.size, "" if error_report.groups else none)
+    return sampling.choose_exit_code(error_report.size)
 
 
-def _group(group: Group, is_exact: bool) -> dict[str, Any]:
+def _build_group(group: Group, is_exact: bool) -> dict[str, Any]:
     example = group.example
     return {
-        "error": documents.text(group.message) or None,
-        "cause": documents.text(group.cause) or None,
-        "frame": documents.text(group.frame) or None,
+        "error": documents.mask_data(group.message),
+        "cause": documents.mask_data(group.cause),
+        "frame": documents.mask_data(group.frame),
         "messages": group.messages,
         "dead": group.dead,
         "retrying": group.retrying,
         "exact": is_exact,
         "first_at_ms": group.first_ms,
         "last_at_ms": group.last_ms,
-        "names": [documents.text(name) for name in group.kinds],
-        "queues": [{**documents.queue_fields(ref.queue), "layout": ref.layout} for ref in group.refs],
+        "names": [documents.mask_data(name) for name in group.kinds],
+        "queues": [{**documents.build_queue_fields(ref.queue), "layout": ref.system} for ref in group.refs],
         "example": {
-            **documents.id_fields(example.id),
-            **documents.queue_fields(example.queue),
-            "layout": example.layout,
+            **documents.build_id_fields(example.id),
+            **documents.build_queue_fields(example.queue),
+            "layout": example.system,
             "place": example.place,
-            "error": documents.text(example.error) or None,
+            "error": documents.mask_data(example.error),
         },
     }
 
 
-def _write_errors(found: Errors, known: Iterable[Ref]) -> None:
-    """`known`: all queues that are there."""
+def _write_errors(report: Errors, all_refs: Iterable[Ref]) -> None:
+    """Print the groups as a table. `all_refs` is all queues; it decides which names need their system beside them."""
     from rqtui.text import formats
-    from rqtui.text.body import mask_text
-    from rqtui.text.names import named, twins
+    from rqtui.text.masking import mask_text
+    from rqtui.text.names import find_duplicate_names, format_queue_name
 
-    now_ms, both = found.size.taken_ms, twins(known)
+    now_ms, both = report.size.taken_ms, find_duplicate_names(all_refs)
 
     def ago(at_ms: int | None) -> str:
-        return "" if at_ms is None else formats.age(max(0, now_ms - at_ms))
+        return "" if at_ms is None else formats.format_age(max(0, now_ms - at_ms))
 
     rows = [
         [
             str(group.dead),
             str(group.retrying),
-            formats.share(group.count, found.count),
+            formats.format_share(group.count, report.count),
             mask_text(group.short_message) or "(no error is kept)",
             group.frame,
-            ", ".join(group.kinds[:3]) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
-            ", ".join(named(ref, both) for ref in group.refs[:3])
+            mask_text(", ".join(group.kinds[:3])) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
+            ", ".join(format_queue_name(ref, both) for ref in group.refs[:3])
             + (f" +{len(group.refs) - 3}" if len(group.refs) > 3 else ""),
             ago(group.first_ms),
             ago(group.last_ms),
         ]
-        for group in found.groups
+        for group in report.groups
     ]
     titles = ("dead", "retry", "share", "error", "raised at", "job", "queue", "first", "last")
     if rows:

@@ -1,4 +1,4 @@
-"""Findings, the faults of queues and of Redis: as JSON, and as sentences with the command that helps."""
+"""Convert the findings of queues and of Redis to JSON, and to sentences with the command that fixes them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rqtui.cli import documents
 if TYPE_CHECKING:
     from rqtui.model import Finding
 
-# What the screen answers with a key, the shell answers with a command. Without a key a system has words of its own.
+# Shell commands for findings that the screen fixes with a key. Findings without a key carry their own remedy.
 _REMEDIES = {
     "expired-not-reaped": "rqtui reap {queue}",
     "due-not-dispatched": "rqtui dispatch {queue}",
@@ -20,51 +20,55 @@ _REMEDIES = {
     "backlog-grows": "add workers: rqtui work {queue} -- COMMAND",
     "dead-near-cap": "rqtui errors {queue}, then rqtui act requeue {queue} --place dead --all",
     "dead-many": "rqtui errors {queue}",
-    "dead-share": "rqtui errors {queue}",
+    "idle-workers": "rqtui workers {queue}",
     "dead-grows": "rqtui errors {queue}",
     "failing": "rqtui errors {queue}",
     "silent-leases": "rqtui workers {queue}, then rqtui act release {queue} --place reserved --filter worker:NAME",
 }
 
 
-def document(found: Finding, words: str, layout: str | None = None, now_ms: int = 0) -> dict[str, Any]:
-    """FINDING of the command line's page; the remedy is a command where the screen has a key.
+def build_document(finding: Finding, words: str, system: str | None = None, now_ms: int = 0) -> dict[str, Any]:
+    """Return a finding as JSON, in the format of the command-line documentation.
 
-    `words` are what means the queue on a command line, `now_ms` is when it was looked at.
+    The remedy is a shell command where the screen names a key. `words` is the queue's name on a command line, `now_ms`
+    the time of the snapshot.
     """
     return {
-        "kind": found.kind,
-        "severity": found.severity,
-        **(documents.queue_fields(found.queue) if found.queue else {"queue": None}),
-        "layout": layout,
-        "keys": [documents.text(key) for key in found.keys],
-        "ids": [documents.text(id) for id in found.ids],
-        "text": documents.sentence(found.text),
-        "detail": documents.sentence(found.detail),
-        "remedy": documents.sentence(remedy(found, words)),
-        "jobs": found.jobs,
-        "since_at_ms": found.since_ms,
-        "until_at_ms": found.until_ms,
-        "left_ms": None if found.until_ms is None or not now_ms else max(0, found.until_ms - now_ms),
-        "causes": [{"text": documents.sentence(cause.text), "jobs": cause.jobs} for cause in found.causes],
+        "kind": finding.kind,
+        "severity": finding.severity,
+        **(documents.build_queue_fields(finding.queue) if finding.queue else {"queue": None}),
+        "layout": system,
+        "keys": [documents.encode_text(key) for key in finding.keys],
+        "ids": [documents.encode_text(id) for id in finding.ids],
+        "text": documents.escape_undecodable(finding.text),
+        "detail": documents.escape_undecodable(finding.detail),
+        "remedy": documents.escape_undecodable(find_remedy(finding, words)),
+        "jobs": finding.jobs,
+        "since_at_ms": finding.since_ms,
+        "until_at_ms": finding.until_ms,
+        "left_ms": None if finding.until_ms is None or not now_ms else max(0, finding.until_ms - now_ms),
+        "causes": [{"text": documents.escape_undecodable(cause.text), "jobs": cause.jobs} for cause in finding.causes],
     }
 
 
-def remedy(found: Finding, words: str) -> str:
-    """What to do about it from a shell."""
-    return _REMEDIES[found.kind].format(queue=words) if found.key and found.kind in _REMEDIES else found.remedy
+def find_remedy(finding: Finding, words: str) -> str:
+    """Return what to do about a finding from a shell. `words` is the queue's name on a command line."""
+    return _REMEDIES[finding.kind].format(queue=words) if finding.key and finding.kind in _REMEDIES else finding.remedy
 
 
-def sentences(found: Sequence[Finding], words: str, now_ms: int = 0) -> list[str]:
-    """A line for each; `words` are what means the queue on a command line, `now_ms` is when it was looked at."""
-    from rqtui.engine.health import sentence
-    from rqtui.text.sanitise import safe, shown_id
+def format_findings(found: Sequence[Finding], words: str, now_ms: int = 0) -> list[str]:
+    """Return one line for each finding.
+
+    `words` is the queue's name on a command line, `now_ms` the time of the snapshot.
+    """
+    from rqtui.engine.health.rules import format_finding
+    from rqtui.text.sanitise import format_id, safe
 
     lines = []
     for finding in found:
-        ids = "".join(f" {shown}:" for id in finding.ids if (shown := shown_id(id)) not in finding.text)
+        ids = "".join(f" {shown}:" for id in finding.ids if (shown := format_id(id)) not in finding.text)
         where = f"{finding.queue}: " if finding.queue else ""
-        todo = remedy(finding, words)
-        said = f"{safe(where)}{ids} {safe(sentence(finding, now_ms))}".replace("  ", " ").strip()
-        lines.append(f"{finding.severity:<8}  {said}{f' · {safe(todo)}' if todo else ''}")
+        fix = find_remedy(finding, words)
+        text = f"{safe(where)}{ids} {safe(format_finding(finding, now_ms))}".replace("  ", " ").strip()
+        lines.append(f"{finding.severity:<8}  {text}{f' · {safe(fix)}' if fix else ''}")
     return lines

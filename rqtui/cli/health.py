@@ -1,12 +1,12 @@
-"""`health`: the findings of queues and server. Its exit codes are those of monitoring plugins. It changes nothing."""
+"""Implement `health`: print the findings of queues and server, with the exit codes of monitoring plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, findings, output
-from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.arguments import QUEUES, open_engine
 from rqtui.cli.session import Session
 from rqtui.errors import RqtuiError
 
@@ -17,61 +17,97 @@ HEALTH_CODES = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 
 
 def health(session: Session, queues: QUEUES = None) -> int:
-    """Is all well? Exit 0 fine, 1 warning, 2 critical, 3 unknown.
+    """Report whether all is well: exit 0 fine, 1 warning, 2 critical, 3 unknown.
 
     Example: rqtui health mail --json
     """
-    from rqtui.engine import health as judge
-    from rqtui.engine.urgency import step
+    from rqtui.engine.health import rules as judge
+    from rqtui.engine.health.urgency import compute_weight_step
     from rqtui.model import Focus
 
     try:
-        engine, refs = engine_for(session, queues)
-        counted = engine.snapshot(Focus(queues=tuple(refs), is_thorough=True))
-        server = [*engine.problems.values(), *judge.server_findings(engine.client)]
+        engine, refs = open_engine(session, queues)
+        counted = engine.take_snapshot(Focus(queues=tuple(refs), is_thorough=True))
+        server = [*engine.problems.values(), *judge.find_server_problems(engine.client)]
     except RqtuiError:
         if session.as_json:
             output.write_json({"severity": "unknown", "findings": [], "unknown": []})
         raise
-    severity = judge.severity([*server, *(finding for queue in counted.queues for finding in queue.findings)])
-    pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -step(pair[1]))
+    severity = judge.find_worst_severity(
+        [*server, *(finding for queue in counted.queues for finding in queue.findings)]
+    )
+    rates = counted.rates
+    unwatched = {
+        ref: what
+        for ref, queue in zip(refs, counted.queues, strict=True)
+        if ref in rates and (what := judge.find_unwatched_facts(queue, rates[ref]))
+    }
+    pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -compute_weight_step(pair[1]))
     if session.as_json:
         found = [
-            findings.document(one, engine.words(ref), ref.layout, counted.taken_ms)
+            findings.build_document(one, engine.format_argument(ref), ref.system, counted.taken_ms)
             for ref, queue in pairs
             for one in queue.findings
         ]
-        found += [findings.document(one, "") for one in server]
-        unknown = [_unknown(ref, queue) for ref, queue in pairs if queue.unknown]
+        found += [findings.build_document(one, "") for one in server]
+        unknown = [
+            _build_unknown(ref, (*queue.unknown, *unwatched.get(ref, ())))
+            for ref, queue in pairs
+            if queue.unknown or ref in unwatched
+        ]
         output.write_json({"severity": severity, "findings": found, "unknown": unknown})
     else:
         now_ms = counted.taken_ms
-        told = [findings.sentences(queue.findings, engine.words(ref), now_ms) for ref, queue in pairs]
+        queue_lines = [
+            findings.format_findings(queue.findings, engine.format_argument(ref), now_ms) for ref, queue in pairs
+        ]
         output.write_lines(
-            [severity, *(line for lines in told for line in lines), *findings.sentences(server, ""), *_not_known(pairs)]
+            [
+                severity,
+                *(line for lines in queue_lines for line in lines),
+                *findings.format_findings(server, ""),
+                *_format_unknown(pairs),
+                *_format_unwatched(unwatched),
+            ]
         )
     return HEALTH_CODES[severity]
 
 
-def _unknown(ref: Ref, queue: Queue) -> dict[str, Any]:
-    """What nobody can know of a queue, since its system keeps nothing of it."""
-    return {**documents.queue_fields(ref.queue), "layout": ref.layout, "what": list(queue.unknown)}
+def _build_unknown(ref: Ref, what: Sequence[str]) -> dict[str, Any]:
+    """Return as JSON what is unknown of a queue because its system does not store it."""
+    return {**documents.build_queue_fields(ref.queue), "layout": ref.system, "what": [*what]}
 
 
-def _not_known(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
-    """The same in words, a line for all queues of a system of which the same is not known."""
+def _format_unwatched(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[str]:
+    """Return one sentence for all queues with the same facts that a single command cannot know."""
     from rqtui.text.sanitise import safe
 
-    alike: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for ref, what in unwatched.items():
+        groups.setdefault(what, []).append(safe(ref.queue))
+    return [
+        f"{'–':<8}  {_join_names(names)}: one command cannot know {' and '.join(what)}: leave the screen open for a minute"
+        for what, names in groups.items()
+    ]
+
+
+def _format_unknown(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
+    """Return one sentence for all queues of a system with the same unknown properties."""
+    from rqtui.text.sanitise import safe
+
+    groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
     for ref, queue in pairs:
         if queue.unknown:
             is_unheard = any(not count.is_known for count in queue.counts)
-            alike.setdefault((ref.layout, is_unheard, queue.unknown), []).append(safe(ref.queue))
+            groups.setdefault((ref.system, is_unheard, queue.unknown), []).append(safe(ref.queue))
     return [
-        f"{'–':<8}  {', '.join(names[:_NAMED])}{f' and {len(names) - _NAMED} more' if len(names) > _NAMED else ''}: "
-        f"not known, since {system} keeps no such thing{_UNHEARD if is_unheard else ''}: {', '.join(what)}"
-        for (system, is_unheard, what), names in alike.items()
+        f"{'–':<8}  {_join_names(names)}: not known, since {system} keeps no such thing{_UNHEARD if is_unheard else ''}: {', '.join(what)}"
+        for (system, is_unheard, what), names in groups.items()
     ]
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
 
 
 _NAMED = 3  # queues

@@ -1,4 +1,4 @@
-"""`jobs`: the jobs of a place, page by page, or those that a filter finds. Nothing here changes anything."""
+"""Implement `jobs`: list the jobs of a place, page by page or filtered. The command changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUE, note_if_unheard, note_if_unknown
+from rqtui.cli.arguments import QUEUE, report_unheard_places, report_unknown_queue
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError, WrongType
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Job, Page, Ref
 
-PAGE = 500  # jobs per round trip
-SCAN = 100_000  # jobs that a filter looks through in one call; `next` tells where to go on
+PAGE_JOBS = 500  # jobs per round trip
+MAX_SCANNED_JOBS = 100_000  # jobs that a filter looks through in one call; `next` is where the next call continues
 
 
 def jobs(
@@ -41,7 +41,7 @@ def jobs(
         ),
     ] = None,
 ) -> int:
-    """The jobs of a place, in its order; without one, of every place that holds something.
+    """List the jobs of a place, in its order; without a place, of every place that holds jobs.
 
     Example: rqtui jobs mail dead --filter 'err:timeout' --json
     """
@@ -49,91 +49,99 @@ def jobs(
 
     if limit < 1:
         raise UsageError("--limit is a whole number from 1 on.")
-    accepts = filters.parse(expression or "")
-    engine = session.engine()
-    ref = engine.seek(queue)
-    found, tells = accepts if accepts.terms else None, engine.layouts[ref.layout].tells
+    accepts = filters.parse_filter(expression or "")
+    engine = session.create_engine()
+    ref = engine.resolve_or_discover(queue)
+    job_filter, tells = accepts if accepts.terms else None, engine.systems[ref.system].known_fields
     if place is not None:
-        named = [each.name for each in engine.layouts[ref.layout].places_of(place)]
-        page, following = _pages(engine, ref, named, *_beginning(cursor, named), limit, found)
+        named = [each.name for each in engine.systems[ref.system].find_places(place)]
+        page, following = _read_places(engine, ref, named, *_parse_cursor(cursor, named), limit, job_filter)
         if session.as_json:
-            output.write_json({**_document(page), "place": place if len(named) > 1 else page.place, "next": following})
+            output.write_json(
+                {**_build_document(page), "place": place if len(named) > 1 else page.place, "next": following}
+            )
         else:
-            _write_jobs(page, engine.now_ms(), tells, following, in_places=named)
+            _write_jobs(page, engine.fetch_server_time_ms(), tells, following, in_places=named)
         return DONE
     if cursor is not None:
         raise UsageError("--cursor goes on in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
-    held, code = _held(engine, ref)
+    held, code = _find_filled_places(engine, ref)
     pages = []
     for each in held:
         try:
-            page = _page(engine, ref, each, limit, 0, found)
+            page = _read_filtered_page(engine, ref, each, limit, 0, job_filter)
         except WrongType as error:
-            output.say(str(error))
+            output.print_message(str(error))
             code = REFUSED
         else:
             pages += [page] if page.jobs or not code else []
     if session.as_json:
-        places = [_document(page) for page in pages]
-        output.write_json({**documents.queue_fields(ref.queue), "layout": ref.layout, "places": places})
+        places = [_build_document(page) for page in pages]
+        output.write_json({**documents.build_queue_fields(ref.queue), "layout": ref.system, "places": places})
         return code
     for page in pages:
         output.write_lines([f"{page.place}:"])
-        _write_jobs(page, engine.now_ms(), tells, _cursor(page.next), engine.words(ref))
+        _write_jobs(page, engine.fetch_server_time_ms(), tells, _format_cursor(page.next), engine.format_argument(ref))
     if not pages and not code:
-        output.say(f"nothing stands in {ref.queue}.")
+        output.print_message(f"nothing stands in {ref.queue}.")
     return code
 
 
-def _held(engine: Engine, ref: Ref) -> tuple[list[str], int]:
-    """(The places that hold something, in their order, DONE); all of them where they cannot be counted, REFUSED."""
+def _find_filled_places(engine: Engine, ref: Ref) -> tuple[list[str], int]:
+    """Return the non-empty places of a queue and DONE; all its places and REFUSED if they cannot be counted."""
     from rqtui.model import Focus
 
-    [counted] = engine.snapshot(Focus(queues=(ref,))).queues
-    layout = engine.layouts[ref.layout]
+    [counted] = engine.take_snapshot(Focus(queues=(ref,))).queues
+    system = engine.systems[ref.system]
     if counted.error:
-        return [place.name for place in layout.places], REFUSED
-    note_if_unknown(counted)
-    note_if_unheard(engine, (ref,))
-    known = [count for count in counted.counts if count.is_known]
-    held = {count.place for count in known if count.count or not count.exact}  # an estimate may miss some
-    wrong = {key for found in counted.findings if found.kind == "wrong-type" for key in found.keys}
-    keys = layout.keys(ref.queue)
-    held |= {place.name for place in layout.places if keys.get(place.name) in wrong}  # their pages say what is wrong
-    return [place.name for place in layout.places if place.name in held], DONE
+        return [place.name for place in system.places], REFUSED
+    report_unknown_queue(engine, counted)
+    report_unheard_places(engine, (ref,))
+    counts = [count for count in counted.counts if count.is_known]
+    held = {count.place for count in counts if count.count or not count.is_exact}  # an estimate may miss some
+    wrong_keys = {key for one in counted.findings if one.kind == "wrong-type" for key in one.keys}
+    keys = system.keys(ref.queue)
+    held |= {
+        place.name for place in system.places if keys.get(place.name) in wrong_keys
+    }  # their pages report the error
+    return [place.name for place in system.places if place.name in held], DONE
 
 
-def _document(page: Page) -> dict[str, Any]:
+def _build_document(page: Page) -> dict[str, Any]:
+    """Return one page of jobs as a JSON document."""
     return {
-        **documents.queue_fields(page.queue),
-        "layout": page.layout,
+        **documents.build_queue_fields(page.queue),
+        "layout": page.system,
         "place": page.place,
-        "total": page.in_all if page.is_known else None,
-        "exact": page.exact,
-        **documents.heard_fields(page.heard),
-        "next": _cursor(page.next),
-        "jobs": [documents.job(job) for job in page.jobs],
+        "total": page.job_count if page.is_known else None,
+        "exact": page.is_exact,
+        **documents.build_coverage_fields(page.coverage),
+        "next": _format_cursor(page.next),
+        "jobs": [documents.build_job_document(job) for job in page.jobs],
     }
 
 
-def _beginning(cursor: str | None, places: Sequence[str]) -> tuple[int, int]:
-    """Where to go on: the number of a place among these and the offset there, from `17`, of several `failed:17`."""
+def _parse_cursor(cursor: str | None, places: Sequence[str]) -> tuple[int, int]:
+    """Parse a cursor into the index of a place in `places` and an offset in that place.
+
+    A cursor is `17`, or `failed:17` when there are several places. Raises UsageError for any other text.
+    """
     if cursor is None:
         return 0, 0
     place, _colon, offset = cursor.rpartition(":")
-    known = place in places if len(places) > 1 else not place
-    if not known or not (offset.isascii() and offset.isdigit() and len(offset) <= 15):  # below 2^53
+    is_valid = place in places if len(places) > 1 else not place
+    if not is_valid or not (offset.isascii() and offset.isdigit() and len(offset) <= 15):  # below 2^53
         raise UsageError(f'"{cursor}" is no cursor; give what "next" said, or leave it away.')
     return places.index(place) if place else 0, int(offset)
 
 
-def _cursor(offset: int | None, place: str = "") -> str | None:
+def _format_cursor(offset: int | None, place: str = "") -> str | None:
     if offset is None:
         return None
     return f"{place}:{offset}" if place else str(offset)
 
 
-def _pages(
+def _read_places(
     engine: Engine,
     ref: Ref,
     places: Sequence[str],
@@ -142,94 +150,110 @@ def _pages(
     limit: int,
     accepts: Callable[[Job], bool] | None,
 ) -> tuple[Page, str | None]:
-    """(up to `limit` jobs of these places as one page, from `offset` of the place number `at` on; the next cursor)."""
+    """Return up to `limit` jobs of these places as one page, and the next cursor.
+
+    The page begins at `offset` of the place with index `at`.
+    """
     if len(places) == 1:
-        page = _page(engine, ref, places[0], limit, offset, accepts)
-        return page, _cursor(page.next)
+        page = _read_filtered_page(engine, ref, places[0], limit, offset, accepts)
+        return page, _format_cursor(page.next)
     pages: list[Page] = []
     jobs: list[Job] = []
     following: str | None = None
     for number, place in enumerate(places):
         if number < at or following is not None:
-            pages.append(_sized(engine, ref, place))
+            pages.append(_read_size(engine, ref, place))
         elif len(jobs) == limit:
-            pages.append(_sized(engine, ref, place))
-            following = _cursor(0, place) if pages[-1].total else None
+            pages.append(_read_size(engine, ref, place))
+            following = _format_cursor(0, place) if pages[-1].total else None
         else:
-            page = _page(engine, ref, place, limit - len(jobs), offset if number == at else 0, accepts)
+            page = _read_filtered_page(engine, ref, place, limit - len(jobs), offset if number == at else 0, accepts)
             pages.append(page)
             jobs += page.jobs
-            following = _cursor(page.next, place)
-    counted = [page.in_all for page in pages]
-    is_exact = all(page.exact for page in pages)
-    heard = pages[0].heard if all(page.heard for page in pages) else None
-    return replace(pages[0], jobs=tuple(jobs), total=sum(counted), of=None, exact=is_exact, heard=heard), following
+            following = _format_cursor(page.next, place)
+    counted = [page.job_count for page in pages]
+    is_exact = all(page.is_exact for page in pages)
+    coverage = pages[0].coverage if all(page.coverage for page in pages) else None
+    return replace(
+        pages[0], jobs=tuple(jobs), total=sum(counted), place_total=None, is_exact=is_exact, coverage=coverage
+    ), following
 
 
-def _read(engine: Engine, ref: Ref, place: str, offset: int, size: int) -> Page:
-    """A page. Raises WrongType where its key holds something else; any other error was raised by the engine."""
-    page = engine.page(ref, place, offset, size, documents.BODY_BYTES)
+def _read_raw_page(engine: Engine, ref: Ref, place: str, offset: int, size: int) -> Page:
+    """Return one page of a place. Raises WrongType if its key holds another type; the engine raises other errors."""
+    page = engine.fetch_page(ref, place, offset, size, documents.BODY_BYTES)
     if page.error:
         raise WrongType(page.error)
     return page
 
 
-def _sized(engine: Engine, ref: Ref, place: str) -> Page:
-    """A page for how many there are."""
-    page = _read(engine, ref, place, 0, 1)
-    return replace(page, exact=False) if page.of is not None and engine.layouts[ref.layout].is_shared(place) else page
+def _read_size(engine: Engine, ref: Ref, place: str) -> Page:
+    """Return a page of one job, for its totals: how many jobs the place holds."""
+    page = _read_raw_page(engine, ref, place, 0, 1)
+    return (
+        replace(page, is_exact=False)
+        if page.place_total is not None and engine.systems[ref.system].is_shared(place)
+        else page
+    )
 
 
-def _page(engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None) -> Page:
-    """Up to `limit` jobs from `offset` on that `accepts` lets through; `next` is the first that was not looked at."""
-    if engine.layouts[ref.layout].is_shared(place):
-        return _page_among_others(engine, ref, place, limit, offset, accepts)
-    found: list[Job] = []
-    looked, budget = offset, offset + (SCAN if accepts else limit)
-    with output.progress("looking", None) as bar:
+def _read_filtered_page(
+    engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None
+) -> Page:
+    """Return up to `limit` jobs that `accepts` accepts, from `offset` on; `next` is the first job not looked at."""
+    if engine.systems[ref.system].is_shared(place):
+        return _read_shared_page(engine, ref, place, limit, offset, accepts)
+    accepted: list[Job] = []
+    looked, budget = offset, offset + (MAX_SCANNED_JOBS if accepts else limit)
+    with output.show_progress("looking", None) as bar:
         while True:
-            size = min(PAGE, budget - looked) if accepts else min(PAGE, limit - len(found))
-            page = _read(engine, ref, place, looked, size)
+            size = min(PAGE_JOBS, budget - looked) if accepts else min(PAGE_JOBS, limit - len(accepted))
+            page = _read_raw_page(engine, ref, place, looked, size)
             bar.total = page.total
             for job in page.jobs:
                 looked += 1
                 if accepts is None or accepts(job):
-                    found.append(job)
-                if len(found) >= limit:
+                    accepted.append(job)
+                if len(accepted) >= limit:
                     break
             bar.step(len(page.jobs))
-            if len(found) >= limit or page.next is None or looked >= budget:
+            if len(accepted) >= limit or page.next is None or looked >= budget:
                 following = looked if looked < page.total and page.jobs else None
-                return replace(page, jobs=tuple(found), offset=offset, next=following)
+                return replace(page, jobs=tuple(accepted), offset=offset, next=following)
 
 
-def _page_among_others(
+def _read_shared_page(
     engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None
 ) -> Page:
-    """The same of a shared place, where `offset` and `next` are ranks among the jobs of all queues.
+    """Return a page as `_read_filtered_page` does, for a place that several queues share.
 
-    `total` is how many the queue has there, about so many where not all of them were met: then it is not `exact`.
+    `offset` and `next` are ranks among the jobs of all queues. `total` is how many jobs the queue has there; it is an
+    estimate, and the page not exact, if not all of them were read.
     """
-    first = _read(engine, ref, place, 0, 1)
-    found: list[Job] = []
+    first = _read_raw_page(engine, ref, place, 0, 1)
+    accepted: list[Job] = []
     met, following = 0, offset
-    with output.progress("looking", None) as bar:
+    with output.show_progress("looking", None) as bar:
         while True:
-            page = engine.step(ref, place, following, min(PAGE, limit - len(found)), documents.BODY_BYTES)
+            page = engine.fetch_scan_page(
+                ref, place, following, min(PAGE_JOBS, limit - len(accepted)), documents.BODY_BYTES
+            )
             if page.error:
                 raise WrongType(page.error)
-            found += [job for job in page.jobs if accepts is None or accepts(job)]
+            accepted += [job for job in page.jobs if accepts is None or accepts(job)]
             met, bar.total = met + len(page.jobs), page.total
-            bar.step(page.passed)
+            bar.step(page.scanned_entries)
             is_over = page.next is None
             following = page.next or 0
-            if len(found) >= limit or is_over or following - offset >= SCAN:
+            if len(accepted) >= limit or is_over or following - offset >= MAX_SCANNED_JOBS:
                 break
     is_whole = is_over and not offset
-    total = met if is_whole else first.total if first.of is None else max(first.of, met)
-    is_exact = first.exact and (is_whole or first.of is None)
+    total = met if is_whole else first.total if first.place_total is None else max(first.place_total, met)
+    is_exact = first.is_exact and (is_whole or first.place_total is None)
     following_page = None if is_over else following
-    return replace(page, jobs=tuple(found), offset=offset, next=following_page, total=total, of=None, exact=is_exact)
+    return replace(
+        page, jobs=tuple(accepted), offset=offset, next=following_page, total=total, place_total=None, is_exact=is_exact
+    )
 
 
 def _write_jobs(
@@ -240,51 +264,72 @@ def _write_jobs(
     queue: str = "",
     in_places: Sequence[str] = (),
 ) -> None:
-    """The table of a page; `queue` are the words that mean its queue, where the place was not named.
+    """Write the table of a page. `queue` is the queue's name on a command line, given if no place was named.
 
-    How often jobs were tried stands there only where the system `tells` it; jobs of several places tell theirs.
+    The column of attempts is shown only if the system knows them (`tells`). With several places each job shows its own.
     """
-    from rqtui.text.body import body_view, mask_text
-    from rqtui.text.formats import ABOUT, age, job_id, size
-    from rqtui.text.hearing import unheard
-    from rqtui.text.tracebacks import line_of
+    from rqtui.text.event_coverage import explain_missing_coverage
+    from rqtui.text.formats import ABOUT
 
-    several = len(in_places) > 1
-    rows = []
-    has_tries = "tried" in tells or any(job.attempts or job.max_attempts for job in page.jobs)
-    for job in page.jobs:
-        preview = "" if job.body is None else " ".join(body_view(job.body[:200]).text.split())
-        tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts)
-        about = job.problem or mask_text(line_of(job.error) or job.call) or preview[:60] or size(job.body_bytes)
-        where, tries = [job.place] if several else [], [tried] if has_tries else []
-        rows.append([job_id(job.id, 48), *where, job.name, _moment(job, now_ms, age), *tries, job.worker, about])
-    if rows:
-        about = "error or call" if any(job.call for job in page.jobs) else "error or body"
-        when = _moment_title(page.jobs)
-        more = ["place"] if several else []
-        titles = ("id", *more, "job", when, *(["tried"] if has_tries else []), "worker", about)
-        output.write_table(titles, rows, right=(when, "tried"))
-    how = f": rqtui jobs {queue} {page.place}" if queue else ""
-    further = f", go on with{how} --cursor {following}" if following is not None else ""
+    if page.jobs:
+        has_attempts = "tried" in tells or any(job.attempts or job.max_attempts for job in page.jobs)
+        columns = _build_columns(page.jobs, now_ms, has_places=len(in_places) > 1, has_attempts=has_attempts)
+        rows = list(zip(*columns.values(), strict=True))
+        output.write_table(tuple(columns), rows, right=(_choose_time_title(page.jobs), "tried"))
     if not page.is_known:
-        output.say(unheard(page.layout, in_places or [page.place]))
+        output.print_message(explain_missing_coverage(page.system, in_places or [page.place]))
         return
-    sampled = "" if page.exact else ABOUT
-    output.note(f"{len(page.jobs)} of {sampled}{page.total} in {', '.join(in_places) or page.place}{further}")
+    command = f": rqtui jobs {queue} {page.place}" if queue else ""
+    further = f", go on with{command} --cursor {following}" if following is not None else ""
+    sampled = "" if page.is_exact else ABOUT
+    output.print_note(f"{len(page.jobs)} of {sampled}{page.total} in {', '.join(in_places) or page.place}{further}")
 
 
-_AHEAD: Mapping[str, str] = {"scheduled": "due in", "reserved": "lease"}  # by state, of jobs that have such an instant
+def _build_columns(jobs: Sequence[Job], now_ms: int, *, has_places: bool, has_attempts: bool) -> dict[str, list[str]]:
+    """Return the texts of each column of the table of jobs, by the column's title."""
+    from rqtui.text.formats import format_age, shorten_job_id
+    from rqtui.text.masking import mask_text
+
+    columns = {"id": [shorten_job_id(job.id, 48) for job in jobs]}
+    if has_places:
+        columns["place"] = [job.place for job in jobs]
+    columns["job"] = [mask_text(job.name) for job in jobs]
+    columns[_choose_time_title(jobs)] = [_format_time(job, now_ms, format_age) for job in jobs]
+    if has_attempts:
+        columns["tried"] = [
+            f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts) for job in jobs
+        ]
+    columns["worker"] = [mask_text(job.worker) for job in jobs]
+    about = "error or call" if any(job.call for job in jobs) else "error or body"
+    columns[about] = [_summarize_job(job) for job in jobs]
+    return columns
+
+
+def _summarize_job(job: Job) -> str:
+    """Return the job's problem, error or call, or else the start of its body; the body's size if it was not read."""
+    from rqtui.text.formats import format_size
+    from rqtui.text.masking import mask_text
+    from rqtui.text.tracebacks import summarize_error
+
+    summary = mask_text(job.problem or summarize_error(job.error) or job.call)
+    return summary or documents.preview_body(job.body)[:60] or format_size(job.body_bytes)
+
+
+_AHEAD: Mapping[str, str] = {
+    "scheduled": "due in",
+    "reserved": "lease",
+}  # by state, for jobs that have a due time or a deadline
 _AGO: Mapping[str, str] = {"scheduled": "waits"}
 
 
-def _moment_title(jobs: Sequence[Job]) -> str:
-    """What `_moment` tells of these jobs: of those that wait for other jobs, and are due at no time, for how long."""
+def _choose_time_title(jobs: Sequence[Job]) -> str:
+    """Return the title of the column that `_format_time` fills, from the jobs' state and due times."""
     is_ahead = any(job.due_ms is not None or job.deadline_ms is not None for job in jobs)
     return (_AHEAD if is_ahead else _AGO).get(jobs[0].state, "age")
 
 
-def _moment(job: Job, now_ms: int, age: Callable[[float | None], str]) -> str:
-    """How long until it is due or its lease ends; else how long it has been there."""
+def _format_time(job: Job, now_ms: int, age: Callable[[float | None], str]) -> str:
+    """Return how long until the job is due or its lease ends; otherwise how long it has been in its place."""
     ahead = job.due_ms if job.due_ms is not None else job.deadline_ms
     if ahead is not None:
         return age(ahead - now_ms)

@@ -1,4 +1,4 @@
-"""A job's body on the command line, which is JSON: a string is stored as its UTF-8, anything else as its text."""
+"""Encode a job's body that is given as JSON: a string is stored as its UTF-8, anything else as its text."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from typing import Any
 from rqtui.errors import UsageError
 
 
-def encoded(raw: bytes) -> bytes:
-    """The bytes to store for a body that is JSON: a string's UTF-8, anything else as its text. Raises UsageError."""
+def encode_body(raw: bytes) -> bytes:
+    """Return the bytes to store for a JSON body: the UTF-8 of a string, or the JSON text itself. Raises UsageError."""
     try:
         text = raw.decode().strip()
-        value = parsed(text)
+        value = parse_json(text)
     except (ValueError, RecursionError) as error:
-        shown = repr(raw[:40])[1:] + ("…" if len(raw) > 40 else "")  # a sentence, not a dump
+        shown = repr(raw[:40])[1:] + (
+            "…" if len(raw) > 40 else ""
+        )  # only the beginning, so that the message stays short
         raise UsageError(
             f"the body {shown} is not JSON ({error}); a text needs quotes, and --raw stores bytes as they are."
         ) from None
-    return utf8(value) if isinstance(value, str) else text.encode()
+    return encode_text(value) if isinstance(value, str) else text.encode()
 
 
-def utf8(text: str) -> bytes:
-    """The bytes of a text. Raises UsageError where it holds half of a surrogate pair."""
+def encode_text(text: str) -> bytes:
+    """Return the UTF-8 bytes of a text. Raises UsageError if it contains half of a surrogate pair."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -31,10 +33,10 @@ def utf8(text: str) -> bytes:
         ) from None
 
 
-def parsed(text: str) -> Any:
-    """The value that JSON says; NaN and Infinity are none. Raises ValueError, RecursionError."""
-    return json.loads(text, parse_constant=_no_constant)
+def parse_json(text: str) -> Any:
+    """Parse JSON. Raises ValueError, also for NaN and Infinity, and RecursionError."""
+    return json.loads(text, parse_constant=_refuse_constant)
 
 
-def _no_constant(word: str) -> Any:
+def _refuse_constant(word: str) -> Any:
     raise ValueError(f"{word} is no JSON number")

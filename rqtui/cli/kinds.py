@@ -1,102 +1,112 @@
-"""`kinds`: the kinds of jobs, with how many of each stand where, fail, wait and run. Nothing here changes anything."""
+"""Implement `kinds`: count jobs by kind and place, with failures, waiting and run times. It changes nothing."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, output, sampling
-from rqtui.cli.arguments import QUEUES, engine_for, note_if_unheard
+from rqtui.cli.arguments import QUEUES, open_engine, report_unheard_places
 from rqtui.cli.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rqtui.model import Figures, Ref
+    from rqtui.model import KindStatistics, Ref
     from rqtui.reports.kinds import Kind, Kinds
 
 
 def kinds(session: Session, queues: QUEUES = None) -> int:
-    """Kinds of jobs: how many in each place, how many failed, and how long they wait and run.
+    """Show kinds of jobs: how many in each place, how many failed, and how long they wait and run.
 
     Example: rqtui kinds mail --json
     """
     from rqtui.reports import kinds as report
-    from rqtui.text.formats import spans
+    from rqtui.text.formats import format_windows
 
-    engine, refs = engine_for(session, queues)
-    found = sampling.last(report.report(engine, refs), "looking")
+    engine, refs = open_engine(session, queues)
+    kind_report = sampling.run_to_end(report.yield_reports(engine, refs), "looking")
     if session.as_json:
         output.write_json(
-            {**sampling.size_document(found.size), "kinds": [_kind(kind, found.size.is_whole) for kind in found.kinds]}
+            {
+                **sampling.build_size_document(kind_report.size),
+                "kinds": [_build_kind(kind, kind_report.size.is_complete) for kind in kind_report.kinds],
+            }
         )
     else:
-        _write_kinds(found, engine.refs)
-        note_if_unheard(engine, refs)
-        if silent := sampling.silent_systems(engine, refs, "name"):
-            output.say(f"{silent} no kinds of jobs.")
-        if found.has_figures:
-            output.say(f"{report.FIGURES}: {spans(found.spans_ms)}.")
-        sampling.write_size(found.size, "no jobs" if not found.kinds and not found.silent else "")
-    return sampling.exit_code(found.size)
+        _write_kinds(kind_report, engine.refs)
+        unheard = report_unheard_places(engine, refs)
+        if silent := sampling.describe_silent_systems(engine, refs, "name"):
+            output.print_message(f"{silent} no kinds of jobs.")
+        if kind_report.has_figures:
+            output.print_message(f"{report.STATISTICS_NOTE}: {format_windows(kind_report.spans_ms)}.")
+        none = (
+            f"no job is stored; jobs of {' and '.join(unheard)} that run or ended are unknown" if unheard else "no jobs"
+        )
+        sampling.write_size(kind_report.size, none if not kind_report.kinds and not kind_report.silent else "")
+    return sampling.choose_exit_code(kind_report.size)
 
 
-def _kind(kind: Kind, is_exact: bool) -> dict[str, Any]:
+def _build_kind(kind: Kind, is_exact: bool) -> dict[str, Any]:
     from rqtui.model import State
 
     return {
-        "name": documents.text(kind.name) or None,
-        **(documents.queue_fields(kind.ref.queue) if kind.ref.queue else {"queue": None}),
-        "layout": kind.ref.layout,
+        "name": documents.mask_data(kind.name),
+        **(documents.build_queue_fields(kind.ref.queue) if kind.ref.queue else {"queue": None}),
+        "layout": kind.ref.system,
         "counts": {state.value: kind.counts.get(state, 0) for state in State},
         "exact": is_exact,
         "failed": kind.failed,
         "wait_ms": kind.wait_ms,
         "run_ms": kind.run_ms,
         "oldest_ready_ms": kind.oldest_ready_ms,
-        "figures": _figures(kind.figures),
+        "figures": _build_figures(kind.figures),
     }
 
 
-def _figures(found: Figures | None) -> dict[str, Any] | None:
-    """What the system itself keeps of the kind, over the last `over_ms` (null: ever); of all queues: `queue` null."""
-    if found is None:
+def _build_figures(statistics: KindStatistics | None) -> dict[str, Any] | None:
+    """Return the statistics that the system stores for a kind as JSON, or None.
+
+    `over_ms` is their time range, null for all time. `queue` is null if they cover all queues.
+    """
+    if statistics is None:
         return None
     return {
-        "processed": found.processed,
-        "failed": found.failed,
-        "mean_ms": found.mean_ms,
-        "over_ms": found.over_ms or None,
-        "queue": documents.text(found.queue) or None,
+        "processed": statistics.processed,
+        "failed": statistics.failed,
+        "mean_ms": statistics.mean_ms,
+        "over_ms": statistics.window_ms or None,
+        "queue": documents.encode_text(statistics.queue) or None,
     }
 
 
-def _write_kinds(found: Kinds, known: Iterable[Ref]) -> None:
-    """`known`: all queues that are there."""
+def _write_kinds(report: Kinds, all_refs: Iterable[Ref]) -> None:
+    """Print the kinds as a table. `all_refs` is all queues; it decides which names need their system beside them."""
     from rqtui.model import State
-    from rqtui.text.formats import UNKNOWN, age, duration, share
-    from rqtui.text.names import named, twins
+    from rqtui.text.formats import UNKNOWN, format_age, format_duration, format_share
+    from rqtui.text.masking import mask_text
+    from rqtui.text.names import find_duplicate_names, format_queue_name
 
     def figures(kind: Kind) -> list[str]:
         kept = kind.figures
         if kept is None:
             return [UNKNOWN] * 3
-        return [str(kept.processed), share(kept.failed, kept.processed), duration(kept.mean_ms)]
+        return [str(kept.processed), format_share(kept.failed, kept.processed), format_duration(kept.mean_ms)]
 
-    both = twins(known)
+    both = find_duplicate_names(all_refs)
     rows = [
         [
-            kind.name or "(no kind)",
-            named(kind.ref, both) or UNKNOWN,
+            mask_text(kind.name) or "(no kind)",
+            format_queue_name(kind.ref, both) or UNKNOWN,
             *(str(kind.counts.get(state, 0)) for state in State),
             str(kind.failed),
-            age(kind.wait_ms),
-            duration(kind.run_ms),
-            age(kind.oldest_ready_ms),
-            *(figures(kind) if found.has_figures else ()),
+            format_age(kind.wait_ms),
+            format_duration(kind.run_ms),
+            format_age(kind.oldest_ready_ms),
+            *(figures(kind) if report.has_figures else ()),
         ]
-        for kind in found.kinds
+        for kind in report.kinds
     ]
     titles = ("job", "queue", *(state.value for state in State), "failed", "waits", "runs", "oldest")
-    titles += ("ran", "failing", "mean") if found.has_figures else ()
+    titles += ("ran", "failing", "mean") if report.has_figures else ()
     if rows:
         output.write_table(titles, rows, right=titles[2:])

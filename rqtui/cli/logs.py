@@ -1,4 +1,4 @@
-"""The logs of commands that run on, on stderr: as text, or as JSON lines with `--log-format json`."""
+"""Write the logs of long-running commands to stderr with secrets masked: as text, or as JSON lines (`--log-format`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def set_up_logging(log_format: str) -> None:
-    """Logs of our own loggers go to stderr, as text or as JSON lines."""
+    """Send rqtui's log records to stderr: as JSON lines if `log_format` is `json`, else as text."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if log_format == "json" else _Lines("rqtui: %(levelname)s %(message)s"))
     logger = logging.getLogger("rqtui")
@@ -16,24 +16,27 @@ def set_up_logging(log_format: str) -> None:
 
 
 class _Lines(logging.Formatter):
-    """A log record as text, made harmless: messages name queues and jobs."""
+    """Formats a log record as sanitised text, because messages contain names of queues and jobs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The lines."""
+        """Return the record as one or more lines of text."""
+        from rqtui.text.masking import mask_output
         from rqtui.text.sanitise import safe_lines
 
-        return "\n".join(safe_lines(super().format(record)))
+        return "\n".join(safe_lines(mask_output(super().format(record))))
 
 
 class _JsonLines(logging.Formatter):
-    """A log record as one JSON object on one line."""
+    """Formats a log record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the record as one line of JSON."""
         import json
+
+        from rqtui.text.masking import mask_document
 
         line = {"at_ms": int(record.created * 1000), "level": record.levelname.lower(), "logger": record.name}
         line["text"] = record.getMessage()
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line).replace("\x7f", "\\u007f")
+        return json.dumps(mask_document(line)).replace("\x7f", "\\u007f")

@@ -1,12 +1,12 @@
-"""Runs a loop of the engine, dispatcher or reaper, in the foreground: what `dispatch` and `reap` share.
+"""Run a loop of the engine, the dispatcher or the reaper, in the foreground. Used by `dispatch` and `reap`.
 
-Both end on SIGTERM, SIGHUP and Ctrl+C after the step under way, and go on by themselves when Redis was away.
+Both end on SIGTERM, SIGHUP and Ctrl+C after the step in progress, and resume by themselves after Redis was away.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -14,27 +14,28 @@ import typer
 
 from rqtui.cli import output
 from rqtui.cli.logs import set_up_logging
-from rqtui.cli.session import AWAY, DONE, REFUSED, Session
-from rqtui.cli.signals import stopped_by_signals
+from rqtui.cli.session import DONE, REFUSED, UNREACHABLE, Session
+from rqtui.cli.signals import stop_on_signals
 from rqtui.errors import ServerError, UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.engine.loops import Round, Step
+    from rqtui.engine.loops import Loop, Round, ScriptStep
     from rqtui.model import Ref
+    from rqtui.system_base.system import System
 
-DISCOVER_S = 30.0  # how often new queues are looked for, when none was named
-MOST = 1000
+DISCOVER_S = 30.0  # seconds between two searches for queues, if none was named
+MAX_BATCH = 1000
 ONCE = Annotated[bool, typer.Option("--once", help="One batch, then exit.")]
 
 
-def check_batch(given: int | None, option: str) -> None:
-    """Raises UsageError for a number of jobs that one call cannot move."""
-    if given is not None and not 1 <= given <= MOST:
-        raise UsageError(f"{option} is a whole number from 1 to {MOST}.")
+def check_batch_size(given: int | None, option: str) -> None:
+    """Raise UsageError if one call cannot move so many jobs."""
+    if given is not None and not 1 <= given <= MAX_BATCH:
+        raise UsageError(f"{option} is a whole number from 1 to {MAX_BATCH}.")
 
 
-def run(
+def run_loop(
     session: Session,
     verb: str,
     queues: Sequence[str] | None,
@@ -44,122 +45,155 @@ def run(
     every_s: float | None = None,
     once: bool,
     args: dict[str, object] | None = None,
+    no_wait: bool = False,
 ) -> int:
-    """Runs the loop `verb` on queues until a signal ends it, or `once`; returns the exit code."""
-    from rqtui.engine.due_times import LOOK_S
-    from rqtui.engine.loops import Loop, mover
+    """Run the loop `verb` on queues until a signal ends it, or one step with `once`; return the exit code."""
+    from rqtui.engine.due_times import POLL_INTERVAL_S
+    from rqtui.engine.loops import Loop, build_round
 
     session.refuse_if_read_only(verb)
     set_up_logging(session.settings.log_format)
-    engine = session.engine(reached=once)
-    able = [layout for layout in engine.layouts.values() if layout.can(verb) and (queues or layout.is_asked)]
-    if not able:
-        raise UsageError(f"{', '.join(engine.layouts)}: no {verb} is needed there; nothing waits for one.")
-    for name in args or {}:
-        if not any(arg.name == name for layout in able for arg in layout.script(verb).args):
-            raise UsageError(f"--{name} is nothing for {', '.join(layout.name for layout in able)}.")
-    refs = _Wanted(engine, verb, queues or ())
-    with suppress(ServerError):  # it is away: the loop says so, and waits for it
-        for name in queues or ():
-            refs.check(engine.find(name) if name.partition(":")[0] in engine.layouts else engine.seek(name))
+    engine = session.create_engine(reached=once or no_wait, runs_on=no_wait)
+    able = [system for system in engine.systems.values() if system.can(verb) and (queues or system.is_explicit)]
+    _check_systems(engine, verb, able, args or {})
+    refs = _LoopQueues(engine, verb, queues or ())
+    with suppress(ServerError):  # Redis is away: the loop reports it and waits
+        refs.check_names()
     report.refs = refs
-    work = mover(verb, engine.client, engine.layouts, refs, limit=limit, every_s=every_s or LOOK_S, args=args)
+    work = build_round(
+        verb, engine.client, engine.systems, refs, limit=limit, max_wait_s=every_s or POLL_INTERVAL_S, args=args
+    )
     loop = Loop(verb, work, report)
+    names = [system.name for system in able]
     if once:
-        done = loop.step()
-        if done.error:
-            return AWAY
-        if not any(step.ref.layout != report.unasked for step in done.steps) and not queues:
-            output.say(_nobody(engine, verb, [layout.name for layout in able]))
-        return REFUSED if any(step.error for step in done.steps if step.ref.layout != report.unasked) else DONE
-    with stopped_by_signals(engine.client, command=verb) as stop:
-        from rqtui.connection.connect import mask
-
-        what = ", ".join(queues or ()) or f"all queues of {', '.join(layout.name for layout in able)}"
-        output.say(f"{verb}: {what} at {mask(session.settings.url)}; Ctrl+C ends it.")
-        others = [layout.name for layout in engine.layouts.values() if not layout.is_asked and layout.can(verb)]
-        if others and not queues:
-            output.say(f"queues of {', '.join(others)} are left alone unless they are named, or --layout names theirs.")
+        return _run_once(engine, loop, report, refs, names)
+    with stop_on_signals(engine.client, command=verb) as stop:
+        _report_start(session, engine, refs, names)
         loop.run(stop)
     return stop.code
 
 
-def _nobody(engine: Engine, verb: str, able: Sequence[str]) -> str:
-    """That no queue was there for the loop, and of the others that are, why they were left alone."""
-    there = sorted({ref.layout for ref in engine.refs if ref.layout not in able})
-    idle = [name for name in there if not engine.layouts[name].can(verb)]
-    alone = [name for name in there if name not in idle]
+def _check_systems(engine: Engine, verb: str, able: Sequence[System], args: Collection[str]) -> None:
+    """Raise UsageError if no system has the loop, or if no script of these systems takes one of the arguments."""
+    if not able:
+        raise UsageError(f"{', '.join(engine.systems)}: no {verb} is needed there; nothing waits for one.")
+    accepted = {arg.name for system in able for arg in system.script(verb).args}
+    for name in args:
+        if name not in accepted:
+            raise UsageError(f"--{name} is nothing for {', '.join(system.name for system in able)}.")
+
+
+def _run_once(engine: Engine, loop: Loop, report: Report, refs: _LoopQueues, able: Sequence[str]) -> int:
+    """Run one step of the loop and return the exit code. `able` are the names of the systems that have the loop."""
+    round_ = loop.step()
+    if round_.error:
+        return UNREACHABLE
+    steps = [step for step in round_.steps if step.ref.system != report.unasked]
+    if not steps and not refs.names:
+        output.print_message(_explain_no_queue(engine, refs.verb, able))
+    return REFUSED if any(step.error for step in steps) else DONE
+
+
+def _report_start(session: Session, engine: Engine, refs: _LoopQueues, able: Sequence[str]) -> None:
+    """Report on which queues the loop begins, and which systems it leaves alone."""
+    from rqtui.connection.connect import mask
+
+    verb = refs.verb
+    what = ", ".join(refs.names) or f"all queues of {', '.join(able)}"
+    output.print_message(f"{verb}: {what} at {mask(session.settings.url)}; Ctrl+C ends it.")
+    others = [system.name for system in engine.systems.values() if not system.is_explicit and system.can(verb)]
+    if others and not refs.names:
+        output.print_message(
+            f"queues of {', '.join(others)} are left alone unless they are named, or --system names theirs."
+        )
+
+
+def _explain_no_queue(engine: Engine, verb: str, able: Sequence[str]) -> str:
+    """Return a sentence that no queue needs the loop, and why the existing queues are left alone."""
+    systems = sorted({ref.system for ref in engine.refs if ref.system not in able})
+    idle = [name for name in systems if not engine.systems[name].can(verb)]
+    alone = [name for name in systems if name not in idle]
     words = f"{verb}: no queue of {', '.join(able)} is here"
     words += f"; in {', '.join(idle)} nothing waits for a {verb}" if idle else ""
-    if engine.others:  # they were not looked for
-        words += "; queues of other systems are left alone unless they are named, or --layout names theirs"
+    if engine.others:  # queues of these systems were not searched for
+        words += "; queues of other systems are left alone unless they are named, or --system names theirs"
     elif alone:
-        words += f"; queues of {', '.join(alone)} are left alone unless they are named, or --layout names theirs"
+        words += f"; queues of {', '.join(alone)} are left alone unless they are named, or --system names theirs"
     return f"{words}."
 
 
-class _Wanted:
-    """The queues that were named, or all that there are of the layouts that were asked for.
+class _LoopQueues:
+    """The queues that a loop works on: the named ones, or all queues of the requested systems.
 
-    They are looked for every half minute; when that fails it raises, and the loop backs off.
+    It searches for queues every 30 seconds. If that fails it raises, and the loop backs off.
     """
 
     def __init__(self, engine: Engine, verb: str, names: Sequence[str]) -> None:
-        self.names = names
-        self._engine, self._verb = engine, verb
+        self.verb, self.names = verb, names
+        self._engine = engine
         self._due_s = 0.0
         self._named: list[Ref] = []
-        self._told: set[Ref] = set()
+        self._reported: set[Ref] = set()
 
     def __call__(self) -> Sequence[Ref]:
-        """The queues."""
+        """Return the queues to work on, after a new search if one is due."""
         if time.monotonic() >= self._due_s:
-            for _chunk in self._engine.discover() if not self.names or self._learns() else ():
+            for _chunk in self._engine.discover() if not self.names or self._needs_discovery() else ():
                 pass
-            self._named = [self._engine.seek(name) for name in self.names]
+            self._named = [self._engine.resolve_or_discover(name) for name in self.names]
             self._due_s = time.monotonic() + DISCOVER_S
         for ref in self._named:
             self.check(ref)
-        return self._named or [ref for ref in self._engine.refs if self._is_ours(ref)]
+        return self._named or [ref for ref in self._engine.refs if self._is_included(ref)]
 
-    def _is_ours(self, ref: Ref) -> bool:
-        """Whether a queue that nobody named is taken along; where the verb is denied it is not, which is said once."""
-        if not self._engine.layouts[ref.layout].is_asked:
+    def _is_included(self, ref: Ref) -> bool:
+        """Return whether an unnamed queue is included. A queue where the verb is denied is reported once."""
+        if not self._engine.systems[ref.system].is_explicit:
             return False
-        denial = self._engine.denial(self._verb, ref)
-        if denial and ref not in self._told:
-            self._told.add(ref)
-            output.say(f"{ref} is left alone: {denial}")
+        denial = self._engine.explain_denial(self.verb, ref)
+        if denial and ref not in self._reported:
+            self._reported.add(ref)
+            output.print_message(f"{ref} is left alone: {denial}")
         return not denial
 
-    def check(self, ref: Ref) -> None:
-        """Raises UsageError for a queue of a system that has no such loop, Refused where the verb is denied."""
-        layout = self._engine.layouts[ref.layout]
-        if not layout.can(self._verb):
-            raise UsageError(f"{ref}: no {self._verb} is needed in {layout.name}; nothing waits for one.")
-        self._engine.refuse(self._verb, ref)
+    def check_names(self) -> None:
+        """Raise UsageError or Refused if the loop cannot work on a named queue. Searches for names without a system."""
+        for name in self.names:
+            has_system = name.partition(":")[0] in self._engine.systems
+            self.check(self._engine.resolve(name) if has_system else self._engine.resolve_or_discover(name))
 
-    def _learns(self) -> bool:
-        """Whether a look for queues tells more than their names: who works on those that were named."""
-        return any(layout.is_asked and layout.learns_by_walk for layout in self._engine.layouts.values())
+    def check(self, ref: Ref) -> None:
+        """Raise UsageError if the queue's system has no such loop, or Refused if the verb is denied."""
+        system = self._engine.systems[ref.system]
+        if not system.can(self.verb):
+            raise UsageError(f"{ref}: no {self.verb} is needed in {system.name}; nothing waits for one.")
+        self._engine.raise_if_refused(self.verb, ref)
+
+    def _needs_discovery(self) -> bool:
+        """Return whether a search for queues also finds data about named queues, such as their workers."""
+        return any(system.is_explicit and system.needs_key_walk for system in self._engine.systems.values())
 
 
 class Report:
-    """Writes the rounds of a loop: JSON lines, or a table whose titles come first; errors once each on stderr."""
+    """Prints the rounds of a loop as JSON lines or as a table with titles, and each error once on stderr."""
 
     def __init__(
         self,
         session: Session,
-        line: Callable[[Step | None, str, Round], dict[str, Any]],
+        line: Callable[[ScriptStep | None, str, Round], dict[str, Any]],
         titles: Sequence[str],
         every_step: bool,
         unasked: str = "",
     ) -> None:
-        """`unasked` is a layout that is served though nobody named it: its queues are told once they hold something."""
+        """Store how rounds are printed.
+
+        `unasked` is a system that is served although it was not requested: its queues are printed only once they hold
+        jobs.
+        """
         self._session, self._line, self._titles, self._every_step = session, line, titles, every_step
-        self._said: dict[str, str] = {}
+        self._last_sentences: dict[str, str] = {}
         self._is_headed = False
-        self.refs: _Wanted | None = None
+        self.refs: _LoopQueues | None = None
         self.unasked = unasked
 
     def __enter__(self) -> Self:
@@ -169,37 +203,41 @@ class Report:
         self.close()
 
     def close(self) -> None:
-        """Ends what was begun on stdout."""
+        """Finish the output on stdout. Does nothing here."""
 
     def __call__(self, done: Round) -> None:
-        """Reports one round."""
+        """Print one round of the loop."""
         if done.error:
-            self._say("", f"{done.error} Next try in {done.wait_s:g} s.")
-            self._write([self._line(None, queue, done) for queue in self._known()])
+            self._print_once("", self._session.format_retry(done.error, done.wait_s))
+            self._write_lines([self._line(None, queue, done) for queue in self._list_named_queues()])
             return
-        self._said.pop("", None)
+        self._last_sentences.pop("", None)
         for step in done.steps:
-            self._say(step.ref.queue, step.error and f"{step.ref.queue}: {step.error}")
-        self._write(
+            self._print_once(step.ref.queue, step.error and f"{step.ref.queue}: {step.error}")
+        self._write_lines(
             [
                 self._line(step, step.ref.queue, done)
                 for step in done.steps
-                if not step.error and (step.moved or self._every_step) and not self._is_nothing(step)
+                if not step.error and (step.moved or self._every_step) and not self._is_empty_step(step)
             ]
         )
 
-    def _is_nothing(self, step: Step) -> bool:
-        return step.ref.layout == self.unasked and not any(step.values.get(n) for n in ("moved", "scheduled", "ready"))
+    def _is_empty_step(self, step: ScriptStep) -> bool:
+        """Return whether the step is of an unrequested system and moved and found no jobs."""
+        return step.ref.system == self.unasked and not any(step.values.get(n) for n in ("moved", "scheduled", "ready"))
 
-    def _known(self) -> list[str]:
-        return list(self.refs.names) if self._session.as_json and self.refs else []  # others cannot be asked for now
+    def _list_named_queues(self) -> list[str]:
+        return (
+            list(self.refs.names) if self._session.as_json and self.refs else []
+        )  # other queues cannot be found while Redis is away
 
-    def _say(self, key: str, sentence: str) -> None:
-        if sentence and self._said.get(key) != sentence:
-            output.say(sentence)
-        self._said[key] = sentence
+    def _print_once(self, key: str, sentence: str) -> None:
+        """Print a sentence unless it was the last one printed for `key`."""
+        if sentence and self._last_sentences.get(key) != sentence:
+            output.print_message(sentence)
+        self._last_sentences[key] = sentence
 
-    def _write(self, lines: Sequence[dict[str, Any]]) -> None:
+    def _write_lines(self, lines: Sequence[dict[str, Any]]) -> None:
         for line in lines:
             if self._session.as_json:
                 output.write_json(line, is_stream=True)
@@ -216,9 +254,12 @@ class Report:
             output.write_lines(
                 ["  ".join([fit(self._titles[0], 24), *(fit(t, 11, "right") for t in self._titles[1:])])]
             )
-        cells = [fit(safe(str(line["queue"])), 24), *(fit(_shown(flat.get(t)), 11, "right") for t in self._titles[1:])]
+        cells = [
+            fit(safe(str(line["queue"])), 24),
+            *(fit(_format_cell(flat.get(t)), 11, "right") for t in self._titles[1:]),
+        ]
         output.write_lines(["  ".join(cells)])
 
 
-def _shown(value: object) -> str:
+def _format_cell(value: object) -> str:
     return "·" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""`loops`: how late the dispatcher and the reaper are, and which jobs they take next. It changes nothing."""
+"""Implement `loops`: show how late the dispatcher and the reaper are, and their next jobs. It changes nothing."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.arguments import QUEUES, open_engine
 from rqtui.cli.session import DONE, Session
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.reports.loops import Coming, Report
+    from rqtui.reports.loops import Report, UpcomingJob
 
-MOST = 1000
+MAX_JOBS = 1000
 
 
 def loops(
@@ -23,79 +23,84 @@ def loops(
     queues: QUEUES = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many of those who are next.")] = 12,
 ) -> int:
-    """How late dispatcher and reaper are, and which jobs they take next.
+    """Show how late dispatcher and reaper are, and which jobs they take next.
 
     Example: rqtui loops mail --json
     """
     from rqtui.reports import loops as report
 
-    if not 1 <= limit <= MOST:
-        raise UsageError(f"--limit is a whole number from 1 to {MOST}.")
-    engine, refs = engine_for(session, queues)
-    found = report.report(engine, refs, limit)
+    if not 1 <= limit <= MAX_JOBS:
+        raise UsageError(f"--limit is a whole number from 1 to {MAX_JOBS}.")
+    engine, refs = open_engine(session, queues)
+    loop_report = report.build_report(engine, refs, limit)
     if session.as_json:
-        output.write_json(_document(engine, found))
+        output.write_json(_build_document(engine, loop_report))
     else:
-        _write(engine, found)
+        _write_table(engine, loop_report)
     return DONE
 
 
-def _document(engine: Engine, found: Report) -> dict[str, Any]:
-    standing = [
-        {"loop": one.verb, "late": one.late, "next_ms": one.next_ms, "elsewhere": one.elsewhere} for one in found.loops
+def _build_document(engine: Engine, report: Report) -> dict[str, Any]:
+    loop_documents = [
+        {"loop": one.verb, "late": one.late, "next_ms": one.next_ms, "elsewhere": one.elsewhere} for one in report.loops
     ]
     return {
-        "taken_at_ms": found.taken_ms,
-        "loops": standing,
-        "next": [_coming(engine, each, found.taken_ms) for each in found.coming],
+        "taken_at_ms": report.taken_ms,
+        "loops": loop_documents,
+        "next": [_build_next_job(engine, each, report.taken_ms) for each in report.coming],
     }
 
 
-def _coming(engine: Engine, coming: Coming, taken_ms: int) -> dict[str, Any]:
-    from rqtui.reports.loops import becomes
+def _build_next_job(engine: Engine, coming: UpcomingJob, taken_ms: int) -> dict[str, Any]:
+    """Return one job that a loop will move next as a JSON document."""
+    from rqtui.reports.loops import format_target_places
 
     job = coming.job
     return {
         "loop": coming.verb,
         "at_ms": taken_ms + coming.in_ms,
         "in_ms": coming.in_ms,
-        **documents.queue_fields(coming.ref.queue),
-        "layout": coming.ref.layout,
-        **documents.id_fields(job.id),
-        "worker": documents.text(job.worker) or None,
+        **documents.build_queue_fields(coming.ref.queue),
+        "layout": coming.ref.system,
+        **documents.build_id_fields(job.id),
+        "worker": documents.mask_data(job.worker),
         "attempts": job.attempts,
         "max_attempts": job.max_attempts,
-        "becomes": becomes(coming.verb, job, engine.layouts[coming.ref.layout]) or None,
+        "becomes": format_target_places(coming.verb, job, engine.systems[coming.ref.system]) or None,
     }
 
 
-def _write(engine: Engine, found: Report) -> None:
-    from rqtui.reports.loops import becomes
-    from rqtui.text.formats import numbered
-    from rqtui.text.names import named, twins
+def _write_table(engine: Engine, report: Report) -> None:
+    from rqtui.reports.loops import format_target_places
+    from rqtui.text.formats import format_quantity
+    from rqtui.text.masking import mask_text
+    from rqtui.text.names import find_duplicate_names, format_queue_name
 
-    for one in found.loops:
-        said = "nothing waits for it" if one.next_ms is None else f"{one.late} late, the next {_when(one.next_ms)}"
-        runs = f"; {numbered(one.elsewhere, 'screen')} elsewhere" if one.elsewhere else ""
-        output.write_lines([f"{one.verb}: {said}{runs}"])
-    both = twins(engine.refs)
+    for one in report.loops:
+        text = (
+            "nothing waits for it" if one.next_ms is None else f"{one.late} late, the next {_format_time(one.next_ms)}"
+        )
+        runs = f"; {format_quantity(one.elsewhere, 'screen')} elsewhere" if one.elsewhere else ""
+        output.write_lines([f"{one.verb}: {text}{runs}"])
+    both = find_duplicate_names(engine.refs)
     rows = [
         [
-            _when(each.in_ms),
+            _format_time(each.in_ms),
             each.verb,
-            named(each.ref, both),
-            documents.label(each.job.id),
-            each.job.worker,
+            format_queue_name(each.ref, both),
+            documents.format_id(each.job.id),
+            mask_text(each.job.worker),
             f"{each.job.attempts}/{each.job.max_attempts}" if each.job.max_attempts else str(each.job.attempts),
-            becomes(each.verb, each.job, engine.layouts[each.ref.layout]) or "gone",
+            format_target_places(each.verb, each.job, engine.systems[each.ref.system]) or "gone",
         ]
-        for each in found.coming
+        for each in report.coming
     ]
     if rows:
         output.write_table(("when", "loop", "queue", "id", "worker", "tried", "becomes"), rows, right=("when", "tried"))
 
 
-def _when(in_ms: int) -> str:
-    from rqtui.text.formats import age
+def _format_time(in_ms: int) -> str:
+    """Return a time until now as text: `in 5s`, or `5s late`."""
+    from rqtui.text.formats import format_age
 
-    return f"{age(-in_ms)} late" if in_ms <= -1000 else f"in {age(max(0, in_ms))}"
+    return f"{format_age(-in_ms)} late" if in_ms <= -1000 else f"in {format_age(max(0, in_ms))}"

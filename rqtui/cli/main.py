@@ -1,16 +1,17 @@
-"""`rqtui`: the entry point. No word, or a URL, opens the screen; any other word is a command.
+"""Run the `rqtui` command line: without arguments, or with only a URL, open the screen; otherwise run a command.
 
-`main` answers `--version` before it imports anything, finds the command, and turns what typer and the commands raise
-into a sentence and an exit code: 0 done · 1 refused or partly done · 2 usage · 3 Redis away · 130 interrupted.
-`health` has the codes of monitoring plugins; there 3 also stands for a slip in the command line.
+`main` answers `--version` before it imports anything, finds the command, and converts the errors that typer and the
+commands raise into a sentence and an exit code: 0 done, 1 refused or partly done, 2 wrong usage, 3 Redis unreachable,
+130 interrupted. `health` has the exit codes of monitoring plugins; there 3 also means a wrong command line.
 
 A command is the function of its name in the module of its name (`jobs` in `cli/jobs.py`), and a row of `COMMANDS`. Its
-module is imported when the command is called, or its help is shown.
+module is imported when the command is called or its help is shown.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,104 +22,114 @@ from rqtui import __version__
 if TYPE_CHECKING:
     import typer
 
-COMPLETION = "_RQTUI_COMPLETE"  # what the shells' completion scripts set
+COMPLETION = "_RQTUI_COMPLETE"  # the environment variable that the shells' completion scripts set
 
-# The commands in the order of the help, with the arguments that `session.command` gets beside the name.
+# The commands in the order of the help, with the other arguments of `session.register_command`.
 COMMANDS: dict[str, dict[str, Any]] = {
     "snapshot": {},
-    "jobs": {},
-    "show": {},
-    "workers": {},
-    "errors": {},
-    "kinds": {},
-    "health": {"failure": 3},  # unknown, as monitoring plugins have it
-    "check": {},
-    "layouts": {},
+    "jobs": {"reveals": True},
+    "show": {"reveals": True},
+    "workers": {"reveals": True},
+    "errors": {"reveals": True},
+    "kinds": {"reveals": True},
+    "health": {"failure": 3, "reveals": True},  # "unknown" in the convention of monitoring plugins
+    "check": {"reveals": True},
+    "systems": {},
     "put": {},
-    "act": {},
-    "work": {},
+    "act": {"reveals": True},
+    "work": {"reveals": True},
     "dispatch": {},
     "reap": {},
-    "migrate": {},
+    "migrate": {"reveals": True},
     "demo": {},
     "bench": {},
     "config": {"takes_broken": True},
     "undo": {},
     "operations": {},
-    "events": {},
+    "events": {"reveals": True},
     "stats": {},
-    "redis": {},
+    "redis": {"reveals": True},
     "metrics": {"has_json": False},
     "acl": {"has_json": False},
-    "loops": {},
-    "schedules": {},
+    "script": {"has_json": False},
+    "loops": {"reveals": True},
+    "schedules": {"reveals": True},
 }
+
+ALIASES = {"layouts": "systems"}  # former names of commands; they work, and the help does not list them
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command line (without the program's name) and returns the exit code."""
+    """Run one command line, given without the program's name, and return the exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
     if words == ["--version"]:
         try:
             print(f"rqtui {__version__}", flush=True)
         except OSError as error:
-            return _unwritten(error)
+            return _report_write_error(error)
         return 0
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a letter shows its code
+            stream.reconfigure(errors="backslashreplace")  # unsupported letters are printed as escapes
     if os.environ.get(COMPLETION):
-        _complete_fast()
+        _speed_up_completion()
     elif not words or (len(words) == 1 and "://" in words[0] and not words[0].startswith("-")):
-        return _screen(*words)
+        return _open_screen(*words)
     if "--debug" in words:
-        sys.excepthook = _tell_traceback
-    from rqtui.cli.signals import INTERRUPTED, RUN_ON, ended, interrupted_by_signals
+        sys.excepthook = _print_traceback
+    from rqtui.cli.signals import INTERRUPTED, LONG_RUNNING, choose_signal_exit_code, interrupt_on_signals
 
     command, code = next((word for word in words if word in COMMANDS), ""), INTERRUPTED
-    with suppress(KeyboardInterrupt), interrupted_by_signals(runs_on=command in RUN_ON) as came:  # while it starts, too
-        code = _run(words)
-    return ended(came, command) if came else code
+    with (
+        suppress(KeyboardInterrupt),
+        interrupt_on_signals(runs_on=command in LONG_RUNNING) as signals,
+    ):  # also during start-up
+        code = _run_command(words)
+    return choose_signal_exit_code(signals, command) if signals else code
 
 
-def _run(words: Sequence[str]) -> int:
-    """One command line, by typer."""
+def _run_command(words: Sequence[str]) -> int:
+    """Parse and run one command line with typer and return its exit code."""
     import typer
 
-    app = application()
+    app = build_application()
     try:
         code = app(words, prog_name="rqtui", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _usage(error, words)
+        return _report_usage_error(error, words)
     except typer.Abort:
         return 130
-    except SystemExit as error:  # typer's completion ends like this
+    except SystemExit as error:  # raised by typer's completion
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    except OSError as error:  # of the help; what a command prints is looked after there
-        return _unwritten(error)
+    except OSError as error:  # raised while help is printed; `run_guarded` handles the output of commands
+        return _report_write_error(error)
     return code if isinstance(code, int) else 0
 
 
-def _unwritten(error: OSError) -> int:
+def _report_write_error(error: OSError) -> int:
+    """Report that stdout cannot be written and return the exit code; 0 if its reader closed the pipe."""
     from rqtui.cli import session
 
-    if isinstance(error, BrokenPipeError):  # who read us has seen enough
-        session.forget_stdout()
+    if isinstance(error, BrokenPipeError):  # the reader closed the pipe
+        session.discard_stdout()
         return 0
-    return session.unwritten(error)
+    return session.report_write_error(error)
 
 
-def _tell_traceback(_kind: type[BaseException], error: BaseException, _trace: Any) -> None:
-    """In place of Python's own, which writes the message of an error as it is."""
+def _print_traceback(_kind: type[BaseException], error: BaseException, _trace: Any) -> None:
+    """Print a traceback with masked secrets; replaces `sys.excepthook`, which prints messages unmasked."""
     from rqtui.cli import output
 
-    output.tell_traceback(error)
+    output.print_traceback(error)
 
 
 def _open_closed_streams() -> None:
-    """Puts nothing in place of streams that were closed (`>&-`): else a socket gets such a number, and our words."""
+    """Open the null device for each standard stream that was closed (`>&-`).
+
+    Otherwise a socket would get the stream's file descriptor, and output would be sent to Redis.
+    """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             with suppress(OSError):
@@ -131,32 +142,32 @@ def _open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
 
 
-def _screen(url: str | None = None) -> int:
-    """`rqtui` and `rqtui URL`, with nothing else on the command line."""
+def _open_screen(url: str | None = None) -> int:
+    """Open the screen for `rqtui` or `rqtui URL`, when the command line has no other word; return the exit code."""
     from rqtui.cli import screen
-    from rqtui.cli.signals import interrupted_by_signals
-    from rqtui.config.resolve import Given, in_force
+    from rqtui.cli.signals import interrupt_on_signals
+    from rqtui.config.resolve import CommandLine, resolve_settings
     from rqtui.errors import RqtuiError
 
     try:
-        with interrupted_by_signals():  # until the screen stands, which then ends by itself
-            return screen.screen(in_force(Given(url)).settings)
+        with interrupt_on_signals():  # until the screen runs, which handles signals itself
+            return screen.screen(resolve_settings(CommandLine(url)).settings)
     except RqtuiError as error:
         from rqtui.cli import output
 
-        output.say(str(error))
+        output.print_message(str(error))
         return 2
     except KeyboardInterrupt:
         return 130
 
 
-def application() -> typer.Typer:
-    """The typer application; its group finds the commands."""
+def build_application() -> typer.Typer:
+    """Return the typer application. Its group imports each command when it is needed."""
     import typer
 
     from rqtui.cli import screen, session
 
-    group = _group_class()
+    group = _define_group_class()
     app = typer.Typer(
         cls=group,
         invoke_without_command=True,
@@ -176,7 +187,7 @@ def application() -> typer.Typer:
             raise typer.Exit(code)
 
     root.__doc__ = _HELP
-    app.callback(invoke_without_command=True)(session.with_common_options(root))
+    app.callback(invoke_without_command=True)(session.add_common_options(root))
     return app
 
 
@@ -186,33 +197,41 @@ Without a command it opens the screen: rqtui [URL].
 """
 
 
-def _group_class() -> type[Any]:
-    """A group whose first word may be a URL; made late, since typer is imported late."""
+def _define_group_class() -> type[Any]:
+    """Return the typer group class that also accepts a URL as the first word.
+
+    The class is defined inside a function because typer is imported late.
+    """
     from typer.core import TyperCommand, TyperGroup
 
     class Group(TyperGroup):
-        """Commands, and `rqtui URL`."""
+        """The commands of rqtui, and the form `rqtui URL`."""
 
         def list_commands(self, ctx: Any) -> list[str]:
-            """The names of all commands."""
+            """Return the names of all commands, in the order of the help."""
             return list(COMMANDS)
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            """The command of that name, made when somebody asks for it; None where there is none."""
+            """Return the command named `cmd_name`, built at its first use; None if it is unknown."""
+            cmd_name = ALIASES.get(cmd_name, cmd_name)
             if cmd_name in COMMANDS and cmd_name not in self.commands:
-                self.commands[cmd_name] = _made(cmd_name)
+                self.commands[cmd_name] = _build_command(cmd_name)
             return super().get_command(ctx, cmd_name)
 
         def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-            """The commands and options that begin so; of a command its name and help are needed, and no option."""
+            """Return the completions for a word that begins with `incomplete`.
+
+            Commands are registered with their names and help texts only, since completing a command's name needs no
+            options.
+            """
             shows_help = os.environ.get(COMPLETION) != "complete_bash"
             for name in COMMANDS:
                 if name.startswith(incomplete):
-                    self.commands[name] = TyperCommand(name, help=_function(name).__doc__ if shows_help else None)
+                    self.commands[name] = TyperCommand(name, help=_load_function(name).__doc__ if shows_help else None)
             return super().shell_complete(ctx, incomplete)
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Turns a first word with `://` into `--url`."""
+            """Parse the arguments, with a first word that contains `://` turned into `--url`."""
             words = list(args)
             if not ctx.resilient_parsing:
                 _opts, rest, _order = self.make_parser(ctx).parse_args(list(args))
@@ -221,100 +240,101 @@ def _group_class() -> type[Any]:
                     _opts, more, _order = self.make_parser(ctx).parse_args(list(words))
                     if more:
                         ctx.fail(
-                            f"after a URL only options may follow; write: rqtui {more[0]} … --url {_mask(rest[0])}"
+                            f"after a URL only options may follow; write: rqtui {more[0]} … --url {_mask_url(rest[0])}"
                         )
             return super().parse_args(ctx, words)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            """The command of that name, or a sentence that names the nearest."""
+            """Return the command to run; fail with a sentence that suggests the nearest name if there is none."""
             is_word = bool(args) and not args[0].startswith("-") and not ctx.resilient_parsing
             if is_word and self.get_command(ctx, args[0]) is None:
-                hint = _hint(args[0], self.list_commands(ctx))
+                hint = _suggest_command(args[0], self.list_commands(ctx))
                 ctx.fail(f'there is no command "{args[0]}".{hint} A URL has "://"; rqtui --help names the commands.')
             return super().resolve_command(ctx, args)
 
     return Group
 
 
-def _hint(word: str, commands: Sequence[str]) -> str:
-    """What may have been meant by a word that is no command: another command, or a verb of `act`."""
+def _suggest_command(word: str, commands: Sequence[str]) -> str:
+    """Return a sentence that suggests a command or a verb of `act` for an unknown command; empty if none is near."""
     from rqtui.cli import synonyms
-    from rqtui.verbs import BY_NAME
+    from rqtui.verbs import VERBS_BY_NAME
 
-    verb = "" if synonyms.same(word, commands) else synonyms.same(word, BY_NAME)
+    verb = "" if synonyms.find_exact(word, commands) else synonyms.find_exact(word, VERBS_BY_NAME)
     if verb:
         return f' Did you mean "rqtui act {verb} QUEUE"?'
-    near = synonyms.meant(word, commands)
+    near = synonyms.find_nearest(word, commands)
     return f' Did you mean "{near}"?' if near else ""
 
 
-def _made(name: str) -> Any:
-    """The command as typer makes it of the function of that name."""
+def _build_command(name: str) -> Any:
+    """Build the typer command from the function `name`."""
     import typer
 
-    from rqtui.cli.session import command
+    from rqtui.cli.session import register_command
 
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    command(alone, name, **COMMANDS[name])(_function(name))
+    register_command(alone, name, **COMMANDS[name])(_load_function(name))
     return typer.main.get_command(alone)
 
 
-def _function(name: str) -> Any:
-    """The function of a command."""
+def _load_function(name: str) -> Any:
+    """Import the module of the command `name` and return its function."""
     from importlib import import_module
 
     return getattr(import_module(f"rqtui.cli.{name}"), name)
 
 
-def _mask(url: str) -> str:
+def _mask_url(url: str) -> str:
     from rqtui.connection.connect import mask
 
     return mask(url)
 
 
-def _usage(error: Any, words: Sequence[str]) -> int:
-    """What typer found wrong with the command line, as a sentence."""
+def _report_usage_error(error: Any, words: Sequence[str]) -> int:
+    """Print a typer error as one sentence with masked URLs and return the exit code."""
     from rqtui.cli import output
 
+    for word in words:
+        if ":" in word and "@" in word:  # a URL, perhaps without "://"
+            error.message = str(error.message).replace(word, _mask_url(word))
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "rqtui"
     sentence = error.format_message().rstrip()
     sentence = sentence[:1].lower() + sentence[1:]
-    for theirs, ours in _PLAIN:
-        sentence = sentence.replace(theirs, ours)
-    how = _form(context) if sentence.startswith(("missing argument", "got unexpected")) else ""
-    output.say(f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'}{how} See: {path} --help")
+    sentence = _TYPE_MESSAGE.sub(lambda match: _PLAIN_TYPES[match["type"]], sentence)
+    usage = _format_usage(context) if sentence.startswith(("missing argument", "got unexpected")) else ""
+    output.print_message(f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'}{usage} See: {path} --help")
     if "--debug" in words:
         raise error
     failure = COMMANDS.get(context.info_name or "", {}).get("failure") if context is not None else None
     return failure or int(getattr(error, "exit_code", 2))
 
 
-_PLAIN = (  # what typer's checks say, in words for people
-    ("Input should be a valid integer, unable to parse string as an integer", "a whole number is needed"),
-    ("Input should be a valid number, unable to parse string as a number", "a number is needed"),
-)
+_TYPE_MESSAGE = re.compile(r"(?<=': )['\"].*['\"] is not a valid (?P<type>int|float)\b", re.DOTALL)  # of typer's checks
+_PLAIN_TYPES = {"int": "a whole number is needed", "float": "a number is needed"}
 
 
-def _form(context: Any) -> str:
-    """The arguments of a command, as they are written."""
+def _format_usage(context: Any) -> str:
+    """Return a sentence with the command and its arguments as they are written; empty without a context."""
     if context is None:
         return ""
-    names = [each.metavar or each.name.upper() for each in context.command.params if each.param_type_name == "argument"]
+    parameters = [one for one in context.command.params if one.param_type_name == "argument"]
+    names = [parameter.metavar or parameter.name.upper() for parameter in parameters]
     return f" Write: {' '.join([context.command_path, *names])}."
 
 
-def _complete_fast() -> None:
-    """Keeps typer's completion from what it does not need: 0.18 s become 0.09.
+def _speed_up_completion() -> None:
+    """Replace the parts of typer's completion that are slow and not needed: 0.18 s become 0.09 s.
 
-    It would import rich to take markup out of help texts that have none, and pydantic to check values nobody uses.
+    typer would import rich to strip markup from help texts that have none, and check values that are not used.
     """
     from typer import core
 
     def unchecked(_parameter: Any, _context: Any, value: Any) -> Any:
         return value
 
-    with suppress(ImportError):  # not public: where it is gone, completion is slower and nothing else
+    with suppress(ImportError):  # not a public API; without it completion is only slower
         from typer import _completion_classes
 
         _completion_classes._sanitize_help_text = lambda text: text

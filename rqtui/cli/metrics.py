@@ -1,118 +1,139 @@
-"""`metrics`: figures for Prometheus, once or served.
+"""Implement `metrics`: print metrics for Prometheus once, or serve them over HTTP.
 
-`--listen` answers on the loopback unless another address is named; it has no password and shows no job.
+`--listen` serves on the loopback address unless another is given. The server has no password and shows no job data.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rqtui.cli import output
-from rqtui.cli.session import AWAY, DONE, Session
-from rqtui.cli.signals import stopped_by_signals
+from rqtui.cli.session import DONE, NO_WAIT, UNREACHABLE, Session
+from rqtui.cli.signals import stop_on_signals
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.model import Snapshot
+    from rqtui.model import Queue, Snapshot
 
-DISCOVER_S = 30.0  # between two looks for new queues
-HAND_ON_S = 1.0  # between two looks at what was heard
-PORT = 9753
+DISCOVER_S = 30.0  # seconds between two searches for new queues
+EVENT_POLL_S = 1.0  # seconds between two checks for Pub/Sub events
+DEFAULT_PORT = 9753
 
 
 def metrics(
     session: Session,
     listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Serve them; a port alone means 127.0.0.1.")
+        str | None,
+        typer.Option("--listen", metavar="HOST:DEFAULT_PORT", help="Serve them; a port alone means 127.0.0.1."),
     ] = None,
     most: Annotated[
         int, typer.Option("--most", metavar="N", help="Queues with labels of their own; the rest are summed.")
     ] = 500,
+    no_wait: NO_WAIT = False,
 ) -> int:
-    """Depths, ages, workers and counters as Prometheus reads them: once, or served.
+    """Print depths, ages, workers and counters as Prometheus reads them: once, or served.
 
     Example: rqtui metrics --listen 127.0.0.1:9753
     """
-    from rqtui.reports.prometheus import exposition
+    from rqtui.reports.prometheus import format_exposition
 
     if most < 1:
         raise UsageError("--most is a whole number from 1 on.")
     scrapes = Scrapes(session)
     if listen is None:
-        found, seconds = scrapes.take()
-        output.write_lines(exposition(found, seconds, most).splitlines())
-        return DONE if found else AWAY
-    return _serve(session, scrapes, most, *address(listen))
+        snapshot, seconds = scrapes.take()
+        output.write_lines(format_exposition(snapshot, seconds, most).splitlines())
+        return DONE if snapshot else UNREACHABLE
+    at = parse_address(listen)
+    if no_wait and scrapes.take()[0] is None:
+        return UNREACHABLE
+    return _serve(session, scrapes, most, *at)
 
 
 class Scrapes:
-    """One engine, looked at by one request at a time."""
+    """One engine that takes snapshots for HTTP requests, one request at a time."""
 
     def __init__(self, session: Session) -> None:
-        self._engine: Engine = session.engine(reached=False)
+        self._engine: Engine = session.create_engine(reached=False)
         self._url = session.settings.url
         self._lock = threading.Lock()
         self._due_s = 0.0
-        self._said = ""
+        self._last_error = ""
 
     def take(self) -> tuple[Snapshot | None, float]:
-        """All queues, and how long it took; None where Redis is away, which is said once."""
-        from rqtui.connection.connect import reach
+        """Return a snapshot of all queues and the seconds it took; None while Redis is away, which is reported once."""
+        from rqtui.connection.connect import check_connection
         from rqtui.connection.nodes import ping
 
         with self._lock:
             began = time.monotonic()
             try:
-                reach(self._engine.client, self._url)
-                ping(self._engine.client)  # without a queue a snapshot asks nothing
+                check_connection(self._engine.client, self._url)
+                ping(self._engine.client)  # without queues a snapshot sends no command
                 if began >= self._due_s:
                     for _chunk in self._engine.discover():
                         pass
                     self._due_s = time.monotonic() + DISCOVER_S
-                found = self._engine.snapshot()
-            except Exception as error:  # whatever is wrong, the next scrape may find it well again
-                self._tell(error)
+                snapshot = self._engine.take_snapshot()
+            except Exception as error:  # the next scrape may succeed
+                self._report_error(error)
                 return None, time.monotonic() - began
-            self._said = ""
-            return found, time.monotonic() - began
+            self._last_error = ""
+            return self._drop_derived_counters(snapshot), time.monotonic() - began
+
+    def _drop_derived_counters(self, snapshot: Snapshot) -> Snapshot:
+        """Return the snapshot with counters that never decrease: Prometheus takes a decrease for a restart."""
+
+        def keep_counters(queue: Queue) -> Queue:
+            derived = self._engine.systems[queue.system].derived_counters
+            if not derived & queue.counters.keys():
+                return queue
+            return queue._replace(counters={name: n for name, n in queue.counters.items() if name not in derived})
+
+        return replace(snapshot, queues=tuple(map(keep_counters, snapshot.queues)))
 
     def listen(self) -> None:
-        """From the next scrape on what systems publish is heard."""
-        self._engine.listen()
+        """Start to listen to the Pub/Sub events of the systems, for the next scrapes."""
+        self._engine.start_listening()
 
-    def overhear(self) -> None:
-        """What was heard since goes to its layout."""
+    def collect_events(self) -> None:
+        """Pass the Pub/Sub events that arrived to their systems."""
         with self._lock:
-            self._engine.overhear()
+            self._engine.deliver_events()
 
     def close(self) -> None:
-        """Listens no more."""
-        self._engine.close()
+        """Stop listening and close the engine."""
+        self._engine.stop_listening()
 
-    def _tell(self, error: Exception) -> None:
-        from rqtui.connection.error_messages import describe
+    def _report_error(self, error: Exception) -> None:
+        """Print an error unless it was the last one printed."""
+        from rqtui.connection.redis_errors.connecting import describe_connection_error
 
-        sentence = describe(error, self._url)
-        if sentence != self._said:
-            output.say(sentence)
-        self._said = sentence
+        sentence = describe_connection_error(error, self._url)
+        if sentence != self._last_error:
+            output.print_message(sentence)
+        self._last_error = sentence
 
 
-def address(listen: str) -> tuple[str, int]:
-    """Host and port of `HOST:PORT`, `:PORT` or `PORT`; an IPv6 address stands in brackets."""
+def parse_address(listen: str) -> tuple[str, int]:
+    """Parse `HOST:PORT`, `:PORT` or `PORT`, with an IPv6 address in brackets. Raises UsageError."""
     host, colon, port = listen.rpartition(":")
     host = (host[1:-1] if host.startswith("[") and host.endswith("]") else host) or "127.0.0.1"
     if not (port.isascii() and port.isdigit() and int(port) <= 65535) or (colon and ":" in host and listen[0] != "["):
-        raise UsageError(f'"{listen}" is no address to listen at; write 127.0.0.1:{PORT}, or [::1]:{PORT}.')
+        raise UsageError(
+            f'"{listen}" is no address to listen at; write 127.0.0.1:{DEFAULT_PORT}, or [::1]:{DEFAULT_PORT}.'
+        )
     return host, int(port)
 
 
 def _serve(session: Session, scrapes: Scrapes, most: int, host: str, port: int) -> int:
+    """Serve metrics until a signal ends the command; return the exit code."""
     from rqtui.cli.metrics_server import IDLE_S, Server
     from rqtui.connection.connect import mask
 
@@ -120,17 +141,17 @@ def _serve(session: Session, scrapes: Scrapes, most: int, host: str, port: int) 
         server = Server((host, port), scrapes.take, most)
     except OSError as error:
         raise UsageError(f"nothing can listen at {host}:{port}: {error.strerror or error}.") from None
-    with server, stopped_by_signals() as stop:
+    with server, stop_on_signals() as stop:
         shown = f"[{host}]" if ":" in host else host
         at = f"http://{shown}:{server.server_address[1]}"
-        output.say(f"{at}/metrics and {at}/healthz tell of {mask(session.settings.url)}; Ctrl+C ends it.")
+        output.print_message(f"{at}/metrics and {at}/healthz tell of {mask(session.settings.url)}; Ctrl+C ends it.")
         if host not in ("127.0.0.1", "::1", "localhost"):
-            output.say("whoever reaches that address reads the names of your queues: there is no password.")
+            output.print_message("whoever reaches that address reads the names of your queues: there is no password.")
         thread = threading.Thread(target=server.serve_forever, name="rqtui-metrics", daemon=True)
         scrapes.listen()
         thread.start()
-        while not stop.wait(HAND_ON_S):
-            scrapes.overhear()
+        while not stop.wait(EVENT_POLL_S):
+            scrapes.collect_events()
         scrapes.close()
         server.shutdown()
         thread.join(IDLE_S)

@@ -1,4 +1,4 @@
-"""The HTTP server of `metrics --listen`; a file of its own, since no other command needs what it imports."""
+"""Serve metrics over HTTP for `metrics --listen`. Separate, because no other command needs its imports."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rqtui.model import Snapshot
 
-IDLE_S = 10.0  # a client that says nothing for longer is let go
+IDLE_S = 10.0  # seconds after which an idle client is disconnected
 
 
 class Server(ThreadingHTTPServer):
-    """Answers each request on a thread of its own, so that a slow client holds up nobody.
+    """An HTTP server that answers each request on its own thread, so that a slow client does not delay others.
 
-    `take` gives a snapshot, None where Redis is away, and the seconds that it took.
+    `take` returns a snapshot, or None while Redis is away, and the seconds that it took.
     """
 
     daemon_threads = True
@@ -29,29 +29,29 @@ class Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """`/metrics` and `/healthz`."""
+    """The handler of `/metrics` and `/healthz`."""
 
     server: Server
     timeout = IDLE_S
     server_version, sys_version = "rqtui", ""
 
     def do_GET(self) -> None:
-        """The one method there is."""
-        from rqtui.reports.prometheus import CONTENT_TYPE, exposition
+        """Answer a request with the metrics, the health or 404."""
+        from rqtui.reports.prometheus import CONTENT_TYPE, format_exposition
 
         path = self.path.partition("?")[0]
         if path == "/metrics":
-            found, seconds = self.server.take()
-            self._answer(200, exposition(found, seconds, self.server.most), CONTENT_TYPE)
+            snapshot, seconds = self.server.take()
+            self._send_reply(200, format_exposition(snapshot, seconds, self.server.most), CONTENT_TYPE)
         elif path == "/healthz":
-            found, _seconds = self.server.take()
-            self._answer(200 if found else 503, "ok\n" if found else "Redis is away\n")
+            snapshot, _seconds = self.server.take()
+            self._send_reply(200 if snapshot else 503, "ok\n" if snapshot else "Redis is away\n")
         else:
-            self._answer(404, "There is /metrics and /healthz.\n")
+            self._send_reply(404, "There is /metrics and /healthz.\n")
 
     do_HEAD = do_GET
 
-    def _answer(self, code: int, text: str, type: str = "text/plain; charset=utf-8") -> None:
+    def _send_reply(self, code: int, text: str, type: str = "text/plain; charset=utf-8") -> None:
         body = text.encode()
         self.send_response(code)
         self.send_header("Content-Type", type)
@@ -61,4 +61,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """A scrape each 15 s is no news."""
+        """Log nothing: a scrape every 15 s would fill the log."""

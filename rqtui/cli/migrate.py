@@ -1,6 +1,6 @@
-"""`migrate`: the jobs of another system's queue become native ones, while its workers and producers go on.
+"""Implement `migrate`: move the jobs of another system's queue to a native queue, while its workers and producers run.
 
-Each of its batches is safe by itself, so Ctrl+C ends it after the one under way, and the same command goes on later.
+Each batch is safe by itself: Ctrl+C stops after the batch in progress, and the same command continues later.
 """
 
 from __future__ import annotations
@@ -11,27 +11,37 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.session import DONE, REFUSED, Session, exit_code
-from rqtui.cli.signals import stopped_by_signals
+from rqtui.cli.session import DONE, REFUSED, Session, choose_exit_code
+from rqtui.cli.signals import stop_on_signals
 from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.errors import Refused, RqtuiError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rqtui.model import Ref
-    from rqtui.operations.migration import Migration
+    from rqtui.operations.migration import Migration, Skipped
 
 SCREENFUL = 50
 
 
 def migrate(
     session: Session,
-    source: Annotated[str, typer.Argument(metavar="LAYOUT:SOURCE", help="The queue to leave.")],
+    source: Annotated[str, typer.Argument(metavar="SYSTEM:SOURCE", help="The queue to leave.")],
     target: Annotated[
         str, typer.Argument(metavar=f"{DEFAULT_SYSTEM}:TARGET", help=f"The {DEFAULT_SYSTEM} queue to move to.")
     ],
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Count what would move; change nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Count what would move and list what would not; change nothing.")
+    ] = False,
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Also move jobs that lose something by it; list what each loses.")
+    ] = False,
 ) -> int:
     """Move the jobs of another system's queue to a native one; its workers and producers may go on.
+
+    Each job keeps its order, priority, attempts, times and errors. A job that asks for what the native queue cannot
+    do stays, and is listed with the reason; see --lossy.
 
     It may be stopped and run again: no job is lost, and none is moved twice.
 
@@ -45,46 +55,50 @@ def migrate(
     name, colon, queue = target.partition(":")
     if not colon or not queue or name != DEFAULT_SYSTEM:
         raise UsageError(f'the target is {DEFAULT_SYSTEM}:QUEUE, not "{target}".')
-    known = registry.names()
-    if ":" in source and source.partition(":")[0] not in known:
-        raise UsageError(f'the source is LAYOUT:SOURCE, not "{source}"; the layouts: {", ".join(known)}.')
-    engine = _with_both(session, source).engine(discover=True)  # what a layout learns then, it needs to find leftovers
-    from_ref, to_ref = engine.seek(source), engine.seek(target)
+    system_names = registry.list_names()
+    if ":" in source and source.partition(":")[0] not in system_names:
+        raise UsageError(f'the source is SYSTEM:SOURCE, not "{source}"; the systems: {", ".join(system_names)}.')
+    engine = _add_systems(session, source).create_engine(
+        discover=True
+    )  # discovery gives the system what it needs to find leftovers
+    from_ref, to_ref = engine.resolve_or_discover(source), engine.resolve_or_discover(target)
     if not dry_run:
-        engine.refuse("enqueue", to_ref)
-        if denial := engine.denial("delete", from_ref) or engine.denial("migrate", from_ref):
+        engine.raise_if_refused("enqueue", to_ref)
+        if denial := engine.explain_denial("delete", from_ref) or engine.explain_denial("migrate", from_ref):
             raise Refused(denial)
-    migration = Migration(engine, from_ref, to_ref)
-    total = migration.total()
+    migration = Migration(engine, from_ref, to_ref, is_lossy=lossy)
+    total = migration.count_movable()
     if not total:
-        output.say(f"{from_ref} holds nothing that could be moved.")
-    elif note := migration.note():
-        output.say(note)
+        output.print_message(f"{from_ref} holds nothing that could be moved.")
+    elif note := migration.describe_calls():
+        output.print_message(note)
+    if total and (note := migration.describe_pause()):
+        output.print_message(note)
     if dry_run:
-        with output.progress("looking", total) as bar:
-            for looked_at in migration.look():
+        with output.show_progress("looking", total) as bar:
+            for looked_at in migration.dry_run():
                 bar.step(looked_at)
-        return _write(session, migration, DONE, dry_run=True)
-    return _write(session, migration, _run(migration, total))
+        return _write_report(session, migration, DONE, dry_run=True)
+    return _write_report(session, migration, _run_steps(migration, total))
 
 
-def _with_both(session: Session, source: str) -> Session:
-    """The session with the target's layout and the source's as well, where `--layout` named others."""
-    from rqtui.systems.registry import name_of
+def _add_systems(session: Session, source: str) -> Session:
+    """Return the session with the systems of source and target added, if `--system` named others."""
+    from rqtui.systems.registry import parse_name
 
-    given = session.settings.layouts
-    wanted = [DEFAULT_SYSTEM, *([name_of(source)] if ":" in source else [])] if given else []
-    missing = [name for name in wanted if name not in map(name_of, given)]
-    return replace(session, settings=replace(session.settings, layouts=(*given, *missing)))
+    given = session.settings.systems
+    wanted = [DEFAULT_SYSTEM, *([parse_name(source)] if ":" in source else [])] if given else []
+    missing = [name for name in wanted if name not in map(parse_name, given)]
+    return replace(session, settings=replace(session.settings, systems=(*given, *missing)))
 
 
-def _run(migration: Migration, total: int) -> int:
-    """Steps until the end, a signal or an error; what is said then has gone to stderr."""
+def _run_steps(migration: Migration, total: int) -> int:
+    """Run the migration until its end, a signal or an error, which is printed to stderr; return the exit code."""
     code = DONE
-    with stopped_by_signals() as stop:
+    with stop_on_signals() as stop:
         try:
-            with output.progress("migrating", total) as bar:
-                for moved in migration.steps():
+            with output.show_progress("migrating", total) as bar:
+                for moved in migration.move_jobs():
                     bar.step(moved)
                     if stop.is_set():
                         break
@@ -92,64 +106,77 @@ def _run(migration: Migration, total: int) -> int:
             if isinstance(error, UsageError):
                 migration.close()
                 raise
-            output.say(f"{error} No job is lost: the same command goes on where it was, best within ten minutes.")
-            code = exit_code(error)
+            output.print_message(
+                f"{error} No job is lost: the same command goes on where it was, best within ten minutes."
+            )
+            code = choose_exit_code(error)
         try:
             migration.close()
         except RqtuiError as error:
-            output.say(str(error))
-            code = code or exit_code(error)
+            output.print_message(str(error))
+            code = code or choose_exit_code(error)
         if stop.is_set():
-            output.say("stopped; the same command goes on where it was.")
+            output.print_message("stopped; the same command goes on where it was.")
             return stop.code or code or (DONE if migration.report.is_complete else REFUSED)
     return code
 
 
-def _write(session: Session, migration: Migration, code: int, *, dry_run: bool = False) -> int:
+def _write_report(session: Session, migration: Migration, code: int, *, dry_run: bool = False) -> int:
+    """Print the report of the migration as JSON or as text; return the exit code."""
     report = migration.report
-    left = {documents.text(place): number for place, number in report.left.items() if number}
+    left = {documents.encode_text(place): number for place, number in report.remaining.items() if number}
     if session.as_json:
         document: dict[str, Any] = {
-            "source": _named(migration.source),
-            "target": _named(migration.target),
+            "source": _format_ref(migration.source),
+            "target": _format_ref(migration.target),
             "moved": report.moved,
-            "known": report.known,
-            "finished": report.finished,
-            "skipped": [{**documents.id_fields(one.id), "text": one.text} for one in report.skipped],
+            "known": report.already_copied,
+            "finished": report.released_copies,
+            "skipped": [{**documents.build_id_fields(one.id), "text": one.text} for one in report.skipped],
+            "losses": [{**documents.build_id_fields(one.id), "text": one.text} for one in report.losses],
             "left": sum(left.values()),
             "left_places": left,
         }
         if dry_run:
-            document = {**document, "dry_run": True, "would": report.would}
+            document = {**document, "dry_run": True, "would": report.would_move}
         output.write_json(document)
     else:
-        if report.skipped:
-            shown = [[_short(documents.label(one.id)), one.text] for one in report.skipped[:SCREENFUL]]
-            output.write_table(("id", "why it was not moved"), shown)
-        if len(report.skipped) > SCREENFUL:
-            output.say(f"… and {len(report.skipped) - SCREENFUL} more; --json has them all.")
-        what = _counted(report.would) + " would move" if dry_run else f"{report.moved} moved"
-        rest = [f"{report.known} of these there already"] if report.known else []
-        rest += [f"finished from a broken-off run: {report.finished}"] if report.finished else []
+        _write_jobs(report.skipped, "why it would stay" if dry_run else "why it was not moved")
+        _write_jobs(report.losses, "what it would lose" if dry_run else "what it lost")
+        what = _format_counts(report.would_move) + " would move" if dry_run else f"{report.moved} moved"
+        rest = [f"{report.already_copied} of these there already"] if report.already_copied else []
+        rest += [f"finished from a broken-off run: {report.released_copies}"] if report.released_copies else []
         rest += [f"{len(report.skipped)} skipped"] if report.skipped else []
-        rest += [f"left: {_counted(left)}"] if left else []
-        output.write_lines([_safe(" · ".join([what, *rest]))])
+        rest += [f"with losses: {len(report.losses)}"] if report.losses else []
+        rest += [f"left: {_format_counts(left)}"] if left else []
+        output.write_lines([_sanitise(" · ".join([what, *rest]))])
     return code or (DONE if report.is_complete else REFUSED)
 
 
-def _short(id: str) -> str:
+def _write_jobs(jobs: Sequence[Skipped], heading: str) -> None:
+    """Print the first of these jobs with their reasons, and how many more there are."""
+    if jobs:
+        output.write_table(
+            ("id", heading), [[_shorten_id(documents.format_id(one.id)), one.text] for one in jobs[:SCREENFUL]]
+        )
+    if len(jobs) > SCREENFUL:
+        output.print_message(f"… and {len(jobs) - SCREENFUL} more; --json has them all.")
+
+
+def _shorten_id(id: str) -> str:
     return id if len(id) <= 40 else f"{id[:39]}…"
 
 
-def _named(ref: Ref) -> str:
-    return f"{ref.layout}:{documents.word(ref.queue)}"
+def _format_ref(ref: Ref) -> str:
+    return f"{ref.system}:{documents.format_word(ref.queue)}"
 
 
-def _counted(places: dict[str, int]) -> str:
+def _format_counts(places: dict[str, int]) -> str:
+    """Return the counts per place as text, for example `3 ready, 1 dead`."""
     return ", ".join(f"{number} {place}" for place, number in places.items()) or "nothing"
 
 
-def _safe(text: str) -> str:
+def _sanitise(text: str) -> str:
     from rqtui.text.sanitise import safe
 
     return safe(text)

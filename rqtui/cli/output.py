@@ -1,8 +1,8 @@
-"""Output of the commands: documents and tables on stdout, words and progress on stderr. No command writes to them in
-another way, but for `bench`, which shows no data.
+"""Write the output of the commands: documents and tables to stdout, messages and progress to stderr.
 
-JSON is pure ASCII, and every line and every cell is made safe, so no control byte of a job ever reaches the terminal.
-The one exception are the bytes of `show --raw`, which no terminal gets.
+No command writes in another way, except `bench`, which shows no data. JSON is pure ASCII, and every line and cell is
+sanitised, so that no control byte of a job reaches the terminal. The one exception is `show --raw`, which refuses to
+write to a terminal. Secrets are masked here again, whatever a command did before, unless it runs with `--reveal`.
 """
 
 from __future__ import annotations
@@ -14,71 +14,112 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
+from uuid import uuid4
 
 from rqtui.text.names import to_text
 
-PATIENCE_S = 1.0  # what takes longer shows a bar
+PROGRESS_DELAY_S = 1.0  # operations that take longer show a progress bar
 
 
-def say(text: str) -> None:
-    """A sentence for a person, on stderr."""
-    note(f"rqtui: {text}")
+def print_message(text: str) -> None:
+    """Print a message to stderr, prefixed with `rqtui: `."""
+    print_note(f"rqtui: {text}")
 
 
-def note(text: str, end: str = "\n") -> None:
-    """Words beside a result, on stderr, without our name in front."""
+def print_note(text: str, end: str = "\n") -> None:
+    """Print text that accompanies a result to stderr, without a prefix."""
+    from rqtui.text.masking import mask_output
     from rqtui.text.sanitise import safe_lines
 
-    sys.stderr.write("\n".join(safe_lines(text)) + end)
+    sys.stderr.write("\n".join(safe_lines(mask_output(text))) + end)
     sys.stderr.flush()
 
 
 def write_json(document: Any, *, is_stream: bool = False) -> None:
-    """One document; indented for a person's terminal, on one line for a stream and for a pipe."""
+    """Write one JSON document to stdout: indented on a terminal, on one line for a stream or a pipe."""
+    from rqtui.text.masking import mask_document
+
     indent = 2 if sys.stdout.isatty() and not is_stream else None
-    written = json.dumps(document, allow_nan=False, indent=indent).replace("\x7f", "\\u007f")  # DEL is ASCII
-    sys.stdout.write(written + "\n")
+    text = json.dumps(mask_document(document), allow_nan=False, indent=indent).replace(
+        "\x7f", "\\u007f"
+    )  # DEL is ASCII
+    sys.stdout.write(text + "\n")
     if is_stream:
         sys.stdout.flush()
 
 
+def write_long_json(document: dict[str, Any], name: str, rows: Iterable[Any]) -> None:
+    """Write one JSON document, as `write_json` does, whose list `name` is filled from `rows` one at a time.
+
+    The rows need not fit into memory.
+    """
+    indent = 2 if sys.stdout.isatty() else None
+    placeholder = uuid4().hex
+    before, after = json.dumps({**document, name: [placeholder]}, allow_nan=False, indent=indent).split(
+        f'"{placeholder}"'
+    )
+    comma = before[before.rindex("[") + 1 :]
+    head = before.removesuffix(comma)
+    prefix = head
+    for row in rows:
+        text = json.dumps(row, allow_nan=False, indent=indent).replace("\n", comma or "\n")
+        sys.stdout.write((prefix + comma + text).replace("\x7f", "\\u007f"))
+        prefix = "," if indent else ", "
+    sys.stdout.write(("" if prefix != head else prefix) + after.replace("\x7f", "\\u007f") + "\n")
+
+
 def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
-    """Lines of text, each made safe, on stdout unless another stream is given."""
+    """Write lines of text, each sanitised and masked, to `stream` (default: stdout)."""
+    from rqtui.text.masking import mask_output
     from rqtui.text.sanitise import safe
 
-    to = stream or sys.stdout
+    target = stream or sys.stdout
     for line in lines:
-        to.write(safe(line) + "\n")
-    to.flush()
+        target.write(safe(mask_output(line)) + "\n")
+    target.flush()
+
+
+def write_indented(pieces: Iterable[str], indent: str) -> None:
+    """Write a text that arrives in pieces to stdout, each line indented, sanitised and masked."""
+    from rqtui.text.masking import mask_output
+    from rqtui.text.sanitise import safe
+
+    sys.stdout.write(indent)
+    for piece in pieces:
+        lines = (safe(mask_output(line)) for line in piece.split("\n"))
+        sys.stdout.write(("\n" + indent).join(lines))
+    sys.stdout.write("\n")
+    sys.stdout.flush()
 
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
 
 
-def pass_on(line: bytes, to: TextIO) -> None:
-    """A line of another program, which may print what strangers wrote: without colours, its tabs kept."""
+def print_foreign_line(line: bytes, to: TextIO) -> None:
+    """Write a line that another program printed, without colours, with its tabs, sanitised and with secrets masked."""
+    from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import safe
 
-    text = _COLOUR.sub("", to_text(line)).removesuffix("\r")
+    text = mask_text(_COLOUR.sub("", to_text(line)).removesuffix("\r"))
     to.write("\t".join(map(safe, text.split("\t"))) + "\n")
     to.flush()
 
 
 def write_bytes(raw: bytes) -> None:
-    """Bytes as they are, on a stdout that is no terminal."""
+    """Write bytes unchanged to stdout. The caller ensures that they harm no terminal, or that stdout is none."""
     sys.stdout.flush()
     sys.stdout.buffer.write(raw)
     sys.stdout.buffer.flush()
 
 
-def clear() -> None:
-    """Empties the terminal, where stdout is one."""
+def clear_terminal() -> None:
+    """Clear the terminal if stdout is one."""
     if sys.stdout.isatty():
         sys.stdout.write("\x1b[H\x1b[J")
 
 
-def width() -> int | None:
-    """How many cells a line of the terminal has; None where stdout is none."""
+def measure_terminal() -> int | None:
+    """Return the width of the terminal in cells, or None if stdout is no terminal."""
     if not sys.stdout.isatty():
         return None
     from rich.console import Console
@@ -86,19 +127,25 @@ def width() -> int | None:
     return Console().width
 
 
-def tell_traceback(error: BaseException) -> None:
-    """Where an error came from, on stderr; its message may hold what strangers wrote."""
+def print_traceback(error: BaseException) -> None:
+    """Print the traceback of an error to stderr, sanitised and with secrets masked."""
     import traceback
 
-    note("".join(traceback.format_exception(error)).rstrip("\n"))
+    from rqtui.text.masking import mask_text
+
+    print_note(mask_text("".join(traceback.format_exception(error)).rstrip("\n")))
 
 
 def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Collection[str] = ()) -> None:
-    """Columns under their titles, aligned by cells; `right` names those that hold numbers. Cells are data."""
+    """Write a table with `titles` to stdout. Cells are data, and are sanitised and masked.
+
+    Columns are aligned by terminal cells. `right` names the titles of right-aligned columns.
+    """
     from rqtui.text.formats import cell_len, fit
+    from rqtui.text.masking import mask_output
     from rqtui.text.sanitise import safe
 
-    cells = [[safe(cell) for cell in row] for row in rows]
+    cells = [[safe(mask_output(cell)) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(titles, *cells, strict=True)]
     is_terminal = sys.stdout.isatty()
     if is_terminal:
@@ -127,7 +174,7 @@ def _write_rich_table(titles: Sequence[str], cells: Sequence[Sequence[str]], rig
 
 
 class Progress:
-    """A bar on stderr that appears once something takes longer than a second, and only on a terminal."""
+    """A progress bar on stderr. It appears when an operation takes longer than one second, and only on a terminal."""
 
     def __init__(self, what: str, total: int | None) -> None:
         self.what, self.total, self.done = what, total, 0
@@ -136,9 +183,9 @@ class Progress:
         self._task: Any = None
 
     def step(self, amount: int) -> None:
-        """Counts `amount` more steps as done."""
+        """Count `amount` more steps as done and update the bar."""
         self.done += amount
-        if self._bar is None and sys.stderr.isatty() and time.monotonic() - self._began > PATIENCE_S:
+        if self._bar is None and sys.stderr.isatty() and time.monotonic() - self._began > PROGRESS_DELAY_S:
             self._open()
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
@@ -159,14 +206,14 @@ class Progress:
         self._task = self._bar.add_task(self.what, total=self.total)
 
     def close(self) -> None:
-        """Takes the bar away."""
+        """Remove the bar from the terminal."""
         if self._bar is not None:
             self._bar.stop()
 
 
 @contextmanager
-def progress(what: str, total: int | None = None) -> Iterator[Progress]:
-    """A Progress that is taken away in the end."""
+def show_progress(what: str, total: int | None = None) -> Iterator[Progress]:
+    """Yield a progress bar labelled `what`, which is removed when the block ends."""
     bar = Progress(what, total)
     try:
         yield bar

@@ -1,4 +1,4 @@
-"""`reap`: the reaper of the screen in the foreground, for machines without a screen."""
+"""Implement `reap`: run the reaper in the foreground, for machines without a screen."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import typer
 
 from rqtui.cli import documents
 from rqtui.cli.arguments import QUEUES
-from rqtui.cli.loop_runner import ONCE, Report, check_batch, run
-from rqtui.cli.session import Session
+from rqtui.cli.loop_runner import ONCE, Report, check_batch_size, run_loop
+from rqtui.cli.session import NO_WAIT, Session
 from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
-    from rqtui.engine.loops import Round, Step
+    from rqtui.engine.loops import Round, ScriptStep
 
 
 def reap(
@@ -28,6 +28,7 @@ def reap(
         bool, typer.Option("-v", "--verbose", help="A line for every step, not only for those that moved jobs.")
     ] = False,
     once: ONCE = False,
+    no_wait: NO_WAIT = False,
 ) -> int:
     """Reap expired leases, until stopped.
 
@@ -35,18 +36,21 @@ def reap(
     """
     if every_s is not None and not 0.01 <= every_s <= 86_400:  # a day; NaN is refused too
         raise UsageError("--every is a number of seconds between 0.01 and 86400.")
-    check_batch(limit, "--limit")
-    report = Report(session, _reaped, ("queue", "ready", "dead", "next_ms"), verbose or once)
+    check_batch_size(limit, "--limit")
+    report = Report(session, _build_line, ("queue", "ready", "dead", "next_ms"), verbose or once)
     args: dict[str, object] = {"gc": True} if gc else {}
-    return run(session, "reap", queues, report, limit=limit, every_s=every_s, once=once, args=args)
+    return run_loop(
+        session, "reap", queues, report, limit=limit, every_s=every_s, once=once, args=args, no_wait=no_wait
+    )
 
 
-def _reaped(step: Step | None, queue: str, done: Round) -> dict[str, Any]:
+def _build_line(step: ScriptStep | None, queue: str, done: Round) -> dict[str, Any]:
+    """Return the printed line of one step of the reaper, or of a queue while the loop backs off."""
     values = step.values if step else {}
     reaped = {"ready": values.get("ready", 0), "dead": values.get("dead", 0)}
     next_ms = values.get("next_ms", -1)
     line: dict[str, Any] = {
-        **documents.queue_fields(queue),
+        **documents.build_queue_fields(queue),
         "reaped": reaped,
         "next_ms": next_ms if next_ms >= 0 else None,
     }

@@ -1,4 +1,4 @@
-"""`redis`: the server under the queues, as the view of that name shows it. Nothing here changes anything."""
+"""Implement `redis`: print the state of the Redis server, as the screen's Redis view does. It changes nothing."""
 
 from __future__ import annotations
 
@@ -12,34 +12,40 @@ if TYPE_CHECKING:
 
 
 def redis(session: Session) -> int:
-    """The server: memory, clients, commands, slow commands, and what endangers jobs.
+    """Show the server: memory, clients, commands, slow commands, and what endangers jobs.
 
     Example: rqtui redis --json
     """
     from rqtui.reports import redis as report
 
-    found = report.look(session.engine().client)
+    server_report = report.read_report(session.create_engine().client)
     if session.as_json:
-        output.write_json(_redis(session, found))
+        output.write_json(_build_document(session, server_report))
         return DONE
-    from rqtui.reports.redis_panels import panels
+    from rqtui.reports.redis_panels import build_panels
 
     lines: list[str] = []
-    for panel in panels(found):
-        said = ["".join(piece.text for piece in line).rstrip() for line in panel.lines]
-        if not said and not panel.lacks:
+    for panel in build_panels(server_report):
+        text_lines = ["".join(piece.text for piece in line).rstrip() for line in panel.lines]
+        if not text_lines and not panel.lacks:
             continue
-        lines += [panel.title, *(f"  {line}" for line in said), *([f"  {panel.lacks}"] if panel.lacks else []), ""]
+        lines += [
+            panel.title,
+            *(f"  {line}" for line in text_lines),
+            *([f"  {panel.lacks}"] if panel.lacks else []),
+            "",
+        ]
     output.write_lines(lines[:-1])
     return DONE
 
 
-def _redis(session: Session, found: Report) -> dict[str, Any]:
+def _build_document(session: Session, report: Report) -> dict[str, Any]:
+    """Return the server report as a JSON document."""
     from rqtui.connection.connect import mask
 
-    server = found.server
+    server = report.server
     return {
-        "taken_at_ms": found.now_ms,
+        "taken_at_ms": report.now_ms,
         "server": {
             "url": mask(session.settings.url),
             "kind": server.kind,
@@ -49,35 +55,35 @@ def _redis(session: Session, found: Report) -> dict[str, Any]:
             "uptime_ms": None if server.uptime_s is None else server.uptime_s * 1000,
             "persistent": server.is_persistent,
         },
-        "round_trip_ms": found.rtt_ms,
-        "clock_skew_ms": found.skew_ms,
+        "round_trip_ms": report.rtt_ms,
+        "clock_skew_ms": report.skew_ms,
         "memory": {
             "used_bytes": server.used_bytes,
             "max_bytes": server.maxmemory_bytes,
-            "peak_bytes": found.number("used_memory_peak"),
+            "peak_bytes": report.read_number("used_memory_peak"),
             "policy": server.policy or None,
-            "evicted": found.number("evicted_keys"),
+            "evicted": report.read_number("evicted_keys"),
         },
         "clients": {
             "connected": server.clients,
-            "blocked": found.number("blocked_clients"),
-            "by_name": [{"name": documents.text(name), "count": number} for name, number in found.clients],
+            "blocked": report.read_number("blocked_clients"),
+            "by_name": [{"name": documents.encode_text(name), "count": number} for name, number in report.clients],
         },
-        "commands_s": found.number("instantaneous_ops_per_sec"),
+        "commands_s": report.read_number("instantaneous_ops_per_sec"),
         "commands": [
-            {"name": c.name, "calls": c.calls, "micros": c.micros, "failed": c.failed} for c in found.commands
+            {"name": c.name, "calls": c.calls, "micros": c.micros, "failed": c.failed} for c in report.commands
         ],
         "slow": [
             {
                 "began_at_ms": s.at_ms,
                 "micros": s.micros,
                 "script": s.script or None,
-                "command": [documents.text(word) for word in s.words],
-                "client": documents.text(s.client) or None,
+                "command": [documents.encode_text(word) for word in s.words],
+                "client": documents.encode_text(s.client) or None,
             }
-            for s in found.slow
+            for s in report.slow
         ],
-        "keyspace": [{"db": db, "keys": keys, "expiring": ttl} for db, keys, ttl in found.keyspace],
-        "findings": [findings.document(each, "") for each in found.findings],
-        "missing": dict(found.missing or {}),
+        "keyspace": [{"db": db, "keys": keys, "expiring": ttl} for db, keys, ttl in report.keyspace],
+        "findings": [findings.build_document(each, "") for each in report.findings],
+        "missing": dict(report.missing or {}),
     }

@@ -1,4 +1,4 @@
-"""Shared by commands whose reports look at many jobs: bar, size of the sample, which systems tell nothing."""
+"""Provide what commands share whose reports read many jobs: a progress bar, the sample size and missing data."""
 
 from __future__ import annotations
 
@@ -11,40 +11,43 @@ from rqtui.cli.session import DONE, REFUSED
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Ref
-    from rqtui.reports.sampling import Size
+    from rqtui.reports.sampling import Extent
 
 T = TypeVar("T")
 
 
-def last(steps: Iterable[T | None], what: str) -> T:
-    """The whole report, with a bar while it is made; the last step is never None."""
-    found: T | None = None
-    with output.progress(what) as bar:
+def run_to_end(steps: Iterable[T | None], what: str) -> T:
+    """Return the finished report, the last item of `steps`, with a progress bar while it is built."""
+    report: T | None = None
+    with output.show_progress(what) as bar:
         for step in steps:
             bar.step(1)
-            found = step if step is not None else found
-    assert found is not None
-    return found
+            report = step if step is not None else report
+    assert report is not None
+    return report
 
 
-def silent_systems(engine: Engine, refs: Iterable[Ref], what: str) -> str:
-    """The systems among these queues that do not tell it, as the beginning of a sentence; empty where all do."""
-    silent = sorted({ref.layout for ref in refs if what not in engine.layouts[ref.layout].tells})
+def describe_silent_systems(engine: Engine, refs: Iterable[Ref], what: str) -> str:
+    """Return the systems of these queues that do not know the field `what`, as the beginning of a sentence.
+
+    Empty if all systems know it.
+    """
+    silent = sorted({ref.system for ref in refs if what not in engine.systems[ref.system].known_fields})
     return f"{' and '.join(silent)} {'keeps' if len(silent) == 1 else 'keep'}" if silent else ""
 
 
-def size_document(size: Size) -> dict[str, Any]:
-    """How much of what there is was looked at, and when."""
-    return {"taken_at_ms": size.taken_ms, "looked": size.looked, "of": size.of, "exact": size.is_whole}
+def build_size_document(size: Extent) -> dict[str, Any]:
+    """Return as JSON how many jobs were read of how many, and when."""
+    return {"taken_at_ms": size.taken_ms, "looked": size.looked, "of": size.of, "exact": size.is_complete}
 
 
-def write_size(size: Size, empty: str) -> None:
-    """Says what was left out; where nothing was found, the sentence `empty`."""
-    for line in _size_lines(size, empty):
-        output.say(line)
+def write_size(size: Extent, empty: str) -> None:
+    """Report on stderr which jobs and queues were left out, and print the sentence `empty` if it is not empty."""
+    for line in _iterate_size_lines(size, empty):
+        output.print_message(line)
 
 
-def _size_lines(size: Size, empty: str) -> Iterator[str]:
+def _iterate_size_lines(size: Extent, empty: str) -> Iterator[str]:
     if size.looked < size.of:
         yield f"a sample: {size.looked} of {size.of} jobs were looked at."
     if size.queues < size.of_queues:
@@ -54,6 +57,6 @@ def _size_lines(size: Size, empty: str) -> Iterator[str]:
         yield f"{empty}."
 
 
-def exit_code(size: Size) -> int:
-    """The exit code of such a command: queues that could not be read make it partly done."""
+def choose_exit_code(size: Extent) -> int:
+    """Return the exit code of a sampling command: 1 if a queue could not be read, else 0."""
     return REFUSED if size.problems else DONE

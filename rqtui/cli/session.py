@@ -1,7 +1,8 @@
-"""What every command shares: the common options, the connection, and how an error becomes a sentence and an exit code.
+"""Provide what every command shares: the common options, the connection, and the mapping of errors to exit codes.
 
-`command` registers a function with typer, adds the options that may stand before or after a command's name, and hands
-it a Session. A command returns its exit code (None is 0) or raises; it never prints a traceback without --debug.
+`register_command` registers a function with typer, adds the options that may come before or after the command's name,
+and passes a Session to it. A command returns its exit code (None is 0) or raises; a traceback is printed only with
+--debug.
 """
 
 from __future__ import annotations
@@ -10,43 +11,47 @@ import functools
 import inspect
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from rqtui import errors
 from rqtui.cli import output
-from rqtui.cli.signals import RUN_ON, ended, interrupted_by_signals
+from rqtui.cli.signals import LONG_RUNNING, choose_signal_exit_code, interrupt_on_signals
 from rqtui.config.settings import Settings
-from rqtui.session import make_engine
+from rqtui.session import create_engine
+from rqtui.text.masking import reveal_secrets
 
 if TYPE_CHECKING:
-    from rqtui.config.resolve import InForce
+    from rqtui.config.resolve import EffectiveSettings
     from rqtui.engine.engine import Engine
     from rqtui.model import Ref
 
-DONE, REFUSED, USAGE, AWAY, INTERRUPTED = 0, 1, 2, 3, 130
-_CODES: tuple[tuple[type[errors.RqtuiError], int], ...] = (  # the first that fits
+T = TypeVar("T")
+DONE, REFUSED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+_EXIT_CODES: tuple[tuple[type[errors.RqtuiError], int], ...] = (  # the first matching class decides
     (errors.UsageError, USAGE),
     (errors.CodecError, USAGE),
     (errors.WrongType, REFUSED),
-    (errors.Unknown, REFUSED),  # it may be done: the results, or a look, say
-    (errors.ServerError, AWAY),
+    (errors.Unknown, REFUSED),  # the change may have been made; the results or another command show it
+    (errors.ServerError, UNREACHABLE),
     (errors.RqtuiError, REFUSED),
 )
 
-COMMON: dict[str, Any] = {
+COMMON_OPTIONS: dict[str, Any] = {
     "url": Annotated[
         str | None,
         typer.Option("--url", "-u", "--redis-url", metavar="URL", help="Else RQTUI_URL, REDIS_URL, the profile's."),
     ],
-    "layouts": Annotated[
+    "systems": Annotated[
         list[str] | None,
-        typer.Option("--layout", metavar="NAME[:key=value,…]", help="A system and its options; repeatable."),
+        typer.Option("--system", metavar="NAME[:key=value,…]", help="A system and its options; repeatable."),
     ],
+    "layouts": Annotated[list[str] | None, typer.Option("--layout", hidden=True)],  # the former name of --system
     "read_only": Annotated[bool, typer.Option("--read-only", help="Refuse whatever would change a queue.")],
     "walks_all": Annotated[bool, typer.Option("--walk", help="Look at all keys for queues, however many they are.")],
     "is_debug": Annotated[bool, typer.Option("--debug", help="Show tracebacks.")],
@@ -54,88 +59,146 @@ COMMON: dict[str, Any] = {
 }
 
 
-def _profiles(incomplete: str) -> list[str]:
-    """The profiles that begin so, for the shell's completion."""
-    from rqtui.config.file import find
+def _complete_profiles(incomplete: str) -> list[str]:
+    """Return the names of profiles that begin with `incomplete`, for the shell's completion."""
+    from rqtui.config.file import load_config
     from rqtui.text.sanitise import safe
 
-    with suppress(errors.RqtuiError):  # a name that is not what it looks like is no word for a shell
-        return [name for name in sorted(find().profiles) if name.startswith(incomplete) and safe(name) == name]
+    with suppress(errors.RqtuiError):  # names with unsafe characters are not offered
+        return [name for name in sorted(load_config().profiles) if name.startswith(incomplete) and safe(name) == name]
     return []
 
 
-COMMON |= {
+COMMON_OPTIONS |= {
     "profile": Annotated[
         str | None,
-        typer.Option("--profile", metavar="NAME", help="A profile of the config file.", autocompletion=_profiles),
+        typer.Option(
+            "--profile", metavar="NAME", help="A profile of the config file.", autocompletion=_complete_profiles
+        ),
     ],
     "config": Annotated[str | None, typer.Option("--config", metavar="FILE", help="Else RQTUI_CONFIG; see: config.")],
 }
-ON_SCREEN: dict[str, Any] = {
+SCREEN_OPTIONS: dict[str, Any] = {
     "is_calm": Annotated[bool, typer.Option("--calm", help="No motion, the fewest bytes to the terminal.")],
     "is_ascii": Annotated[bool, typer.Option("--ascii", help="No letters beyond ASCII.")],
 }
+NO_WAIT = Annotated[
+    bool, typer.Option("--no-wait", help="Exit 3 when Redis is away or loading at the start, else wait.")
+]
 JSON_OPTION = Annotated[bool, typer.Option("--json", help="One JSON document on stdout (streams: one per line).")]
+REVEAL_OPTION = Annotated[
+    bool, typer.Option("--reveal", help="Show passwords, tokens and other secrets in clear; the journal records it.")
+]
 _DEFAULTS: dict[str, Any] = {
-    **dict.fromkeys(("url", "layouts", "log_format", "profile", "config")),
-    **dict.fromkeys(("read_only", "walks_all", "is_debug", *ON_SCREEN), False),
+    **dict.fromkeys(("url", "systems", "layouts", "log_format", "profile", "config")),
+    **dict.fromkeys(("read_only", "walks_all", "is_debug", *SCREEN_OPTIONS), False),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """One run of one command."""
+    """The settings of one run of one command."""
 
     settings: Settings
     as_json: bool = False
-    holds: InForce | None = None  # the settings with their sources
+    in_force: EffectiveSettings | None = None  # the settings with their sources
 
-    def engine(self, *, discover: bool = False, reached: bool = True) -> Engine:
-        """An engine on the settings' Redis; with `discover` it knows every queue.
+    def create_engine(self, *, discover: bool = False, reached: bool = True, runs_on: bool = False) -> Engine:
+        """Return an engine connected to the Redis of the settings. With `discover` it finds every queue first.
 
-        Unless `reached` is False, it raises Unreachable or Denied at once when there is no talking to that Redis.
+        Raises Unreachable or Denied at once if Redis cannot be used, unless `reached` is False. `runs_on` is for
+        commands that run until they are stopped: it also raises while Redis loads its data, when it accepts connections
+        but no commands.
         """
-        from rqtui.connection.connect import reach
-        from rqtui.engine.health import urgent
+        from rqtui.connection.connect import check_connection, translate_errors
+        from rqtui.connection.nodes import ping
+        from rqtui.engine.health.rules import find_urgent_server_problems
 
-        engine = make_engine(self.settings)
+        engine = create_engine(self.settings)
         if reached:
-            reach(engine.client, self.settings.url)  # here what is wrong is said best: which host, and what to do
-            for finding in urgent(engine.client):
-                output.say(f"{finding.text}: {finding.remedy}.")
+            check_connection(engine.client, self.settings.url)  # gives the most helpful error: the host and what to do
+            if runs_on:
+                with translate_errors(self.settings.url):
+                    ping(engine.client)
+            for finding in find_urgent_server_problems(engine.client):
+                if finding.severity == "critical":
+                    output.print_message(f"{finding.text}: {finding.remedy}.")
         if discover:
             for _chunk in engine.discover():
                 pass
-            if unwalked := engine.unwalked():
-                output.say(unwalked)
+            if unwalked := engine.describe_unwalked_keys():
+                output.print_message(unwalked)
             for finding in engine.problems.values():
-                output.say(f"{finding.text} {finding.remedy}.")
+                output.print_message(f"{finding.text} {finding.remedy}.")
         return engine
 
-    def queues(self, engine: Engine, names: Sequence[str]) -> list[Ref]:
-        """The queues that are meant: those named, else all that were found."""
-        return list(dict.fromkeys(engine.seek(name) for name in names)) if names else list(engine.refs)
+    def wait_for(self, begin: Callable[[], T], *, no_wait: bool) -> T:
+        """Return the result of `begin`, called again with a growing delay while Redis is away or loads its data.
+
+        Each failure is printed. With `no_wait` the first error is raised. Errors that waiting does not solve are always
+        raised: Denied, WrongType, and everything that is not a ServerError.
+        """
+        from rqtui.durations import compute_backoff_s
+
+        failures = 0
+        while True:
+            try:
+                return begin()
+            except (errors.Denied, errors.WrongType):
+                raise
+            except errors.ServerError as error:
+                if no_wait:
+                    raise
+                wait_s = compute_backoff_s(failures)
+                failures += 1
+                output.print_message(self.format_retry(str(error), wait_s))
+                time.sleep(wait_s)
+
+    def format_retry(self, error: str, wait_s: float) -> str:
+        """Return the sentence for a request that failed and is sent again after `wait_s`, with the server's address."""
+        from rqtui.connection.redis_errors.connecting import add_address
+
+        return f"{add_address(error, self.settings.url)} Next try in {wait_s:g} s."
+
+    def find_queues(self, engine: Engine, names: Sequence[str]) -> list[Ref]:
+        """Return the queues in `names` without duplicates, or all queues that were found if no name is given."""
+        return list(dict.fromkeys(engine.resolve_or_discover(name) for name in names)) if names else list(engine.refs)
+
+    def note_reveal(self, command: str, values: Mapping[str, Any]) -> None:
+        """Record in the journal, before anything is printed, that this command shows secrets unmasked."""
+        from rqtui.config.state_folder import find_state_folder
+        from rqtui.operations.journal import Journal
+
+        words = [command]
+        for value in values.values():
+            words += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)]
+        journal = Journal(find_state_folder(), self.settings.url, self.settings.profile)
+        journal.record_reveal(" ".join(words))
+        if journal.problem:
+            output.print_message(journal.problem)
 
     def refuse_if_read_only(self, what: str) -> None:
-        """Raises ReadOnly before a change that does not go through `Engine.acts`."""
+        """Raise ReadOnly if this session is read-only. For changes that do not go through `Engine.acts`."""
         if self.settings.read_only:
-            is_said = self.settings.is_asked_read_only or not self.settings.profile
-            why = "--read-only is set" if is_said else f'the profile "{self.settings.profile}" is read-only'
+            is_option = self.settings.is_asked_read_only or not self.settings.profile
+            why = "--read-only is set" if is_option else f'the profile "{self.settings.profile}" is read-only'
             raise errors.ReadOnly(f"{what} changes queues, and {why}.")
 
 
-def command(
+def register_command(
     app: typer.Typer,
     name: str,
     *,
     has_json: bool = True,
     failure: int | None = None,
     takes_broken: bool = False,
+    reveals: bool = False,
 ) -> Callable[..., Any]:
-    """Registers a function `(session, …)` as the command `name`.
+    """Return a decorator that registers a function `(session, …)` as the command `name`.
 
-    The common options and `--json` (unless `has_json` is False) are added; `failure` replaces the exit code of errors.
-    Only one that `takes_broken` runs under a config file with errors: what they would have forbidden is not known.
+    The common options are added, and `--json` unless `has_json` is False. `failure` replaces the exit code of errors.
+    `reveals` adds `--reveal`, which turns masking off for this run and is recorded in the journal. Only a command with
+    `takes_broken` runs when the config file has errors, because the broken lines may have forbidden the command.
     """
 
     def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
@@ -145,64 +208,81 @@ def command(
         def run(**values: Any) -> None:
             context: typer.Context = values.pop("context")
             as_json = bool(values.pop("as_json", False))
-            given = {option: values.pop(option) for option in COMMON}
+            is_revealed = bool(values.pop("is_revealed", False))
+            given = {option: values.pop(option) for option in COMMON_OPTIONS}
             before = context.obj or {}
-            code = guarded(
-                lambda: function(_session(before, given, as_json, takes_broken), **values), failure, given, name
-            )
+
+            def work() -> int | None:
+                session = _build_session(before, given, as_json, takes_broken)
+                if is_revealed:
+                    session.note_reveal(name, values)
+                with reveal_secrets(is_revealed):
+                    return function(session, **values)
+
+            code = run_guarded(work, failure, given, name)
             if code:
                 raise typer.Exit(code)
 
-        added = {"context": typer.Context, **({"as_json": JSON_OPTION} if has_json else {}), **COMMON}
-        options = [_parameter(option, annotation) for option, annotation in added.items()]
-        _sign(run, [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options)
+        added = {"context": typer.Context, **({"as_json": JSON_OPTION} if has_json else {})}
+        added |= {**({"is_revealed": REVEAL_OPTION} if reveals else {}), **COMMON_OPTIONS}
+        options = [_build_parameter(option, annotation) for option, annotation in added.items()]
+        _set_signature(run, [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options)
         app.command(name)(run)
         return function
 
     return register
 
 
-def with_common_options(root: Callable[..., None]) -> Callable[..., None]:
-    """The root's callback with the common options and --version; it gets `context`, `is_version` and each option."""
+def add_common_options(root: Callable[..., None]) -> Callable[..., None]:
+    """Add the common options and --version to the signature of the root callback, and return the callback.
+
+    It is called with `context`, `is_version` and one argument for each option.
+    """
     version = Annotated[bool, typer.Option("--version", help="Say which version this is.")]
-    added = {"context": typer.Context, "is_version": version, **COMMON, **ON_SCREEN}
-    _sign(root, [_parameter(name, annotation) for name, annotation in added.items()])
+    added = {"context": typer.Context, "is_version": version, **COMMON_OPTIONS, **SCREEN_OPTIONS}
+    _set_signature(root, [_build_parameter(name, annotation) for name, annotation in added.items()])
     return root
 
 
 def open_screen(given: dict[str, Any], screen: Callable[[Settings], int]) -> int:
-    """Opens the screen with the options that stood on the command line, whatever is wrong in the config file."""
-    return guarded(lambda: screen(_in_force(given, _DEFAULTS).settings), None, given)
+    """Open the screen with the given options, even if the config file has errors; return the exit code."""
+    return run_guarded(lambda: screen(_resolve_settings(given, _DEFAULTS).settings), None, given)
 
 
-def _parameter(name: str, annotation: Any) -> inspect.Parameter:
+def _build_parameter(name: str, annotation: Any) -> inspect.Parameter:
     default = inspect.Parameter.empty if name == "context" else _DEFAULTS.get(name, False)
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
-def _sign(function: Any, parameters: list[inspect.Parameter]) -> None:
-    """Gives a function the signature that typer shall read."""
+def _set_signature(function: Any, parameters: list[inspect.Parameter]) -> None:
+    """Set the signature that typer reads from `function`."""
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
-def _session(before: Mapping[str, Any], after: Mapping[str, Any], as_json: bool, takes_broken: bool) -> Session:
-    """Common options from in front of the command's name and from behind it. Raises UsageError for a broken config."""
-    holds = _in_force(before, after)
-    if holds.settings.problems and not takes_broken:
-        raise errors.UsageError("\n".join(holds.settings.problems))
-    if holds.settings.redact:
-        from rqtui.text.body import also_mask
+def _build_session(before: Mapping[str, Any], after: Mapping[str, Any], as_json: bool, takes_broken: bool) -> Session:
+    """Build the session from the options before and after the command's name.
 
-        also_mask(holds.settings.redact)
-    for note in holds.settings.notes:
-        output.say(note)
-    return Session(holds.settings, as_json, holds)
+    Raises UsageError if the config file has errors, unless `takes_broken`.
+    """
+    in_force = _resolve_settings(before, after)
+    if in_force.settings.problems and not takes_broken:
+        raise errors.UsageError("\n".join(in_force.settings.problems))
+    if in_force.settings.redact:
+        from rqtui.text.masking import add_mask_patterns
+
+        add_mask_patterns(in_force.settings.redact)
+    for note in in_force.settings.notes:
+        output.print_message(note)
+    return Session(in_force.settings, as_json, in_force)
 
 
-def _in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> InForce:
-    """What holds; an option behind the command's name wins, layouts add up."""
-    from rqtui.config.resolve import Given, in_force
+def _resolve_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> EffectiveSettings:
+    """Return the effective settings. An option after the command's name wins over one before it; systems add up.
+
+    Raises UsageError for an unknown log format.
+    """
+    from rqtui.config.resolve import CommandLine, resolve_settings
 
     def last(name: str) -> Any:
         return after[name] if after[name] is not None else before.get(name)
@@ -213,12 +293,13 @@ def _in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> InForce:
     log_format = after["log_format"] or before.get("log_format")
     if log_format not in (None, "text", "json"):
         raise errors.UsageError(f'--log-format is text or json, not "{log_format}".')
-    layouts = (*(before.get("layouts") or ()), *(after["layouts"] or ()))
+    options = [given.get(name) for given in (before, after) for name in ("systems", "layouts")]
+    systems = tuple(system for option in options for system in option or ())
     switches = ("read_only", "walks_all", "is_debug", "is_calm", "is_ascii")
-    return in_force(
-        Given(
+    return resolve_settings(
+        CommandLine(
             last("url"),
-            layouts,
+            systems,
             log_format=log_format,
             profile=last("profile") or "",
             config=last("config") or "",
@@ -227,60 +308,65 @@ def _in_force(before: Mapping[str, Any], after: Mapping[str, Any]) -> InForce:
     )
 
 
-def guarded(
+def run_guarded(
     work: Callable[[], int | None],
     failure: int | None = None,
     given: dict[str, Any] | None = None,
     command: str = "",
 ) -> int:
-    """Runs a command's `work`: an error of ours becomes a sentence on stderr and its exit code, a closed stdout 0.
+    """Run a command's `work` and return its exit code. An error becomes a sentence on stderr and its exit code.
 
-    A signal becomes 130, or what RUN_ON has for this command.
+    A closed stdout gives 0. A signal gives 130, or the code that RUN_ON has for this command.
     """
     is_debug = bool((given or {}).get("is_debug")) or "--debug" in sys.argv
-    came: list[int] = []
+    signals: list[int] = []
     try:
-        with interrupted_by_signals(runs_on=command in RUN_ON) as came:
+        with interrupt_on_signals(runs_on=command in LONG_RUNNING) as signals:
             code = work() or DONE
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        forget_stdout()  # who read us has seen enough (`| head`)
+        discard_stdout()  # the reader closed the pipe (`| head`)
         return DONE
     except KeyboardInterrupt:
-        output.say("interrupted.")
-        return ended(came, command)
+        output.print_message("interrupted.")
+        return choose_signal_exit_code(signals, command)
     except errors.RqtuiError as error:
         if is_debug:
             raise
-        output.say(str(error))
-        return failure or exit_code(error)
+        output.print_message(str(error))
+        return failure or choose_exit_code(error)
     except OSError as error:
         if is_debug:
             raise
         if not error.filename:
-            return unwritten(error, " What was changed stays changed.", failure or REFUSED)
-        output.say(f"{error.filename} cannot be used: {error.strerror or error}. What was changed stays changed.")
+            return report_write_error(error, " What was changed stays changed.", failure or REFUSED)
+        output.print_message(
+            f"{error.filename} cannot be used: {error.strerror or error}. What was changed stays changed."
+        )
         return failure or REFUSED
     except Exception as error:
         if is_debug:
             raise
-        output.say(f"{errors.told(error)} With --debug it says where.")
+        output.print_message(f"{errors.describe_error(error)} With --debug it says where.")
         return failure or REFUSED
 
 
-def unwritten(error: OSError, more: str = "", code: int = REFUSED) -> int:
-    """Says that stdout takes nothing, as on a full disk; the exit code."""
-    forget_stdout()
-    output.say(f"what this command prints cannot be written: {error.strerror or error}.{more}")
+def report_write_error(error: OSError, more: str = "", code: int = REFUSED) -> int:
+    """Report that stdout cannot be written, for example on a full disk, and return `code`."""
+    discard_stdout()
+    output.print_message(f"what this command prints cannot be written: {error.strerror or error}.{more}")
     return code
 
 
-def forget_stdout() -> None:
-    """What is left to be written goes nowhere: Python would complain again, and exit 120, when it flushes at exit."""
+def discard_stdout() -> None:
+    """Redirect stdout to the null device.
+
+    Otherwise Python would report the failed flush at exit again, and exit with 120.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
-def exit_code(error: errors.RqtuiError) -> int:
-    """0 done · 1 refused or only partly done · 2 usage · 3 Redis unreachable or refusing."""
-    return next(code for kind, code in _CODES if isinstance(error, kind))
+def choose_exit_code(error: errors.RqtuiError) -> int:
+    """Return the exit code of an error: 1 refused or partly done, 2 wrong usage, 3 Redis unreachable or refusing."""
+    return next(code for kind, code in _EXIT_CODES if isinstance(error, kind))

@@ -1,4 +1,4 @@
-"""`show`: one job, with its body and its failed attempts. Nothing here changes anything."""
+"""Implement `show`: print one job with its body and its failed attempts. The command changes nothing."""
 
 from __future__ import annotations
 
@@ -22,72 +22,106 @@ def show(
     id: Annotated[str, typer.Argument(metavar="ID", help="The job; base64:… where its id is no text.")],
     whole: Annotated[bool, typer.Option("--body", help="The whole body, however long it is.")] = False,
     is_raw: Annotated[bool, typer.Option("--raw", help="Nothing but the bytes of the body, on stdout.")] = False,
-    is_revealed: Annotated[bool, typer.Option("--reveal", help="Do not mask passwords and tokens for people.")] = False,
 ) -> int:
-    """One job: its body and its failed attempts.
+    """Show one job: its body and its failed attempts.
 
     Example: rqtui show mail welcome:42 --json
     """
-    engine = session.engine()
-    ref = engine.seek(queue)
-    raw_id = documents.id_bytes(id)
-    found = engine.job(ref, raw_id, -1 if whole or is_raw else documents.BODY_BYTES)
-    if found is None:
-        output.say(f'there is no job "{id}" in {ref.queue}.')
+    engine = session.create_engine()
+    ref = engine.resolve_or_discover(queue)
+    raw_id = documents.parse_id(id)
+    job = engine.fetch_job(ref, raw_id, -1 if whole or is_raw else documents.BODY_BYTES)
+    if job is None:
+        output.print_message(f'there is no job "{id}" in {ref.queue}.')
         return REFUSED
     if is_raw:
         if sys.stdout.isatty():
             raise UsageError(
                 "--raw writes bytes as they are, which a terminal would obey; send them to a file or a pipe."
             )
-        output.write_bytes(found.body or b"")
+        output.write_bytes(job.body or b"")
         return DONE
     if session.as_json:
         output.write_json(
-            {**documents.job(found), "history": documents.history(found), "facts": documents.facts(found.facts)}
+            {
+                **documents.build_job_document(job),
+                "history": documents.build_history(job),
+                "facts": documents.build_facts(job.facts),
+            }
         )
         return DONE
-    _write_job(found, whole, is_revealed, counts_tries="tried" in engine.layouts[ref.layout].tells)
+    _write_job(job, whole, counts_tries="tried" in engine.systems[ref.system].known_fields)
     return DONE
 
 
-def _write_job(job: Job, whole: bool, is_revealed: bool, *, counts_tries: bool) -> None:
+def _write_job(job: Job, whole: bool, *, counts_tries: bool) -> None:
+    """Print a job as text. `whole` prints the entire body; `counts_tries` means that its system counts attempts."""
     from rqtui.text import facts
-    from rqtui.text.body import body_lines, mask_text
-    from rqtui.text.formats import moment, size
-    from rqtui.text.sanitise import safe, safe_lines, shown_id
+    from rqtui.text.body import render_body_pieces
+    from rqtui.text.formats import format_size
+    from rqtui.text.sanitise import safe
 
-    tried = f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)
-    known: list[tuple[str, Any]] = [
-        ("id", shown_id(job.id)),
-        ("queue", f"{job.queue} ({job.layout})"),
-        ("place", job.place),
-        ("job", job.name),
-        ("call", job.call if is_revealed else mask_text(job.call)),
-        ("enqueued", moment(job.enqueued_ms) if job.enqueued_ms else ""),
-        ("due", moment(job.due_ms) if job.due_ms else ""),
-        ("reserved", moment(job.reserved_ms) if job.reserved_ms else ""),
-        ("lease until", moment(job.deadline_ms) if job.deadline_ms else ""),
-        ("worker", job.worker),
-        ("token", job.token),
-        ("priority", str(job.priority) if job.priority else ""),
-        ("attempts", tried if counts_tries or job.attempts or job.max_attempts else ""),
-        ("cancelled", "asked to stop" if job.cancelled else ""),
-        ("problem", job.problem),
-    ]
-    lines = [f"{name:<12} {safe(value)}" for name, value in known if value]
-    lines += [line for fact in job.facts for line in facts.written(fact, is_revealed)]
-    for attempt in job.history:
-        first, *rest = safe_lines(attempt.error) or [""]
-        told = (moment(attempt.end_ms) if attempt.end_ms else "", safe(attempt.worker), first)
-        lines.append(f"{'failed':<12} {'  '.join(filter(None, told))}")
-        lines += [" " * 13 + line for line in rest[-12:]]
-    lines.append(f"{'body':<12} {size(job.body_bytes) if job.body is not None or job.body_bytes else 'none'}")
+    properties = _list_properties(job, counts_tries=counts_tries)
+    lines = [f"{name:<12} {safe(value)}" for name, value in properties if value]
+    lines += [line for fact in job.facts for line in facts.build_lines(fact)]
+    lines += _build_failure_lines(job)
+    no_body = "not kept; the call above has its arguments" if job.call else "none"
+    lines.append(f"{'body':<12} {format_size(job.body_bytes) if job.body is not None or job.body_bytes else no_body}")
     if job.body is None and job.body_bytes:
         lines.append("  too long to show; --body shows it, --raw writes it")
     if job.body is not None:
         most = max(1, len(job.body)) if whole else documents.BODY_BYTES
         output.write_lines(lines)
-        output.write_lines("  " + line for line in body_lines(job.body, is_revealed, most))
+        output.write_indented(render_body_pieces(job.body, most_bytes=most), "  ")
         return
     output.write_lines(lines)
+
+
+def _list_properties(job: Job, *, counts_tries: bool) -> list[tuple[str, Any]]:
+    """Return the label and the value of each property of a job; the value is empty if the job has none."""
+    from rqtui.text.masking import mask_text
+    from rqtui.text.sanitise import format_id
+
+    tried = f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)
+    has_tries = counts_tries or job.attempts or job.max_attempts
+    return [
+        ("id", format_id(job.id)),
+        ("queue", f"{job.queue} ({job.system})"),
+        ("place", job.place),
+        ("job", mask_text(job.name)),
+        ("call", mask_text(job.call)),
+        ("enqueued", _format_moment(job.enqueued_ms)),
+        ("due", _format_moment(job.due_ms)),
+        ("reserved", _format_moment(job.reserved_ms)),
+        ("lease until", _format_moment(job.deadline_ms)),
+        ("worker", mask_text(job.worker)),
+        ("token", job.token),
+        ("priority", str(job.priority) if job.priority else ""),
+        ("attempts", tried if has_tries else ""),
+        ("cancelled", "asked to stop" if job.is_cancelled else ""),
+        ("problem", mask_text(job.problem)),
+    ]
+
+
+def _build_failure_lines(job: Job) -> list[str]:
+    """Return the lines of each failed attempt: the time, the worker and the last lines of the error."""
+    from rqtui.text.masking import mask_text
+    from rqtui.text.sanitise import safe, safe_lines
+
+    failures = [(attempt.end_ms, attempt.worker, attempt.error) for attempt in job.history]
+    if job.error and not any(error == job.error for _end_ms, _worker, error in failures):
+        failures.append((0, "", job.error))  # some systems store only the last error, as Celery does
+    lines = []
+    for end_ms, worker, error in failures:
+        first, *rest = safe_lines(mask_text(error)) or [""]
+        parts = (_format_moment(end_ms), safe(mask_text(worker)), first)
+        lines.append(f"{'failed':<12} {'  '.join(filter(None, parts))}")
+        lines += [" " * 13 + line for line in rest[-12:]]
+    return lines
+
+
+def _format_moment(ms: int | None) -> str:
+    """Format a time (ms since 1970); empty for a missing time."""
+    from rqtui.text.formats import format_moment
+
+    return format_moment(ms) if ms else ""

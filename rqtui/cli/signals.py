@@ -1,8 +1,8 @@
-"""Signals: SIGINT, SIGTERM and SIGHUP end a command in order.
+"""Handle SIGINT, SIGTERM and SIGHUP so that a command ends in good order.
 
-Commands that go on get an event and end after the step under way; all others are interrupted, as by Ctrl+C, and say
-what was done. A request that Redis does not answer holds up nobody: after a second its connection is cut, which is to
-the client what a lost link is. A SIGHUP that was ignored at the start (`nohup`) stays ignored.
+Commands that run on get an event and end after the step in progress. All others are interrupted, as by Ctrl+C, and
+report what was done. A request that Redis does not answer delays no exit: after a second its connection is cut, and the
+client sees a lost connection. A SIGHUP that was ignored at the start (`nohup`) stays ignored.
 """
 
 from __future__ import annotations
@@ -20,87 +20,88 @@ if TYPE_CHECKING:
     from redis import Redis
 
 DONE, INTERRUPTED, TERMINATED = 0, 130, 143
-PATIENCE_S = 1.0  # of whoever sent the signal, for the request under way
-_ASKED = ("SIGINT", "SIGTERM", "SIGHUP")
-URGED_S = (0.05, 0.5)  # after a signal, and again after that
+CUT_DELAY_S = 1.0  # seconds that a request in progress may take after a signal
+_SIGNAL_NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+WAKE_DELAYS_S = (0.05, 0.5)  # seconds after a signal, and after the first SIGURG
 
-# The commands that run until they are stopped, with their exit code after SIGTERM, while they start as later. That of
+# The commands that run until they are stopped, with their exit code after SIGTERM, also while they start. That of
 # `dispatch` is a shell's for a program that SIGTERM ended, for scripts that were written for redis_queue_dispatcher.
-RUN_ON = {"work": DONE, "dispatch": TERMINATED, "reap": DONE}
+LONG_RUNNING = {"work": DONE, "dispatch": TERMINATED, "reap": DONE}
 
 
 class Stop(threading.Event):
-    """Set by a signal; `code` is what the command exits with: 130 after Ctrl+C, else 0, or as RUN_ON has it."""
+    """An event set by a signal. `code` is the command's exit code: 130 after Ctrl+C, else 0, or as in RUN_ON."""
 
     code = DONE
-    is_asked = False  # before it is set, by an instant
+    is_requested = False  # set by the handler itself, slightly before the event
 
 
 @contextmanager
-def stopped_by_signals(*clients: Redis, command: str = "") -> Iterator[Stop]:
-    """An event that the three signals set; a second Ctrl+C interrupts at once.
+def stop_on_signals(*clients: Redis, command: str = "") -> Iterator[Stop]:
+    """Yield an event that SIGINT, SIGTERM and SIGHUP set; a second Ctrl+C raises KeyboardInterrupt at once.
 
-    What these clients still wait for a second later is cut off. `command` is the one that runs, for its exit code.
+    One second after a signal, the requests in progress on `clients` are cut off. `command` selects the exit code.
     """
     stop = Stop()
 
     def end(number: int, _frame: object) -> None:
         if number == signal.SIGINT:
-            if stop.is_asked:
+            if stop.is_requested:
                 raise KeyboardInterrupt
             stop.code = INTERRUPTED
         elif number == signal.SIGTERM:
-            stop.code = RUN_ON.get(command, DONE)
-        stop.is_asked = True
+            stop.code = LONG_RUNNING.get(command, DONE)
+        stop.is_requested = True
         # Not `stop.set()` here: the code that was interrupted may be inside `wait`, holding the lock that it takes.
-        threading.Thread(target=_set, args=(stop, clients), name="rqtui-ending", daemon=True).start()
+        threading.Thread(target=_set_and_cut, args=(stop, clients), name="rqtui-ending", daemon=True).start()
 
-    with _handled_by(end, _ASKED):
+    with _install_handler(end, _SIGNAL_NAMES):
         yield stop
 
 
 @contextmanager
-def interrupted_by_signals(*, runs_on: bool = False) -> Iterator[list[int]]:
-    """SIGTERM and SIGHUP are as Ctrl+C: whatever cleans up behind a KeyboardInterrupt does so. Gives those that came.
+def interrupt_on_signals(*, runs_on: bool = False) -> Iterator[list[int]]:
+    """Raise KeyboardInterrupt also on SIGTERM and SIGHUP, so that cleanup code runs. Yields the received signals.
 
-    A program that runs on until it is stopped also hears a SIGINT that a script's `&` had it ignore.
+    With `runs_on`, for a program that runs until it is stopped, SIGINT is handled even if a shell script's `&` ignored
+    it.
     """
-    came: list[int] = []
+    received: list[int] = []
 
     def interrupt(number: int, _frame: object) -> None:
-        came.append(number)
+        received.append(number)
         raise KeyboardInterrupt
 
-    with _handled_by(interrupt, _ASKED if runs_on else _ASKED[1:]):
-        yield came
+    with _install_handler(interrupt, _SIGNAL_NAMES if runs_on else _SIGNAL_NAMES[1:]):
+        yield received
 
 
-def ended(came: Sequence[int], command: str) -> int:
-    """The exit code of a command that these signals interrupted: of one in RUN_ON the same as `Stop.code` later."""
-    if command not in RUN_ON or not came or signal.SIGINT in came:
+def choose_signal_exit_code(came: Sequence[int], command: str) -> int:
+    """Return the exit code of a command interrupted by these signals; for commands in RUN_ON, as `Stop.code`."""
+    if command not in LONG_RUNNING or not came or signal.SIGINT in came:
         return INTERRUPTED
-    return RUN_ON[command] if signal.SIGTERM in came else DONE
+    return LONG_RUNNING[command] if signal.SIGTERM in came else DONE
 
 
-def _set(stop: Stop, clients: Iterable[Redis]) -> None:
+def _set_and_cut(stop: Stop, clients: Iterable[Redis]) -> None:
     stop.set()
     if clients:
-        time.sleep(PATIENCE_S)
+        time.sleep(CUT_DELAY_S)
     for client in clients:
-        _cut(client)
+        _shut_down_connections(client)
 
 
-def _cut(client: Redis) -> None:
-    """Ends what the client waits for. Its connections are not closed here, under the hands of their users."""
+def _shut_down_connections(client: Redis) -> None:
+    """Shut down the sockets of the client's connections in use. They are not closed, because other threads use them."""
     pool: Any = client.connection_pool
     for connection in [*getattr(pool, "_in_use_connections", ())]:
-        with suppress(OSError, AttributeError):  # closed meanwhile
+        with suppress(OSError, AttributeError):  # the connection was closed in the meantime
             connection._sock.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
-def _handled_by(handler: Callable[[int, Any], None], names: Iterable[str]) -> Iterator[None]:
-    """The handler for these signals, until the block ends; signals go to the main thread alone."""
+def _install_handler(handler: Callable[[int, Any], None], names: Iterable[str]) -> Iterator[None]:
+    """Install `handler` for these signals until the block ends. Does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -108,7 +109,7 @@ def _handled_by(handler: Callable[[int, Any], None], names: Iterable[str]) -> It
     numbers = [number for number in numbers if not _is_ignored(number)]
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
-        with _heard_while_waiting():
+        with _wake_main_thread():
             yield
     finally:
         for number, old in before.items():
@@ -116,22 +117,25 @@ def _handled_by(handler: Callable[[int, Any], None], names: Iterable[str]) -> It
 
 
 @contextmanager
-def _heard_while_waiting() -> Iterator[None]:
-    """A signal is heard though it comes just before the main thread begins to wait, be it for a line of its input.
+def _wake_main_thread() -> Iterator[None]:
+    """Make sure that a signal is handled even if it arrives just before the main thread begins a blocking call.
 
-    Python's handlers run when a system call is interrupted, and one that had not begun yet is not: it waits for ever.
-    So a thread is told of each signal, and interrupts the main one a little later by SIGURG, which means nothing here.
+    Python's handlers run when a system call is interrupted, but a call that had not begun yet is not interrupted: it
+    blocks for ever. So a thread is notified of each signal, and interrupts the main thread a little later by SIGURG,
+    which has no other meaning here.
     """
-    known = signal.set_wakeup_fd(-1)
-    if known != -1 or not hasattr(signal, "SIGURG"):  # somebody is told of them already
-        signal.set_wakeup_fd(known, warn_on_full_buffer=False)
+    previous = signal.set_wakeup_fd(-1)
+    if previous != -1 or not hasattr(signal, "SIGURG"):  # another part of the process is notified already
+        signal.set_wakeup_fd(previous, warn_on_full_buffer=False)
         yield
         return
     read, write = os.pipe()
     os.set_blocking(write, False)
     urged = signal.signal(signal.SIGURG, lambda _number, _frame: None)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-    threading.Thread(target=_urge, args=(read, threading.get_ident()), name="rqtui-signals", daemon=True).start()
+    threading.Thread(
+        target=_send_urgent_signals, args=(read, threading.get_ident()), name="rqtui-signals", daemon=True
+    ).start()
     try:
         yield
     finally:
@@ -140,13 +144,15 @@ def _heard_while_waiting() -> Iterator[None]:
         os.close(write)
 
 
-def _urge(read: int, thread: int) -> None:
+def _send_urgent_signals(read: int, thread: int) -> None:
+    """Send SIGURG to the main thread shortly after each signal that is read from the pipe."""
     while numbers := os.read(read, 64):
-        for pause_s in URGED_S if {*numbers} - {signal.SIGURG} else ():
+        for pause_s in WAKE_DELAYS_S if {*numbers} - {signal.SIGURG} else ():
             time.sleep(pause_s)
             signal.pthread_kill(thread, signal.SIGURG)
     os.close(read)
 
 
 def _is_ignored(number: int) -> bool:
+    """Return whether the signal is SIGHUP and is ignored, as under `nohup`."""
     return number == getattr(signal, "SIGHUP", None) and signal.getsignal(number) is signal.SIG_IGN

@@ -1,4 +1,4 @@
-"""`snapshot`: counts, workers and the verdict of queues, once or again and again. Nothing here changes anything."""
+"""Implement `snapshot`: print counts, workers and health of queues, once or repeatedly. It changes nothing."""
 
 from __future__ import annotations
 
@@ -10,205 +10,223 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUES, note_if_unheard, note_if_unknown
-from rqtui.cli.session import DONE, Session
-from rqtui.durations import backoff_s
+from rqtui.cli.arguments import QUEUES, report_unheard_places, report_unknown_queue
+from rqtui.cli.session import DONE, NO_WAIT, Session
+from rqtui.durations import compute_backoff_s
 from rqtui.errors import ServerError, UsageError
 
-HAND_ON_S = 1.0  # between two looks at what was heard
+EVENT_POLL_S = 1.0  # seconds between two checks for Pub/Sub events
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.model import Count, Queue, Snapshot, State
     from rqtui.reports.shared_places import SharedPlace
-    from rqtui.systems.by_sight import Unspoken
+    from rqtui.systems.by_sight import UnsupportedSystem
 
 
 def snapshot(
     session: Session,
     queues: QUEUES = None,
     watch_s: Annotated[float | None, typer.Option("--watch", metavar="SECONDS", help="Again and again.")] = None,
+    no_wait: NO_WAIT = False,
 ) -> int:
-    """Counts, workers and the verdict of queues.
+    """Print counts, workers and the verdict of queues.
 
     Example: rqtui snapshot mail --json
     """
     if watch_s is not None and not 0.05 <= watch_s <= 86_400:  # a day; NaN is refused too
         raise UsageError("--watch is a number of seconds between 0.05 and 86400.")
     if watch_s is None:
-        engine = session.engine(discover=not queues)
-        _write_snapshot(session, engine, _counted(session, engine, queues), is_stream=False, is_all=not queues)
+        engine = session.create_engine(discover=not queues)
+        _write_snapshot(session, engine, _take_snapshot(session, engine, queues), is_stream=False, is_all=not queues)
         return DONE
-    return _watch(session, queues, watch_s)
+    return _watch(session, queues, watch_s, no_wait)
 
 
-def _watch(session: Session, queues: list[str] | None, watch_s: float) -> int:
-    """A snapshot each `watch_s`; while Redis is away it says so and tries again."""
-    engine, failures = session.engine(), 0
-    engine.listen()
+def _watch(session: Session, queues: list[str] | None, watch_s: float, no_wait: bool) -> int:
+    """Print a snapshot every `watch_s` seconds. While Redis is away, report the error and retry."""
+    engine, failures = (
+        session.wait_for(lambda: session.create_engine(discover=not queues, runs_on=True), no_wait=no_wait),
+        0,
+    )
+    engine.start_listening()
     while True:
         try:
             if not queues:
                 for _chunk in engine.discover():
                     pass
-            found = _counted(session, engine, queues)
+            taken = _take_snapshot(session, engine, queues)
         except ServerError as error:
-            wait_s = backoff_s(failures)
+            wait_s = compute_backoff_s(failures)
             failures += 1
-            output.say(f"{error} Next try in {wait_s} s.")
-            _rest(engine, wait_s)
+            output.print_message(session.format_retry(str(error), wait_s))
+            _wait(engine, wait_s)
             continue
         failures = 0
         if not session.as_json:
-            output.clear()
-        _write_snapshot(session, engine, found, is_stream=True, is_all=not queues)
-        _rest(engine, watch_s)
+            output.clear_terminal()
+        _write_snapshot(session, engine, taken, is_stream=True, is_all=not queues)
+        _wait(engine, watch_s)
 
 
-def _rest(engine: Engine, seconds: float) -> None:
-    """Waits; what is heard meanwhile goes to its layout."""
+def _wait(engine: Engine, seconds: float) -> None:
+    """Wait for some seconds, and pass the Pub/Sub events that arrive to their systems."""
     until_s = time.monotonic() + seconds
     while (left_s := until_s - time.monotonic()) > 0:
-        time.sleep(min(left_s, HAND_ON_S) if engine.is_listening else left_s)
-        engine.overhear()
+        time.sleep(min(left_s, EVENT_POLL_S) if engine.is_listening else left_s)
+        engine.deliver_events()
 
 
-def _counted(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
-    from rqtui.engine.urgency import step
+def _take_snapshot(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
+    """Take a snapshot of the queues, sorted by urgency; queues named by the user keep their order."""
+    from rqtui.engine.health.urgency import compute_weight_step
     from rqtui.model import Focus
 
-    refs = session.queues(engine, queues or ())
-    found = engine.snapshot(Focus(queues=tuple(refs), is_thorough=True))
-    for queue in found.queues if queues else ():
-        note_if_unknown(queue)
-    return found if queues else replace(found, queues=tuple(sorted(found.queues, key=lambda queue: -step(queue))))
+    refs = session.find_queues(engine, queues or ())
+    taken = engine.take_snapshot(Focus(queues=tuple(refs), is_thorough=True))
+    for queue in taken.queues if queues else ():
+        report_unknown_queue(engine, queue)
+    return (
+        taken
+        if queues
+        else replace(taken, queues=tuple(sorted(taken.queues, key=lambda queue: -compute_weight_step(queue))))
+    )
 
 
-def _write_snapshot(session: Session, engine: Engine, found: Snapshot, *, is_stream: bool, is_all: bool) -> None:
-    """`is_all`: of each system all queues that are known."""
+def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_stream: bool, is_all: bool) -> None:
+    """Print a snapshot as JSON or as a table. `is_all`: it has all known queues of each system."""
     from rqtui.connection.connect import mask, probe
     from rqtui.model import Ref
-    from rqtui.reports.shared_places import sentence as unassigned
-    from rqtui.reports.shared_places import shared_places
-    from rqtui.systems.by_sight import sentence
+    from rqtui.reports.shared_places import describe_unassigned as unassigned
+    from rqtui.reports.shared_places import list_shared_places
+    from rqtui.systems.by_sight import describe_unsupported
 
     info = probe(engine.client, session.settings.url)
-    shared = shared_places(found.queues, {queue.layout for queue in found.queues if is_all})
+    shared = list_shared_places(taken.queues, {queue.system for queue in taken.queues if is_all})
     if session.as_json:
         document = {
-            "taken_at_ms": found.taken_ms,
+            "taken_at_ms": taken.taken_ms,
             "server": {"url": mask(session.settings.url), "kind": info.kind, "version": info.version},
-            "queues": [queue_document(queue) for queue in found.queues],
-            "shared": [_shared(place) for place in shared],
-            "unspoken": [_unspoken(other) for other in engine.unspoken],
+            "queues": [build_queue_document(queue) for queue in taken.queues],
+            "shared": [_build_shared_place(place) for place in shared],
+            "unspoken": [_build_unsupported(other) for other in engine.unsupported_systems],
         }
         output.write_json(document, is_stream=is_stream)
         return
-    if engine.unspoken and not is_stream:
-        output.say(sentence(engine.unspoken))
-    if not found.queues:
+    if engine.unsupported_systems and not is_stream:
+        output.print_message(describe_unsupported(engine.unsupported_systems))
+    if not taken.queues:
         output.write_lines([f"no queues at {mask(session.settings.url)} ({info.title})"])
         return
-    _write_queues(found.queues, found.taken_ms)
+    _write_queues(taken.queues, taken.taken_ms)
     if words := unassigned(shared):
-        output.say(words)
-    note_if_unheard(engine, [Ref(queue.layout, queue.name) for queue in found.queues])
+        output.print_message(words)
+    report_unheard_places(engine, [Ref(queue.system, queue.name) for queue in taken.queues])
 
 
-def queue_document(found: Queue) -> dict[str, Any]:
-    """A queue, counted."""
+def build_queue_document(queue: Queue) -> dict[str, Any]:
+    """Return the counts and findings of a queue as a JSON document."""
     return {
-        **documents.queue_fields(found.name),
-        "layout": found.layout,
-        "paused": found.paused,
-        "workers": found.workers,
-        "oldest_ready_ms": found.oldest_ready_ms,
-        "overdue": found.overdue,
-        "expired": found.expired,
-        "places": [_place(count) for count in found.counts],
-        "verdict": {"severity": found.verdict.severity, "text": documents.sentence(found.verdict.text)},
-        "unknown": list(found.unknown),
-        **({"error": documents.sentence(found.error)} if found.error else {}),
+        **documents.build_queue_fields(queue.name),
+        "layout": queue.system,
+        "paused": queue.is_paused,
+        "workers": queue.workers,
+        "oldest_ready_ms": queue.oldest_ready_ms,
+        "overdue": queue.overdue,
+        "expired": queue.expired,
+        "places": [_build_place(count) for count in queue.counts],
+        "verdict": {"severity": queue.verdict.severity, "text": documents.escape_undecodable(queue.verdict.text)},
+        "unknown": list(queue.unknown),
+        **({"error": documents.escape_undecodable(queue.error)} if queue.error else {}),
     }
 
 
-def _place(found: Count) -> dict[str, Any]:
-    """A place, counted; one without a key tells since when somebody listens, and null for what nobody can know."""
+def _build_place(count: Count) -> dict[str, Any]:
+    """Return the count of a place as JSON. The count is null if it is unknown; see `build_coverage_fields`."""
     return {
-        "place": found.place,
-        "state": found.state.value,
-        "count": found.count if found.is_known else None,
-        "exact": found.exact,
-        **documents.heard_fields(found.heard),
+        "place": count.place,
+        "state": count.state.value,
+        "count": count.count if count.is_known else None,
+        "exact": count.is_exact,
+        **documents.build_coverage_fields(count.coverage),
     }
 
 
-def _unspoken(found: Unspoken) -> dict[str, Any]:
-    """Another system in the same Redis."""
-    return {"system": found.system, "keys": found.keys, "queues": found.queues}
+def _build_unsupported(other: UnsupportedSystem) -> dict[str, Any]:
+    """Return a queue system that was detected in the same Redis, but that rqtui does not support."""
+    return {"system": other.system, "keys": other.keys, "queues": other.queues}
 
 
-def _shared(found: SharedPlace) -> dict[str, Any]:
-    """A place that all queues of a system share, counted once; `unassigned`: of no queue, null where nobody knows."""
+def _build_shared_place(place: SharedPlace) -> dict[str, Any]:
+    """Return the count of a place that all queues of a system share.
+
+    `unassigned` is the number of its jobs that belong to no queue, or null if it is unknown.
+    """
     return {
-        "layout": found.layout,
-        "place": found.place,
-        "state": found.state.value,
-        "count": found.jobs,
-        "unassigned": found.unassigned,
+        "layout": place.system,
+        "place": place.place,
+        "state": place.state.value,
+        "count": place.jobs,
+        "unassigned": place.unassigned,
     }
 
 
 def _write_queues(queues: Sequence[Queue], now_ms: int) -> None:
+    """Print the queues as a table that fits the terminal."""
     from rqtui.model import State
-    from rqtui.text.formats import UNKNOWN, age, left
+    from rqtui.text.formats import UNKNOWN, format_age, format_time_left
     from rqtui.text.sanitise import safe
 
-    known = {count.state for queue in queues for count in queue.counts if count.is_known}
-    states = [state for state in State if state in known]
-    titles: list[str] = ["queue", "layout", *states, "workers", "oldest", "verdict"]
+    counted = {count.state for queue in queues for count in queue.counts if count.is_known}
+    states = [state for state in State if state in counted]
+    titles: list[str] = ["queue", "system", *states, "workers", "oldest", "verdict"]
     rows: list[list[str]] = []
     for queue in queues:
-        counts = [_count_in(queue, state) for state in states]
+        counts = [_format_count(queue, state) for state in states]
         more = len(queue.findings) - 1
         verdict = f"{queue.findings[0].text}{f' · {more} more' if more else ''}" if more >= 0 else queue.verdict.text
-        verdict = "  ".join(filter(None, [left(queue.verdict.until_ms, now_ms), verdict]))
+        verdict = "  ".join(filter(None, [format_time_left(queue.verdict.until_ms, now_ms), verdict]))
         workers = UNKNOWN if queue.workers is None else str(queue.workers)
-        rows.append([safe(queue.name), queue.layout, *counts, workers, age(queue.oldest_ready_ms), safe(verdict)])
-    width = output.width()
+        rows.append(
+            [safe(queue.name), queue.system, *counts, workers, format_age(queue.oldest_ready_ms), safe(verdict)]
+        )
+    width = output.measure_terminal()
     if width is not None:
-        titles, rows = in_width(titles, rows, width)
-    output.write_table(titles, rows, right=(*states, *_RIGHT))
+        titles, rows = fit_table(titles, rows, width)
+    output.write_table(titles, rows, right=(*states, *_RIGHT_ALIGNED))
 
 
-def _count_in(queue: Queue, state: State) -> str:
-    """How many jobs stand in all places of a state; `~` where one of them was sampled."""
-    from rqtui.text.formats import UNKNOWN, count
+def _format_count(queue: Queue, state: State) -> str:
+    """Return how many jobs of the queue are in a state, as text; `~` marks an estimate."""
+    from rqtui.text.formats import UNKNOWN, format_count
 
     counts = [number for number in queue.counts if number.state is state and number.is_known]
-    is_exact = all(number.exact for number in counts)
-    return count(sum(number.count for number in counts), is_exact, 11) if counts else UNKNOWN
+    is_exact = all(number.is_exact for number in counts)
+    return format_count(sum(number.count for number in counts), is_exact, 11) if counts else UNKNOWN
 
 
-def in_width(titles: list[str], rows: list[list[str]], width: int) -> tuple[list[str], list[list[str]]]:
-    """The table in a terminal so wide: columns that say nothing go, of a name stays what tells it apart, of a verdict
-    its beginning; numbers stay whole."""
-    from rqtui.text.elision import elided
+def fit_table(titles: list[str], rows: list[list[str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """Fit a table into a terminal `width` cells wide. Returns its titles and rows.
+
+    Columns without information are removed, queue names are shortened to the part that differs, and verdicts are cut at
+    the end. Numbers are never cut.
+    """
+    from rqtui.text.elision import elide_names
     from rqtui.text.formats import ZERO, cell_len, fit
 
     widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     room = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
-    if room < _LEAST_NAME + _LEAST_VERDICT:
+    if room < _MIN_NAME_CELLS + _MIN_VERDICT_CELLS:
         values = {title: {row[at] for row in rows} for at, title in enumerate(titles)}
         idle = next((t for t in titles[2:-1] if values[t] <= {ZERO, "0"}), "")
-        idle = idle or ("layout" if "layout" in titles and len(values["layout"]) == 1 else "")
+        idle = idle or ("system" if "system" in titles and len(values["system"]) == 1 else "")
         if idle:
             at = titles.index(idle)
-            return in_width(titles[:at] + titles[at + 1 :], [row[:at] + row[at + 1 :] for row in rows], width)
-    verdict = min(widths[-1], max(_LEAST_VERDICT, room - widths[0]))
-    names = elided(frozenset(row[0] for row in rows), max(_LEAST_NAME, room - verdict))
+            return fit_table(titles[:at] + titles[at + 1 :], [row[:at] + row[at + 1 :] for row in rows], width)
+    verdict = min(widths[-1], max(_MIN_VERDICT_CELLS, room - widths[0]))
+    names = elide_names(frozenset(row[0] for row in rows), max(_MIN_NAME_CELLS, room - verdict))
     return titles, [[names[row[0]], *row[1:-1], fit(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]
 
 
-_RIGHT = ("workers", "oldest")
-_LEAST_NAME, _LEAST_VERDICT = 24, 16  # cells
+_RIGHT_ALIGNED = ("workers", "oldest")
+_MIN_NAME_CELLS, _MIN_VERDICT_CELLS = 24, 16  # cells

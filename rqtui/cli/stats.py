@@ -1,4 +1,4 @@
-"""`stats`: jobs in and out of queues, minute by minute. Nothing here changes anything."""
+"""Implement `stats`: print the jobs enqueued and completed in each queue, minute by minute. It changes nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUES, engine_for
+from rqtui.cli.arguments import QUEUES, open_engine
 from rqtui.cli.session import DONE, Session
 from rqtui.errors import RqtuiError, UsageError
 
@@ -23,54 +23,59 @@ def stats(
     queues: QUEUES = None,
     minutes: Annotated[int, typer.Option("--minutes", metavar="N", help="How far back, 1 to 1440.")] = 60,
 ) -> int:
-    """Jobs in and out of queues, minute by minute, with totals and rates.
+    """Show jobs in and out of queues, minute by minute, with totals and rates.
 
     Example: rqtui stats mail --minutes 60 --json
     """
     from rqtui.engine import history as report
     from rqtui.model import Focus
 
-    if not 1 <= minutes <= report.DAY:
-        raise UsageError(f"--minutes is a whole number from 1 to {report.DAY}.")
-    engine, refs = engine_for(session, queues)
-    counted = engine.snapshot(Focus(queues=tuple(refs)))
-    made = []
+    if not 1 <= minutes <= report.MAX_MINUTES:
+        raise UsageError(f"--minutes is a whole number from 1 to {report.MAX_MINUTES}.")
+    engine, refs = open_engine(session, queues)
+    counted = engine.take_snapshot(Focus(queues=tuple(refs)))
+    documents_ = []
     for ref, queue in zip(refs, counted.queues, strict=True):  # a round trip each: a day of a queue is 0.5 MB
-        layout = engine.layouts[ref.layout]
-        asks = [partial(report.history_ask, layout, ref.queue, minutes + 1)] if report.has_stats(layout) else []
-        [history] = engine.ask_each(asks) or [None]
+        system = engine.systems[ref.system]
+        requests = (
+            [partial(report.build_history_request, system, ref.queue, minutes + 1)] if report.has_stats(system) else []
+        )
+        [history] = engine.send_requests_isolated(requests) or [None]
         if isinstance(history, RqtuiError) and len(refs) == 1:
-            raise history  # there is no other queue to tell of
+            raise history  # no other queue can be shown
         if wrong := queue.error or (str(history) if isinstance(history, RqtuiError) else ""):
-            output.say(f"{ref.queue}: {wrong}")
-        made.append(
-            _stats(ref, queue, history if isinstance(history, report.History) else None, minutes, counted.taken_ms)
+            output.print_message(f"{ref.queue}: {wrong}")
+        documents_.append(
+            _build_statistics(
+                ref, queue, history if isinstance(history, report.History) else None, minutes, counted.taken_ms
+            )
         )
     if session.as_json:
-        output.write_json(made)
+        output.write_json(documents_)
         return DONE
-    _write_stats([ref.queue for ref in refs], made)
+    _write_stats([ref.queue for ref in refs], documents_)
     return DONE
 
 
-def _stats(ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms: int) -> dict[str, Any]:
+def _build_statistics(ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms: int) -> dict[str, Any]:
+    """Return the statistics of one queue over the last `minutes` as a JSON document."""
     from rqtui.engine import history as report
 
     begin_ms = now_ms - minutes * report.MINUTE_MS
-    grown = report.per_minute([history], begin_ms, now_ms) if history else []
-    depth = report.waiting([queue])
-    depths = dict(report.depths(grown, depth))
+    grown = report.compute_growth_per_minute([history], begin_ms, now_ms) if history else []
+    depth = report.count_unfinished([queue])
+    depths = dict(report.compute_depths(grown, depth))
     rows = [
         {
             "minute_at_ms": minute,
-            **{name: report.flow(counted, name) for name in report.FLOWS},
+            **{name: report.sum_flow(counted, name) for name in report.FLOWS},
             "depth": depths[minute],
         }
         for minute, counted in grown
     ]
     return {
-        **documents.queue_fields(ref.queue),
-        "layout": ref.layout,
+        **documents.build_queue_fields(ref.queue),
+        "layout": ref.system,
         "taken_at_ms": now_ms,
         "waiting": depth,
         "totals": dict(history.counters) if history else None,
@@ -81,14 +86,17 @@ def _stats(ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms
     }
 
 
-def _write_stats(names: Sequence[str], made: Sequence[dict[str, Any]]) -> None:
-    from rqtui.text.formats import count, rate, sparkline
+def _write_stats(names: Sequence[str], statistics: Sequence[dict[str, Any]]) -> None:
+    """Print the statistics as a table with a sparkline of completed jobs."""
+    from rqtui.text.formats import build_sparkline, format_count, format_rate
 
-    titles = ("queue", "layout", "in", "out", "failed", "waiting", "out by the minute")
+    titles = ("queue", "system", "in", "out", "failed", "waiting", "out by the minute")
     rows = []
-    for queue, one in zip(names, made, strict=True):
+    for queue, one in zip(names, statistics, strict=True):
         rates = one["rates"] or {}
-        shown = [rate(rates[f"{name}_s"]) if rates else "" for name in ("in", "out", "failed")]
-        trend = sparkline([row["out"] for row in one["minutes"] or ()], 40) if one["minutes"] else "counts nothing"
-        rows.append([queue, one["layout"], *shown, count(one["waiting"]), trend])
+        shown = [format_rate(rates[f"{name}_s"]) if rates else "" for name in ("in", "out", "failed")]
+        trend = (
+            build_sparkline([row["out"] for row in one["minutes"] or ()], 40) if one["minutes"] else "counts nothing"
+        )
+        rows.append([queue, one["layout"], *shown, format_count(one["waiting"]), trend])
     output.write_table(titles, rows, right=("in", "out", "failed", "waiting"))

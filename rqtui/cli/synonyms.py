@@ -1,7 +1,7 @@
-"""Words that people bring along from other programs, and what they are called here: one table for commands and verbs.
+"""Map words of other programs to the commands and verbs of rqtui.
 
-None of them is taken for the word it stands for: what was not meant is not done. The answer is a sentence with the
-line to write.
+A synonym is never run as the command it means, since the user may have meant something else. It only appears in the
+error message as a suggestion.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-_TOLD = {
+_SYNONYMS = {
     "snapshot": "status list ls queues queue top ps count",
     "jobs": "peek tasks messages",
     "show": "get inspect cat describe job",
@@ -35,15 +35,15 @@ _TOLD = {
     "kill": "bury",
     "extend": "renew touch",
 }
-_OURS = {theirs: ours for ours, words in _TOLD.items() for theirs in words.split()}
+_COMMAND_OF = {synonym: command for command, words in _SYNONYMS.items() for synonym in words.split()}
 
 
-def same(word: str, known: Collection[str]) -> str:
-    """The known word that this one is, or is said to stand for; "" where there is none."""
-    ours = _OURS.get(word.lower(), word)
-    return ours if ours in known else ""
+def find_exact(word: str, candidates: Collection[str]) -> str:
+    """Return the word in `candidates` that equals `word` or that `word` is a synonym of; "" if there is none."""
+    command = _COMMAND_OF.get(word.lower(), word)
+    return command if command in candidates else ""
 
 
-def meant(word: str, known: Collection[str], likeness: float = 0.5) -> str:
-    """The known word that this one stands for, else the one that looks most like it; "" where there is none."""
-    return same(word, known) or next(iter(get_close_matches(word, known, n=1, cutoff=likeness)), "")
+def find_nearest(word: str, candidates: Collection[str], likeness: float = 0.5) -> str:
+    """Return the word in `candidates` that `word` is a synonym of, else the most similar one; "" if there is none."""
+    return find_exact(word, candidates) or next(iter(get_close_matches(word, candidates, n=1, cutoff=likeness)), "")

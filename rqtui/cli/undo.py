@@ -1,13 +1,13 @@
-"""`undo`: undoes a change that `act` or a screen made from this machine.
+"""Implement `undo`: revert a change that `act` or a screen made from this machine.
 
-The changes stand in local files (`config/state_folder.py`); Redis is asked whether each job still is as the change left
-it.
+The changes are stored in local files (`config/state_folder.py`). Redis is asked whether each job is still as the change
+left it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,13 +19,15 @@ from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import Refused, UsageError
 
 if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
     from rqtui.model import Outcome
-    from rqtui.operations.undo_files import Kept
+    from rqtui.operations.journal import Journal
+    from rqtui.operations.undo_files import UndoRecord
 
-    Change = tuple[Kept, ...]  # of one operation: a record per queue
+    Change = tuple[UndoRecord, ...]  # the records of one operation, one per queue
 
 SCREENFUL = 20
-_BACK = frozenset({"moved", "same", "resumed", "paused", "already"})
+_SUCCESS_WORDS = frozenset({"moved", "same", "resumed", "paused", "already"})
 
 
 def undo(
@@ -37,68 +39,108 @@ def undo(
 
     Example: rqtui undo --list
     """
-    from rqtui.config.state_folder import state_folder
+    from rqtui.config.state_folder import find_state_folder
     from rqtui.connection.connect import mask
-    from rqtui.operations import revert, undo, undo_files
+    from rqtui.operations import undo
     from rqtui.operations.journal import Journal
 
-    folder, url = state_folder() / undo.FOLDER, mask(session.settings.url)
-    for cut in Journal(state_folder(), session.settings.url, session.settings.profile).settle():
-        output.say(f"a change {cut.cut_words()}; what was done of it can be undone.")
-    found = _changes(folder, url)
+    folder, url = find_state_folder() / undo.FOLDER, mask(session.settings.url)
+    journal = Journal(find_state_folder(), session.settings.url, session.settings.profile)
+    for operation in journal.recover_interrupted():
+        output.print_message(f"a change {operation.describe_interruption()}; what was done of it can be undone.")
+    changes = _read_changes(folder, url)
     if is_list:
-        return _list(session, folder, list(found))
+        return _list_changes(session, folder, list(changes))
+    chosen = _choose_change(changes, number, url)
+    session.refuse_if_read_only("undo")
+    outcomes = _revert_change(session.create_engine(), folder, chosen, url)
+    _record_undo(journal, folder, chosen, outcomes)
+    return _write_outcomes(session, chosen, outcomes)
+
+
+def _choose_change(changes: Iterable[Change], number: int, url: str) -> Change:
+    """Return the change with this number among those not undone; 1 is the last one. Raises UsageError or Refused."""
     if number < 1:
         raise UsageError("N is a whole number from 1 on: 1 is the last change.")
-    able = list(islice((change for change in found if not _is_undone(change)), number))
+    able = list(islice((change for change in changes if not _is_undone(change)), number))
     if len(able) < number:
         raise UsageError(f"changes of {url} that can be undone: {len(able)}. rqtui undo --list names them.")
-    chosen = able[-1]
-    if chosen[0].missed and not chosen[0].name:
-        where, jobs = f"{chosen[0].verb} ({documents.word(chosen[0].queue)})", f"{chosen[0].missed:,}".replace(",", " ")
-        raise Refused(f"{where} of {jobs} jobs has no undo; the change before it is: rqtui undo {number + 1}")
-    session.refuse_if_read_only("undo")
-    engine = session.engine()
+    first = able[-1][0]
+    if first.unsaved_count and not first.name:
+        queue, count = documents.format_word(first.queue), f"{first.unsaved_count:,}".replace(",", " ")
+        raise Refused(
+            f"{first.verb} ({queue}) of {count} jobs has no undo; the change before it is: rqtui undo {number + 1}"
+        )
+    return able[-1]
+
+
+def _revert_change(engine: Engine, folder: Path, change: Change, url: str) -> list[Outcome]:
+    """Revert the change in all its queues, with a progress bar, and return the outcomes."""
+    from rqtui.operations import revert
+
+    names = [record.name for record in change]
+    steps = (
+        revert.revert_record(engine, folder, names[0])
+        if len(names) == 1
+        else revert.revert_operation(engine, folder, names, url)
+    )
     outcomes: list[Outcome] = []
-    first, names = chosen[0], [one.name for one in chosen]
-    is_one = len(names) == 1
-    steps = revert.reverted(engine, folder, first.name) if is_one else revert.all_reverted(engine, folder, names, url)
-    with output.progress(f"undo {first.verb}", sum(len(one.left) for one in chosen)) as bar:
+    with output.show_progress(f"undo {change[0].verb}", sum(len(record.states_after) for record in change)) as bar:
         for chunk in steps:
             outcomes += chunk
             bar.step(len(chunk))
-    answers = Counter(one.text for one in outcomes)
-    journal = Journal(state_folder(), session.settings.url, session.settings.profile)
-    ids, others = [one.id for one in outcomes if one.id], [one.queue for one in chosen[1:]]
-    journal.note("undo", first.queue, first.layout, ids, answers, others=others)
-    if undone := [name for name in names if undo_files.read(folder, name).undone_at_ms]:
-        journal.undone(*undone)  # where an answer was lost, the same again goes on
-    return _write(session, chosen, outcomes)
+    return outcomes
 
 
-def _changes(folder: Path, url: str) -> Iterator[Change]:
-    """The changes of this Redis, the newest first: what was done to several queues at once has a record for each.
+def _record_undo(journal: Journal, folder: Path, change: Change, outcomes: Sequence[Outcome]) -> None:
+    """Record the undo in the journal, and mark the records that were undone whole.
 
-    One of too many jobs has none, and stands there without a name: an undo never means the change before it instead.
+    If a reply was lost, a record stays unmarked, and the same command continues.
     """
     from rqtui.operations import undo_files
-    from rqtui.operations.journal import past
-    from rqtui.operations.undo import is_too_large
-    from rqtui.operations.undo_files import Kept
 
-    names, operations = undo_files.names(folder), past(folder.parent)
+    first, *others = change
+    journal.record_change(
+        "undo",
+        first.queue,
+        first.system,
+        [outcome.id for outcome in outcomes if outcome.id],
+        Counter(outcome.text for outcome in outcomes),
+        others=[record.queue for record in others],
+        other_systems=[record.system for record in others],
+    )
+    names = [record.name for record in change]
+    if undone := [name for name in names if undo_files.read_record(folder, name).undone_at_ms]:
+        journal.mark_undone(*undone)
+
+
+def _read_changes(folder: Path, url: str) -> Iterator[Change]:
+    """Yield the changes made to this Redis, newest first. A change of several queues has a record for each queue.
+
+    A change with too many jobs has no record and is yielded with an empty name, so that undo never reverts the change
+    before it instead.
+    """
+    from rqtui.operations import undo_files
+    from rqtui.operations.journal import load_operations
+    from rqtui.operations.undo import is_too_large
+    from rqtui.operations.undo_files import UndoRecord
+
+    problems: list[str] = []
+    names, operations = undo_files.list_records(folder), load_operations(folder.parent, problems=problems)
+    for problem in problems:
+        output.print_message(f"{problem} So a change of several queues is listed as one change for each queue.")
     together = {name: each.undo for each in operations for name in each.undo}
     large = [
-        (Kept("", each.verb, each.layout, each.queue, each.url, each.who, each.at_ms, missed=each.count),)
+        (UndoRecord("", each.verb, each.system, each.queue, each.url, each.who, each.at_ms, unsaved_count=each.count),)
         for each in operations
         if each.url == url and is_too_large(each)
     ]
-    told: set[str] = set()
+    seen: set[str] = set()
     for name in names:
-        if name not in told:
-            those = set(together.get(name, ())) | {name}
-            told |= those
-            if change := tuple(_of(folder, url, [each for each in names if each in those])):
+        if name not in seen:
+            group = set(together.get(name, ())) | {name}
+            seen |= group
+            if change := tuple(_read_records(folder, url, [each for each in names if each in group])):
                 while large and large[0][0].at_ms > change[0].at_ms:
                     yield large.pop(0)
                 yield change[::-1]
@@ -106,82 +148,89 @@ def _changes(folder: Path, url: str) -> Iterator[Change]:
 
 
 def _is_undone(change: Change) -> bool:
+    """Return whether all records of the change were undone."""
     return all(one.undone_at_ms for one in change)
 
 
-def _of(folder: Path, url: str, names: Sequence[str]) -> Iterator[Kept]:
-    """The records of this Redis among `names`; a record that cannot be read is told and left out."""
+def _read_records(folder: Path, url: str, names: Sequence[str]) -> Iterator[UndoRecord]:
+    """Yield the records among `names` that belong to this Redis. Report and skip a record that cannot be read."""
     from rqtui.operations import undo_files
     from rqtui.systems import registry
 
     for name in names:
         try:
-            one = undo_files.read(folder, name)
+            one = undo_files.read_record(folder, name)
         except UsageError as error:
-            output.say(str(error))
+            output.print_message(str(error))
             continue
-        if one.url != url or not (one.is_changed or one.untold):
+        if one.url != url or not (one.is_changed or one.unanswered):
             continue
-        if one.layout in registry.names():
+        if one.system in registry.list_names():
             yield one
         else:
-            output.say(f"the undo record {name} is of a system that is not known here: {one.layout}.")
+            output.print_message(f"the undo record {name} is of a system that is not known here: {one.system}.")
 
 
-def _write(session: Session, chosen: Change, outcomes: list[Outcome]) -> int:
-    moved, verb, queues = sum(one.moved for one in outcomes), chosen[0].verb, _queues(chosen, with_layout=False)
+def _write_outcomes(session: Session, chosen: Change, outcomes: list[Outcome]) -> int:
+    """Print the outcomes of the undo as JSON or as sentences; return the exit code."""
+    moved, verb, queues = sum(one.moved for one in outcomes), chosen[0].verb, _name_queues(chosen, with_system=False)
+    is_of_several = len({one.system for one in chosen}) > 1
     if session.as_json:
-        told = {"verb": "undo", "of": verb, "queue": queues[0], "others": queues[1:], "moved": moved}
-        output.write_json({**told, "results": documents.outcomes(outcomes)})
+        document = {"verb": "undo", "of": verb, "queue": queues[0], "others": queues[1:], "moved": moved}
+        output.write_json({**document, "results": documents.build_outcomes(outcomes)})
     else:
-        words = Counter((one.text, bool(one.id)) for one in outcomes)  # what has no id is said of a queue
+        words = Counter((one.text, bool(one.id)) for one in outcomes)  # an outcome without an id is about a queue
         parts = [text if count == 1 and not is_job else f"{count} {text}" for (text, is_job), count in words.items()]
-        said = " · ".join(parts) or "nothing was changed"
-        output.say(f"undo of {verb} ({_where(queues)}): {said}")
+        summary = " · ".join(parts) or "nothing was changed"
+        output.print_message(
+            f"undo of {verb} ({_format_queues(_name_queues(chosen, with_system=is_of_several))}): {summary}"
+        )
         refused = [one for one in outcomes if one.word == "refused"]
         for one in refused[:SCREENFUL]:
-            output.say(f"{documents.text(one.id) or repr('')} was not put back: {one.text}.")
+            output.print_message(f"{documents.encode_text(one.id) or repr('')} was not put back: {one.text}.")
         if len(refused) > SCREENFUL:
-            output.say(f"… and {len(refused) - SCREENFUL} more; --json has them all.")
-    return DONE if all(one.word in _BACK for one in outcomes) else REFUSED
+            output.print_message(f"… and {len(refused) - SCREENFUL} more; --json has them all.")
+    return DONE if all(one.word in _SUCCESS_WORDS for one in outcomes) else REFUSED
 
 
-def _queues(change: Change, *, with_layout: bool) -> list[str]:
-    return [f"{one.layout}:" * with_layout + documents.word(one.queue) for one in change]
+def _name_queues(change: Change, *, with_system: bool) -> list[str]:
+    """Return the names of the change's queues, with their systems if `with_system`."""
+    return [f"{one.system}:" * with_system + documents.format_word(one.queue) for one in change]
 
 
-def _where(queues: Sequence[str]) -> str:
-    """The queue; of several `mail and 2 more`."""
+def _format_queues(queues: Sequence[str]) -> str:
+    """Return the queue's name; for several queues `mail and 2 more`."""
     return queues[0] if len(queues) == 1 else f"{queues[0]} and {len(queues) - 1} more"
 
 
-def _list(session: Session, folder: Path, found: list[Change]) -> int:
-    from rqtui.operations.journal import clock
+def _list_changes(session: Session, folder: Path, changes: list[Change]) -> int:
+    """Print the changes that can be undone, numbered from the newest; return the exit code."""
+    from rqtui.operations.journal import format_clock
 
-    numbers = iter(range(1, len(found) + 1))
+    numbers = iter(range(1, len(changes) + 1))
     rows: list[dict[str, Any]] = []
-    for change in found:
+    for change in changes:
         number = None if _is_undone(change) else next(numbers)
-        queue, *others = _queues(change, with_layout=True)
-        jobs = sum(len(one.left) if one.name else one.missed for one in change)
-        named = {"n": number, "at_ms": change[0].at_ms, "verb": change[0].verb, "queue": queue, "others": others}
-        rows.append({**named, "jobs": jobs, "can_be_undone": bool(change[0].name)})
+        queue, *others = _name_queues(change, with_system=True)
+        jobs = sum(len(one.states_after) if one.name else one.unsaved_count for one in change)
+        row = {"n": number, "at_ms": change[0].at_ms, "verb": change[0].verb, "queue": queue, "others": others}
+        rows.append({**row, "jobs": jobs, "can_be_undone": bool(change[0].name)})
     if session.as_json:
         output.write_json({"undo": rows})
         return DONE
     cells = [
         [
             "undone" if row["n"] is None else str(row["n"]),
-            clock(row["at_ms"]),
+            format_clock(row["at_ms"]),
             row["verb"],
-            _where([row["queue"], *row["others"]]),
+            _format_queues([row["queue"], *row["others"]]),
             str(row["jobs"]) + ("" if row["can_be_undone"] else " (no undo)"),
         ]
         for row in rows
     ]
     output.write_table(("n", "time", "verb", "queue", "jobs"), cells)
     if not rows:
-        output.say("no change was kept here.")
+        output.print_message("no change was kept here.")
     else:
-        output.say(f"records hold the bodies of deleted jobs in clear, readable for you alone: {folder}")
+        output.print_message(f"records hold the bodies of deleted jobs in clear, readable for you alone: {folder}")
     return DONE

@@ -1,4 +1,4 @@
-"""`work`: a command of any language for each job."""
+"""Implement `work`: run a command of any language for each job of a queue."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import typer
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUE
 from rqtui.cli.logs import set_up_logging
-from rqtui.cli.session import Session
-from rqtui.cli.signals import stopped_by_signals
+from rqtui.cli.session import NO_WAIT, Session
+from rqtui.cli.signals import stop_on_signals
 from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.errors import UsageError
 from rqtui.text.names import to_bytes
 
 if TYPE_CHECKING:
-    from rqtui.client.subprocess_worker import Ran
+    from rqtui.client.subprocess_worker import JobRun
+    from rqtui.model import Ref
 
 STDERR = 2
 
@@ -35,10 +36,11 @@ def work(
     ] = None,
     burst: Annotated[bool, typer.Option("--burst", help="End when nothing is ready.")] = False,
     max_jobs: Annotated[int | None, typer.Option("--max-jobs", metavar="N", help="End after so many.")] = None,
+    no_wait: NO_WAIT = False,
 ) -> int:
     """Run a command for each job of a queue.
 
-    The body is on its standard input; RQTUI_QUEUE, RQTUI_ID and RQTUI_ATTEMPT stand in its environment. Exit 0 acks, 75
+    The body is on its standard input; RQTUI_QUEUE, RQTUI_ID and RQTUI_ATTEMPT are in its environment. Exit 0 acks, 75
     (EX_TEMPFAIL) releases, anything else rejects with the end of its standard error. What it prints is passed on by
     whole lines; those that begin with `rqtui:` are ours.
 
@@ -49,17 +51,14 @@ def work(
 
     session.refuse_if_read_only("work")
     set_up_logging(session.settings.log_format)
-    ttr_ms = None if ttr is None else durations.parse(ttr, "--ttr")
-    engine = session.engine()
-    ref = engine.seek(queue)
-    if not engine.layouts[ref.layout].has_client:
-        raise UsageError(f"work speaks to {DEFAULT_SYSTEM} queues; {ref} is none.")
-    for verb in ("reserve", "ack", "release", "reject"):
-        engine.refuse(verb, ref)  # whoever may not do one of them cannot work
-    from rqtui.client.subprocess_worker import work as run
+    ttr_ms = None if ttr is None else durations.parse_duration(ttr, "--ttr")
+    from rqtui.client.subprocess_worker import check_arguments
+    from rqtui.client.subprocess_worker import run_command_per_job as run
 
+    check_arguments(words or [], concurrency, max_jobs)
+    ref = session.wait_for(lambda: _find_queue(session, queue), no_wait=no_wait)
     reporter = _Reporter(session, ref.queue)
-    with Queue(ref.queue, session.settings.url, codec=BYTES) as named, stopped_by_signals(named.client) as stop:
+    with Queue(ref.queue, session.settings.url, codec=BYTES) as named, stop_on_signals(named.client) as stop:
         counts = run(
             named,
             words or [],
@@ -69,52 +68,65 @@ def work(
             max_jobs=max_jobs,
             stop=stop,
             report=reporter,
-            say=reporter.say,
+            say=reporter.print_line,
         )
     if not session.as_json:
-        output.say(
+        output.print_message(
             "work: " + (" · ".join(f"{number} {outcome}" for outcome, number in counts.items()) or "no job was run")
         )
     return stop.code
 
 
+def _find_queue(session: Session, queue: str) -> Ref:
+    """Return the queue to work on. Raises UsageError for another system, and Refused if a needed verb is denied."""
+    engine = session.create_engine(runs_on=True)
+    ref = engine.resolve_or_discover(queue)
+    if not engine.systems[ref.system].has_client:
+        raise UsageError(f"work speaks to {DEFAULT_SYSTEM} queues; {ref} is none.")
+    for verb in ("reserve", "ack", "release", "reject"):
+        engine.raise_if_refused(verb, ref)  # a worker needs all of these verbs
+    return ref
+
+
 class _Reporter:
-    """A line for each run, on stdout, JSON with --json; and between them the lines that the commands print."""
+    """Prints one line for each run on stdout, as JSON with --json, between the output lines of the commands."""
 
     def __init__(self, session: Session, queue: str) -> None:
         self._session, self._queue = session, queue
         self._turn = threading.Lock()
 
-    def say(self, _id: str, stream: int, line: bytes) -> None:
-        """Passes on a line that a command printed."""
-        is_error = stream == STDERR or self._session.as_json  # stdout is for our lines then
+    def print_line(self, _id: str, stream: int, line: bytes) -> None:
+        """Print a line of a command's output."""
+        is_error = stream == STDERR or self._session.as_json  # with --json, stdout is reserved for documents
         with self._turn:
-            output.pass_on(line, sys.stderr if is_error else sys.stdout)
+            output.print_foreign_line(line, sys.stderr if is_error else sys.stdout)
 
-    def __call__(self, ran: Ran) -> None:
-        """Reports one run."""
-        from rqtui.text.formats import duration
-        from rqtui.text.sanitise import shown_id
+    def __call__(self, ran: JobRun) -> None:
+        """Print the result of one run."""
+        from rqtui.text.formats import format_duration
+        from rqtui.text.masking import mask_text
+        from rqtui.text.sanitise import format_id
 
         with self._turn:
             if self._session.as_json:
                 line = {
-                    **documents.queue_fields(self._queue),
-                    **documents.id_fields(to_bytes(ran.id)),
-                    "name": documents.text(ran.name) or None,
+                    **documents.build_queue_fields(self._queue),
+                    **documents.build_id_fields(to_bytes(ran.id)),
+                    "name": documents.mask_data(ran.name),
                     "attempt": ran.attempt,
                     "outcome": ran.outcome,
                     "exit_code": ran.exit_code,
                     "run_ms": round(ran.seconds * 1000),
-                    "error": documents.text(ran.error) or None,
+                    "error": documents.mask_data(ran.error),
                 }
                 output.write_json(line, is_stream=True)
                 return
             words = [
-                shown_id(ran.id),
-                ran.name,
+                format_id(ran.id),
+                mask_text(ran.name),
                 ran.outcome,
-                duration(ran.seconds * 1000),
-                ran.error.strip().split("\n")[-1][:200],
+                format_duration(ran.seconds * 1000),
+                mask_text(ran.error.strip().split("\n")[-1])[:200],
             ]
-            output.write_lines(["rqtui: " + "  ".join(filter(None, words))])  # so that it is nobody else's line
+            # The prefix distinguishes this line from the output of a command.
+            output.write_lines(["rqtui: " + "  ".join(filter(None, words))])

@@ -1,4 +1,4 @@
-"""`workers`: the workers of the queues, and the jobs that each holds. Nothing here changes anything."""
+"""Implement `workers`: list the workers of the queues and the jobs that each holds. The command changes nothing."""
 
 from __future__ import annotations
 
@@ -6,106 +6,113 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rqtui.cli import documents, output
-from rqtui.cli.arguments import QUEUES, engine_for, note_if_unheard
-from rqtui.cli.sampling import silent_systems
+from rqtui.cli.arguments import QUEUES, listen_for_heartbeats, open_engine, report_unheard_places
+from rqtui.cli.sampling import describe_silent_systems
 from rqtui.cli.session import DONE, REFUSED, Session
 
 if TYPE_CHECKING:
     from rqtui.model import Job, Worker
-    from rqtui.reports.workers import Seat
+    from rqtui.reports.workers import WorkerEntry
 
 
 def workers(session: Session, queues: QUEUES = None) -> int:
-    """The workers of the queues: the jobs that each holds, and its last sign of life.
+    """Show the workers of the queues: the jobs that each holds, and its last sign of life.
 
     Example: rqtui workers mail --json
     """
     from rqtui.reports import workers as report
 
-    engine, refs = engine_for(session, queues)
-    seats, now_ms, problems = report.report(engine, refs)
+    engine, refs = open_engine(session, queues)
+    seconds = listen_for_heartbeats(engine, refs)
+    seats, now_ms, problems = report.load_workers(engine, refs)
     for problem in problems:
-        output.say(problem)
+        output.print_message(problem)
     if session.as_json:
-        output.write_json([_worker(seat, now_ms) for seat in seats])
+        output.write_json([_build_worker(seat, now_ms) for seat in seats])
     else:
         _write_workers(seats, now_ms)
-        note_if_unheard(engine, refs)
-        if silent := silent_systems(engine, refs, "worker"):
-            output.say(f"{silent} no names of workers.")
+        if not seconds:
+            report_unheard_places(engine, refs)
+        if silent := describe_silent_systems(engine, refs, "worker"):
+            output.print_message(f"{silent} no names of workers.")
+        within = f" within {seconds:.1f} s" if seconds else ""
         if not seats:
-            output.say("no worker has given a sign of life, and none holds a job.")
+            output.print_message(f"no worker has given a sign of life{within}, and none holds a job.")
+        elif within:
+            output.print_message(f"Redis stores no list of these workers: they gave a sign of life{within}.")
+    engine.stop_listening()
     return REFUSED if problems else DONE
 
 
-def _worker(seat: Seat, now_ms: int) -> dict[str, Any]:
-    """A worker of `workers`; what only its own sign of life tells is null where it never gave one."""
+def _build_worker(seat: WorkerEntry, now_ms: int) -> dict[str, Any]:
+    """Return a worker as JSON. Values from its heartbeat are null if it never sent one."""
     from rqtui.model import Worker
     from rqtui.reports.workers import TROUBLED
 
-    worker, beats = seat.worker or Worker(seat.name, seat.ref.queue, 0, 0), seat.worker is not None
+    worker, has_heartbeat = seat.worker or Worker(seat.name, seat.ref.queue, 0, 0), seat.worker is not None
     return {
-        "worker": documents.text(worker.name),
-        **documents.queue_fields(seat.ref.queue),
-        "queues": [documents.text(queue) for queue in seat.queues],
-        "layout": seat.ref.layout,
-        "beat_at_ms": worker.beat_ms or None,
-        "ttl_ms": worker.ttl_ms if beats else None,
-        "late": worker.is_late(now_ms) if beats else seat.standing in TROUBLED,
-        "order": worker.order if beats else None,
+        "worker": documents.mask_data(worker.name) or "",
+        **documents.build_queue_fields(seat.ref.queue),
+        "queues": [documents.encode_text(queue) for queue in seat.queues],
+        "layout": seat.ref.system,
+        "beat_at_ms": worker.heartbeat_ms or None,
+        "ttl_ms": worker.ttl_ms if has_heartbeat else None,
+        "late": worker.is_late(now_ms) if has_heartbeat else seat.standing in TROUBLED,
+        "order": worker.order if has_heartbeat else None,
         "started_at_ms": worker.started_ms,
         "pid": worker.pid or None,
-        "host": documents.text(worker.host) or None,
-        "job": documents.text(worker.job) or None,
+        "host": documents.encode_text(worker.host) or None,
+        "job": documents.encode_text(worker.job) or None,
         "state": seat.standing.value,
-        "system_state": documents.text(worker.state) or None,
-        "facts": documents.facts(worker.facts),
-        "held": [_held(job) for job in seat.jobs],
+        "system_state": documents.mask_data(worker.state),
+        "facts": documents.build_facts(worker.facts),
+        "held": [_build_held_job(job) for job in seat.jobs],
         "exact": seat.is_whole,
     }
 
 
-def _beat(worker: Worker | None, now_ms: int) -> str:
-    """How long ago its last beat was."""
-    from rqtui.text.formats import age
+def _format_heartbeat(worker: Worker | None, now_ms: int) -> str:
+    """Return how long ago the worker's last heartbeat was, as text."""
+    from rqtui.text.formats import format_age
 
     if worker is None:
         return "never"
-    return f"{age(now_ms - worker.beat_ms)} ago" if worker.beat_ms else "not known"
+    return f"{format_age(now_ms - worker.heartbeat_ms)} ago" if worker.heartbeat_ms else "not known"
 
 
-def _held(job: Job) -> dict[str, Any]:
+def _build_held_job(job: Job) -> dict[str, Any]:
     return {
-        **documents.id_fields(job.id),
-        "name": documents.text(job.name) or None,
+        **documents.build_id_fields(job.id),
+        "name": documents.mask_data(job.name),
         "reserved_at_ms": job.reserved_ms,
         "deadline_at_ms": job.deadline_ms,
     }
 
 
-def _write_workers(seats: Iterable[Seat], now_ms: int) -> None:
-    from rqtui.reports.workers import fact, fact_names
-    from rqtui.text.formats import ZERO, age, job_id
+def _write_workers(seats: Iterable[WorkerEntry], now_ms: int) -> None:
+    from rqtui.reports.workers import choose_fact_names, format_worker_fact
+    from rqtui.text.formats import ZERO, format_age, shorten_job_id
+    from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import safe
 
-    rows, found = [], list(seats)
-    names = fact_names(found)
-    for seat in found:
+    rows, listed = [], list(seats)
+    names = choose_fact_names(listed)
+    for seat in listed:
         job, worker = seat.job, seat.worker
         held = len(seat.jobs)
-        told = worker.job if worker else b""  # empty where it says nothing of a job
+        reported_id = worker.job if worker else b""  # empty if the worker reports no job
         rows.append(
             [
                 seat.standing.value,
-                seat.name,
+                mask_text(seat.name),
                 ", ".join(seat.queues),
-                seat.ref.layout,
+                seat.ref.system,
                 str(held),
-                *(fact(seat, name) or ZERO for name in names),
-                job.name if job else "",
-                job_id(job.id if job else told, 48) if job or told else "",
-                "" if seat.since_ms is None else age(now_ms - seat.since_ms),
-                _beat(worker, now_ms),
+                *(format_worker_fact(seat, name) or ZERO for name in names),
+                mask_text(job.name) if job else "",
+                shorten_job_id(job.id if job else reported_id, 48) if job or reported_id else "",
+                "" if seat.since_ms is None else format_age(now_ms - seat.since_ms),
+                _format_heartbeat(worker, now_ms),
                 " @ ".join(part for part in (worker.pid, worker.host) if part) if worker else "",
             ]
         )
@@ -113,7 +120,7 @@ def _write_workers(seats: Iterable[Seat], now_ms: int) -> None:
         "state",
         "worker",
         "queue",
-        "layout",
+        "system",
         "holds",
         *map(safe, names),
         "job",

@@ -1,9 +1,9 @@
-"""The Python API of the native queue; what a program imports.
+"""The Python API of the native queue, imported by programs.
 
     from rqtui.client import Queue
 
-The names are found when they are first asked for: the keys of the native queue (`native_keys`) are read by modules that
-need neither redis-py nor threads.
+The names are imported on first use, because the keys of the native queue (`native_keys`) are read by modules that need
+neither redis-py nor threads.
 """
 
 from __future__ import annotations

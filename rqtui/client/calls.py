@@ -1,7 +1,6 @@
-"""What is asked of a queue, whoever sends it: bodies, options and ids become calls of scripts, answers become words.
+"""The script calls of a native queue: bodies, options and ids become calls, and replies become words. Sends nothing.
 
-`Calls` is what `rqtui.client.Queue`, which waits where it is called, and `rqtui.aio.Queue`, which is awaited, have in
-common: all but the sending.
+`Calls` is the common base of `rqtui.client.Queue`, which blocks, and of `rqtui.aio.Queue`, which is awaited.
 """
 
 from __future__ import annotations
@@ -20,69 +19,70 @@ from rqtui.client.codecs import Codec
 from rqtui.client.leased_job import Leased, Word
 from rqtui.durations import Duration
 from rqtui.errors import ServerError, Unknown, UsageError
-from rqtui.ids import ID_BYTES, new_id, new_ids
-from rqtui.scripts.script import Answer, Call, KeysOf, load
+from rqtui.ids import ID_BYTES, create_id, create_ids
+from rqtui.scripts.script import BoundKeys, Call, Reply, load
 from rqtui.scripts.values import Wire
 from rqtui.text.names import to_bytes, to_text
 
-MOST = 1000  # jobs in one call, as the scripts have it
-MOST_BYTES = 4_000_000  # of bodies in one call of put_many: Redis runs nothing else meanwhile
-REGISTER_S = 60.0  # how often a producer puts its queue's name on the list: purging the queue takes it off
-NOTHING: Mapping[str, Any] = MappingProxyType({})
+MAX_JOBS_PER_CALL = 1000  # the limit of the scripts
+MAX_BYTES_PER_CALL = 4_000_000  # bytes of bodies per call of put_many, because a script blocks Redis while it runs
+REGISTER_S = 60.0  # seconds between two additions of the queue's name to the list of queues: a purge removes the name
+NO_ARGS: Mapping[str, Any] = MappingProxyType({})
 OPTIONS = ("name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
 _NO_OPTIONS = (None,) * len(OPTIONS)
 
 
 class Put(NamedTuple):
-    """What became of one job that was put: `moved`, or `exists` when the queue knew its id already."""
+    """The result for one job that was put: `moved`, or `exists` if the queue already has a job with its id."""
 
     id: str
     word: str
 
 
-def _moved(ids: Iterable[str]) -> list[Put]:
-    """A Put for each, made without a step of Python for each."""
+def _build_moved_puts(ids: Iterable[str]) -> list[Put]:
+    """Build a `moved` result for each id, without running Python code per job."""
     return list(map(tuple.__new__, repeat(Put), zip(ids, repeat("moved"), strict=False)))
 
 
-Entered = TypeVar("Entered")
-"""What `put` gives: a Put, or what is awaited for it."""
+PutResult = TypeVar("PutResult")
+"""The return type of `put`: a Put, or an awaitable of a Put."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Jobs that go in one call."""
+    """The jobs of one enqueue call."""
 
     ids: list[Any]
     has_given_ids: bool
     call: Call
 
-    def puts(self, answer: Answer) -> list[Put]:
-        """What became of each."""
-        if not self.has_given_ids:  # an id of ours can only exist by our own first try
-            return _moved(self.ids)
-        return [Put(_text(id), one.word) for id, one in zip(self.ids, answer.each, strict=True)]
+    def build_puts(self, reply: Reply) -> list[Put]:
+        """Return the result for each job of the batch."""
+        if not self.has_given_ids:  # a generated id can only exist because an earlier try of this call had succeeded
+            return _build_moved_puts(self.ids)
+        return [Put(_decode_id(id), one.word) for id, one in zip(self.ids, reply.each, strict=True)]
 
 
 @dataclass(slots=True)
 class _Rows:
-    """The jobs of a batch, column by column; and the ids that are given, by row."""
+    """The jobs of a batch: their bodies, their other columns, and the given ids by row number."""
 
     bodies: list[bytes] = field(default_factory=list)
-    others: list[Mapping[str, Any]] = field(default_factory=list)
-    ids_given: dict[int, bytes] = field(default_factory=dict)
+    columns: list[Mapping[str, Any]] = field(default_factory=list)
+    given_ids: dict[int, bytes] = field(default_factory=dict)
 
 
-class Calls(Generic[Word, Entered]):
-    """A queue by name, as far as it sends nothing. Raises UsageError for a name that is no queue name."""
+class Calls(Generic[Word, PutResult]):
+    """The methods of a queue that need no connection. Raises UsageError for an invalid queue name."""
 
     def __init__(self, name: str, codec: Codec) -> None:
         self.name = name
         self.codec = codec
-        self.keys: Mapping[str, str] = native_keys.keys(name)
+        self.keys: Mapping[str, str] = native_keys.build_keys(name)
         self._scripts = load("native")
-        self._keys_of: dict[str, KeysOf] = {}
-        self._plain = self._keys_for("enqueue").shortest_rows()  # of jobs with an id and a body alone, as most are
+        self._bound_keys: dict[str, BoundKeys] = {}
+        # Most jobs have only an id and a body, so their rows need no check.
+        self._plain_rows = self._bind_keys("enqueue").open_shortest_rows()
         self._registered_s: float | None = None
 
     # Putting
@@ -100,77 +100,87 @@ class Calls(Generic[Word, Entered]):
         backoff: Duration | tuple[Duration, Duration] | None = None,
         keep: Duration | None = None,
         durable: bool = False,
-    ) -> Entered:
-        """Enqueue one job; with an `id` of your own a second put is a no-op (`exists`), in whatever state the job is.
+    ) -> PutResult:
+        """Enqueue one job and return a `Put` with its id.
 
-        `name`: the kind of job. `delay` or `due` (an aware datetime, or ms since 1970): not before then. `priority`:
-        -4096 to 4095, lower first. `ttr`: how long a lease lasts. `backoff`: the first wait after a failure, or
-        `"1s..1h"`. `keep`: how long the done job stays. What is left out is the queue's default.
+        With an `id` of your own, a second put has no effect (`exists`), whatever the state of the job.
+
+        `name`: the kind of job. `delay` or `due` (an aware datetime, or ms since 1970): do not start it earlier.
+        `priority`: -4096 to 4095, lower runs first. `ttr`: how long a lease lasts. `max_attempts`: attempts until the
+        job is dead. `backoff`: the wait after the first failure, or a range such as `"1s..1h"`. `keep`: how long the
+        completed job stays. An option that is left out takes the queue's default.
+
         `durable`: return only when the job is on disk (WAITAOF) or on a replica (WAIT), whichever the server offers;
-        behind sentinels and in a Cluster on a replica.
-        Raises UsageError, CodecError, Refused, ServerError; Unknown when it may or may not be in.
-        """
-        given = (name or None, delay, due, priority, ttr, max_attempts, backoff, keep)
-        encoded = self.codec.encode(body)
-        job_id = new_id() if id is None else _checked_id(id)
-        if given == _NO_OPTIONS and type(encoded) is bytes:
-            call = self._plain.call([job_id, encoded], 1)
-        else:
-            made = columns(dict(zip(OPTIONS, given, strict=True)))
-            call = self._rows([job_id], [encoded], [made])
-        return self._enter(job_id, id is not None, call, durable)
+        behind sentinels and in a Cluster only a replica counts.
 
-    def _enter(self, id: str | bytes, is_given: bool, call: Call, durable: bool) -> Entered:
+        Raises UsageError, CodecError, Refused, ServerError; Unknown if the job may or may not be in the queue.
+        """
+        options = (name or None, delay, due, priority, ttr, max_attempts, backoff, keep)
+        encoded = self.codec.encode(body)
+        job_id = create_id() if id is None else _encode_id(id)
+        if options == _NO_OPTIONS and type(encoded) is bytes:
+            call = self._plain_rows.build_call([job_id, encoded], 1)
+        else:
+            columns = build_columns(dict(zip(OPTIONS, options, strict=True)))
+            call = self._build_enqueue_call([job_id], [encoded], [columns])
+        return self._send_put(job_id, id is not None, call, durable)
+
+    def _send_put(self, id: str | bytes, is_given: bool, call: Call, durable: bool) -> PutResult:
         raise NotImplementedError
 
-    def _batches(self, items: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Batch]:
-        """The jobs, as many at a time as a call may have, with ids, in the order of the script's columns."""
-        common, encode = columns(options), self.codec.encode
+    def _build_batches(self, items: Iterable[Any], options: Mapping[str, Any]) -> Iterator[Batch]:
+        """Yield batches of jobs, each as large as one call may be, with their ids."""
+        common_columns, encode = build_columns(options), self.codec.encode
         rows, size = _Rows(), 0
         for number, item in enumerate(items, 1):
             if isinstance(item, dict):
-                given, body, others = self._described(item, number, options)
-                if given is not None:
-                    rows.ids_given[len(rows.bodies)] = given
+                job_id, body, columns = self._parse_item(item, number, options)
+                if job_id is not None:
+                    rows.given_ids[len(rows.bodies)] = job_id
             else:
-                body, others = encode(item), common
+                body, columns = encode(item), common_columns
             rows.bodies.append(body)
-            rows.others.append(others)
+            rows.columns.append(columns)
             size += len(body)
-            if len(rows.bodies) >= MOST or size >= MOST_BYTES:
-                yield self._with_ids(rows)
+            if len(rows.bodies) >= MAX_JOBS_PER_CALL or size >= MAX_BYTES_PER_CALL:
+                yield self._build_batch(rows)
                 rows, size = _Rows(), 0
         if rows.bodies:
-            yield self._with_ids(rows)
+            yield self._build_batch(rows)
 
-    def _described(
+    def _parse_item(
         self, item: Mapping[str, Any], number: int, options: Mapping[str, Any]
     ) -> tuple[bytes | None, bytes, Mapping[str, Any]]:
         if "body" not in item:
             raise UsageError(f'Job {number}: a dict describes a job and needs "body": {{"body": …, "id": …}}.')
-        given = {**options, **item}
-        body, job_id = given.pop("body"), given.pop("id", None)
-        made = columns(given)
-        return None if job_id is None else _checked_id(job_id), self.codec.encode(body), made
+        fields = {**options, **item}
+        body, job_id = fields.pop("body"), fields.pop("id", None)
+        columns = build_columns(fields)
+        return None if job_id is None else _encode_id(job_id), self.codec.encode(body), columns
 
-    def _with_ids(self, rows: _Rows) -> Batch:
-        ids: list[Any] = list(new_ids(len(rows.bodies)))
-        for at, id in rows.ids_given.items():
+    def _build_batch(self, rows: _Rows) -> Batch:
+        ids: list[Any] = list(create_ids(len(rows.bodies)))
+        for at, id in rows.given_ids.items():
             ids[at] = id
-        return Batch(ids, bool(rows.ids_given), self._rows(ids, rows.bodies, rows.others))
+        return Batch(ids, bool(rows.given_ids), self._build_enqueue_call(ids, rows.bodies, rows.columns))
 
-    def _rows(self, ids: Sequence[Wire], bodies: Sequence[bytes], others: Sequence[Mapping[str, Any]]) -> Call:
-        """Jobs as a call: ids, encoded bodies, other columns."""
-        if not any(others) and set(map(type, bodies)) == {bytes}:  # as most are: nothing to be looked at
+    def _build_enqueue_call(
+        self, ids: Sequence[Wire], bodies: Sequence[bytes], columns: Sequence[Mapping[str, Any]]
+    ) -> Call:
+        """Build the enqueue call from ids, encoded bodies and the other columns."""
+        # Most jobs have no options, so their rows need no check.
+        if not any(columns) and set(map(type, bodies)) == {bytes}:
             words: list[Wire] = [b""] * (2 * len(bodies))
             words[::2], words[1::2] = ids, bodies
-            return self._plain.call(words, len(bodies))
-        described = [{"id": id, "body": body, **made} for id, body, made in zip(ids, bodies, others, strict=True)]
-        return self.call("enqueue", NOTHING, described)
+            return self._plain_rows.build_call(words, len(bodies))
+        rows = [{"id": id, "body": body, **made} for id, body, made in zip(ids, bodies, columns, strict=True)]
+        return self.call("enqueue", NO_ARGS, rows)
 
     def _has_to_register(self) -> bool:
-        """Whether it is time to put the queue's name on the list, which lies in another slot, so that no script can
-        write it; discovery finds what is missing there."""
+        """Return whether it is time to add the queue's name to the list of queues.
+
+        The list is in another hash slot, so no script can write it. Discovery finds queues that are missing there.
+        """
         now_s = time.monotonic()
         if self._registered_s is not None and now_s <= self._registered_s + REGISTER_S:
             return False
@@ -179,71 +189,84 @@ class Calls(Generic[Word, Entered]):
 
     # Taking
 
-    def _reserve(self, n: int, ttr: Duration | None, worker: str) -> Call:
-        ttr_ms = None if ttr is None else durations.parse(ttr, "ttr")
+    def _build_reserve_call(self, n: int, ttr: Duration | None, worker: str) -> Call:
+        ttr_ms = None if ttr is None else durations.parse_duration(ttr, "ttr")
         return self.call("reserve", {"limit": n, "worker": worker, "ttr_ms": ttr_ms})
 
-    def _acks(self, jobs: Sequence[Leased[Any]]) -> Iterator[tuple[Sequence[Leased[Any]], Call]]:
-        """The calls that ack jobs, each with its part of them."""
-        for at in range(0, len(jobs), MOST):
-            part = jobs[at : at + MOST]
-            yield part, self.call("ack", NOTHING, [(job.id_bytes, job.token) for job in part])
+    def _build_ack_calls(self, jobs: Sequence[Leased[Any]]) -> Iterator[tuple[Sequence[Leased[Any]], Call]]:
+        """Yield the calls that ack `jobs`, each with its jobs."""
+        for at in range(0, len(jobs), MAX_JOBS_PER_CALL):
+            part = jobs[at : at + MAX_JOBS_PER_CALL]
+            yield part, self.call("ack", NO_ARGS, [(job.id_bytes, job.token) for job in part])
 
     # By id
 
     def delete(self, id: str | bytes, force: bool = False) -> Word:
-        """Remove a job, wherever it is: moved, gone, or reserved (a worker holds it, which `force` ignores)."""
-        return self._act("delete", id, {"force": force}, "", "")
+        """Remove a job from any place. Returns `moved`, `gone`, or `reserved` if a worker holds it.
+
+        `force` removes it even then.
+        """
+        return self._act_on_job("delete", id, {"force": force}, "", "")
 
     def cancel(self, id: str | bytes) -> Word:
-        """Ask the worker that holds a job to stop it: asked, wrong_place or gone."""
-        return self._act("cancel", id, {}, "")
+        """Ask the worker that holds a job to stop it. Returns `asked`, `wrong_place` or `gone`."""
+        return self._act_on_job("cancel", id, {}, "")
 
     def kill(self, id: str | bytes, reason: str = "", force: bool = False) -> Word:
-        """Kill a live job: moved, reserved (unless `force`), wrong_place or gone."""
-        return self._act("kill", id, {"reason": reason, "force": force}, "")
+        """Make a live job dead, with `reason` as its error. Returns `moved`, `reserved`, `wrong_place` or `gone`.
+
+        `reserved` means that a worker holds it; `force` kills it even then.
+        """
+        return self._act_on_job("kill", id, {"reason": reason, "force": force}, "")
 
     def promote(self, id: str | bytes) -> Word:
-        """Make a scheduled job ready now: moved, wrong_place or gone."""
-        return self._act("promote", id, {})
+        """Make a scheduled job ready now. Returns `moved`, `wrong_place` or `gone`."""
+        return self._act_on_job("promote", id, {})
 
     def requeue(self, id: str | bytes, keep_attempts: bool = False) -> Word:
-        """Run a dead job again, or a done one that was kept: moved, wrong_place, bodyless or gone."""
-        return self._act("requeue", id, {"keep_attempts": keep_attempts})
+        """Run a dead job again, or a completed job that was kept.
+
+        Returns `moved`, `wrong_place`, `bodyless` (its body is not kept) or `gone`. Attempts start at zero unless
+        `keep_attempts` is set.
+        """
+        return self._act_on_job("requeue", id, {"keep_attempts": keep_attempts})
 
     def reschedule(self, id: str | bytes, delay: Duration | None = None, due: datetime | int | None = None) -> Word:
-        """Give a scheduled or ready job another time: moved, wrong_place or gone."""
+        """Change when a scheduled or ready job is due; give `delay` or `due`, not both.
+
+        Returns `moved`, `wrong_place` or `gone`.
+        """
         if (delay is None) == (due is None):
             raise UsageError("reschedule needs a delay or a due time: one of them.")
-        when = (
-            {"due_ms": durations.instant(due)}
+        due_columns = (
+            {"due_ms": durations.parse_instant(due)}
             if due is not None
-            else {"delay_ms": durations.parse(delay or 0, "delay")}
+            else {"delay_ms": durations.parse_duration(delay or 0, "delay")}
         )
-        return self._act("reschedule", id, when)
+        return self._act_on_job("reschedule", id, due_columns)
 
     def reprioritise(self, id: str | bytes, priority: int) -> Word:
-        """Give a scheduled or ready job another priority: changed, wrong_place or gone."""
-        return self._act("reprioritise", id, {"priority": priority})
+        """Change the priority of a scheduled or ready job. Returns `changed`, `wrong_place` or `gone`."""
+        return self._act_on_job("reprioritise", id, {"priority": priority})
 
-    def _act(self, verb: str, id: str | bytes, args: Mapping[str, object], *columns: object) -> Word:
-        return self._word(self.call(verb, args, [(_checked_id(id), *columns)]))
+    def _act_on_job(self, verb: str, id: str | bytes, args: Mapping[str, object], *columns: object) -> Word:
+        return self._run_for_word(self.call(verb, args, [(_encode_id(id), *columns)]))
 
-    def _word(self, call: Call) -> Word:
-        """Send a call; the word of its answer, or of its one row."""
+    def _run_for_word(self, call: Call) -> Word:
+        """Send a call and return the word of its reply, or of the reply's one row."""
         raise NotImplementedError
 
     # The queue itself
 
     def pause(self) -> Word:
-        """Hand out no jobs, to anybody: paused or already."""
-        return self._word(self.call("pause"))
+        """Stop handing out jobs, to all workers. Returns `paused` or `already`."""
+        return self._run_for_word(self.call("pause"))
 
     def resume(self) -> Word:
-        """Hand them out again: resumed or already."""
-        return self._word(self.call("resume"))
+        """Hand out jobs again. Returns `resumed` or `already`."""
+        return self._run_for_word(self.call("resume"))
 
-    def _configure(self, settings: Mapping[str, object]) -> Call:
+    def _build_configure_call(self, settings: Mapping[str, object]) -> Call:
         rows = [(name, None if value is None else str(value)) for name, value in settings.items()]
         return self.call("configure", {}, rows)
 
@@ -252,68 +275,76 @@ class Calls(Generic[Word, Entered]):
     def call(
         self,
         verb: str,
-        args: Mapping[str, object] = NOTHING,
+        args: Mapping[str, object] = NO_ARGS,
         rows: Iterable[Mapping[str, object] | Sequence[object]] = (),
     ) -> Call:
-        """A call of the script `verb` on the keys of this queue."""
-        return self._scripts[verb].call(self._keys_for(verb), args, rows)
+        """Build a call of the script `verb` with the keys of this queue."""
+        return self._scripts[verb].build_call(self._bind_keys(verb), args, rows)
 
-    def _keys_for(self, verb: str) -> KeysOf:
-        keys = self._keys_of.get(verb)
+    def _bind_keys(self, verb: str) -> BoundKeys:
+        keys = self._bound_keys.get(verb)
         if keys is None:
-            keys = self._keys_of[verb] = self._scripts[verb].on(self.keys)
+            keys = self._bound_keys[verb] = self._scripts[verb].bind_keys(self.keys)
         return keys
 
     def __repr__(self) -> str:
         return f"<Queue {self.name}>"
 
 
-def put_of(id: str | bytes, is_given: bool, answer: Answer) -> Put:
-    """What became of one job; an id of ours can only exist by our own first try."""
-    return Put(_text(id), answer.each[0].word if is_given else "moved")
+def build_put(id: str | bytes, is_given: bool, reply: Reply) -> Put:
+    """Build the result for one job.
+
+    A generated id is always `moved`: it can only exist because an earlier try of the same call had succeeded.
+    """
+    return Put(_decode_id(id), reply.each[0].word if is_given else "moved")
 
 
-def word_of(answer: Answer) -> str:
-    """The word of an answer, or of its one row."""
-    return answer.word or answer.each[0].word
+def read_word(reply: Reply) -> str:
+    """Return the word of a reply, or of the reply's one row."""
+    return reply.word or reply.each[0].word
 
 
-def settled(jobs: Sequence[Leased[Any]], answer: Answer) -> list[str]:
-    """A word for each of `jobs`, which take it in."""
-    words = [one.word for one in answer.each]
+def record_outcomes(jobs: Sequence[Leased[Any]], reply: Reply) -> list[str]:
+    """Record the outcome of an ack in each of `jobs`. Return one word per job."""
+    words = [one.word for one in reply.each]
     for job, word in zip(jobs, words, strict=True):
-        job.settled(word)
+        job.record_outcome(word)
     return words
 
 
-def sent_twice(lost: Unknown, error: ServerError) -> Unknown:
-    """The reply to a put was lost, and the second try failed: the first may have got in."""
+def build_unknown_error(lost: Unknown, error: ServerError) -> Unknown:
+    """Build the error for a put whose first reply was lost and whose second try failed: the job may be in the queue."""
     return Unknown(f"{lost} It was sent once more: {error}")
 
 
-_AS_COLUMNS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
-    "delay": lambda value: {"delay_ms": durations.parse(value, "delay")},
-    "due": lambda value: {"due_ms": durations.instant(value)},
-    "ttr": lambda value: {"ttr_ms": durations.parse(value, "ttr")},
-    "keep": lambda value: {"keep_ms": durations.parse(value, "keep")},
-    "backoff": lambda value: dict(zip(("backoff_ms", "backoff_cap_ms"), durations.parse_range(value), strict=True)),
+_COLUMN_BUILDERS: Mapping[str, Callable[[Any], dict[str, Any]]] = {
+    "delay": lambda value: {"delay_ms": durations.parse_duration(value, "delay")},
+    "due": lambda value: {"due_ms": durations.parse_instant(value)},
+    "ttr": lambda value: {"ttr_ms": durations.parse_duration(value, "ttr")},
+    "keep": lambda value: {"keep_ms": durations.parse_duration(value, "keep")},
+    "backoff": lambda value: dict(
+        zip(("backoff_ms", "backoff_cap_ms"), durations.parse_duration_range(value), strict=True)
+    ),
 }
 
 
-def columns(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of `put` as columns of an `enqueue` script: delay → delay_ms, `1s..1h` → two of them, and so on."""
-    made: dict[str, Any] = {}
-    for option, value in given.items():
+def build_columns(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert options of `put` to columns of an `enqueue` script: `delay` → `delay_ms`, `1s..1h` → two columns, etc.
+
+    Raises UsageError for an unknown option, or for both `delay` and `due`.
+    """
+    columns: dict[str, Any] = {}
+    for option, value in options.items():
         if option not in OPTIONS:
             raise UsageError(f"There is no option {option!r}; a job has id, body, {', '.join(OPTIONS)}.")
         if value is not None:
-            made.update(_AS_COLUMNS[option](value) if option in _AS_COLUMNS else {option: value})
-    if made.get("delay_ms") is not None and made.get("due_ms") is not None:
+            columns.update(_COLUMN_BUILDERS[option](value) if option in _COLUMN_BUILDERS else {option: value})
+    if columns.get("delay_ms") is not None and columns.get("due_ms") is not None:
         raise UsageError("delay and due exclude each other: give one of them.")
-    return made
+    return columns
 
 
-def _checked_id(id: str | bytes) -> bytes:
+def _encode_id(id: str | bytes) -> bytes:
     if not isinstance(id, str | bytes):
         raise UsageError(f"An id is text or bytes, not {type(id).__name__}.")
     encoded = to_bytes(id)
@@ -322,5 +353,5 @@ def _checked_id(id: str | bytes) -> bytes:
     return encoded
 
 
-def _text(id: str | bytes) -> str:
+def _decode_id(id: str | bytes) -> str:
     return id if isinstance(id, str) else to_text(id)

@@ -1,9 +1,9 @@
-"""Putting a job so that a crash of the server cannot lose it: the answer waits for a disk or a replica.
+"""Durable puts: a call returns only after its writes are on disk or on a replica, so that a server crash loses no job.
 
-WAITAOF (Redis 7.2, Valkey) where an append-only file is kept, else WAIT for one replica. Behind sentinels and in a
-Cluster a replica takes over from a server that fails, so there only a replica counts: what is on the disk of the old
-primary is thrown away when it comes back. Both wait for what *this connection* wrote, so the script and the waiting
-share one.
+WAITAOF (Redis 7.2, Valkey) is used if the server has an append-only file, otherwise WAIT for one replica. Behind
+sentinels and in a Cluster only a replica counts, because a replica takes over from a failed primary, and the old
+primary discards its own data when it returns. Both commands wait for the writes of *their own connection*, so the
+script and the wait command are sent on the same connection.
 """
 
 from __future__ import annotations
@@ -14,69 +14,70 @@ from typing import Any
 
 from redis import Redis, exceptions
 
-from rqtui.connection.cluster import follows
-from rqtui.coroutines import run_at_once
+from rqtui.connection.cluster import can_change_server
+from rqtui.connection.redis_errors import error_replies
+from rqtui.coroutines import run_blocking
 from rqtui.errors import ServerError, Unknown
-from rqtui.scripts import replies
-from rqtui.scripts.script import Answer, Call, run
+from rqtui.scripts.script import Call, Reply, run
 
 TIMEOUT_MS = 3000
 Execute = Callable[..., Awaitable[Any]]
 """Sends one command on the connection that runs the script. Raises the errors of redis-py."""
 
 
-def run_durably(client: Redis, call: Call) -> Answer:
-    """Run `call`, then wait until its writes are on disk or on a replica; see `durably`."""
-    with _one_connection(client) as one:
+def run_durably(client: Redis, call: Call) -> Reply:
+    """Run `call`, then wait until its writes are on disk or on a replica; see `send_durably`."""
+    with _open_single_connection(client) as connection:
 
         async def execute(*words: Any) -> Any:
-            return one.execute_command(*words)  # type: ignore[no-untyped-call]
+            return connection.execute_command(*words)  # type: ignore[no-untyped-call]
 
-        async def send(call: Call) -> Answer:
-            return run(one, call)
+        async def send(call: Call) -> Reply:
+            return run(connection, call)
 
-        return run_at_once(durably(send, execute, call, follows(client)))
+        return run_blocking(send_durably(send, execute, call, can_change_server(client)))
 
 
-async def durably(
-    send: Callable[[Call], Awaitable[Answer]], execute: Execute, call: Call, has_failover: bool
-) -> Answer:
+async def send_durably(
+    send: Callable[[Call], Awaitable[Reply]], execute: Execute, call: Call, has_failover: bool
+) -> Reply:
     """Send `call`, then wait until its writes are on disk or on a replica; with `has_failover` only a replica counts.
 
-    Raises ServerError when that is not so within 3 s: then the job is in the queue, but only in memory. Trying again
-    with the same id does no harm.
+    Raises ServerError if neither confirms the writes within 3 s: then the job is in the queue, but only in memory.
+    Sending the call again with the same id does no harm.
     """
-    meta = call.keys[[key.name for key in call.script.keys].index("meta")]
-    answer = await send(call)
+    meta_key = call.keys[[key.name for key in call.script.keys].index("meta")]
+    reply = await send(call)
     try:
-        # An id that existed wrote nothing, so there would be nothing to wait for; the same value again is a write.
-        await execute("HSET", meta, "version", "2")
-        safe = (not has_failover and await _is_on_disk(execute)) or await _is_on_replica(execute)
+        # A call whose id existed wrote nothing, and WAIT would return at once. Setting a field to its old value is a
+        # write, so WAIT then also covers the earlier call that put the job.
+        await execute("HSET", meta_key, "version", "2")
+        is_durable = (not has_failover and await _is_on_disk(execute)) or await _is_on_replica(execute)
     except (exceptions.RedisError, OSError) as error:
         raise Unknown(
             f"The job is in the queue; whether it is on disk or on a replica is not known: {error}"
         ) from error
-    if not safe:
-        raise ServerError(_BEHIND_FAILOVER if has_failover else _ALONE)
-    return answer
+    if not is_durable:
+        raise ServerError(_UNCONFIRMED_WITH_FAILOVER if has_failover else _UNCONFIRMED)
+    return reply
 
 
 @contextmanager
-def _one_connection(client: Redis) -> Iterator[Redis]:
-    """A client with a single connection, which redis-py makes at once."""
+def _open_single_connection(client: Redis) -> Iterator[Redis]:
+    """Open a client with a single connection, which redis-py connects at once."""
     try:
-        one: Redis = client.client()  # type: ignore[no-untyped-call]
+        connection: Redis = client.client()  # type: ignore[no-untyped-call]
     except exceptions.RedisError as error:
-        raise replies.from_connecting(error) from error
-    with one:
-        yield one
+        raise error_replies.from_connection_error(error) from error
+    with connection:
+        yield connection
 
 
-_ALONE = (
+_UNCONFIRMED = (
     "The job is in the queue, but only in this server's memory: no append-only file and no replica confirmed it within "
     f"{TIMEOUT_MS // 1000} s. Turn appendonly on (Redis 7.2 or later), or attach a replica."
 )
-_BEHIND_FAILOVER = (
+_UNCONFIRMED_WITH_FAILOVER = (
     f"The job is in the queue, but only on its primary: no replica confirmed it within {TIMEOUT_MS // 1000} s, and a "
     "failover would lose it. Bring a replica back; trying again with the same id is safe."
 )

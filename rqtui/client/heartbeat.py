@@ -1,8 +1,9 @@
-"""Beside a consumer: extends its leases, beats for the worker, and sends what has waited too long.
+"""The background loop of a consumer: it extends leases, and sends the worker's heartbeat and overdue outcomes.
 
-One call extends all leases when the first has used up a third of its time; a worker beats at each third of its own.
-It never ends with an error: while Redis is away it tries once a second, and jobs learn by the clock that they are lost.
-`Beats` decides what is sent and when; `Heartbeat` is the thread that does it, `rqtui.aio.heartbeat` the task.
+All leases are extended in one call when the first of them has used a third of its time. The worker's heartbeat is sent
+whenever a third of `WORKER_TTL_MS` has passed. The loop never ends with an error: while Redis is unreachable it retries
+once a second, and a job detects by the clock that its lease is lost. `HeartbeatLoop` decides what is sent and when;
+`Heartbeat` runs it in a thread, `rqtui.aio.heartbeat` in a task.
 """
 
 from __future__ import annotations
@@ -14,166 +15,172 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from rqtui.client.ack_buffer import BATCH, Outbox, Parcel, Send
 from rqtui.client.leased_job import Leased
-from rqtui.coroutines import run_at_once
+from rqtui.client.outcome_buffer import MAX_JOBS_PER_CALL, OutcomeBatch, OutcomeBuffer, Send
+from rqtui.coroutines import run_blocking
 from rqtui.errors import RqtuiError
-from rqtui.scripts.script import Answer, Call
+from rqtui.scripts.script import Call, Reply
 
 log = logging.getLogger("rqtui")
 
-WORKER_TTL_MS = 60_000  # a worker silent for longer counts as late
-TICK_S = 0.1  # how often it looks while jobs are held; what waits in the outbox is sent after two ticks at most
+WORKER_TTL_MS = 60_000  # a worker without a heartbeat for longer counts as late
+TICK_S = 0.1  # between two steps while jobs are leased; a buffered outcome is sent after two steps at most
 RETRY_S = 1.0
-SHARE = 3  # leases and workers beat at each third of their time
+INTERVALS_PER_LEASE = 3  # leases are extended, and heartbeats sent, after each third of their time
 
 
-class Beats:
-    """`held` maps tokens to weak references: a job that nobody can settle any more is not kept alive.
+class HeartbeatLoop:
+    """The behaviour of a heartbeat: it decides which leases to extend, and when to send which calls.
 
-    `identity` are the constant arguments of `beat`; `on_order` is told `run`, `quiet` or `stop`; `on_tick` runs at each
-    look while the consumer is busy.
+    `leases` maps tokens to weak references, so that a job that no code can settle any more is garbage-collected.
+    `identity` has the constant arguments of the script `beat`. `find_current_id` returns the id of the running job, or
+    empty bytes. `on_order` receives the operator's order: `run`, `quiet` or `stop`. `on_tick` runs at each step while
+    jobs are leased.
     """
 
     def __init__(
         self,
         send: Send,
         make_call: Callable[[str, Mapping[str, object], Iterable[Sequence[object]]], Call],
-        outbox: Outbox,
+        outcomes: OutcomeBuffer,
         *,
         identity: Mapping[str, object],
         ttr_ms: int | None,
-        current: Callable[[], bytes],
+        find_current_id: Callable[[], bytes],
         on_order: Callable[[str], None],
         on_tick: Callable[[], None],
     ) -> None:
-        self.held: dict[str, weakref.ref[Leased[Any]]] = {}
-        self._send, self._make_call, self._outbox = send, make_call, outbox
-        self._identity, self._ttr_ms, self._current = identity, ttr_ms, current
+        self.leases: dict[str, weakref.ref[Leased[Any]]] = {}
+        self._send, self._make_call, self._outcomes = send, make_call, outcomes
+        self._identity, self._ttr_ms, self._find_current_id = identity, ttr_ms, find_current_id
         self._on_order, self._on_tick = on_order, on_tick
         self._is_resting = False
         self._is_closed = False
         self._next_beat_s = 0.0
         self._not_before_s = 0.0
-        self._outbox_seen = 0
-        self._failure = ""
+        self._last_take_count = 0
+        self._last_failure = ""
 
     def _wake(self) -> None:
-        """End a rest."""
+        """End the current rest early."""
         raise NotImplementedError
 
-    def hold(self, jobs: Iterable[Leased[Any]]) -> None:
-        """Keep the leases of `jobs` alive until they are settled, lost or garbage."""
+    def extend_until_settled(self, jobs: Iterable[Leased[Any]]) -> None:
+        """Extend the leases of `jobs` until they are settled, lost or garbage-collected."""
         for job in jobs:
-            self.held[job.token] = weakref.ref(job)
+            self.leases[job.token] = weakref.ref(job)
         if self._is_resting:
             self._wake()
 
-    def let_go(self, job: Leased[Any]) -> None:
-        """The lease of `job` is over or settled."""
-        self.held.pop(job.token, None)
+    def stop_extending(self, job: Leased[Any]) -> None:
+        """Stop extending the lease of `job`, which is over or settled."""
+        self.leases.pop(job.token, None)
 
-    def leave(self) -> Call:
-        """The call that takes the worker off the list."""
+    def build_leave_call(self) -> Call:
+        """Build the call that removes the worker from the list."""
         return self._make_call("beat", {**self._identity, "ttl_ms": WORKER_TTL_MS, "leave": True}, ())
 
-    async def _looked(self) -> None:
-        """One look, after which it goes on whatever happened."""
+    async def _run_step_safely(self) -> None:
+        """Run one step; log any error and continue."""
         try:
-            await self._look()
-        except Exception:  # a fault of ours must not end the beats, on which every lease hangs
+            await self._run_step()
+        except Exception:  # a bug in rqtui must not end the heartbeat: every lease of the worker would expire
             log.exception("the heartbeat failed; it goes on")
             self._not_before_s = time.monotonic() + RETRY_S
 
-    def _rest_s(self) -> float:
-        """How long to rest until the next look."""
-        if self.held or self._outbox:
+    def _compute_rest_s(self) -> float:
+        """Return how many seconds to rest until the next step."""
+        if self.leases or self._outcomes:
             return TICK_S if self._ttr_ms is None else max(0.01, min(TICK_S, self._ttr_ms / 10_000))
         return max(0.0, max(self._next_beat_s, self._not_before_s) - time.monotonic())
 
-    async def _look(self) -> None:
+    async def _run_step(self) -> None:
         now_s = time.monotonic()
-        if self.held:
+        if self.leases:
             self._on_tick()
         if now_s < self._not_before_s:
             return
-        parcels = self._waiting_parcels()
-        leases = self._leases_to_extend(now_s)
-        extends = [
+        batches = self._take_waiting_batches()
+        leases = self._choose_leases_to_extend(now_s)
+        extend_calls = [
             self._make_call(
-                "extend", {"ttr_ms": self._ttr_ms}, [(job.id_bytes, job.token) for job in leases[at : at + BATCH]]
+                "extend",
+                {"ttr_ms": self._ttr_ms},
+                [(job.id_bytes, job.token) for job in leases[at : at + MAX_JOBS_PER_CALL]],
             )
-            for at in range(0, len(leases), BATCH)
+            for at in range(0, len(leases), MAX_JOBS_PER_CALL)
         ]
-        beats = [self._beat()] if now_s >= self._next_beat_s else []
-        calls = [*(parcel.call for parcel in parcels), *extends, *beats]
+        beat_calls = [self._build_beat_call()] if now_s >= self._next_beat_s else []
+        calls = [*(parcel.call for parcel in batches), *extend_calls, *beat_calls]
         if not calls:
             return
-        results = await self._outbox.send(parcels, calls, self._send)
+        results = await self._outcomes.send(batches, calls, self._send)
         failures = [result for result in results if isinstance(result, RqtuiError)]
-        self._note(failures[0] if failures else None, now_s)
-        self._learn(leases, results[len(parcels) : len(parcels) + len(extends)], now_s)
-        if beats and isinstance(results[-1], Answer):
-            self._next_beat_s = now_s + WORKER_TTL_MS / SHARE / 1000
+        self._log_failure(failures[0] if failures else None, now_s)
+        self._apply_extend_replies(leases, results[len(batches) : len(batches) + len(extend_calls)], now_s)
+        if beat_calls and isinstance(results[-1], Reply):
+            self._next_beat_s = now_s + WORKER_TTL_MS / INTERVALS_PER_LEASE / 1000
             self._on_order(results[-1].word)
 
-    def _note(self, failure: RqtuiError | None, now_s: float) -> None:
-        """Log a failure once, not at each try."""
+    def _log_failure(self, failure: RqtuiError | None, now_s: float) -> None:
+        """Log a failure once, not at each retry."""
         if failure is not None:
             self._not_before_s = now_s + RETRY_S
-        if failure is not None and str(failure) != self._failure:
+        if failure is not None and str(failure) != self._last_failure:
             log.warning("heartbeat of %s: %s", self._identity["worker"], failure)
-        self._failure = str(failure or "")
+        self._last_failure = str(failure or "")
 
-    def _waiting_parcels(self) -> list[Parcel]:
-        """What has been in the outbox since the last look; what is younger the consumer's next trip will take."""
-        seen, self._outbox_seen = self._outbox_seen, self._outbox.taken
-        return self._outbox.take() if self._outbox and seen == self._outbox.taken else []
+    def _take_waiting_batches(self) -> list[OutcomeBatch]:
+        """Take the outcomes if they have waited since the last step; the next round trip sends newer ones."""
+        previous_count, self._last_take_count = self._last_take_count, self._outcomes.take_count
+        return self._outcomes.take_batches() if self._outcomes and previous_count == self._outcomes.take_count else []
 
-    def _leases_to_extend(self, now_s: float) -> list[Leased[Any]]:
-        """All leases held, once the first of them has used up a third of its time."""
+    def _choose_leases_to_extend(self, now_s: float) -> list[Leased[Any]]:
+        """Return all held leases once the first of them has used a third of its time, else none."""
         leases = []
         is_time = False
-        for token, reference in list(self.held.items()):
+        for token, reference in list(self.leases.items()):
             job = reference()
             if job is None:
-                self.held.pop(token, None)
+                self.leases.pop(token, None)
                 continue
             ttr_s = (self._ttr_ms or job.ttr_ms) / 1000
             left_s = job.until_s - now_s
             if job.settling or job.cancelled or job.outcome not in ("", "sent") or left_s > ttr_s:
-                continue  # the last: its holder has asked for more than a beat would give
+                continue  # the last condition: the job's own `extend` asked for more time than this call would give
             leases.append(job)
-            is_time = is_time or left_s < ttr_s * (SHARE - 1) / SHARE
+            is_time = is_time or left_s < ttr_s * (INTERVALS_PER_LEASE - 1) / INTERVALS_PER_LEASE
         return leases if is_time else []
 
-    def _learn(self, leases: Sequence[Leased[Any]], results: Sequence[Answer | Exception], began_s: float) -> None:
-        for at, result in zip(range(0, len(leases), BATCH), results, strict=True):
+    def _apply_extend_replies(
+        self, leases: Sequence[Leased[Any]], results: Sequence[Reply | Exception], began_s: float
+    ) -> None:
+        for at, result in zip(range(0, len(leases), MAX_JOBS_PER_CALL), results, strict=True):
             if isinstance(result, Exception):
                 continue
-            for job, answer in zip(leases[at : at + BATCH], result.each, strict=True):
-                job.learn(answer.word, began_s, self._ttr_ms or job.ttr_ms)
-                if answer.word != "extended":
-                    self.let_go(job)
+            for job, reply in zip(leases[at : at + MAX_JOBS_PER_CALL], result.each, strict=True):
+                job.apply_extend_reply(reply.word, began_s, self._ttr_ms or job.ttr_ms)
+                if reply.word != "extended":
+                    self.stop_extending(job)
 
-    def _beat(self) -> Call:
-        return self._make_call("beat", {**self._identity, "ttl_ms": WORKER_TTL_MS, "job": self._current()}, ())
+    def _build_beat_call(self) -> Call:
+        return self._make_call("beat", {**self._identity, "ttl_ms": WORKER_TTL_MS, "job": self._find_current_id()}, ())
 
 
-class Heartbeat(Beats):
-    """The thread; see `Beats`."""
+class Heartbeat(HeartbeatLoop):
+    """The heartbeat of a blocking consumer, which runs in a thread; see `HeartbeatLoop`."""
 
-    def __init__(self, *words: Any, **options: Any) -> None:
-        super().__init__(*words, **options)
-        self._nudge = threading.Event()
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._wake_event = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rqtui-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Beat at once, then go on until `close`."""
+        """Send the first heartbeat at once, then continue until `close`."""
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread; returns when nothing it sent is under way any more."""
+        """End the thread, and return when none of its calls is pending."""
         self._is_closed = True
         self._wake()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -181,17 +188,17 @@ class Heartbeat(Beats):
 
     def _run(self) -> None:
         while not self._is_closed:
-            run_at_once(self._looked())
-            self._rest()
+            run_blocking(self._run_step_safely())
+            self._wait_for_next_step()
 
     def _wake(self) -> None:
-        self._nudge.set()
+        self._wake_event.set()
 
-    def _rest(self) -> None:
+    def _wait_for_next_step(self) -> None:
         self._is_resting = True
-        wait_s = self._rest_s()
-        if self.held or self._outbox:
+        wait_s = self._compute_rest_s()
+        if self.leases or self._outcomes:
             self._is_resting = False
-        if self._nudge.wait(wait_s):
-            self._nudge.clear()
+        if self._wake_event.wait(wait_s):
+            self._wake_event.clear()
         self._is_resting = False

@@ -1,8 +1,9 @@
 """A leased job: its data, the token that proves the lease, and the methods that end the lease.
 
-`Queue.reserve` and `Queue.consume` make these. Methods answer at once, with the script's word; a `with` block says the
-same on leaving, and in `consume` that is sent along with the next claim (`rqtui.client.ack_buffer`). `Leased` is all of
-it that does not wait for Redis, and the base of the job of an event loop, too (`rqtui.aio`).
+`Queue.reserve` and `Queue.consume` create these. A method sends its verb at once and returns the script's word. A
+`with` block settles the job when it ends; in `consume` the outcome is sent together with the next claim
+(`rqtui.client.outcome_buffer`). `Leased` is the part that never waits for Redis. The blocking job here and the asyncio
+job in `rqtui.aio` are its subclasses.
 """
 
 from __future__ import annotations
@@ -16,72 +17,77 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from rqtui.client import native_record
 from rqtui.client.codecs import Codec
-from rqtui.durations import Duration, parse
+from rqtui.durations import Duration, parse_duration
 from rqtui.errors import UsageError
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.text.names import to_text
 
 log = logging.getLogger("rqtui")
 
-ERROR_BYTES = 2000  # what the scripts keep of an error; the end of a traceback says most, so it is cut here
+ERROR_BYTES = 2000  # the scripts' limit; the last bytes are kept, because a traceback ends with the error message
 
 
 Word = TypeVar("Word")
-"""What a verb gives: the word of a script, or what is awaited for it."""
+"""The result of a verb: the script's word, or an awaitable of it."""
 
 
-class Origin(Protocol):
-    """The queue a job came from, as far as its data needs it."""
+class JobQueue(Protocol):
+    """The queue of a job, as far as the job's data needs it."""
 
     name: str
     codec: Codec
 
 
-class Home(Origin, Protocol):
-    """The same of a job that is settled where one waits."""
+class SettlingQueue(JobQueue, Protocol):
+    """The queue of a job that settles with blocking calls."""
 
-    def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Answer:
-        """Run `verb` on the lease of `job` now."""
+    def settle(self, verb: str, job: Leased[Any], args: Mapping[str, object], *columns: object) -> Reply:
+        """Run `verb` on the lease of `job` now. Used by jobs and consumers."""
         ...
 
 
-class Target(Protocol):
-    """The queue a job is pushed to."""
+class PushTarget(Protocol):
+    """The queue to which a job is pushed."""
 
     def put(self, body: Any, id: str | bytes | None = None, **options: Any) -> Any:
-        """Enqueue there."""
+        """Enqueue a job with this body and id."""
         ...
 
 
-class Post(Protocol):
-    """Where a `with` block leaves its outcome to be sent soon; closed, or none at all: at once."""
+class OutcomeSink(Protocol):
+    """The buffer in which a `with` block leaves its outcome for the next round trip.
+
+    If there is none, or if it is closed, the outcome is sent at once.
+    """
 
     is_closed: bool
 
     def add(self, verb: str, job: Leased[Any], error: bytes = b"") -> None:
-        """Send `verb` on the lease of `job` in the next trip."""
+        """Send `verb` on the lease of `job` in the next round trip."""
         ...
 
-    def forget(self, job: Leased[Any]) -> None:
-        """The job was settled otherwise: its lease needs no heartbeat."""
+    def report_settled(self, job: Leased[Any]) -> None:
+        """Stop extending the lease of a job that was settled by a call of its own."""
         ...
 
 
 class Leased(Generic[Word]):
-    """One leased job. `attempt` counts from 1; `id` and `name` are text, `body` is decoded when it is first asked for.
+    """One leased job, with the lease's token and the methods that settle it.
 
-    `outcome` is empty while the job is open; then it is a script's word (`moved`, `done`, `stale`, `gone`) or `sent`
-    while a `with` block's outcome is on its way. `cancelled`: somebody asked to stop this job; stop and reject it.
+    `attempt` counts from 1. `id` and `name` are text. `body` is decoded when it is first read; `raw` has its bytes.
+    `outcome` is empty while the job is open, then the script's word (`moved`, `done`, `stale`, `gone`), or `sent` while
+    the outcome of a `with` block is on its way. `cancelled` is True if a person or program asked to stop this job: stop
+    working and reject it.
     """
 
     __slots__ = (
-        "__weakref__", "_body", "_header", "_lost", "_post", "_queue", "attempt", "cancelled", "id_bytes",
+        "__weakref__", "_body", "_header", "_is_lost", "_sink", "_queue", "attempt", "cancelled", "id_bytes",
         "max_attempts", "outcome", "raw", "settling", "token", "ttr_ms", "until_s",
     )  # fmt: skip
 
     def __init__(
         self,
-        queue: Origin,
+        queue: JobQueue,
         id: bytes,
         token: str,
         attempt: int,
@@ -90,44 +96,45 @@ class Leased(Generic[Word]):
         record: bytes,
         long_body: bytes,
         *,
-        post: Post | None = None,
+        sink: OutcomeSink | None = None,
         began_s: float = 0.0,
     ) -> None:
         header, _, body = record.partition(b"\n")
         self._queue = queue
-        self._post = post
+        self._sink = sink
         self._header = header
         self._body: tuple[Any] | None = None
-        self._lost = False
+        self._is_lost = False
         self.id_bytes = id
         self.token = token
         self.attempt = attempt
         self.max_attempts = max_attempts
         self.ttr_ms = ttr_ms
         self.raw = body or long_body
-        self.until_s = began_s + ttr_ms / 1000  # by time.monotonic, counted from before the claim was sent: never late
+        # By time.monotonic(). Counted from before the claim was sent, so that it is never later than the server's time.
+        self.until_s = began_s + ttr_ms / 1000
         self.outcome = ""
         self.cancelled = False
         self.settling = False
 
     @property
     def id(self) -> str:
-        """The id as text; bytes that are not UTF-8 survive as surrogates."""
+        """The id as text. Bytes that are not UTF-8 become surrogate escapes."""
         return to_text(self.id_bytes)
 
     @property
     def name(self) -> str:
-        """The kind of job, as it was put; empty when none was given."""
-        return to_text(native_record.fields(self._header)[native_record.NAME])
+        """The kind of job, as given to `put`; empty if none was given."""
+        return to_text(native_record.parse_fields(self._header)[native_record.NAME])
 
     @property
     def attempts(self) -> int:
-        """How many times it was handed out, this time included."""
+        """How many times the job was handed out, including this time."""
         return self.attempt
 
     @property
     def queue(self) -> str:
-        """The name of its queue."""
+        """The name of the job's queue."""
         return self._queue.name
 
     @property
@@ -139,69 +146,82 @@ class Leased(Generic[Word]):
 
     @property
     def lost(self) -> bool:
-        """Whether the lease is over, so that somebody else may run the job: stop, nothing that follows will count."""
-        return not self.outcome and (self._lost or (bool(self.token) and time.monotonic() > self.until_s))
+        """Whether the lease is over, so that another worker may run the job.
+
+        Stop working on it: later calls have no effect.
+        """
+        return not self.outcome and (self._is_lost or (bool(self.token) and time.monotonic() > self.until_s))
 
     def ack(self, keep: Duration | None = None) -> Word:
-        """Ack the job. `keep`: how long it stays in done with its body. Answers moved, done, stale or gone."""
-        return self._settle("ack", {} if keep is None else {"keep_ms": parse(keep, "keep")})
+        """Complete the job. Returns `moved`, `done`, `stale` or `gone`.
+
+        `keep` is how long the completed job stays in the queue's `done` place, with its body.
+        """
+        return self._settle("ack", {} if keep is None else {"keep_ms": parse_duration(keep, "keep")})
 
     def reject(self, error: str | BaseException = "", final: bool = False, delay: Duration | None = None) -> Word:
-        """Reject the job: it is tried again after its backoff (or `delay`), or dead after the last attempt or `final`.
+        """Report that the job failed. Returns `moved`, `stale` or `gone`.
 
-        Answers moved, stale or gone.
+        The job is retried after its backoff (or `delay`). It becomes dead after its last attempt, or at once with
+        `final`. `error` is a text or an exception, stored with its traceback.
         """
-        args = {"final": final, "delay_ms": None if delay is None else parse(delay, "delay")}
-        return self._settle("reject", args, error_text(error))
+        args = {"final": final, "delay_ms": None if delay is None else parse_duration(delay, "delay")}
+        return self._settle("reject", args, format_error(error))
 
     def release(self, delay: Duration | None = None) -> Word:
-        """Release the job unharmed, its attempt too; `delay`: not before that. Answers moved, stale or gone."""
-        return self._settle("release", {} if delay is None else {"delay_ms": parse(delay, "delay")})
+        """Give the job back to the queue without counting the attempt. Returns `moved`, `stale` or `gone`.
+
+        With `delay`, the job is not ready before that time has passed.
+        """
+        return self._settle("release", {} if delay is None else {"delay_ms": parse_duration(delay, "delay")})
 
     def extend(self, ttr: Duration | None = None) -> Word:
-        """Let the lease end `ttr` from now (its lease time when None). Answers extended, cancelled, stale or gone."""
-        self._check_leased("extend")
-        return self._extend(self.ttr_ms if ttr is None else parse(ttr, "ttr"))
+        """Set the end of the lease to `ttr` from now (None: the job's lease time).
 
-    def learn(self, word: str, began_s: float, ttr_ms: int) -> None:
-        """Take in what an extend that was begun at `began_s` answered."""
+        Returns `extended`, `cancelled`, `stale` or `gone`.
+        """
+        self._check_leased("extend")
+        return self._extend(self.ttr_ms if ttr is None else parse_duration(ttr, "ttr"))
+
+    def apply_extend_reply(self, word: str, began_s: float, ttr_ms: int) -> None:
+        """Update the lease from the reply to an extend that was sent at `began_s` (time.monotonic())."""
         if word == "extended":
             self.until_s = began_s + ttr_ms / 1000
         elif self.settling or self.outcome:
-            return  # the answer tells of our own ack that overtook it
+            return  # the reply results from our own ack, which arrived before the extend
         elif word == "cancelled":
             self.cancelled = True
         else:
-            self._lost = True
+            self._is_lost = True
 
-    def settled(self, word: str) -> None:
-        """Take in what a script said of the end of this lease."""
+    def record_outcome(self, word: str) -> None:
+        """Record the script's word that ended this lease."""
         self.outcome = word
-        if self._post is not None:
-            self._post.forget(self)
+        if self._sink is not None:
+            self._sink.report_settled(self)
 
     def __repr__(self) -> str:
         return f"<Job {ascii(self.id)} of {self.queue}, attempt {self.attempt}: {self.outcome or 'open'}>"
 
     def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> Word:
-        """End the lease now."""
+        """End the lease now with `verb`."""
         raise NotImplementedError
 
     def _extend(self, ttr_ms: int) -> Word:
         raise NotImplementedError
 
-    def _posts(self, verb: str, error: str | BaseException = "") -> bool:
-        """Leave the end of the lease for the consumer's next trip; False where none is to come."""
-        if self._post is None or self._post.is_closed:
+    def _buffer_outcome(self, verb: str, error: str | BaseException = "") -> bool:
+        """Leave the end of the lease for the consumer's next round trip; return False if there will be none."""
+        if self._sink is None or self._sink.is_closed:
             return False
         self._check_leased(verb)
         self.outcome = "sent"
-        self._post.add(verb, self, error_text(error) if verb == "reject" else b"")
+        self._sink.add(verb, self, format_error(error) if verb == "reject" else b"")
         return True
 
-    def _verb_at_the_end(self, error: BaseException | None) -> str:
-        """What the end of a block means for the lease: ack, reject, release; empty where nothing is to be said."""
-        if not self.token:  # pulled: nothing to say to anybody
+    def _choose_exit_verb(self, error: BaseException | None) -> str:
+        """Return the verb to run when a `with` block ends: ack, reject or release; empty if none is needed."""
+        if not self.token:  # the job was pulled, so there is no lease to settle
             return ""
         if error is None:
             return "" if self.outcome else "ack"
@@ -210,8 +230,8 @@ class Leased(Generic[Word]):
         log.error("queue %s: job %s failed (attempt %d)", self.queue, ascii(self.id), self.attempt, exc_info=error)
         return "" if self.outcome else "reject"
 
-    def _ends_here(self, error: BaseException | None) -> bool:
-        """Whether an exception in a block was told to the queue, and goes no further."""
+    def _is_reported_error(self, error: BaseException | None) -> bool:
+        """Return whether an exception in a `with` block was reported to the queue and must not propagate."""
         return bool(self.token) and isinstance(error, Exception)
 
     def _check_leased(self, verb: str) -> None:
@@ -220,27 +240,29 @@ class Leased(Generic[Word]):
 
 
 class Job(Leased[str]):
-    """A leased job where one waits: what its methods answer is there when they return."""
+    """A leased job whose methods block until Redis has replied."""
 
     __slots__ = ()
-    _queue: Home
+    _queue: SettlingQueue
 
-    def push(self, queue: Target, **options: Any) -> str:
-        """Put it into another queue under the same id and name, then ack it here; again does no harm.
+    def push(self, queue: PushTarget, **options: Any) -> str:
+        """Put the job into another queue with the same id and name, then ack it here.
 
-        `options` are those of `Queue.put`. Answers the word of the ack.
+        `options` are those of `Queue.put`. Returns the word of the ack. If the call fails halfway, it is safe to repeat
+        it.
         """
         self._check_leased("push")
         queue.put(self.raw, self.id_bytes, **{"name": self.name, **options})
         return self.ack()
 
     def settle_later(self, verb: str, error: str | BaseException = "") -> None:
-        """ack, reject or release in the consumer's next trip, 0.2 s from now at most; without a consumer at once.
+        """Ack, reject or release the job in the consumer's next round trip, at most 0.2 s from now.
 
-        It is sent again until Redis has answered; `outcome` is `sent` until then.
+        `outcome` is `sent` until Redis has replied; the call is repeated until then. Without a consumer it is sent at
+        once.
         """
-        if not self._posts(verb, error):
-            self._settle(verb, {}, *([error_text(error)] if verb == "reject" else []))
+        if not self._buffer_outcome(verb, error):
+            self._settle(verb, {}, *([format_error(error)] if verb == "reject" else []))
 
     def __enter__(self) -> Self:
         return self
@@ -248,16 +270,19 @@ class Job(Leased[str]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        """ack; on an exception reject with its traceback and go on; on an interrupt release and let it pass."""
-        if verb := self._verb_at_the_end(error):
+        """Ack the job; on an exception reject it with the traceback and suppress the exception.
+
+        An interrupt (not an `Exception`) releases the job and propagates.
+        """
+        if verb := self._choose_exit_verb(error):
             self.settle_later(verb, "" if error is None else error)
-        return self._ends_here(error)
+        return self._is_reported_error(error)
 
     def _settle(self, verb: str, args: Mapping[str, object], *columns: object) -> str:
         self._check_leased(verb)
         self.settling = True
         try:
-            self.settled(self._queue.settle(verb, self, args, *columns).each[0].word)
+            self.record_outcome(self._queue.settle(verb, self, args, *columns).each[0].word)
         finally:
             self.settling = False
         return self.outcome
@@ -265,12 +290,12 @@ class Job(Leased[str]):
     def _extend(self, ttr_ms: int) -> str:
         began_s = time.monotonic()
         word = self._queue.settle("extend", self, {"ttr_ms": ttr_ms}).each[0].word
-        self.learn(word, began_s, ttr_ms)
+        self.apply_extend_reply(word, began_s, ttr_ms)
         return word
 
 
-def error_text(error: str | BaseException) -> bytes:
-    """The text of an error as the scripts keep it: the last 2000 bytes, of an exception with its traceback."""
+def format_error(error: str | BaseException) -> bytes:
+    """Return the text of an error as the scripts store it: its last 2000 bytes; for an exception the traceback."""
     text = "".join(traceback.format_exception(error)) if isinstance(error, BaseException) else str(error)
     encoded = text.strip().encode("utf-8", "replace")
     return encoded if len(encoded) <= ERROR_BYTES else encoded[-ERROR_BYTES:].decode("utf-8", "ignore").encode()

@@ -1,4 +1,4 @@
-"""The keys of the native queue, and what a queue may be called (written down in `lua/README.md`)."""
+"""The Redis keys of the native queue, and the rules for queue names (documented in `lua/README.md`)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ KEYS = (
 QUEUES = "rqtui:queues"  # a set of names, for discovery
 
 
-def keys(queue: str) -> dict[str, str]:
-    """Every key of `queue` by its short name.
+def build_keys(queue: str) -> dict[str, str]:
+    """Return every key of `queue` by its short name. Raises UsageError for an invalid queue name.
 
-    A name is 1 to 200 bytes without braces, spaces or control characters; anything else raises UsageError: braces would
-    break the hash tag and scatter the keys over a cluster's slots.
+    A queue name has 1 to 200 bytes without braces, spaces or control characters. Braces would break the hash tag, and
+    the keys would be in different slots of a cluster.
     """
     if not isinstance(queue, str):
         raise UsageError(f"The name of a queue is text, not {type(queue).__name__}.")

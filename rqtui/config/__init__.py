@@ -1,1 +1,1 @@
-"""The config file, the settings, and which of several sources of a setting wins."""
+"""The config file, the settings, and the order in which sources of a setting are used."""

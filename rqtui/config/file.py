@@ -1,67 +1,67 @@
-"""The config file: its place, its values, and its errors.
+"""Find and read the config file, and collect its errors with their lines.
 
-`read` understands what it can and lists the rest as problems, each with its line. No Textual, no redis: names of
-themes, keys and columns are checked by the screen. `config/resolve.py` puts the command line and the environment before
-it.
+`parse_config` uses every value that it understands and lists the others as problems. No Textual and no redis: the
+screen checks names of themes, keys and columns. `config/resolve.py` gives the command line and the environment
+precedence.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rqtui import files
 from rqtui.config import thresholds, toml_lines
-from rqtui.config.settings import LONGEST_S, SHORTEST_S
+from rqtui.config.settings import MAX_INTERVAL_S, MIN_INTERVAL_S
 from rqtui.errors import RqtuiError, UsageError
 
 CONFIG_VARIABLE = "RQTUI_CONFIG"
+FILE_BYTES = 1 << 20
 NAME = "config.toml"
 COLUMNS_OF = ("board", "scheduled", "ready", "reserved", "done", "dead")
 _SCHEMES = ("redis://", "rediss://", "unix://", "redis+", "rediss+")  # the last two: sentinels and Cluster
-_GUARDS = frozenset({"read_only", "deny", "guarded"})  # not understood, these must not mean "everything is allowed"
+_GUARDS = frozenset({"read_only", "deny", "guarded"})  # if these are invalid, rqtui must not allow everything
 
 
 class Problem(NamedTuple):
-    """What is wrong, and on which line of the file."""
+    """An error in the config file, and its line."""
 
     line: int
     text: str
-    is_guard: bool = False  # nobody knows what it would have forbidden
+    is_guard: bool = False  # the invalid value may have forbidden something
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a config file says, as far as it can be understood.
-
-    `top` and each profile hold values by key; `lines` the lines of all keys, by their path.
-    """
+    """The values of a config file, as far as they are valid."""
 
     path: Path
-    is_there: bool = False
-    top: Mapping[str, Any] = field(default_factory=dict)
-    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)  # URLs may hold passwords
+    exists: bool = False
+    top: Mapping[str, Any] = field(default_factory=dict)  # the values outside of sections, by key
+    # The values of each profile, by key. Not in repr(), since URLs may have passwords.
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
     keymap: Mapping[str, str] = field(default_factory=dict)
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     redact: tuple[str, ...] = ()
     thresholds: thresholds.Rules = ()
-    lines: Mapping[toml_lines.Path, int] = field(default_factory=dict)
+    lines: Mapping[toml_lines.Path, int] = field(default_factory=dict)  # the line of each key, by its path
     problems: tuple[Problem, ...] = ()
 
-    def at(self, *path: str) -> str:
-        """Where a key stands: `…/config.toml:12`."""
-        return f"{self.path}:{toml_lines.line_of(self.lines, path)}"
+    def locate_key(self, *path: str) -> str:
+        """Return the position of a key: `…/config.toml:12`."""
+        return f"{self.path}:{toml_lines.find_line(self.lines, path)}"
 
-    def sentences(self) -> tuple[str, ...]:
-        """The problems, each with file and line."""
+    def format_problems(self) -> tuple[str, ...]:
+        """Return the problems, each with file and line."""
         return tuple(f"{self.path}:{problem.line}: {problem.text}" for problem in self.problems)
 
 
-def path(asked: str = "", environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """Where the config file is, and who says so: `--config`, RQTUI_CONFIG, else the platform's folder."""
+def find_path(asked: str = "", environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """Return the path of the config file and its source: `--config`, RQTUI_CONFIG, or "" for the platform's folder."""
     if asked:
         return Path(asked), "--config"
     if environ.get(CONFIG_VARIABLE):
@@ -71,13 +71,13 @@ def path(asked: str = "", environ: Mapping[str, str] = os.environ) -> tuple[Path
     return Path(user_config_dir("rqtui", appauthor=False)) / NAME, ""
 
 
-def find(asked: str = "", environ: Mapping[str, str] = os.environ) -> Config:
-    """The config that holds. One that was named must be there: else UsageError."""
-    where, who = path(asked, environ)
+def load_config(asked: str = "", environ: Mapping[str, str] = os.environ) -> Config:
+    """Return the effective config. Raises UsageError if a file that was named does not exist."""
+    where, who = find_path(asked, environ)
     if not who and not where.exists():
         return Config(where)
     try:
-        return read(where, where.read_text("utf-8"))
+        return load_file(where)
     except UnicodeDecodeError:
         return Config(where, True, problems=(Problem(1, "this is no text in UTF-8.", is_guard=True),))
     except OSError as error:
@@ -89,201 +89,248 @@ def find(asked: str = "", environ: Mapping[str, str] = os.environ) -> Config:
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(where: Path, text: str) -> Config:
-    """What a config file with this text says."""
+def load_file(file: Path) -> Config:
+    """Read the config file at `where`. Raises OSError or UnicodeDecodeError if the file cannot be read as text."""
+    text = files.read_named(file, FILE_BYTES, is_pipe_allowed=True).decode()
+    return parse_config(file, text.replace("\r\n", "\n").replace("\r", "\n"))  # as read_text does
+
+
+def parse_config(file: Path, text: str) -> Config:
+    """Parse the text of a config file. Values that are not valid become problems."""
     try:
-        document = toml_lines.read(text)
+        document = toml_lines.parse_toml(text)
     except toml_lines.BrokenToml as error:
-        return Config(where, True, problems=(Problem(error.line, f"this is no TOML: {error}.", is_guard=True),))
-    reading = _Reading(toml_lines.lines(text))
-    top = reading.values(document, _TOP, ())
+        return Config(file, True, problems=(Problem(error.line, f"this is no TOML: {error}.", is_guard=True),))
+    reading = _Parser(toml_lines.find_lines(text))
+    top = reading.parse_keys(document, _TOP, ())
     config = Config(
-        where,
+        file,
         True,
         {key: value for key, value in top.items() if key not in _SECTIONS},
-        reading.profiles(top.get("profiles", {})),
-        reading.each(top.get("keymap", {}), _keys, ("keymap",)),
-        reading.columns(top.get("columns", {})),
-        tuple(reading.values(top.get("redact", {}), {"keys": _words}, ("redact",)).get("keys", ())),
-        reading.thresholds(top.get("thresholds", {}), ("thresholds",)),
+        reading.parse_profiles(top.get("profiles", {})),
+        reading.parse_table(top.get("keymap", {}), _parse_keys, ("keymap",)),
+        reading.parse_columns(top.get("columns", {})),
+        tuple(reading.parse_keys(top.get("redact", {}), {"keys": _parse_texts}, ("redact",)).get("keys", ())),
+        reading.parse_thresholds(top.get("thresholds", {}), ("thresholds",)),
         reading.lines,
     )
     reading.check_default(config)
     return replace(config, problems=tuple(sorted(reading.problems, key=lambda problem: problem.line)))
 
 
-class _Reading:
-    """One pass over a document; what cannot be taken becomes a problem and is left out."""
+class _Parser:
+    """One pass over a document. A value that is not valid becomes a problem and is left out."""
 
     def __init__(self, lines: Mapping[toml_lines.Path, int]) -> None:
         self.lines = lines
         self.problems: list[Problem] = []
 
-    def tell(self, path: toml_lines.Path, text: str, is_guard: bool = False) -> None:
-        """Notes a problem at the line of a key."""
-        self.problems.append(Problem(toml_lines.line_of(self.lines, path), text, is_guard))
+    def add_problem(self, path: toml_lines.Path, text: str, is_guard: bool = False) -> None:
+        """Add a problem at the line of a key."""
+        self.problems.append(Problem(toml_lines.find_line(self.lines, path), text, is_guard))
 
-    def values(self, table: Mapping[str, Any], known: Mapping[str, Take], path: toml_lines.Path) -> dict[str, Any]:
-        """The values of the keys that are known; of others the nearest is named."""
+    def parse_keys(
+        self, table: Mapping[str, Any], known: Mapping[str, ParseValue], path: toml_lines.Path
+    ) -> dict[str, Any]:
+        """Return the values of the known keys.
+
+        An unknown key becomes a problem that names the most similar known key.
+        """
         for key in table.keys() - known.keys():
             where = ".".join(path) or "the file"
             here = (*path, key)
-            self.tell(here, f'{where} has no key "{key}". {hint(key, known)}', is_guard=_is_like_a_guard(key, known))
-        return {key: taken for key in known if key in table for taken in self.taken(table[key], known[key], path, key)}
+            self.add_problem(
+                here, f'{where} has no key "{key}". {build_hint(key, known)}', is_guard=_is_similar_to_guard(key, known)
+            )
+        return {
+            key: taken for key in known if key in table for taken in self.parse_value(table[key], known[key], path, key)
+        }
 
-    def each(self, table: Mapping[str, Any], take: Take, path: toml_lines.Path) -> dict[str, Any]:
-        """A table whose keys are the person's own."""
-        return {key: taken for key in table for taken in self.taken(table[key], take, path, key)}
+    def parse_table(self, table: Mapping[str, Any], take: ParseValue, path: toml_lines.Path) -> dict[str, Any]:
+        """Return the values of a table whose keys the person chooses."""
+        return {key: taken for key in table for taken in self.parse_value(table[key], take, path, key)}
 
-    def taken(self, value: Any, take: Take, path: toml_lines.Path, key: str) -> list[Any]:
-        """The value, or nothing and a problem."""
+    def parse_value(self, value: Any, take: ParseValue, path: toml_lines.Path, key: str) -> list[Any]:
+        """Return a list with the parsed value, or an empty list after adding a problem."""
         try:
             return [take(value)]
+        except _InnerError as error:
+            inner = (*path, key, *error.keys)
+            self.add_problem(inner, _explain_expectation(inner, error, error.value), is_guard=key in _GUARDS)
         except ValueError as error:
-            name = ".".join((*path, key))
-            self.tell((*path, key), f"{name}: expected {error}, found {_short(value)}.", is_guard=key in _GUARDS)
-            return []
+            self.add_problem((*path, key), _explain_expectation((*path, key), error, value), is_guard=key in _GUARDS)
+        return []
 
-    def profiles(self, tables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """The profiles; one without a URL is told, and kept for the rest that it says."""
-        made: dict[str, dict[str, Any]] = {}
-        for name, table in self.each(tables, _table, ("profiles",)).items():
-            made[name] = self.values(table, _PROFILE, ("profiles", name))
-            if "thresholds" in made[name]:
+    def parse_profiles(self, tables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+        """Return the profiles. A profile without a URL becomes a problem, but its other values are kept."""
+        profiles: dict[str, dict[str, Any]] = {}
+        for name, table in self.parse_table(tables, _check_table, ("profiles",)).items():
+            former = {"layouts": _parse_texts} if "layouts" in table else {}  # the former name of `systems`
+            profiles[name] = self.parse_keys(table, {**_PROFILE, **former}, ("profiles", name))
+            if "thresholds" in profiles[name]:
                 path = ("profiles", name, "thresholds")
-                made[name]["thresholds"] = self.thresholds(made[name]["thresholds"], path)
+                profiles[name]["thresholds"] = self.parse_thresholds(profiles[name]["thresholds"], path)
             if "url" not in table:
-                self.tell(("profiles", name), f'profile "{name}" has no url; expected url = "redis://host:6379/0".')
-        return made
+                self.add_problem(
+                    ("profiles", name), f'profile "{name}" has no url; expected url = "redis://host:6379/0".'
+                )
+        return profiles
 
-    def thresholds(self, table: Mapping[str, Any], path: toml_lines.Path) -> thresholds.Rules:
-        """What is a finding, by the patterns of queues, in the order of the file."""
-        tables = self.each(table, _table, path)
-        return tuple((pattern, self.values(tables[pattern], _THRESHOLDS, (*path, pattern))) for pattern in tables)
+    def parse_thresholds(self, table: Mapping[str, Any], path: toml_lines.Path) -> thresholds.Rules:
+        """Return the thresholds by patterns of queues, in the order of the file."""
+        tables = self.parse_table(table, _check_table, path)
+        return tuple((pattern, self.parse_keys(tables[pattern], _THRESHOLDS, (*path, pattern))) for pattern in tables)
 
-    def columns(self, table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        """The columns by place, or by `board`."""
-        return self.values(table, dict.fromkeys(COLUMNS_OF, _words), ("columns",))
+    def parse_columns(self, table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """Return the columns by place, or by `board`."""
+        return self.parse_keys(table, dict.fromkeys(COLUMNS_OF, _parse_texts), ("columns",))
 
     def check_default(self, config: Config) -> None:
-        """A default profile must be one of the profiles."""
+        """Add a problem if the default profile does not exist."""
         name = config.top.get("default_profile")
         if name and name not in config.profiles:
-            self.tell(("default_profile",), f'there is no profile "{name}". {hint(name, config.profiles)}')
+            self.add_problem(("default_profile",), f'there is no profile "{name}". {build_hint(name, config.profiles)}')
 
 
-Take = Callable[[Any], Any]
+ParseValue = Callable[[Any], Any]
 
 
-def _text(value: Any) -> str:
+def _parse_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a text that is not empty")
     return value.strip()
 
 
-def _flag(value: Any) -> bool:
+def _parse_flag(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")
     return value
 
 
-def _read_only(value: Any) -> bool | str:
+def _parse_read_only(value: Any) -> bool | str:
     if not isinstance(value, bool) and value != "always":
         raise ValueError('true, false or "always"')
     return bool(value) if isinstance(value, bool) else "always"
 
 
-def _words(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(word, str) and word.strip() for word in value):
-        raise ValueError('a list of texts, as in ["id", "job"]')
+class _InnerError(ValueError):
+    """An invalid value inside the value of a key; `keys` is the path to it from there."""
+
+    def __init__(self, expected: str, value: Any, *keys: str) -> None:
+        super().__init__(expected)
+        self.value, self.keys = value, keys
+
+
+def _explain_expectation(path: Sequence[str], expected: object, value: Any) -> str:
+    """Return a sentence with the expected and the actual value."""
+    return f"{'.'.join(path)}: expected {expected}, found {_describe_value(value)}."
+
+
+def _parse_texts(value: Any) -> tuple[str, ...]:
+    expected = 'a list of texts, as in ["id", "job"]'
+    if not isinstance(value, list):
+        raise ValueError(expected)
+    for number, word in enumerate(value, 1):
+        if not isinstance(word, str) or not word.strip():
+            raise _InnerError(f"a text that is not empty as entry {number} of {expected}", word)
     return tuple(word.strip() for word in value)
 
 
-def _keys(value: Any) -> str:
+def _parse_keys(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError('keys, as in "d" or "d,ctrl+d"')
     return value.strip()
 
 
-def _table(value: Any) -> Mapping[str, Any]:
+def _check_table(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("a table")
     return value
 
 
-def _deny(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    from rqtui.verbs import BY_NAME
+def _parse_deny(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    from rqtui.verbs import VERBS_BY_NAME
 
     if not isinstance(value, dict):
         raise ValueError('a table from queues to verbs, as in { "billing*" = ["delete", "purge"] }')
-    made = tuple((pattern, _words(verbs)) for pattern, verbs in value.items())
-    for pattern, verbs in made:
-        for verb in verbs:
-            if verb not in BY_NAME:
-                near = nearest(verb, BY_NAME)
-                meant = f', did you mean "{near}"?' if near else ""
-                raise ValueError(f'names of verbs for "{pattern}" ("{verb}" is none{meant})')
-    return made
+    rules = []
+    for pattern, verbs in value.items():
+        try:
+            rules.append((pattern, _parse_texts(verbs)))
+        except ValueError as error:
+            raise _InnerError(str(error), getattr(error, "value", verbs), pattern) from None
+    for pattern, names in rules:
+        for verb in names:
+            if verb not in VERBS_BY_NAME:
+                near = find_similar(verb, VERBS_BY_NAME)
+                meant = f" (did you mean {near}?)" if near else ""
+                raise _InnerError(f"names of verbs{meant}", verb, pattern)
+    return tuple(rules)
 
 
-def _url(value: Any) -> str:
+def _parse_url(value: Any) -> str:
     if not isinstance(value, str) or not value.strip().startswith((*_SCHEMES, "${")):
         raise ValueError("a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
     return value.strip()
 
 
-def _interval(value: Any) -> float:
-    from rqtui.durations import parse
+def _parse_interval(value: Any) -> float:
+    from rqtui.durations import parse_duration
 
     try:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise UsageError("no duration")
-        seconds = parse(value) / 1000
+        seconds = parse_duration(value) / 1000
     except RqtuiError:
         seconds = 0.0
-    if not SHORTEST_S <= seconds <= LONGEST_S:
-        raise ValueError(f'a time between {SHORTEST_S} s and {LONGEST_S:.0f} s, as in "2s"')
+    if not MIN_INTERVAL_S <= seconds <= MAX_INTERVAL_S:
+        raise ValueError(f'a time between {MIN_INTERVAL_S} s and {MAX_INTERVAL_S:.0f} s, as in "2s"')
     return seconds
 
 
 _SECTIONS = ("profiles", "keymap", "columns", "redact", "thresholds")
-_THRESHOLDS: dict[str, Take] = {name: partial(thresholds.read, name) for name in thresholds.RULES}
-_LOOK: dict[str, Take] = {"theme": _text, "interval": _interval, "calm": _flag, "ascii": _flag}
-_TOP: dict[str, Take] = {"default_profile": _text, **_LOOK, **dict.fromkeys(_SECTIONS, _table)}
-_PROFILE: dict[str, Take] = {
-    "url": _url,
-    "password_file": _text,
-    "layouts": _words,
-    "badge": _text,
-    "read_only": _read_only,
-    "guarded": _flag,
-    "deny": _deny,
-    "thresholds": _table,
+_THRESHOLDS: dict[str, ParseValue] = {name: partial(thresholds.parse_limit, name) for name in thresholds.RULES}
+_LOOK: dict[str, ParseValue] = {
+    "theme": _parse_text,
+    "interval": _parse_interval,
+    "calm": _parse_flag,
+    "ascii": _parse_flag,
+}
+_TOP: dict[str, ParseValue] = {"default_profile": _parse_text, **_LOOK, **dict.fromkeys(_SECTIONS, _check_table)}
+_PROFILE: dict[str, ParseValue] = {
+    "url": _parse_url,
+    "password_file": _parse_text,
+    "systems": _parse_texts,
+    "badge": _parse_text,
+    "read_only": _parse_read_only,
+    "guarded": _parse_flag,
+    "deny": _parse_deny,
+    "thresholds": _check_table,
     **_LOOK,
 }
 
 
-def nearest(word: str, known: Collection[str]) -> str:
-    """The known word that was probably meant, or nothing."""
+def find_similar(word: str, known: Collection[str]) -> str:
+    """Return the known word that is most similar to `word`, or an empty string."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word.replace("-", "_"), list(known), n=1, cutoff=0.6)), "")
 
 
-def hint(word: str, known: Collection[str]) -> str:
-    """`Did you mean "read_only"?`, or which words there are, as a sentence."""
-    if near := nearest(word, known):
+def build_hint(word: str, known: Collection[str]) -> str:
+    """Return a sentence that suggests a similar word, as `Did you mean "read_only"?`, or lists the known words."""
+    if near := find_similar(word, known):
         return f'Did you mean "{near}"?'
     return f"There are: {', '.join(sorted(known))}." if known else "There are none."
 
 
-def _is_like_a_guard(key: str, known: Collection[str]) -> bool:
-    """Whether a key that is none was meant to forbid something (`readonly`)."""
-    return bool(nearest(key, _GUARDS & set(known)))
+def _is_similar_to_guard(key: str, known: Collection[str]) -> bool:
+    """Return whether an unknown key is similar to one that forbids something (`readonly`)."""
+    return bool(find_similar(key, _GUARDS & set(known)))
 
 
-def _short(value: Any) -> str:
-    """A value as it may stand in a sentence: short, and never a URL, which may hold a password."""
+def _describe_value(value: Any) -> str:
+    """Return a short form of a value for a sentence. A URL is never included, because it may have a password."""
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
-"""Effective settings: the command line wins over the environment, that over the config file, that over the defaults.
+"""Compute the effective settings: the command line wins over the environment, the config file and the defaults.
 
-The order stands here and nowhere else. Every value keeps its source, for `rqtui config`.
+The order of precedence is defined only here. The source of every value is kept for `rqtui config`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from rqtui.errors import UsageError
 
 URL_VARIABLES = ("RQTUI_URL", "REDIS_URL")
 PROFILE_VARIABLE, CALM_VARIABLE = "RQTUI_PROFILE", "RQTUI_CALM"
-PROD = "PROD"  # the badge that asks for a queue's name before what is dangerous
+PROD = "PROD"  # with this badge, a dangerous verb asks for the name of the queue
 BUILT_IN, COMMAND_LINE = "built in", "command line"
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _NO = ("0", "no", "false", "off")
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What the command line says."""
+class CommandLine:
+    """The settings given on the command line."""
 
-    url: str | None = field(default=None, repr=False)  # it may hold a password
-    layouts: tuple[str, ...] = ()
+    url: str | None = field(default=None, repr=False)  # not in repr(), since it may have a password
+    systems: tuple[str, ...] = ()
     read_only: bool = False
     walks_all: bool = False
     is_debug: bool = False
@@ -42,46 +42,48 @@ class Given:
     is_ascii: bool = False
 
 
-class InForce(NamedTuple):
-    """The settings, where each of them comes from by its name, and the file."""
+class EffectiveSettings(NamedTuple):
+    """The effective settings, the source of each by its name, and the config file."""
 
     settings: Settings
     sources: Mapping[str, str]
     config: Config
 
 
-def in_force(given: Given, environ: Mapping[str, str] = os.environ) -> InForce:
-    """What holds for this command line. An environment variable that is empty counts as not set.
+def resolve_settings(given: CommandLine, environ: Mapping[str, str] = os.environ) -> EffectiveSettings:
+    """Compute the effective settings of this command line. An empty environment variable counts as not set.
 
-    A problem in the file is no error here: it stands in the settings, for whoever opens the screen. Where nobody knows
-    what the file would have forbidden, changes are off. Raises UsageError for a profile that was asked for and is not
-    there.
+    A problem in the file is no error here: it is part of the settings, and the screen shows it. If the file may have
+    forbidden something that cannot be read, changes are off. Raises UsageError if the requested profile does not exist.
     """
-    config = files.find(given.config, environ)
-    url = _url_given(given, environ)
-    name, who = _profile_asked(given, environ)
+    config = files.load_config(given.config, environ)
+    url = _find_url(given, environ)
+    name, who = _find_profile(given, environ)
     if not name and url is None and config.top.get("default_profile") in config.profiles:
-        name, who = config.top["default_profile"], config.at("default_profile")
+        name, who = config.top["default_profile"], config.locate_key("default_profile")
     elif name and name not in config.profiles and not any(problem.is_guard for problem in config.problems):
-        where = f"in {config.path}" if config.is_there else f": there is no config file {config.path}"
-        raise UsageError(f'{who}: there is no profile "{name}" {where}. {files.hint(name, config.profiles)}')
-    return _made(_Choice(config, name, {"profile": who or BUILT_IN}), given, environ, url)
+        where = f"in {config.path}" if config.exists else f": there is no config file {config.path}"
+        raise UsageError(f'{who}: there is no profile "{name}" {where}. {files.build_hint(name, config.profiles)}')
+    return _build_settings(_Choice(config, name, {"profile": who or BUILT_IN}), given, environ, url)
 
 
-def of_profile(
-    config: Config, name: str, given: Given | None = None, environ: Mapping[str, str] = os.environ
-) -> InForce:
-    """What holds when a person goes over to a profile: its URL is meant, whatever the environment says."""
-    return _made(_Choice(config, name, {"profile": "chosen"}), given or Given(), environ, None)
+def resolve_profile(
+    config: Config, name: str, given: CommandLine | None = None, environ: Mapping[str, str] = os.environ
+) -> EffectiveSettings:
+    """Compute the effective settings after a person switched to a profile.
+
+    Its URL is used, whatever the environment says.
+    """
+    return _build_settings(_Choice(config, name, {"profile": "chosen"}), given or CommandLine(), environ, None)
 
 
-def _url_given(given: Given, environ: Mapping[str, str]) -> tuple[str, str] | None:
+def _find_url(given: CommandLine, environ: Mapping[str, str]) -> tuple[str, str] | None:
     if given.url is not None:
         return given.url, COMMAND_LINE
     return next(((environ[name], name) for name in URL_VARIABLES if environ.get(name)), None)
 
 
-def _profile_asked(given: Given, environ: Mapping[str, str]) -> tuple[str, str]:
+def _find_profile(given: CommandLine, environ: Mapping[str, str]) -> tuple[str, str]:
     if given.profile:
         return given.profile, "--profile"
     return environ.get(PROFILE_VARIABLE, ""), PROFILE_VARIABLE if environ.get(PROFILE_VARIABLE) else ""
@@ -89,7 +91,7 @@ def _profile_asked(given: Given, environ: Mapping[str, str]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Takes values from the profile, else from the whole file, and remembers where each came from."""
+    """Reads settings from the profile, else from the top of the file, and records the source of each."""
 
     config: Config
     name: str
@@ -99,31 +101,39 @@ class _Choice:
     def profile(self) -> Mapping[str, Any]:
         return self.config.profiles.get(self.name, {})
 
-    def first(self, key: str, built_in: Any, before: Any = None, source: str = COMMAND_LINE) -> Any:
-        """The value of a key: what comes `before` the file unless that is None, the file's, else what is built in."""
+    def choose_value(
+        self, key: str, built_in: Any, before: Any = None, source: str = COMMAND_LINE, former: str = ""
+    ) -> Any:
+        """Return the value of `key`: `before` unless it is None, else the file's value, else `built_in`.
+
+        The file may have the key under its `former` name.
+        """
         if before is not None:
             self.sources[key] = source
             return before
-        for table, path in ((self.profile, ("profiles", self.name, key)), (self.config.top, (key,))):
-            if key in table:
-                self.sources[key] = self.config.at(*path)
-                return table[key]
+        for table, path in ((self.profile, ("profiles", self.name)), (self.config.top, ())):
+            for name in filter(None, (key, former)):
+                if name in table:
+                    self.sources[key] = self.config.locate_key(*path, name)
+                    return table[name]
         self.sources[key] = BUILT_IN
         return built_in
 
 
-def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[str, str] | None) -> InForce:
-    config, first = choice.config, choice.first
-    problems, notes = list(config.sentences()), []
+def _build_settings(
+    choice: _Choice, given: CommandLine, environ: Mapping[str, str], url: tuple[str, str] | None
+) -> EffectiveSettings:
+    config, first = choice.config, choice.choose_value
+    problems, notes = list(config.format_problems()), []
     chosen = first("url", DEFAULT_URL, *(url or ()))
     if choice.sources["url"].startswith(str(config.path)):
-        chosen, missing = expand(chosen, environ)
-        at = config.at("profiles", choice.name, "url")
+        chosen, missing = expand_variables(chosen, environ)
+        at = config.locate_key("profiles", choice.name, "url")
         problems += [f"{at}: the environment variable {name} is not set; the URL needs it." for name in missing]
-        if "password_file" in choice.profile and not passwords.is_named(chosen):
-            chosen = passwords.filled(chosen, _password_of(choice, problems))
-    elif not passwords.is_named(chosen):
-        chosen = passwords.filled(chosen, passwords.of_environment(environ))
+        if "password_file" in choice.profile and not passwords.has_password(chosen):
+            chosen = passwords.add_password(chosen, _read_password(choice, problems))
+    elif not passwords.has_password(chosen):
+        chosen = passwords.add_password(chosen, passwords.read_from_environment(environ))
     if url and "url" in choice.profile:
         notes.append(f"The URL comes from {url[1]}: it is not the one of profile {choice.name}.")
     read_only = first("read_only", False, given.read_only or None)
@@ -134,12 +144,14 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         problems.append("Changes are off until that is mended: what it would have forbidden is not known.")
     own_limits = first("thresholds", ()) if "thresholds" in choice.profile else ()
     if config.thresholds and not own_limits:
-        choice.sources["thresholds"] = config.at("thresholds")
+        choice.sources["thresholds"] = config.locate_key("thresholds")
     badge = first("badge", "")
-    is_calm, who_calms = (True, COMMAND_LINE) if given.is_calm else (_switch(environ, CALM_VARIABLE), CALM_VARIABLE)
+    is_calm, who_calms = (
+        (True, COMMAND_LINE) if given.is_calm else (_read_switch(environ, CALM_VARIABLE), CALM_VARIABLE)
+    )
     settings = Settings(
         url=chosen,
-        layouts=first("layouts", (), given.layouts or None),
+        systems=first("systems", (), given.systems or None, former="layouts"),
         read_only=bool(read_only),
         walks_all=given.walks_all,
         is_debug=given.is_debug,
@@ -162,23 +174,23 @@ def _made(choice: _Choice, given: Given, environ: Mapping[str, str], url: tuple[
         problems=tuple(problems),
         notes=tuple(notes),
     )
-    return InForce(settings, choice.sources, config)
+    return EffectiveSettings(settings, choice.sources, config)
 
 
-def _password_of(choice: _Choice, problems: list[str]) -> str:
-    """What stands in the profile's password file; nothing, and a problem, where it cannot be read."""
-    at = choice.config.at("profiles", choice.name, "password_file")
+def _read_password(choice: _Choice, problems: list[str]) -> str:
+    """Return the password from the profile's password file. If it cannot be read, add a problem and return ""."""
+    at = choice.config.locate_key("profiles", choice.name, "password_file")
     try:
-        return passwords.of_file(choice.profile["password_file"], at)
+        return passwords.read_from_file(choice.profile["password_file"], at)
     except UsageError as error:
         problems.append(str(error))
         return ""
 
 
-def expand(url: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
-    """A URL with each `${VARIABLE}` filled in, and the variables that are not set.
+def expand_variables(url: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return a URL with each `${VARIABLE}` replaced, and the variables that are not set.
 
-    What stands before the `@` is made fit for a URL: a password may hold any letters.
+    Values before the `@` are quoted for the URL, because a password may contain any character.
     """
     before, at, after = url.rpartition("@")
     missing = [name for name in _VARIABLE.findall(url) if not environ.get(name)]
@@ -186,7 +198,7 @@ def expand(url: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
     return login + at + _VARIABLE.sub(lambda match: environ.get(match[1], ""), after), missing
 
 
-def _switch(environ: Mapping[str, str], name: str) -> bool | None:
-    """A variable as a switch; None where it is not set."""
+def _read_switch(environ: Mapping[str, str], name: str) -> bool | None:
+    """Return an environment variable as a boolean, or None if it is not set."""
     value = environ.get(name, "")
     return value.lower() not in _NO if value else None

@@ -1,6 +1,7 @@
-"""Settings: which Redis, which layouts, what is allowed; made once at the edge, read by the screen and the commands.
+"""The settings of one run: which Redis, which systems, and what is allowed. Read by the screen and the commands.
 
-Only data: `resolve.in_force` makes it of the command line, the environment and the config file, in this order.
+Only data. `resolve.resolve_settings` builds it from the command line, the environment and the config file, in this
+order.
 """
 
 from __future__ import annotations
@@ -13,44 +14,35 @@ if TYPE_CHECKING:
     from rqtui.config.thresholds import Rules
 
 DEFAULT_URL = "redis://localhost:6379"
-DEFAULT_SYSTEM = "native"  # of a new queue that was named without one
+DEFAULT_SYSTEM = "native"  # the system of a new queue that is named without one
 INTERVAL_S = 2.0
-SHORTEST_S, LONGEST_S = 0.25, 60.0  # between two pictures
+MIN_INTERVAL_S, MAX_INTERVAL_S = 0.25, 60.0  # limits of the time between two refreshes
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What one run of rqtui works on. `layouts` are the words of `--layout`; none: whatever systems are there.
+    """The effective settings of one run of rqtui."""
 
-    `badge` is a word that stands before the URL, and `is_guarded` asks for a queue's name before dangerous verbs (the
-    badge PROD does). `is_asked_read_only`: --read-only was said; `may_unlock`: changes can be turned on while it
-    runs. `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there; `columns` are those of
-    a board by state, `limits` from when on a number is a finding, by queues' patterns, `redact` more patterns of keys
-    whose values are masked, `keymap` keys by binding id. `config` is the path of the file that was read, `problems`
-    are sentences on what is wrong in it; `notes` are worth a word at the start. `walks_all`: queues are
-    looked for among all keys, however many they are.
-    """
-
-    url: str = field(default=DEFAULT_URL, repr=False)  # it may hold a password
-    layouts: tuple[str, ...] = ()
+    url: str = field(default=DEFAULT_URL, repr=False)  # not in repr(), since it may have a password
+    systems: tuple[str, ...] = ()  # the values of `--system`; empty: all systems found
     read_only: bool = False
-    walks_all: bool = False
+    walks_all: bool = False  # search all keys for queues, however many keys there are
     is_debug: bool = False
     log_format: str = "text"
     profile: str = ""
-    badge: str = ""
-    is_guarded: bool = False
+    badge: str = ""  # a word shown before the URL
+    is_guarded: bool = False  # a dangerous verb asks for the name of the queue, as with the badge PROD
     theme: str = ""
     is_calm: bool = False
     is_ascii: bool = False
-    denied: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    limits: Rules = ()
-    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    redact: tuple[str, ...] = ()
-    keymap: Mapping[str, str] = field(default_factory=dict)
-    is_asked_read_only: bool = False
-    may_unlock: bool = True
+    denied: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (glob pattern of queues, the verbs refused there)
+    limits: Rules = ()  # thresholds of findings, by glob pattern of queues
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # columns of a board, by state
+    redact: tuple[str, ...] = ()  # more patterns of names whose values are masked
+    keymap: Mapping[str, str] = field(default_factory=dict)  # keys by binding id
+    is_asked_read_only: bool = False  # --read-only was given
+    may_unlock: bool = True  # changes can be allowed while rqtui runs
     interval_s: float = INTERVAL_S
-    config: str = ""
-    problems: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    config: str = ""  # the path of the config file
+    problems: tuple[str, ...] = ()  # errors in the config file, as sentences
+    notes: tuple[str, ...] = ()  # notes shown at the start

@@ -1,7 +1,6 @@
-"""The state folder: where a program keeps local files for itself, and how it keeps them from others.
+"""Find the folder for rqtui's own local files, and keep other users out of it.
 
-The journal and the undo records (`operations/`) stand there, and how far walks over all keys are
-(`engine/walk_file.py`).
+It has the journal and the undo records (`operations/`), and the progress of key walks (`engine/walk_file.py`).
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from pathlib import Path
 STATE_VARIABLE = "RQTUI_STATE_DIR"
 
 
-def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """RQTUI_STATE_DIR, else the platform's folder for a program's state."""
+def find_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Return RQTUI_STATE_DIR, or else the platform's folder for the state of a program."""
     if environ.get(STATE_VARIABLE):
         return Path(environ[STATE_VARIABLE])
     from platformdirs import user_state_path
@@ -24,11 +23,22 @@ def state_folder(environ: Mapping[str, str] = os.environ) -> Path:
     return user_state_path("rqtui", appauthor=False)
 
 
-def own_folder(path: Path) -> None:
-    """Makes a folder that only its owner may enter, or makes it so. Raises OSError where it belongs to others too."""
+def create_private_folder(path: Path) -> None:
+    """Create a folder that only its owner may enter, or remove the rights of others from an existing one.
+
+    Raises OSError with the reason: the disk is full, the folder belongs to another user, or other users may write to it
+    as to `/tmp` (sticky and writable, like the root of a new tmpfs).
+    """
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = path.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & stat.S_ISVTX:
-        raise PermissionError(errno.EPERM, "It is not a folder of this user alone", str(path))
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    status = path.stat()
+    mode = stat.S_IMODE(status.st_mode)
+    reason = ""
+    if status.st_uid != os.geteuid():
+        reason = f"It belongs to user {status.st_uid}, not to user {os.geteuid()} alone"
+    elif mode & stat.S_ISVTX and mode & 0o022:
+        reason = f"It is not a folder of this user alone: other users may write to it (mode {mode:o})"
+    if reason:
+        full = os.statvfs(path).f_bavail == 0
+        raise PermissionError(errno.EPERM, f"{reason}, and its disk is full" if full else reason, str(path))
+    if mode & 0o077:
         path.chmod(0o700)

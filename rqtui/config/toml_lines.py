@@ -1,6 +1,6 @@
-"""TOML with line numbers: `tomllib` tells only the lines of what it cannot read, and a person looks for a line.
+"""Parse TOML, and find the line of each key, which `tomllib` reports only for syntax errors.
 
-`read` parses a text; `line_of` finds where a key stands in it. Keys inside an inline table have the line of the table.
+`parse_toml` parses a text; `find_line` finds the line of a key. Keys inside an inline table have the line of the table.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 class BrokenToml(ValueError):
-    """A text that is no TOML: what is wrong, and on which line (from 1)."""
+    """A text is not valid TOML. Has the reason and the line, counted from 1."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
         self.line = line
 
 
-def read(text: str) -> dict[str, Any]:
-    """The values of a TOML text. Raises BrokenToml."""
+def parse_toml(text: str) -> dict[str, Any]:
+    """Parse a TOML text. Raises BrokenToml."""
     if not text.strip():
         return {}
     import tomllib
@@ -37,47 +37,49 @@ def read(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        words = str(error)
-        found = _AT_LINE.search(words)
-        line = int(found[1]) if found else text.count("\n") + 1  # else "(at end of document)"
-        what = words[: found.start()] if found else words.removesuffix(" (at end of document)")
-        raise BrokenToml(what, line) from None
-    except ValueError:  # a whole number of more digits than Python reads (4300), which tomllib does not call an error
-        found = _LONG.search(text)
+        message = str(error)
+        position = _AT_LINE.search(message)
+        line = int(position[1]) if position else text.count("\n") + 1  # Otherwise it ends "(at end of document)".
+        reason = message[: position.start()] if position else message.removesuffix(" (at end of document)")
+        raise BrokenToml(reason, line) from None
+    except ValueError:  # Python refuses integers of more than 4300 digits, which tomllib does not report as an error.
+        number = _LONG.search(text)
         raise BrokenToml(
-            "it holds a number that is too long", text.count("\n", 0, found.start()) + 1 if found else 1
+            "it holds a number that is too long", text.count("\n", 0, number.start()) + 1 if number else 1
         ) from None
     except RecursionError:
         raise BrokenToml("it is nested too deep", 1) from None
 
 
-def lines(text: str) -> dict[Path, int]:
-    """The line, from 1, of every table and of every key that stands on a line of its own."""
-    found: dict[Path, int] = {}
-    for number, table, key in _keys(text):
-        found.setdefault((*table, *key), number)
-    return found
+def find_lines(text: str) -> dict[Path, int]:
+    """Return the line, from 1, of every table and of every key that begins a line."""
+    lines_by_path: dict[Path, int] = {}
+    for number, table, key in _scan_keys(text):
+        lines_by_path.setdefault((*table, *key), number)
+    return lines_by_path
 
 
-def line_of(found: Mapping[Path, int], path: Sequence[str]) -> int:
-    """The line of a key, or of the nearest table above it that has one."""
-    return next((found[tuple(path[:end])] for end in range(len(path), 0, -1) if tuple(path[:end]) in found), 1)
+def find_line(lines_by_path: Mapping[Path, int], path: Sequence[str]) -> int:
+    """Return the line of a key, or of the nearest table that contains it and has a line."""
+    return next(
+        (lines_by_path[tuple(path[:end])] for end in range(len(path), 0, -1) if tuple(path[:end]) in lines_by_path), 1
+    )
 
 
-def _keys(text: str) -> Iterator[tuple[int, Path, Path]]:
-    """(line, table, key) of each key; the key of a table's own line is ()."""
+def _scan_keys(text: str) -> Iterator[tuple[int, Path, Path]]:
+    """Yield (line, table, key) for each key; the key of a table's own line is ()."""
     table: Path = ()
     closing = ""  # the quotes that end a text of several lines
     for number, line in enumerate(text.splitlines(), 1):
         if not closing:
             if head := _TABLE.match(line):
-                table = _parts(head[1])
+                table = _split_key(head[1])
                 yield number, table, ()
             elif value := _VALUE.match(line):
-                yield number, table, _parts(value[1])
+                yield number, table, _split_key(value[1])
         for quotes in _QUOTES.findall(line):
             closing = "" if quotes == closing else closing or quotes
 
 
-def _parts(key: str) -> Path:
+def _split_key(key: str) -> Path:
     return tuple(part[1:-1] if part[0] in "\"'" else part for part in re.findall(_PART, key))

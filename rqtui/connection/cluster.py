@@ -1,16 +1,18 @@
-"""Where to connect when that changes: the primary that sentinels name, or the node of a Cluster that owns a slot.
+"""Clients whose server may change: the primary that sentinels name, or the node of a Cluster that owns a slot.
 
-A connection that follows asks for its address each time it connects, and connects anew after an answer that says it
-stands at the wrong place (READONLY, MOVED). Nothing is sent twice here: `scripts/transport.py` decides what may be.
-`connect` makes these clients; what they are made of stands in the URL (`connection/urls.py`).
+Such a connection asks for its address each time it connects. It reconnects after a reply that shows the wrong server
+(READONLY, MOVED), or when `sentinels` cut it after a failover. No command is sent twice here: `scripts/transport.py`
+decides which may be. `connect` creates these clients from a URL (`connection/urls.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
+from weakref import WeakValueDictionary
 
 from redis import Connection, Redis, SSLConnection
 from redis.backoff import NoBackoff
@@ -20,34 +22,32 @@ from redis.exceptions import MovedError, NoPermissionError, ReadOnlyError, Redis
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from rqtui.connection.error_messages import describe, describe_of_sentinel
-from rqtui.connection.meter import metered, of_kind
-from rqtui.connection.pool import Pool
-from rqtui.connection.urls import Address, Hosts, shown
+from rqtui.connection.meter import add_meter, find_class_meter
+from rqtui.connection.pool import Pool, copy_pool_options
+from rqtui.connection.redis_errors.connecting import describe_connection_error
+from rqtui.connection.reply_limits import LimitedParser, check_replies
+from rqtui.connection.sentinels import NotFound, Sentinels, Watched
+from rqtui.connection.urls import Address, Hosts, format_address
 from rqtui.text.names import to_bytes
 
-Find = Callable[[], Address]
-_OF_A_PLACE = ("host", "port", "connection_class")
+FindAddress = Callable[[], Address]
+_ADDRESS_OPTIONS = ("host", "port", "connection_class")
 
 
-class NotFound(NoConnection):
-    """Nobody says where to connect; the text is a sentence for a person."""
-
-
-class _Follows:
-    """What a connection does to follow; `find` tells where, `must_lead`: only a primary will do."""
+class _FollowingMixin:
+    """Mixin of a connection that asks `find` for its address; with `must_lead`, only a primary is accepted."""
 
     _sock: Any
     host: str
     port: int
 
-    def __init__(self, *, find: Find, must_lead: bool = False, **options: Any) -> None:
+    def __init__(self, *, find: FindAddress, must_lead: bool = False, **options: Any) -> None:
         super().__init__(**options)
         self._find, self._must_lead = find, must_lead
         self.is_misplaced = False
 
     def connect(self) -> None:
-        """Connects to where it belongs now, unless it stands there."""
+        """Connect to the current address, unless already connected to it."""
         if self.is_misplaced:
             self.disconnect()  # type: ignore[attr-defined]
         if self._sock is not None:
@@ -57,9 +57,23 @@ class _Follows:
         super().connect()  # type: ignore[misc]
         if self._must_lead:
             self._refuse_a_replica()
+        watch_primary(self._find, self)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection has a socket."""
+        return self._sock is not None
+
+    def leave(self) -> None:
+        """Cut the connection from another thread. A request that waits for a reply fails; the next use reconnects."""
+        self.is_misplaced = True
+        if (sock := self._sock) is not None:
+            # The socket may be closed meanwhile. A TLS session is ended by the thread that uses it.
+            with contextlib.suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        """A reply; one that says this is the wrong place is kept in mind for the next `connect`."""
+        """Read a reply. After MOVED or READONLY, the next `connect` asks for the address again."""
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
         except (MovedError, ReadOnlyError):
@@ -67,8 +81,11 @@ class _Follows:
             raise
 
     def _refuse_a_replica(self) -> None:
-        """Sentinels may be behind: https://redis.io/docs/latest/develop/reference/sentinel-clients/ asks for this."""
-        with contextlib.suppress(ResponseError):  # an ACL denies ROLE
+        """Check that the server is a primary, because sentinels may report an old one.
+
+        Required by https://redis.io/docs/latest/develop/reference/sentinel-clients/. Raises NotFound.
+        """
+        with contextlib.suppress(ResponseError):  # An ACL may deny ROLE.
             self.send_command("ROLE", check_health=False)  # type: ignore[attr-defined]
             role = self.read_response()[0]
             if role != b"master":
@@ -76,89 +93,97 @@ class _Follows:
                 raise NotFound(f"{self.host}:{self.port}, which the sentinels name, is no primary yet.")
 
 
-class Following(_Follows, Connection):
-    """A connection that follows."""
+def watch_primary(find: Callable[..., Any], connection: Watched) -> None:
+    """Let the sentinels behind `find` cut `connection` after a failover.
+
+    The slot of a Cluster needs no such watch: its old node replies MOVED.
+    """
+    owner = getattr(find, "__self__", None)
+    if isinstance(owner, Sentinels):
+        owner.watch(connection)
 
 
-class FollowingTls(_Follows, SSLConnection):
-    """The same in TLS."""
+class Following(_FollowingMixin, Connection):
+    """A TCP connection that asks for its address each time it connects."""
 
 
-def following(find: Find, options: Mapping[str, Any], *, must_lead: bool = False) -> Redis:
-    """A client whose connections go where `find` says; `options` are those of a pool of connections."""
-    given = options.get("connection_class", Connection)
-    kept = {name: value for name, value in options.items() if name not in _OF_A_PLACE}
-    kind: type = FollowingTls if issubclass(given, SSLConnection) else Following
-    if meter := of_kind(given):
-        kind = metered(kind, meter)
-    return Redis.from_pool(Pool(connection_class=kind, find=find, must_lead=must_lead, **kept))
+class FollowingTls(_FollowingMixin, SSLConnection):
+    """A TLS connection that asks for its address each time it connects."""
 
 
-def follows(client: Any) -> bool:
-    """Whether a second try of `client` may go to another server than the first."""
+def create_following_client(find: FindAddress, options: Mapping[str, Any], *, must_lead: bool = False) -> Redis:
+    """Create a client whose connections ask `find` for their address. `options` are those of a connection pool."""
+    original = options.get("connection_class", Connection)
+    pool_options = {name: value for name, value in options.items() if name not in _ADDRESS_OPTIONS}
+    kind: type = FollowingTls if issubclass(original, SSLConnection) else Following
+    if meter := find_class_meter(original):
+        kind = add_meter(kind, meter)
+    return check_replies(Redis.from_pool(Pool(connection_class=kind, find=find, must_lead=must_lead, **pool_options)))
+
+
+def can_change_server(client: Any) -> bool:
+    """Return whether a retry by `client` may reach another server than the first attempt."""
     return isinstance(client, Cluster) or has_failover(client.connection_pool)
 
 
 def has_failover(pool: Any) -> bool:
-    """The same of a pool of connections."""
+    """Return whether the connections of a pool ask for their address each time they connect."""
     return "find" in pool.connection_kwargs
 
 
-def client(hosts: Hosts, options: Mapping[str, Any]) -> Redis | Cluster:
-    """A client of what stands behind these hosts, which has not connected yet."""
-    return Cluster(hosts.hosts, options) if hosts.kind == "cluster" else _of_sentinels(hosts, options)
+def create_client(hosts: Hosts, options: Mapping[str, Any]) -> Redis | Cluster:
+    """Create a client for the sentinels or Cluster nodes in `hosts`. It connects at its first command."""
+    return Cluster(hosts.hosts, options) if hosts.kind == "cluster" else _create_sentinel_client(hosts, options)
 
 
-def _of_sentinels(hosts: Hosts, options: Mapping[str, Any]) -> Redis:
-    return following(_Sentinels(hosts, options).find, options, must_lead=True)
+def _create_sentinel_client(hosts: Hosts, options: Mapping[str, Any]) -> Redis:
+    return create_following_client(_share_sentinels(hosts, options).find_primary, options, must_lead=True)
 
 
-class _Sentinels:
-    """Those of a URL; `find` may be called by several threads."""
-
-    def __init__(self, hosts: Hosts, options: Mapping[str, Any]) -> None:
-        shared = {name: value for name, value in options.items() if name.startswith(("ssl_", "socket_"))}
-        is_tls = issubclass(options.get("connection_class", Connection), SSLConnection)
-        asked = {**shared, **hosts.login, "ssl": is_tls, "retry": Retry(NoBackoff(), 0), "protocol": 2}
-        self._hosts = hosts
-        self._theirs = Sentinel(hosts.hosts, sentinel_kwargs=asked)  # type: ignore[no-untyped-call]
-        self._knew = 0  # who is asked first: one that is away costs a time-out for each connection
-
-    def find(self) -> Address:
-        """The address of the primary. Raises NotFound with a reason for each sentinel."""
-        numbers, reasons = range(len(self._hosts.hosts)), []
-        for number in sorted(numbers, key=lambda number: number != self._knew):
-            address = self._hosts.hosts[number]
-            try:
-                primaries: Any = self._theirs.sentinels[number].sentinel_masters()
-            except RedisError as error:
-                reasons.append(describe_of_sentinel(error, address))
-                continue
-            state = primaries.get(self._hosts.service)
-            if state and self._theirs.check_master_state(state, self._hosts.service):  # type: ignore[no-untyped-call]
-                self._knew = number
-                return str(state["ip"]), int(state["port"])
-            reasons.append(f"{shown(address)} {'holds it for down' if state else 'does not know it'}.")
-        at, service = self._hosts, self._hosts.service
-        raise NotFound(f'The sentinels at {at} name no primary of "{service}": {" ".join(reasons)}')
+_shared: WeakValueDictionary[Any, Sentinels] = WeakValueDictionary()
+"""Sentinels by URL, so that the queues and engines of a process share the threads that watch them."""
 
 
-def like_sentinels_of(pool: Any, options: Mapping[str, Any]) -> Redis:
-    """A client that follows the same service as a pool of redis-py's own for sentinels."""
+def _share_sentinels(hosts: Hosts, options: Mapping[str, Any]) -> Sentinels:
+    shared = {name: value for name, value in options.items() if name.startswith(("ssl_", "socket_"))}
+    is_tls = issubclass(options.get("connection_class", Connection), SSLConnection)
+    key = (hosts.hosts, hosts.service, is_tls, *sorted({**shared, **hosts.login}.items()))
+    if (sentinels := _shared.get(key)) is None:
+        login = {**shared, **hosts.login, "ssl": is_tls, "retry": Retry(NoBackoff(), 0), "protocol": 2}
+        manager = Sentinel(hosts.hosts, sentinel_kwargs=login)  # type: ignore[no-untyped-call]
+        for sentinel in manager.sentinels:  # No option of `Redis` sets the parser.
+            sentinel.connection_pool.connection_kwargs["parser_class"] = LimitedParser
+        clients = [*zip(hosts.hosts, manager.sentinels, strict=True)]
+        sentinels = _shared[key] = Sentinels(hosts.service, clients, manager.check_master_state)
+    return sentinels
+
+
+def copy_sentinels(pool: Any) -> Sentinels:
+    """Return the sentinels of a redis-py sentinel pool (threaded or asyncio), with rqtui's own connections to them."""
+    manager, clients = pool.sentinel_manager, []
+    for sentinel in manager.sentinels:
+        original = sentinel.connection_pool
+        is_tls = "SSL" in original.connection_class.__name__
+        options = copy_pool_options(original.connection_kwargs) | {"retry": Retry(NoBackoff(), 0)}
+        client = Redis.from_pool(Pool(connection_class=SSLConnection if is_tls else Connection, **options))
+        clients.append(((str(options["host"]), int(options["port"])), client))
+    return Sentinels(pool.service_name, clients, manager.check_master_state)
+
+
+def copy_sentinel_client(pool: Any, options: Mapping[str, Any]) -> Redis:
+    """Create a client that follows the same service as a redis-py sentinel pool."""
     rest = {name: value for name, value in options.items() if name != "connection_pool"}
-
-    def find() -> Address:
-        host, port = pool.sentinel_manager.discover_master(pool.service_name)
-        return str(host), int(port)
-
-    return following(find, {**rest, "connection_class": pool.connection_class}, must_lead=True)
+    return create_following_client(
+        copy_sentinels(pool).find_primary, {**rest, "connection_class": pool.connection_class}, must_lead=True
+    )
 
 
 class Cluster:
-    """The nodes of a Cluster, found from any of `seeds`; a client of redis-py for each, made when it is needed.
+    """A client for all nodes of a Cluster, discovered from any of `seeds`, with one redis-py client per node.
 
-    It has what the engine asks of a client: commands with a key go to the key's node, those without to one that
-    answers. The map of slots is asked for at the first use, and again after `forget`. May be shared by threads.
+    It has the methods that the engine needs. A command with a key goes to the node that owns the key, a command without
+    one to a node that answers. The slot map is read at the first use, and again after `forget_slots`. Threads may share
+    it.
     """
 
     is_cluster = True
@@ -169,139 +194,142 @@ class Cluster:
         self._clients: dict[Address, Redis] = {}
         self._lock = threading.Lock()
 
-    def like(self) -> Cluster:
-        """Another for the same Cluster, with connections of its own."""
+    def clone(self) -> Cluster:
+        """Create another client for the same Cluster, with its own connections."""
         return Cluster(self._seeds, self.options)
 
-    # Where
+    # Slots and nodes
 
-    def forget(self) -> None:
-        """What is known of the slots may be wrong: it is asked for at the next use."""
+    def forget_slots(self) -> None:
+        """Discard the slot map, which may be outdated. The next use reads it again."""
         self._slots = []
 
-    def refresh(self) -> None:
-        """Asks any node who owns which slots. Raises NotFound when none answers, NoPermissionError."""
-        known = dict.fromkeys(address for _first, _last, address in self._slots)
-        why = ""
-        for address in dict.fromkeys([*known, *self._seeds, *self._clients]):
+    def refresh_slots(self) -> None:
+        """Read the slot map from any node. Raises NotFound if no node answers, and NoPermissionError."""
+        cached = dict.fromkeys(address for _first, _last, address in self._slots)
+        reason = ""
+        for address in dict.fromkeys([*cached, *self._seeds, *self._clients]):
             try:
-                found = self.at(address).execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
+                slots = self.create_node_client(address).execute_command("CLUSTER", "SLOTS")  # type: ignore[no-untyped-call]
             except NoPermissionError:
-                raise  # what the user may not here it may nowhere
+                raise  # The user has the same rights on every node.
             except RedisError as error:
-                why = describe(error, f"redis://{shown(address)}")
+                reason = describe_connection_error(error, f"redis://{format_address(address)}")
                 continue
-            # A node that knows no address of its own leaves it empty: it is the one that was asked.
+            # A node that does not know its own address leaves it empty; use the address of the request then.
             self._slots = [
                 (int(first), int(last), ((node[0] or b"").decode() or address[0], int(node[1])))
-                for first, last, node, *_replicas in found
+                for first, last, node, *_replicas in slots
             ]
             return
-        at = ", ".join(map(shown, self._seeds))
-        raise NotFound(f"No node of the Cluster at {at} answers: {why}")
+        seeds = ", ".join(map(format_address, self._seeds))
+        raise NotFound(f"No node of the Cluster at {seeds} answers: {reason}")
 
-    def address_of(self, slot: int) -> Address:
-        """The address of the node that owns a slot. Raises NotFound."""
+    def find_address(self, slot: int) -> Address:
+        """Return the address of the node that owns `slot`. Raises NotFound."""
         slots = self._slots
         if not slots:
-            self.refresh()
+            self.refresh_slots()
             slots = self._slots
         for first, last, address in slots:
             if first <= slot <= last:
                 return address
-        self.forget()
+        self.forget_slots()
         raise NotFound(f"No node of the Cluster serves slot {slot}, where this queue lies.")
 
-    def at(self, address: Address) -> Redis:
-        """The client of one node."""
+    def create_node_client(self, address: Address) -> Redis:
+        """Return the client of the node at `address`, created at the first call."""
         with self._lock:
             if address not in self._clients:
-                kept = {name: value for name, value in self.options.items() if name not in ("host", "port")}
-                pool = Pool(host=address[0], port=address[1], **kept)
-                self._clients[address] = Redis.from_pool(pool)
+                options = {name: value for name, value in self.options.items() if name not in ("host", "port")}
+                pool = Pool(host=address[0], port=address[1], **options)
+                self._clients[address] = check_replies(Redis.from_pool(pool))
             return self._clients[address]
 
-    def of_key(self, key: str | bytes) -> Redis:
-        """The client of the node that has `key` now. Raises NotFound."""
-        return self.at(self.address_of(slot_of(key)))
+    def find_key_client(self, key: str | bytes) -> Redis:
+        """Return the client of the node that owns `key` now. Raises NotFound."""
+        return self.create_node_client(self.find_address(compute_slot(key)))
 
-    def following(self, key: str | bytes) -> Redis:
-        """A client of its own for the slot of `key`, wherever that goes."""
-        slot = slot_of(key)
+    def create_key_client(self, key: str | bytes) -> Redis:
+        """Create a separate client for the slot of `key`, which follows the slot when it moves to another node."""
+        slot = compute_slot(key)
 
         def find() -> Address:
-            self.refresh()
-            return self.address_of(slot)
+            self.refresh_slots()
+            return self.find_address(slot)
 
-        return following(find, self.options)
+        return create_following_client(find, self.options)
 
-    def primaries(self) -> list[Redis]:
-        """The clients of all nodes that own slots."""
+    def list_primaries(self) -> list[Redis]:
+        """Return the clients of all nodes that own slots."""
         if not self._slots:
-            self.refresh()
-        return [self.at(address) for address in dict.fromkeys(address for _first, _last, address in self._slots)]
+            self.refresh_slots()
+        return [
+            self.create_node_client(address)
+            for address in dict.fromkeys(address for _first, _last, address in self._slots)
+        ]
 
-    def live(self) -> Redis:
-        """The client of a node that answers."""
-        lost: RedisError | None = None
-        for node in self.primaries():
+    def find_live_node(self) -> Redis:
+        """Return the client of a node that answers. Raises an error of redis-py if none does."""
+        last_error: RedisError | None = None
+        for node in self.list_primaries():
             try:
-                with contextlib.suppress(NoPermissionError):  # which is an answer, too
+                with contextlib.suppress(NoPermissionError):  # This error is a reply too.
                     node.ping()
                 return node
             except (NoConnection, TimeoutError) as error:
-                lost = error
-        raise lost or NotFound("No node of the Cluster owns a slot.")
+                last_error = error
+        raise last_error or NotFound("No node of the Cluster owns a slot.")
 
-    # Commands, as redis-py has them
+    # Commands with the signatures of redis-py
 
     def ping(self) -> bool:
-        """Whether a node answers."""
-        return bool(self.live())
+        """Return True if a node answers. Raises an error of redis-py if none does."""
+        return bool(self.find_live_node())
 
     def time(self) -> Any:
-        """The clock of one node."""
-        return self.live().time()
+        """Return the time of one node."""
+        return self.find_live_node().time()
 
     def execute_command(self, *words: Any) -> Any:
-        """A command about the server, at one node."""
-        return self.live().execute_command(*words)  # type: ignore[no-untyped-call]
+        """Run a command without a key on one node."""
+        return self.find_live_node().execute_command(*words)  # type: ignore[no-untyped-call]
 
     def pipeline(self, transaction: bool = False) -> Any:
-        """A pipeline of commands about the server, at one node."""
-        return self.live().pipeline(transaction=transaction)
+        """Create a pipeline, for commands without keys, on one node."""
+        return self.find_live_node().pipeline(transaction=transaction)
 
     def client_list(self) -> list[Any]:
-        """The clients of all nodes that answer."""
-        found: list[Any] = []
-        for node in self.primaries():
+        """Return the client connections of all nodes that answer."""
+        connections: list[Any] = []
+        for node in self.list_primaries():
             with contextlib.suppress(NoConnection, TimeoutError):
-                found += node.client_list()
-        return found
+                connections += node.client_list()
+        return connections
 
     def exists(self, key: str | bytes) -> Any:
-        """Of one key."""
-        return self.of_key(key).exists(key)
+        """Return 1 if `key` exists, else 0."""
+        return self.find_key_client(key).exists(key)
 
     def sadd(self, key: str | bytes, *members: Any) -> Any:
-        """Of one key."""
-        return self.of_key(key).sadd(key, *members)
+        """Add members to the set at `key`."""
+        return self.find_key_client(key).sadd(key, *members)
 
     def srem(self, key: str | bytes, *members: Any) -> Any:
-        """Of one key."""
-        return self.of_key(key).srem(key, *members)
+        """Remove members from the set at `key`."""
+        return self.find_key_client(key).srem(key, *members)
 
     def sscan(self, key: str | bytes, **options: Any) -> Any:
-        """Of one key."""
-        return self.of_key(key).sscan(key, **options)
+        """Read one page of the set at `key` with SSCAN."""
+        return self.find_key_client(key).sscan(key, **options)
 
     @property
     def connection_pool(self) -> Any:
-        """The pool of the first node that the URL names, for its options."""
-        return self.at(self._seeds[0]).connection_pool
+        """The pool of the first node in the URL, whose options other clients copy."""
+        return self.create_node_client(self._seeds[0]).connection_pool
 
     def close(self) -> None:
-        """Closes what is not in use."""
+        """Close the idle connections of all nodes."""
         for node in list(self._clients.values()):
             node.close()
 
@@ -312,7 +340,7 @@ class Cluster:
         self.close()
 
 
-def slot_of(key: str | bytes) -> int:
-    """The slot of a key: CRC16 of what stands between the first braces, modulo 16384 (redis.io, Cluster spec)."""
+def compute_slot(key: str | bytes) -> int:
+    """Return the slot of a key: CRC16 of the part between the first braces, modulo 16384 (redis.io, Cluster spec)."""
     raw = to_bytes(key)
     return int(key_slot(raw))

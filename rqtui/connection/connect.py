@@ -1,8 +1,8 @@
-"""The way to a Redis: connect to a URL, say in words why that failed, and find out what stands there.
+"""Connect to a Redis URL, read the server's properties, and convert errors of redis-py to rqtui's errors.
 
-The only module that sets connection options; everyone else gets a client from `connect()`. It sends nothing by itself
-but a name for `CLIENT LIST`; `probe()` asks. Scripts are run by `scripts/script.py`, servers are started by
-`connection/embedded.py`.
+This is the only module that sets connection options; all others get a client from `connect()`. It sends only a name for
+`CLIENT LIST`, and the commands of `probe()`. `scripts/script.py` runs scripts, and `connection/embedded.py` starts
+servers.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from rqtui.connection import passwords, tls
-from rqtui.connection.error_messages import describe
+from rqtui.connection import tls
 from rqtui.connection.nodes import is_cluster
-from rqtui.connection.urls import hosts_of
-from rqtui.errors import Denied, ServerError, Unreachable, UsageError
+from rqtui.connection.redis_errors.connecting import describe_connection_error
+from rqtui.connection.urls import parse_hosts
+from rqtui.errors import Denied, ReplicaOnly, ServerError, Unreachable, UsageError
+from rqtui.text.masking import mask_url
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "redis://localhost:6379"
 SCHEMES = ("redis", "rediss", "unix")
-# What a URL may set after its `?`; not retries, protocol or decoding, on which the meaning of an answer hangs.
+# The options that a URL may set after its `?`. Retries, protocol and decoding are fixed: the code depends on them.
 URL_OPTIONS = ("db", "username", "password", "client_name", "socket_timeout", "socket_connect_timeout")
 
 
@@ -39,24 +40,25 @@ def connect(
     client_name: str = "rqtui",
     meter: Meter | None = None,
 ) -> Redis:
-    """A client for `url` that has not connected yet: bytes in and out, RESP2, nothing is ever sent twice.
+    """Create a client for `url` that connects at its first command: bytes in and out, RESP2, no automatic retries.
 
-    `timeout_s` bounds connecting and each reply; `block_s` is what a blocking command may wait on top of it. What is
-    asked counts on `meter`.
-    Raises UsageError when the URL cannot be understood; connecting happens at the first command.
+    `timeout_s` limits connecting and waiting for each reply. `block_s` is added for blocking commands. Commands are
+    counted on `meter`. Raises UsageError if the URL is not valid.
     """
     from redis import Connection, Redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
     from rqtui.connection.pool import Pool
+    from rqtui.connection.reply_limits import LimitedParser, check_replies
 
-    hosts = hosts_of(url, mask(url))
-    options = _url_options(hosts.single if hosts else url)
+    hosts = parse_hosts(url, mask(url))
+    options = _parse_url(hosts.single if hosts else url)
     name = options.pop("client_name", client_name)
     options["socket_timeout"] = options.get("socket_timeout", timeout_s) + block_s
     options.setdefault("socket_connect_timeout", timeout_s)
-    # redis-py 8.1 retries by default, time-outs too: an EVAL whose reply was lost was sent 11 times (LIBRARIES, F1).
+    # redis-py 8.1 retries by default, also after a time-out: it sent an EVAL whose reply was lost 11 times
+    # (LIBRARIES, F1).
     options |= {
         "retry": Retry(NoBackoff(), 0),
         "retry_on_error": [],
@@ -65,83 +67,83 @@ def connect(
         "health_check_interval": 0,
         "driver_info": None,
         "redis_connect_func": Greeting(name),
+        "parser_class": LimitedParser,
     }
     if meter is not None:
-        from rqtui.connection.meter import metered
+        from rqtui.connection.meter import add_meter
 
-        options["connection_class"] = metered(options.get("connection_class", Connection), meter)
+        options["connection_class"] = add_meter(options.get("connection_class", Connection), meter)
     if hosts is None:
-        return Redis.from_pool(Pool(**options))
+        return check_replies(Redis.from_pool(Pool(**options)))
     from rqtui.connection import cluster
 
-    return cluster.client(hosts, options)  # type: ignore[return-value]  # a Cluster has what is asked of it
+    return cluster.create_client(hosts, options)  # type: ignore[return-value]  # Cluster has the methods that callers use.
 
 
-_NOT_TAKEN_OVER = ("himport_registry", "maint_notifications_config", "maint_notifications_pool_handler")
+def copy_client(client: Redis) -> Redis:
+    """Create a client for the same server and user as `client`, with its own connections and the options of `connect`.
 
-
-def connect_like(client: Redis) -> Redis:
-    """A client for the same server and user as `client`, with connections of its own and the options of `connect`.
-
-    Raises UsageError for what has no pool of connections to take the options from (asynchronous, RedisCluster).
+    Raises UsageError for a client without a connection pool to copy the options from (asynchronous, RedisCluster).
     """
     from redis import Redis
     from redis.backoff import NoBackoff
     from redis.retry import Retry
 
-    from rqtui.connection.pool import Pool
+    from rqtui.connection.pool import Pool, copy_pool_options
+    from rqtui.connection.reply_limits import check_replies
 
     if is_cluster(client):
-        return client.like()  # type: ignore[attr-defined, no-any-return]
+        return client.clone()  # type: ignore[attr-defined, no-any-return]
     if not isinstance(client, Redis):
-        raise no_client(client, "redis.Redis")
-    options = options_like(client.connection_pool.connection_kwargs)
+        raise build_client_error(client, "redis.Redis")
+    options = copy_pool_options(client.connection_pool.connection_kwargs)
     options["retry"] = Retry(NoBackoff(), 0)
     if hasattr(client.connection_pool, "sentinel_manager"):
         from rqtui.connection import cluster as topology
 
-        return topology.like_sentinels_of(client.connection_pool, options)
-    return Redis.from_pool(Pool(connection_class=client.connection_pool.connection_class, **options))
+        return topology.copy_sentinel_client(client.connection_pool, options)
+    return check_replies(Redis.from_pool(Pool(connection_class=client.connection_pool.connection_class, **options)))
 
 
-def options_like(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a pool of connections of redis-py as `connect` sets them, without `retry`, a class per caller."""
-    options = {
-        name: value for name, value in given.items() if name not in _NOT_TAKEN_OVER and not name.startswith("orig_")
-    }
-    options["socket_timeout"] = options.get("socket_timeout") or 5.0
-    options.update(retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0)
-    return options
-
-
-def no_client(client: object, needed: str) -> UsageError:
-    """Says what is needed in the place of `client`."""
-    is_theirs = "Cluster" in type(client).__name__
-    url = "redis+cluster://HOST:PORT" if is_theirs else "URL of a Redis"
+def build_client_error(client: object, needed: str) -> UsageError:
+    """Build the UsageError for a `client` of the wrong type; `needed` is the type expected."""
+    is_other_cluster = "Cluster" in type(client).__name__
+    url = "redis+cluster://HOST:PORT" if is_other_cluster else "URL of a Redis"
     return UsageError(f"A {needed} or the {url} is needed, not {type(client).__name__}.")
 
 
 @dataclass(frozen=True, slots=True)
 class Greeting:
-    """What a new connection says: password and database, then its name, which an ACL may refuse without harm."""
+    """The first commands of a new connection: password, database, and a client name, which an ACL may refuse."""
 
     client_name: str
 
     def __call__(self, connection: Any) -> None:
-        """Say it."""
+        """Send the commands over a new connection."""
         from redis.exceptions import ResponseError
 
-        with protected_mode_told():
+        with translate_protected_mode():
             connection.on_connect()
         if self.client_name:
-            with contextlib.suppress(ResponseError), protected_mode_told():
+            with contextlib.suppress(ResponseError), translate_protected_mode():
                 connection.send_command("CLIENT", "SETNAME", self.client_name, check_health=False)
-                connection.read_response()
+                check_setname_reply(connection.read_response())
+
+
+def check_setname_reply(reply: object) -> None:
+    """Raise UnexpectedReply for a reply to CLIENT SETNAME that Redis never sends: the server is something else."""
+    from rqtui.connection.reply_limits import UnexpectedReply
+
+    if reply != b"OK" and reply is not True:  # fakeredis returns True within a process.
+        raise UnexpectedReply("CLIENT SETNAME", reply)
 
 
 @contextlib.contextmanager
-def protected_mode_told() -> Iterator[None]:
-    """A server in protected mode answers the first command with that, whatever it was, and hangs up."""
+def translate_protected_mode() -> Iterator[None]:
+    """Raise a ConnectionError if the server is in protected mode.
+
+    Such a server replies with an error to the first command, whatever the command is, and closes the connection.
+    """
     from redis.exceptions import ConnectionError as NoConnection
     from redis.exceptions import ResponseError
 
@@ -153,8 +155,8 @@ def protected_mode_told() -> Iterator[None]:
         raise NoConnection("Redis is running in protected mode: set a password there to let other hosts in.") from None
 
 
-def _url_options(url: str) -> dict[str, Any]:
-    """The keyword arguments that redis-py makes of `url`, after everything it would let pass silently was refused."""
+def _parse_url(url: str) -> dict[str, Any]:
+    """Return redis-py's keyword arguments for `url`. Raises UsageError, also for errors that redis-py would ignore."""
     from redis.connection import parse_url
 
     shown = mask(url)
@@ -168,7 +170,7 @@ def _url_options(url: str) -> dict[str, Any]:
     try:
         parts = urlsplit(url)
         _ = parts.port
-    except ValueError:  # its text quotes a part of the URL, which may be one of the password
+    except ValueError:  # The text of the error is not shown: it quotes a part of the URL, perhaps of the password.
         raise UsageError(
             f'The URL "{shown}" has no valid host and port. '
             "In a password, / ? # @ and : are written %2F %3F %23 %40 and %3A."
@@ -185,31 +187,30 @@ def _url_options(url: str) -> dict[str, Any]:
     except ValueError as error:
         raise UsageError(f'The URL "{shown}" cannot be used: {error}') from None
     if parts.scheme == "rediss":
-        tls.check(shown, options)
+        tls.check_options(shown, options)
     return options
 
 
 def _refuse_unknown_options(shown: str, scheme: str, query: str) -> None:
     is_tls = scheme == "rediss"
-    known = (*URL_OPTIONS, *(tls.OPTIONS if is_tls else ()))
+    allowed = (*URL_OPTIONS, *(tls.OPTIONS if is_tls else ()))
     for name in parse_qs(query, keep_blank_values=True):
         if name in tls.OPTIONS and not is_tls:
             raise UsageError(f'The URL "{shown}" has the option {name!r}, which is for TLS: then it starts rediss://.')
-        if name not in known:
-            what = (
-                "an option" if "@" in query else f"the option {name!r}"
-            )  # it may be a part of a password with a ? in it
-            raise UsageError(f'The URL "{shown}" has {what}, which is not one of {", ".join(known)}.')
+        if name not in allowed:
+            # With an @ in the query, the name may be part of a password that contains a question mark.
+            option = "an option" if "@" in query else f"the option {name!r}"
+            raise UsageError(f'The URL "{shown}" has {option}, which is not one of {", ".join(allowed)}.')
 
 
 def mask(url: str) -> str:
-    """`url` without its passwords, also where it is no valid URL; for everything that a person or a log reads."""
-    return passwords.masked(url)
+    """Return `url` without its passwords, also if it is not valid. For every text that a person or a log reads."""
+    return mask_url(url)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """What stands at the other end; what could not be asked is None, and `denied` names why."""
+    """The properties of a Redis server. A property that could not be read is None, and `denied` has the reason."""
 
     kind: str  # redis | valkey | fakeredis | unknown
     version: str = ""
@@ -222,10 +223,11 @@ class ServerInfo:
     clients: int | None = None
     uptime_s: int | None = None
     denied: tuple[str, ...] = ()  # "INFO: this user has no permissions …"
+    is_read_only: bool = False  # a replica that refuses changes
 
     @property
     def title(self) -> str:
-        """For people: `Valkey 9.1.2`."""
+        """The name and version of the server for people: `Valkey 9.1.2`."""
         return " ".join(filter(None, [_TITLES.get(self.kind, "Redis?"), self.version]))
 
 
@@ -234,95 +236,112 @@ _ROLES = {"master": "primary", "slave": "replica", "replica": "replica"}
 
 
 def probe(client: Redis, url: str = "") -> ServerInfo:
-    """Ask the server who it is: HELLO, INFO and CONFIG, each of which an ACL, a managed service or fakeredis may lack.
+    """Read the properties of a server with HELLO, INFO and CONFIG.
 
-    Raises Unreachable or Denied, in the words of `describe()`, when there is no talking to it at all.
+    A command that the server refuses is noted in `denied`.
+
+    An ACL, a managed service or fakeredis may lack any of them. Raises Unreachable or Denied, with the text of
+    `describe_connection_error`, if no command works.
     """
-    reach(client, url)
+    check_connection(client, url)
     denied: list[str] = []
-    hello = _asked(client, url, denied, "HELLO")
-    info = _asked(client, url, denied, "INFO")
-    settings = _asked(client, url, denied, "CONFIG GET save")
-    return server_info(hello, info, settings, denied)
+    hello = _read_pairs(client, url, denied, "HELLO")
+    info = _read_pairs(client, url, denied, "INFO")
+    settings = _read_pairs(client, url, denied, "CONFIG GET save")
+    return build_server_info(hello, info, settings, denied)
 
 
-def server_info(
+def build_server_info(
     hello: Mapping[str, str], info: Mapping[str, str], settings: Mapping[str, str], denied: Sequence[str] = ()
 ) -> ServerInfo:
-    """What HELLO, INFO and CONFIG GET tell, each of which may be empty."""
+    """Build a ServerInfo from the replies to HELLO, INFO and CONFIG GET, each of which may be empty."""
+    role = _ROLES.get(hello.get("role") or info.get("role", ""), "")
     return ServerInfo(
-        kind=_family(hello, info),
+        kind=_detect_family(hello, info),
         version=info.get("valkey_version") or hello.get("version") or info.get("redis_version") or "",
-        role=_ROLES.get(hello.get("role") or info.get("role", ""), ""),
+        role=role,
+        is_read_only=role == "replica" and info.get("slave_read_only", "1") != "0",
         mode=hello.get("mode") or info.get("redis_mode") or "",
-        used_bytes=_number(info, "used_memory"),
-        maxmemory_bytes=_number(info, "maxmemory"),
+        used_bytes=_parse_number(info, "used_memory"),
+        maxmemory_bytes=_parse_number(info, "maxmemory"),
         policy=info.get("maxmemory_policy", ""),
         is_persistent=_is_persistent(info, settings),
-        clients=_number(info, "connected_clients"),
-        uptime_s=_number(info, "uptime_in_seconds"),
+        clients=_parse_number(info, "connected_clients"),
+        uptime_s=_parse_number(info, "uptime_in_seconds"),
         denied=tuple(denied),
     )
 
 
-def reach(client: Redis, url: str = "") -> None:
-    """Connect, greet, choose the database; what fails here fails for every command. Raises Unreachable or Denied."""
+def check_connection(client: Redis, url: str = "") -> None:
+    """Connect, authenticate and select the database. Raises Unreachable or Denied."""
     from redis.exceptions import AuthenticationError, RedisError
 
     try:
         if is_cluster(client):
-            client.refresh()  # type: ignore[attr-defined]
+            client.refresh_slots()  # type: ignore[attr-defined]
         else:
             client.connection_pool.release(client.connection_pool.get_connection())
     except AuthenticationError as error:
-        raise Denied(describe(error, url)) from error
+        raise Denied(describe_connection_error(error, url)) from error
     except (RedisError, OSError) as error:
-        raise Unreachable(describe(error, url)) from error
+        raise Unreachable(describe_connection_error(error, url)) from error
 
 
 @contextlib.contextmanager
-def translated(url: str = "") -> Iterator[None]:
-    """Errors of redis-py inside, from plain commands, come out as ours, in the words of `describe()`."""
+def translate_errors(url: str = "") -> Iterator[None]:
+    """Convert redis-py errors of plain commands in the block to rqtui's errors.
+
+    Their texts are those of `describe_connection_error`.
+    """
     from redis import exceptions
 
     try:
         yield
-    except (exceptions.AuthenticationError, exceptions.NoPermissionError, exceptions.ReadOnlyError) as error:
-        raise Denied(describe(error, url)) from error
+    except (exceptions.AuthenticationError, exceptions.NoPermissionError) as error:
+        raise Denied(describe_connection_error(error, url)) from error
+    except exceptions.ReadOnlyError as error:
+        raise ReplicaOnly(describe_connection_error(error, url)) from error
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError) as error:
-        raise Unreachable(describe(error, url)) from error
+        raise Unreachable(describe_connection_error(error, url)) from error
     except exceptions.RedisError as error:
-        raise ServerError(describe(error, url)) from error
+        raise ServerError(describe_connection_error(error, url)) from error
 
 
-def _asked(client: Redis, url: str, denied: list[str], command: str) -> dict[str, str]:
-    """The reply to `command` as text by name; empty, and a line in `denied`, when the server refuses just that."""
+def _read_pairs(client: Redis, url: str, denied: list[str], command: str) -> dict[str, str]:
+    """Run `command` and return its reply as text by name.
+
+    If the server refuses it, add it to `denied` and return {}.
+    """
     from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
     try:
-        return _pairs(client.execute_command(*command.split()))  # type: ignore[no-untyped-call]
+        return _parse_pairs(command, client.execute_command(*command.split()))  # type: ignore[no-untyped-call]
     except AuthenticationError as error:
-        raise Denied(describe(error, url)) from error
+        raise Denied(describe_connection_error(error, url)) from error
     except ResponseError as error:
         if re.match("NOAUTH|authentication required", str(error), re.IGNORECASE):
-            raise Denied(describe(error, url)) from error
+            raise Denied(describe_connection_error(error, url)) from error
         denied.append(f"{command}: {error}")
         return {}
     except (RedisError, OSError) as error:
-        raise Unreachable(describe(error, url)) from error
+        raise Unreachable(describe_connection_error(error, url)) from error
 
 
-def _text(value: object) -> str:
+def _decode(value: object) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _pairs(reply: Any) -> dict[str, str]:
+def _parse_pairs(command: str, reply: Any) -> dict[str, str]:
     if isinstance(reply, Mapping):
-        return {_text(name): _text(value) for name, value in reply.items()}
-    return {_text(name): _text(value) for name, value in zip(reply[::2], reply[1::2], strict=False)}
+        return {_decode(name): _decode(value) for name, value in reply.items()}
+    if not isinstance(reply, list):
+        from rqtui.connection.reply_limits import UnexpectedReply
+
+        raise UnexpectedReply(command, reply)
+    return {_decode(name): _decode(value) for name, value in zip(reply[::2], reply[1::2], strict=False)}
 
 
-def _family(hello: Mapping[str, str], info: Mapping[str, str]) -> str:
+def _detect_family(hello: Mapping[str, str], info: Mapping[str, str]) -> str:
     named = hello.get("server", "") or info.get("server_name", "")
     if "valkey_version" in info or named == "valkey":
         return "valkey"
@@ -331,7 +350,7 @@ def _family(hello: Mapping[str, str], info: Mapping[str, str]) -> str:
     return "redis" if "redis_version" in info else "unknown"
 
 
-def _number(info: Mapping[str, str], name: str) -> int | None:
+def _parse_number(info: Mapping[str, str], name: str) -> int | None:
     value = info.get(name, "")
     return int(value) if re.fullmatch(r"-?\d+", value) else None
 

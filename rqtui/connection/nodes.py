@@ -1,4 +1,4 @@
-"""The servers behind a client: one, or the nodes of a Cluster (`cluster.Cluster`). It imports redis-py late."""
+"""Functions that work on a client of one server and on a client of a Cluster alike. redis-py is imported late."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ if TYPE_CHECKING:
 
 
 def is_cluster(client: Any) -> bool:
-    """Whether it stands for all nodes of a Cluster."""
+    """Return whether `client` is a `cluster.Cluster`, the client for all nodes of a Cluster."""
     return bool(getattr(client, "is_cluster", False))
 
 
-def of_key(client: Redis | Cluster, key: str) -> Redis:
-    """A client for all in the slot of `key`, wherever that goes: `client` itself, unless that is a Cluster."""
-    return client.following(key) if is_cluster(client) else client  # type: ignore[union-attr, return-value]
+def find_key_client(client: Redis | Cluster, key: str) -> Redis:
+    """Return a client for commands on `key`: `client` itself, or for a Cluster a client that follows the key's slot."""
+    return client.create_key_client(key) if is_cluster(client) else client  # type: ignore[union-attr, return-value]
 
 
-def nodes(client: Redis | Cluster) -> list[Redis]:
-    """The client itself, or one for each primary of a Cluster. Raises an error of redis-py when none answers."""
-    return client.primaries() if is_cluster(client) else [client]  # type: ignore[union-attr, list-item]
+def list_nodes(client: Redis | Cluster) -> list[Redis]:
+    """Return the clients of all primaries of a Cluster; for any other client, the client itself.
+
+    Raises an error of redis-py if no node answers.
+    """
+    return client.list_primaries() if is_cluster(client) else [client]  # type: ignore[union-attr, list-item]
 
 
 def ping(client: Redis | Cluster) -> None:
-    """Returns once the server has answered, also that this user may not ask: an ACL may deny even PING.
+    """Return after the server has answered a PING, also if an ACL denied it.
 
-    Raises an error of redis-py when it does not.
+    Raises an error of redis-py if the server does not answer.
     """
     from redis.exceptions import NoPermissionError
 

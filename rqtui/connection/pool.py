@@ -1,8 +1,9 @@
-"""The connections of a client: a free one is handed out and returned without locks, events and counts.
+"""A connection pool for redis-py clients that hands out idle connections without locks, events or metrics.
 
-Those of redis-py cost 8 to 12 µs per call, a tenth of what a put took. Everything rare stays redis-py's: making a
-connection, the greatest number of them, closing. `connect` and `cluster` make their clients of it. Of a connection only
-`_sock` and its parser's `_reader` are known here that redis-py does not have in public, and without them all goes on.
+The pool of redis-py costs 8 to 12 µs per call, a tenth of the time of a put. Rare operations stay with redis-py:
+opening connections, their maximum number, closing. `connect` and `cluster` create their clients with this pool. Of a
+connection, only two private attributes are used, `_sock` and its parser's `_reader`; without them, the pool works
+through redis-py alone.
 """
 
 from __future__ import annotations
@@ -11,17 +12,20 @@ import contextlib
 import os
 import select
 import socket
+from collections.abc import Mapping
 from typing import Any
 
 import hiredis
 from redis import Connection, ConnectionPool, exceptions
 
+_DROPPED_OPTIONS = ("himport_registry", "maint_notifications_config", "maint_notifications_pool_handler")
 
-class Line:
-    """A connection, and of the socket that it has now what is asked for in each call.
 
-    `is_plain`: bytes may pass beside redis-py, since its connection would do nothing but pass them: no TLS, no class
-    that follows, counts, or is the caller's own.
+class PooledConnection:
+    """A connection with its socket, poll function and hiredis reader, which each call needs.
+
+    `is_plain` means that bytes may be sent and received without redis-py's connection, because it would only pass them
+    on: no TLS, no connection that follows a failover or counts commands, no class of the caller.
     """
 
     __slots__ = ("_has_data", "_poll", "_reader", "_sock", "connection", "is_plain")
@@ -31,91 +35,92 @@ class Line:
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
-        self.look()
+        self.refresh_socket()
 
-    def look(self) -> None:
-        """Looks what socket the connection has now."""
+    def refresh_socket(self) -> None:
+        """Read the connection's current socket and reader, and update `is_plain`."""
         connection = self.connection
         sock: Any = getattr(connection, "_sock", None)
         reader: Any = getattr(getattr(connection, "_parser", None), "_reader", None)
         self._sock, self._reader = sock, reader
         self.is_plain: bool = (
             type(sock) is socket.socket
-            and type(reader) is hiredis.Reader
+            and isinstance(reader, hiredis.Reader)
             and hasattr(select, "poll")
-            and only_passes_bytes(type(connection))
+            and is_passthrough(type(connection))
         )
         if self.is_plain:
-            asked = select.poll()
-            asked.register(sock, select.POLLIN)
-            self._poll, self._has_data = asked.poll, reader.has_data
+            poller = select.poll()
+            poller.register(sock, select.POLLIN)
+            self._poll, self._has_data = poller.poll, reader.has_data
 
     def is_ready(self) -> bool:
-        """Whether it is established and has nothing to be read, where that can be told at once."""
+        """Return whether the connection is open with no unread data. False if this cannot be checked cheaply."""
         return self.is_plain and self.connection._sock is self._sock and not self._has_data() and not self._poll(0)
 
-    def reads(self, expected: bytes) -> bool:
-        """Whether what comes next is exactly this, of a plain line; all else is left to its connection, to be read.
+    def receive_expected(self, expected: bytes) -> bool:
+        """Read the next bytes of a plain connection and return whether they are `expected`.
 
-        Raises redis-py's TimeoutError; OSError.
+        Other bytes are passed to the connection's reader, which parses them later. Raises redis-py's TimeoutError, and
+        OSError.
         """
         try:
-            found = self._sock.recv(len(expected))
+            received = self._sock.recv(len(expected))
         except TimeoutError:
             raise exceptions.TimeoutError("Timeout reading from socket") from None
-        if found == expected:
+        if received == expected:
             return True
-        if found:  # without: the end, which the connection finds, too
-            self._reader.feed(found)
+        if received:  # Empty means that the server closed the connection, which the next read reports.
+            self._reader.feed(received)
         return False
 
 
-def only_passes_bytes(kind: type) -> bool:
-    """Whether connections of this class send, read and look as those of redis-py do."""
+def is_passthrough(kind: type) -> bool:
+    """Return whether a connection class sends, reads and polls exactly as redis-py's Connection."""
     ours = ("send_packed_command", "read_response", "can_read")
     return all(getattr(kind, name, None) is getattr(Connection, name) for name in ours)
 
 
 class Pool(ConnectionPool):
-    """redis-py's pool, whose idle connections stand on a list of its own; to redis-py they count as in use.
+    """A redis-py connection pool with its own list of idle connections. To redis-py, those count as in use.
 
-    May be shared by threads: a list's `pop` and `append` are one step each. A process that was forked off drops what
-    its parent connected. Credentials that change by themselves are renewed when a connection comes back to redis-py, so
-    a pool with a `credential_provider` gives all of them back.
+    Threads may share the pool: `pop` and `append` of a list are atomic. A forked process drops the connections of its
+    parent. A pool with a `credential_provider` returns every connection to redis-py, which renews the credentials at
+    that moment.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self._idle: list[Line] = []
-        self._lent: dict[Any, Line] = {}  # a connection that came back twice would soon serve two threads
+        self._idle: list[PooledConnection] = []
+        self._lent: dict[Any, PooledConnection] = {}  # A connection released twice would otherwise serve two threads.
         self._keeps = options.get("credential_provider") is None
         super().__init__(*args, **options)
-        self.only_passes_bytes = only_passes_bytes(self.connection_class)
+        self.is_passthrough = is_passthrough(self.connection_class)
 
     def get_connection(self, *_words: Any, **_options: Any) -> Any:
-        """A connection that is established and has nothing to be read. Raises the errors of redis-py."""
+        """Return an open connection without unread data. Raises the errors of redis-py."""
         line = self.take()
         self._lent[line.connection] = line
         return line.connection
 
     def release(self, connection: Any) -> None:
-        """A connection comes back; redis-py brings those that it could not connect."""
+        """Return a connection to the pool. redis-py also calls this for connections that it could not open."""
         try:
             line = self._lent.pop(connection)
         except KeyError:
-            if all(line.connection is not connection for line in self._idle):  # when it comes back once more
+            if all(line.connection is not connection for line in self._idle):  # It may be released a second time.
                 super().release(connection)
             return
         self.give_back(line)
 
-    def take(self) -> Line:
-        """The same as `get_connection`; who takes it calls `give_back`, once."""
+    def take(self) -> PooledConnection:
+        """Return an open connection as a PooledConnection. The caller must pass it to `give_back` exactly once."""
         pid = os.getpid()
         while True:
             try:
-                line = self._idle.pop()  # the one that came back last
+                line = self._idle.pop()  # The most recently used connection is the least likely to be stale.
             except IndexError:
-                return Line(super().get_connection())
-            if line.connection.pid == pid:  # those that a parent process made are left alone
+                return PooledConnection(super().get_connection())
+            if line.connection.pid == pid:  # Connections of the parent process must not be used or closed.
                 break
         if not line.is_ready():
             try:
@@ -123,11 +128,11 @@ class Pool(ConnectionPool):
             except BaseException:
                 super().release(line.connection)
                 raise
-            line.look()
+            line.refresh_socket()
         return line
 
-    def give_back(self, line: Line) -> None:
-        """What `take` handed out comes back."""
+    def give_back(self, line: PooledConnection) -> None:
+        """Put a connection from `take` back into the pool."""
         connection = line.connection
         if connection.pid != os.getpid():
             return
@@ -137,7 +142,7 @@ class Pool(ConnectionPool):
             super().release(connection)
 
     def disconnect(self, inuse_connections: bool = True) -> None:
-        """Closes the idle connections, and those in use unless told not to; the next use of each connects again."""
+        """Close the idle connections and, by default, those in use. Each reconnects at its next use."""
         with contextlib.suppress(IndexError):
             while True:
                 super().release(self._idle.pop().connection)
@@ -145,15 +150,32 @@ class Pool(ConnectionPool):
 
 
 def reconnect_if_stale(connection: Any) -> None:
-    """Connects where that is needed: never yet, at another place than it belongs to, closed by the server meanwhile."""
-    if connection._sock is None or getattr(
-        connection, "is_misplaced", False
-    ):  # `can_read` would connect, but by itself
+    """Open the connection if it is new, belongs to another server, or was closed by the server meanwhile."""
+    # `can_read` would also open a new connection, but without the checks of `connect`.
+    if connection._sock is None or getattr(connection, "is_misplaced", False):
         connection.connect()
     try:
         is_stale = connection.can_read()
     except (exceptions.ConnectionError, exceptions.TimeoutError, OSError):
         is_stale = True
-    if is_stale:  # data nobody asked for, or the end of the stream
+    if is_stale:  # There is unexpected data, or the server closed the connection.
         connection.disconnect()
         connection.connect()
+
+
+def copy_pool_options(pool_options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a redis-py pool with the settings of `connect`, but without `retry`.
+
+    The class of `retry` differs by caller.
+    """
+    from rqtui.connection.reply_limits import LimitedParser
+
+    options = {
+        name: value
+        for name, value in pool_options.items()
+        if name not in _DROPPED_OPTIONS and not name.startswith("orig_")
+    }
+    options["socket_timeout"] = options.get("socket_timeout") or 5.0
+    options.update(retry_on_error=[], protocol=2, decode_responses=False, health_check_interval=0)
+    options["parser_class"] = LimitedParser
+    return options

@@ -1,9 +1,9 @@
-"""URLs of several hosts: the sentinels that know a primary, or nodes of a Cluster. Text only; nothing connects here.
+"""Parse URLs with several hosts: the sentinels of a service, or nodes of a Cluster. Opens no connection.
 
     redis+sentinel://[USER:PASSWORD@]HOST[:26379][,HOST…]/SERVICE[/DB][?sentinel_username=…&sentinel_password=…]
     redis+cluster://[USER:PASSWORD@]HOST[:6379][,HOST…]
 
-`rediss+…` is the same with TLS. User and password are those of Redis. `connect` calls this, `cluster` follows.
+`rediss+…` is the same with TLS. User and password are those of Redis. Called by `connect`; `cluster` uses the result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ _OF_SENTINELS = {"sentinel_username": "username", "sentinel_password": "password
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """What such a URL says: `kind` is sentinel or cluster, `single` the URL of a lone server at the first host."""
+    """A parsed URL with several hosts.
+
+    `kind` is sentinel or cluster; `single` is the URL of one server at the first host.
+    """
 
     kind: str
     hosts: tuple[Address, ...]
@@ -32,24 +35,27 @@ class Hosts:
     login: Mapping[str, str] = field(default_factory=dict, repr=False)  # of the sentinels themselves
 
     def __str__(self) -> str:
-        return ", ".join(map(shown, self.hosts))
+        return ", ".join(map(format_address, self.hosts))
 
 
-def shown(address: Address) -> str:
-    """An address as it stands in a URL: `[::1]:6379`."""
+def format_address(address: Address) -> str:
+    """Format an address as in a URL: `[::1]:6379`."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def hosts_of(url: str, shown: str) -> Hosts | None:
-    """The hosts of a URL that may name several; None for any other. Raises UsageError, which shows it as `shown`."""
+def parse_hosts(url: str, shown: str) -> Hosts | None:
+    """Parse a URL with several hosts; return None for any other URL.
+
+    Raises UsageError, which quotes the URL as `shown`.
+    """
     match = _URL.fullmatch(url)
     if match is None:
         return None
     scheme, kind, authority, path, query, fragment = match.groups()
     login, at, names = authority.rpartition("@")
-    hosts = tuple(_address(name, kind, shown) for name in names.split(","))
-    service, database = _service_and_database(kind, path or "", shown)
+    hosts = tuple(_parse_address(name, kind, shown) for name in names.split(","))
+    service, database = _parse_path(kind, path or "", shown)
     options = parse_qsl(query or "", keep_blank_values=True)
     own = {_OF_SENTINELS[name]: value for name, value in options if name in _OF_SENTINELS and kind == "sentinel"}
     if "db" in dict(options):
@@ -61,7 +67,7 @@ def hosts_of(url: str, shown: str) -> Hosts | None:
     return Hosts(kind, hosts, single + (fragment or ""), service, own)
 
 
-def _address(name: str, kind: str, shown: str) -> Address:
+def _parse_address(name: str, kind: str, shown: str) -> Address:
     try:
         parts = urlsplit(f"//{name}")
         host, port = parts.hostname, parts.port
@@ -69,25 +75,27 @@ def _address(name: str, kind: str, shown: str) -> Address:
         host, port = None, None
     if not host:
         raise UsageError(
-            f'The URL "{shown}" has no valid host and port: write {_example(kind)}. '
+            f'The URL "{shown}" has no valid host and port: write {_build_example_url(kind)}. '
             "In a password, / ? # @ and : are written %2F %3F %23 %40 and %3A."
         )
     return host, port or PORTS[kind]
 
 
-def _service_and_database(kind: str, path: str, shown: str) -> tuple[str, str]:
-    """(service, the path of the database). A Cluster has neither, but for the database 0."""
+def _parse_path(kind: str, path: str, shown: str) -> tuple[str, str]:
+    """Return the service and the path of the database. A Cluster has neither, except database 0."""
     if kind == "cluster":
         if path not in ("", "/", "/0"):
-            raise UsageError(f'The URL "{shown}" names a database; a Cluster has only 0: write {_example(kind)}.')
+            raise UsageError(
+                f'The URL "{shown}" names a database; a Cluster has only 0: write {_build_example_url(kind)}.'
+            )
         return "", ""
     service, slash, database = path.removeprefix("/").partition("/")
     if not service:
-        raise UsageError(f'The URL "{shown}" names no service: write {_example(kind)}.')
+        raise UsageError(f'The URL "{shown}" names no service: write {_build_example_url(kind)}.')
     return unquote(service), slash + database
 
 
-def _example(kind: str) -> str:
+def _build_example_url(kind: str) -> str:
     return {
         "sentinel": "redis+sentinel://HOST:26379,HOST:26379/SERVICE/0",
         "cluster": "redis+cluster://HOST:6379,HOST:6379",

@@ -1,1 +1,1 @@
-"""One connection and some layouts: discovery, counts, snapshots, acts, findings, and the loops."""
+"""The engine: discovery, counts, snapshots, changes, findings and loops over one Redis connection and some systems."""

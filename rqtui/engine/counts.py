@@ -1,8 +1,8 @@
-"""Counting: many queues at once, by one script for dozens of them where their system has one, else by a script each.
+"""Count many queues at once: one script counts dozens of queues, if their system has one; otherwise a script each.
 
-One key of a wrong type, a right that is missing for one queue, a server that lets no script span two slots: any of them
-fails a script for all of its queues. They are then counted one by one, in a second trip, and so for half a minute those
-that failed alone too, or all where none did.
+A key of a wrong type, a missing right for one queue, or a server that refuses scripts across slots causes a shared
+script to fail for all of its queues. They are then counted one by one in a second round trip. For the next half minute
+the queues that failed alone (or all, if none did) are counted alone from the start.
 """
 
 from __future__ import annotations
@@ -14,118 +14,121 @@ from typing import Any, TypeVar
 
 from rqtui.connection.cluster import Cluster
 from rqtui.errors import RqtuiError
-from rqtui.layout.layout import Answers, Ask, Layout, queue_ask
 from rqtui.model import Queue, Ref
+from rqtui.system_base.system import Replies, Request, System, queue_request
 
 T = TypeVar("T")
-Told = list[Queue] | Ask[list[Queue]] | None
-"""What is read of many queues: what they hold, or what has to be asked besides; None where it failed."""
+CountResult = list[Queue] | Request[list[Queue]] | None
+"""The result of counting many queues: their counts, a follow-up request, or None for an error."""
 
-KEPT = 40  # calls that are kept: of a thousand queues the overview counts others at each tick, and those again later
-APART_S = 30.0
+KEPT = 40  # cached requests: the overview of a thousand queues counts others at each refresh, and those again later
+ALONE_S = 30.0
 
 
-class Counting:
-    """Remembers the calls for the queues that were counted last, and which of them cannot be counted with others."""
+class QueueCounter:
+    """Builds and caches the requests that count queues, and stores which queues cannot be counted with others."""
 
-    def __init__(self, layouts: Mapping[str, Layout]) -> None:
-        self._layouts = layouts
+    def __init__(self, systems: Mapping[str, System]) -> None:
+        self._systems = systems
         self._refs: tuple[Ref, ...] = ()
-        self._until_s = 0.0  # when it is tried again to count all together
-        self._apart: set[Ref] = set()
-        self._groups: list[tuple[Sequence[Ref], Ask[Told]]] = []
-        self._together: dict[tuple[Ref, ...], Ask[Told]] = {}
+        self._until_s = 0.0  # when all queues are tried together again (`time.monotonic`)
+        self._alone: set[Ref] = set()
+        self._groups: list[tuple[Sequence[Ref], Request[CountResult]]] = []
+        self._shared_requests: dict[tuple[Ref, ...], Request[CountResult]] = {}
 
-    def asks(self, client: Any, refs: Sequence[Ref]) -> list[Ask[Told]]:
-        """What counts these queues, for `read`; the same objects as last time if the queues are."""
-        is_over = bool(self._apart) and time.monotonic() >= self._until_s
+    def build_requests(self, client: Any, refs: Sequence[Ref]) -> list[Request[CountResult]]:
+        """Return the requests that count these queues; the same objects as last time if the queues are the same."""
+        is_over = bool(self._alone) and time.monotonic() >= self._until_s
         if is_over:
-            self._apart.clear()
+            self._alone.clear()
         if is_over or self._refs != tuple(refs) or not self._groups:
             self._refs = tuple(refs)
-            self._groups = list(self._grouped(client, refs))
+            self._groups = list(self._group(client, refs))
         return [ask for _refs, ask in self._groups]
 
-    def read(
+    def collect_counts(
         self,
-        answers: Sequence[Told],
-        ask_all: Callable[[Sequence[Ask[Any]]], list[Any]],
+        results: Sequence[CountResult],
+        ask_all: Callable[[Sequence[Request[Any]]], list[Any]],
         is_answered: bool,
-    ) -> tuple[list[Queue], list[list[Ask[Any]]]]:
-        """The queues in the order in which they were asked for, and what had to be asked besides, trip by trip.
+    ) -> tuple[list[Queue], list[list[Request[Any]]]]:
+        """Return the counted queues in the order of the request, and the requests of the extra round trips.
 
-        `ask_all` makes a trip. `is_answered` says whether the server told anything else in this tick; if not, an error
-        of all is raised.
+        `ask_all` sends requests in one round trip. `is_answered` says whether the server replied to anything else in
+        this snapshot; if not, an error of all queues is raised.
         """
-        found: dict[Ref, Queue] = {}
+        queues_by_ref: dict[Ref, Queue] = {}
         failed: list[Ref] = []
-        besides: list[tuple[Sequence[Ref], Ask[list[Queue] | None]]] = []
-        for (refs, _ask), told in zip(self._groups, answers, strict=True):
-            if told is None:
+        follow_ups: list[tuple[Sequence[Ref], Request[list[Queue] | None]]] = []
+        for (refs, _ask), result in zip(self._groups, results, strict=True):
+            if result is None:
                 failed += refs
-            elif isinstance(told, Ask):
-                besides.append((refs, _or_none(told)))
+            elif isinstance(result, Request):
+                follow_ups.append((refs, _ignore_errors(result)))
             else:
-                found.update(zip(refs, told, strict=True))
-        trips: list[list[Ask[Any]]] = [[ask for _refs, ask in besides]] if besides else []
-        for (refs, _ask), queues in zip(besides, ask_all(trips[0]) if besides else (), strict=True):
+                queues_by_ref.update(zip(refs, result, strict=True))
+        trips: list[list[Request[Any]]] = [[request for _refs, request in follow_ups]] if follow_ups else []
+        for (refs, _ask), queues in zip(follow_ups, ask_all(trips[0]) if follow_ups else (), strict=True):
             if queues is None:
                 failed += refs
             else:
-                found.update(zip(refs, queues, strict=True))
+                queues_by_ref.update(zip(refs, queues, strict=True))
         if failed:
-            asks = [queue_ask(self._layouts[ref.layout], ref.queue) for ref in failed]
-            again = ask_all([replace(ask, may_fail=is_answered or bool(found)) for ask in asks])
-            trips.append(asks)
-            found.update(zip(failed, again, strict=True))
-            self._apart |= {ref for ref in failed if found[ref].error} or set(failed)
-            self._until_s = time.monotonic() + APART_S
+            requests = [queue_request(self._systems[ref.system], ref.queue) for ref in failed]
+            again = ask_all([replace(request, may_fail=is_answered or bool(queues_by_ref)) for request in requests])
+            trips.append(requests)
+            queues_by_ref.update(zip(failed, again, strict=True))
+            self._alone |= {ref for ref in failed if queues_by_ref[ref].error} or set(failed)
+            self._until_s = time.monotonic() + ALONE_S
             self._groups = []
-        return [found[ref] for ref in self._refs], trips
+        return [queues_by_ref[ref] for ref in self._refs], trips
 
-    def _grouped(self, client: Any, refs: Sequence[Ref]) -> Iterator[tuple[Sequence[Ref], Ask[Told]]]:
+    def _group(self, client: Any, refs: Sequence[Ref]) -> Iterator[tuple[Sequence[Ref], Request[CountResult]]]:
         singles: list[Ref] = []
-        for name in self._layouts:
-            mine = [ref for ref in refs if ref.layout == name]
-            is_apart = [isinstance(client, Cluster) or ref in self._apart for ref in mine]
+        for name in self._systems:
+            mine = [ref for ref in refs if ref.system == name]
+            is_apart = [isinstance(client, Cluster) or ref in self._alone for ref in mine]
             singles += [ref for ref, apart in zip(mine, is_apart, strict=True) if apart]
             fit = [ref for ref, apart in zip(mine, is_apart, strict=True) if not apart]
-            together = self._layouts[name].together
+            together = self._systems[name].queues_per_request
             for start in range(0, len(fit), together):
                 chunk = tuple(fit[start : start + together])
-                ask = self._together_ask(chunk) if len(chunk) > 1 else None
-                if ask is None:
+                request = self._find_shared_request(chunk) if len(chunk) > 1 else None
+                if request is None:
                     singles += chunk
                 else:
-                    yield chunk, ask
-        yield from (([ref], _listed(queue_ask(self._layouts[ref.layout], ref.queue))) for ref in singles)
+                    yield chunk, request
+        yield from (([ref], _as_list(queue_request(self._systems[ref.system], ref.queue))) for ref in singles)
 
-    def _together_ask(self, chunk: tuple[Ref, ...]) -> Ask[Told] | None:
-        """What counts these queues of one layout by one script, as it was made before."""
-        if chunk not in self._together:
+    def _find_shared_request(self, chunk: tuple[Ref, ...]) -> Request[CountResult] | None:
+        """Return the cached or new request that counts these queues of one system by one script.
+
+        None if there is none.
+        """
+        if chunk not in self._shared_requests:
             try:
-                ask = self._layouts[chunk[0].layout].queues_ask([ref.queue for ref in chunk])
-            except RqtuiError:  # one of them has a name that cannot be; asked alone, each says so itself
+                request = self._systems[chunk[0].system].queues_request([ref.queue for ref in chunk])
+            except RqtuiError:  # One of the names is invalid; its own request reports that.
                 return None
-            if ask is None:
+            if request is None:
                 return None
-            while len(self._together) >= KEPT:
-                del self._together[next(iter(self._together))]
-            self._together[chunk] = _or_none(ask)
-        return self._together[chunk]
+            while len(self._shared_requests) >= KEPT:
+                del self._shared_requests[next(iter(self._shared_requests))]
+            self._shared_requests[chunk] = _ignore_errors(request)
+        return self._shared_requests[chunk]
 
 
-def _listed(ask: Ask[Queue]) -> Ask[Told]:
-    return Ask(ask.calls, lambda answers: [ask.read(answers)])
+def _as_list(request: Request[Queue]) -> Request[CountResult]:
+    return Request(request.calls, lambda replies: [request.parse(replies)])
 
 
-def _or_none(ask: Ask[T]) -> Ask[T | None]:
-    """None where the script failed for all: there is another way, so it is no error yet."""
+def _ignore_errors(request: Request[T]) -> Request[T | None]:
+    """Return a request whose result is None if the script failed for all queues; they are then counted one by one."""
 
-    def read(answers: Answers) -> T | None:
+    def parse_reply(replies: Replies) -> T | None:
         try:
-            return ask.read(answers)
+            return request.parse(replies)
         except Exception:
-            return None  # whichever it is of: asked alone, it says why, and the others are read
+            return None  # Counted alone, the queue that failed reports its error, and the others are counted.
 
-    return Ask(ask.calls, read, may_fail=True)
+    return Request(request.calls, parse_reply, may_fail=True)

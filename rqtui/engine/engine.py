@@ -1,15 +1,16 @@
-"""Engine: one connection and some layouts; snapshots, acts and findings, for the screen and the command line alike.
+"""Engine: take snapshots of queues, change jobs and evaluate health over one connection, for the screen and the CLI.
 
-It names no layout and knows no thread: `engine/ticker.py` runs it on a thread of its own for the screen, the command
-line calls it directly. A snapshot is one pipeline, whatever the number of jobs and for up to a thousand queues, and a
-second one for queues that are told not to be at rest any more, or that fail with others. What takes long (discovery,
-filter scans, acts on many jobs) is a generator that makes one round trip per step, so that whoever runs it can look up
-in between.
+The engine names no system and starts no thread: `engine/ticker.py` runs it on a thread for the screen, the command line
+calls it directly. A snapshot is one pipeline for any number of jobs and up to a thousand queues. A second pipeline
+follows for queues that turn out not to be idle, or whose shared script failed. Long work (discovery, filter scans,
+changes of many jobs) is a generator with one round trip per step, so that the caller can do other things in
+between.
 """
 
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -20,87 +21,104 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rqtui.config import thresholds
 from rqtui.config.thresholds import Thresholds
-from rqtui.connection.connect import translated
-from rqtui.engine import health
-from rqtui.engine.counts import Counting
+from rqtui.connection.connect import translate_errors
+from rqtui.engine.counts import QueueCounter
 from rqtui.engine.discovery import Discovery
-from rqtui.engine.inspection import AFTERWARDS, AT_FIRST, KINDS, Inspections
-from rqtui.engine.judging import Judging
-from rqtui.engine.listening import Listening
+from rqtui.engine.event_listener import EventListener
+from rqtui.engine.health import rules
+from rqtui.engine.health.evaluation import HealthEvaluator
+from rqtui.engine.health.probes import KINDS_BY_COUNTS, KINDS_BY_FINDINGS, PROBE_KINDS, Probes
 from rqtui.engine.rates import Rates
-from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, reason
-from rqtui.layout.layout import CHUNK, Answers, Ask, Layout, apart, heard, page_ask
-from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageWish, Queue, Ref, Snapshot, Worker
+from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, describe_and_log
+from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageSelection, Queue, Rate, Ref, Snapshot, Worker
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
+from rqtui.system_base.system import (
+    CHUNK,
+    Replies,
+    Request,
+    System,
+    isolate_request,
+    page_request,
+    raise_if_connection_lost,
+)
 from rqtui.text.sanitise import safe
 
 log = logging.getLogger("rqtui.engine")
 
 T = TypeVar("T")
-EVERYTHING = Focus()
-PART = 1000  # queues counted per trip: what is asked and answered takes 3 kB of memory for each
-FALLS_UNDER = {"purge": "delete"}  # who may not delete a job may not delete a place of them
+FULL_FOCUS = Focus()
+PART = 1000  # queues counted per round trip: requests and replies take 3 kB of memory per queue
+DENIED_WITH = {"purge": "delete"}  # Whoever may not delete a job may not delete a place of jobs either.
 
 
-class Kept(Protocol):
-    """Jobs that were written down before a change; `before` and `after` are sent with it, in the same round trip."""
+class SavedJobs(Protocol):
+    """Jobs that were saved before a change. The calls `before` and `after` are sent with it, in the same round trip."""
 
     @property
     def before(self) -> tuple[Call, ...]: ...
     @property
     def after(self) -> tuple[Call, ...]: ...
-    def told(self, outcomes: Sequence[Outcome], before: Answers, after: Answers) -> None:
-        """What became of them."""
+    def record_outcomes(self, outcomes: Sequence[Outcome], before: Replies, after: Replies) -> None:
+        """Record how the change left these jobs. `before` and `after` are the replies to the calls of these names."""
 
 
-class Keeper(Protocol):
-    """Keeps jobs as they were before a change, to undo it (`undo.Keeper`); `problem` says why it cannot be undone."""
+class ChangeRecorder(Protocol):
+    """Saves jobs as they were before a change, to undo it (`operations/undo.py`).
+
+    `problem` says why it cannot be undone.
+    """
 
     problem: str
 
-    def expect(self, verb: str, ref: Ref, total: int) -> None:
-        """Takes note that a change of `total` jobs begins."""
+    def begin_change(self, verb: str, ref: Ref, total: int) -> None:
+        """Note that a change of `total` jobs begins."""
 
-    def keep(
-        self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], rows_of: Sequence[Mapping[str, object]]
-    ) -> Kept | None:
-        """Writes these jobs down; None where the verb cannot be undone. `rows_of`: what its script is told of each."""
+    def save_jobs(
+        self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], script_rows: Sequence[Mapping[str, object]]
+    ) -> SavedJobs | None:
+        """Save jobs before a change, or return None if the verb cannot be undone.
 
-    def changed(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
-        """Records the outcomes."""
+        `rows_of` are the arguments that the verb's script gets for each job.
+        """
 
-    def stopped(self, verb: str, ref: Ref, words: str) -> None:
-        """The change under way was stopped; `words` say by what, after how many."""
+    def record_outcomes(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
+        """Record the outcomes of the change, for the journal."""
 
-    def instead(
+    def record_stop(self, verb: str, ref: Ref, reason: str) -> None:
+        """Record that the change was stopped before its end. `reason` says what stopped it, after how many jobs."""
+
+    def replace_verb(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:
-        """Another way to do the same that can be undone; None: there is none, or none is needed."""
+        """Return the steps of an equivalent change that can be undone, or None if there is none or none is needed."""
 
 
-class Sought(NamedTuple):
-    """Jobs found by an id, each with its queue; the systems in which none was looked up; queues that gave an error."""
+class JobSearch(NamedTuple):
+    """The result of a search for jobs by id: the jobs with their queues, and the systems and queues not searched.
+
+    `skipped_systems` cannot look up an id; `failed_queues` is the number of queues that raised an error.
+    """
 
     jobs: tuple[tuple[Ref, Job], ...]
-    systems: tuple[str, ...] = ()
-    failed: int = 0
+    skipped_systems: tuple[str, ...] = ()
+    failed_queues: int = 0
 
 
 class Engine(Discovery):
-    """Looks at and changes the queues of one Redis through the layouts it is given.
+    """Reads and changes the queues of one Redis server through its systems.
 
-    `client` is a connection as `connect` makes it. Changes raise ReadOnly while `read_only` is set. `others` are
-    names of layouts that it was not given: `OTHER:mail` is then refused, and not taken for the name of a queue.
-    `denied` are pairs of a queue's pattern (as of a shell) and the verbs refused there, by the profile of that name;
-    `limits` are pairs of such a pattern and what is a finding there. `left_out` are sentences about
-    systems that cannot be used. `walks` and `walks_all`: see `Discovery`.
+    `client` is a connection returned by `connect`. Changes raise ReadOnly while `read_only` is set. `others` are names
+    of systems that were left out: `OTHER:mail` is refused then, and not read as the name of a queue. `denied` are pairs
+    of a shell pattern for queues and the verbs refused there, from the profile `profile`; `limits` are pairs of such a
+    pattern and the thresholds for findings. `left_out` are sentences about systems that cannot be used. `walks` and
+    `walks_all`: see `Discovery`.
     """
 
     def __init__(
         self,
         client: Any,
-        layouts: Sequence[Layout],
+        systems: Sequence[System],
         read_only: bool = False,
         others: Collection[str] = (),
         *,
@@ -111,440 +129,521 @@ class Engine(Discovery):
         walks: Path | None = None,
         walks_all: bool = False,
     ) -> None:
-        super().__init__(client, layouts, others, left_out, walks, walks_all)
+        super().__init__(client, systems, others, left_out, walks, walks_all)
         self.read_only = read_only
         self.denied, self.profile = tuple(denied), profile
-        self.keeper: Keeper | None = None
-        self.warnings: tuple[Finding, ...] = ()  # about the server; whoever runs the engine looks now and then
+        self.change_recorder: ChangeRecorder | None = None
+        self.warnings: tuple[Finding, ...] = ()  # about the server; set by the thread or command that runs the engine
         self._rates = Rates()
-        self._inspections = Inspections(self.layouts)
-        self._limits, self._limits_of = tuple(limits), dict[Ref, Thresholds]()
-        self._judging = Judging(self.layouts, self._rates, self._inspections, self.limits)
-        self._counting = Counting(self.layouts)
-        self.on_counted: Callable[[Mapping[Ref, Queue]], None] = lambda _queues: None  # told of each picture's counts
-        self._listening: Listening | None = None
+        self._probes = Probes(self.systems)
+        self._threshold_rules, self._thresholds_by_ref = tuple(limits), dict[Ref, Thresholds]()
+        self._health = HealthEvaluator(self.systems, self._rates, self._probes, self.find_thresholds)
+        self._counting = QueueCounter(self.systems)
+        self.on_snapshot_counts: Callable[[Mapping[Ref, Queue]], None] = lambda _queues: (
+            None
+        )  # called with the counts of each snapshot
+        self._event_listener: EventListener | None = None
 
-    # -- looking --------------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------------------------------------------
 
     def is_counted(self, ref: Ref) -> bool:
-        """Whether it was counted before."""
+        """Return whether the queue was counted before."""
         return ref in self._rates
 
-    def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
-        """Counts of the focused queues, pages and job in a round trip, or two, and one more for each other `PART` of
-        queues; raises ServerError without an answer."""
-        refs = self.refs if focus.queues is None else [*focus.queues]
-        if self._listening is not None:
-            self._listening.look(self.layouts[name] for name in dict.fromkeys(ref.layout for ref in refs))
-            self._listening.hand_on()
-        groups: dict[object, Sequence[Ask[Any]]] = {
-            "queues": self._counting.asks(self.client, refs[:PART]),
-            "pages": [self._page_ask(wish) for wish in focus.pages],
-            "job": self._job_asks(focus),
-            **{("asks", name): [_or_its_error(ask) for ask in asks] for name, asks in focus.asks.items()},
-        }
-        began = time.monotonic()
-        inspections = self._inspections.asks(refs, began, KINDS)
-        groups["inspections"] = [*inspections.values()]
-        sent = _commands(ask for asks in groups.values() for ask in asks)  # before they are read: some change then
-        trips = 1 if sent else 0
-        answers = self._ask_groups(groups)
-        marks = self._inspections.take(dict(zip(inspections, answers["inspections"], strict=True)), began)
-        is_answered = any(asks for name, asks in groups.items() if name != "queues")
-        queues, besides = self._counting.read(answers["queues"], self.ask_all, is_answered=is_answered)
-        sent, trips = sent + sum(map(_commands, besides)), trips + len(besides)
-        for at in range(PART, len(refs), PART):
-            asks = self._counting.asks(self.client, refs[at : at + PART])
-            sent, trips = sent + _commands(asks), trips + 1
-            more, besides = self._counting.read(self.ask_all(asks), self.ask_all, is_answered=True)
-            sent, trips = sent + sum(map(_commands, besides)), trips + len(besides)
-            queues += more
-        counted = dict(zip(refs, queues, strict=True))
-        self.on_counted(counted)
-        rates = {ref: self._rates.since_last(ref, queue, began) for ref, queue in counted.items() if not queue.error}
-        judged = self._judging.judged(counted, rates, marks)
-        if focus.is_thorough:
-            for kinds in (AT_FIRST, AFTERWARDS):
-                looks = self._inspections.asks(refs, began, kinds, is_all=True)
-                heard_of = self.ask_all([replace(ask, may_fail=True) for ask in looks.values()]) if looks else []
-                found = dict(zip(looks, heard_of, strict=True))
-                judged = self._judging.judged(counted, rates, self._inspections.take(found, began))
-                sent, trips = sent + _commands(looks.values()), trips + bool(looks)
-        cost = Cost(sent, trips, (time.monotonic() - began) * 1000)
-        taken_ms = self.taken_ms(queues)
-        (job,) = answers["job"] or (None,)
-        told = {name: tuple(answers["asks", name]) for name in focus.asks}
-        shown = tuple(judged[ref] for ref in refs)
-        return Snapshot(taken_ms, shown, tuple(answers["pages"]), job, rates, cost, told, refs=tuple(refs))
+    def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
+        """Return a snapshot with the counts and findings of the focused queues, and the focused pages and job.
 
-    def listen(self) -> None:
-        """From now on systems that publish what they keep nowhere are listened to, once a queue of one is looked at.
-
-        For whoever looks again and again, and calls `close` at the end.
+        Takes one round trip, a second one for queues that need another request, and one more for each further `PART`
+        queues. Raises ServerError if Redis sends no reply.
         """
-        if self._listening is None:
-            self._listening = Listening(self.client)
+        refs = self.refs if focus.queues is None else [*focus.queues]
+        groups = self._build_groups(focus, refs)
+        began = time.monotonic()
+        probes = self._probes.build_due_requests(refs, began, PROBE_KINDS)
+        groups["inspections"] = [*probes.values()]
+        sent = _SentRequests()
+        sent.add(request for requests in groups.values() for request in requests)
+        replies = self._send_groups(groups)
+        checkpoints = self._probes.store_results(dict(zip(probes, replies["inspections"], strict=True)), began)
+        is_answered = any(requests for name, requests in groups.items() if name not in ("queues", "overheard"))
+        queues = self._collect_counts(replies["queues"], is_answered, sent)
+        for start in range(PART, len(refs), PART):
+            requests = self._counting.build_requests(self.client, refs[start : start + PART])
+            sent.add(requests)
+            queues += self._collect_counts(self.send_requests(requests), True, sent)
+        counted = dict(zip(refs, queues, strict=True))
+        self.on_snapshot_counts(counted)
+        rates = {ref: self._rates.compute_rate(ref, queue, began) for ref, queue in counted.items() if not queue.error}
+        evaluated = self._health.attach_findings(counted, rates, checkpoints)
+        if focus.is_thorough:
+            evaluated = self._run_all_probes(counted, rates, began, sent)
+        cost = Cost(sent.commands, sent.round_trips, (time.monotonic() - began) * 1000)
+        taken_ms = self.compute_taken_ms(queues)
+        (job,) = replies["job"] or (None,)
+        extra_results = {name: tuple(replies["asks", name]) for name in focus.requests}
+        focused = tuple(evaluated[ref] for ref in refs)
+        return Snapshot(taken_ms, focused, tuple(replies["pages"]), job, rates, cost, extra_results, refs=tuple(refs))
+
+    def _build_groups(self, focus: Focus, refs: Sequence[Ref]) -> dict[object, Sequence[Request[Any]]]:
+        """Build the requests of the first round trip by what they are for; Pub/Sub events are passed on before."""
+        events: Sequence[Request[Any]] = ()
+        if self._event_listener is not None:
+            self._event_listener.subscribe(self.systems[name] for name in dict.fromkeys(ref.system for ref in refs))
+            self._event_listener.deliver()
+            events = self._event_listener.build_requests()
+        return {
+            "overheard": events,  # sent before the counts
+            "queues": self._counting.build_requests(self.client, refs[:PART]),
+            "pages": [self._build_page_request(wish) for wish in focus.pages],
+            "job": self._build_job_requests(focus),
+            **{
+                ("asks", name): [_return_error_as_result(request) for request in requests]
+                for name, requests in focus.requests.items()
+            },
+        }
+
+    def _collect_counts(self, results: Sequence[Any], is_answered: bool, sent: _SentRequests) -> list[Queue]:
+        """Return the queues of these results, with a second round trip for those that need another request."""
+        queues, follow_ups = self._counting.collect_counts(results, self.send_requests, is_answered=is_answered)
+        for requests in follow_ups:
+            sent.add(requests)
+        return queues
+
+    def _run_all_probes(
+        self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], began: float, sent: _SentRequests
+    ) -> dict[Ref, Queue]:
+        """Run the probes that depend on counts, then those that depend on findings; return the queues with findings."""
+        for kinds in (KINDS_BY_COUNTS, KINDS_BY_FINDINGS):
+            probes = self._probes.build_due_requests([*counted], began, kinds, is_all=True)
+            requests = [replace(request, may_fail=True) for request in probes.values()]
+            sent.add(requests)
+            results = dict(zip(probes, self.send_requests(requests) if requests else (), strict=True))
+            evaluated = self._health.attach_findings(counted, rates, self._probes.store_results(results, began))
+        return evaluated
+
+    def start_listening(self) -> None:
+        """Listen to Pub/Sub events of systems that do not store them, from the first snapshot with such a queue.
+
+        For callers that take snapshots repeatedly and call `stop_listening` at the end.
+        """
+        if self._event_listener is None:
+            self._event_listener = EventListener(self.client)
 
     @property
     def is_listening(self) -> bool:
-        """Whether `overhear` should be called now and then."""
-        return self._listening is not None and self._listening.is_open
+        """Return whether Pub/Sub events arrive, so that `deliver_events` should be called from time to time."""
+        return self._event_listener is not None and self._event_listener.is_open
 
-    def overhear(self) -> None:
-        """Brings what was heard to the layouts; a snapshot does so, too."""
-        if self._listening is not None:
-            self._listening.hand_on()
+    def deliver_events(self) -> None:
+        """Pass the Pub/Sub events received so far to their systems. A snapshot does this as well."""
+        if self._event_listener is not None:
+            self._event_listener.deliver()
 
-    def close(self) -> None:
-        """Listens no more; the client is whose it was."""
-        if self._listening is not None:
-            self._listening.close()
+    def stop_listening(self) -> None:
+        """Stop listening to Pub/Sub events. The client stays open: it belongs to the caller."""
+        if self._event_listener is not None:
+            self._event_listener.close()
 
-    def limits(self, ref: Ref) -> Thresholds:
-        """From when on a number about that queue is a finding."""
-        if not self._limits:
+    def find_thresholds(self, ref: Ref) -> Thresholds:
+        """Return the thresholds from which on a number about a queue becomes a finding."""
+        if not self._threshold_rules:
             return thresholds.DEFAULTS
-        found = self._limits_of.get(ref)
-        if found is None:
-            found = self._limits_of[ref] = thresholds.of(self._limits, _names(ref))
-        return found
+        thresholds_of_ref = self._thresholds_by_ref.get(ref)
+        if thresholds_of_ref is None:
+            thresholds_of_ref = self._thresholds_by_ref[ref] = thresholds.find_thresholds(
+                self._threshold_rules, _list_matching_names(ref)
+            )
+        return thresholds_of_ref
 
-    def _page_ask(self, wish: PageWish) -> Ask[Page]:
-        layout = self.layouts[wish.ref.layout]
-        return page_ask(layout, wish.ref.queue, wish.place, wish.offset, wish.limit, wish.body_bytes)
+    def _build_page_request(self, wish: PageSelection) -> Request[Page]:
+        system = self.systems[wish.ref.system]
+        return page_request(system, wish.ref.queue, wish.place, wish.offset, wish.limit, wish.body_bytes)
 
-    def _job_asks(self, focus: Focus) -> list[Ask[Job | None]]:
+    def _build_job_requests(self, focus: Focus) -> list[Request[Job | None]]:
         if focus.job is None:
             return []
         ref, id = focus.job
-        layout = self.layouts[ref.layout]
-        # No job where its queue cannot be read: the counts of the same tick say why, and all else is shown.
-        return [apart(lambda: layout.job_ask(ref.queue, id, focus.job_body_bytes), _no_job)]
+        system = self.systems[ref.system]
+        # A queue that cannot be read shows no job: the counts of the same snapshot say why, and all else is shown.
+        return [isolate_request(lambda: system.job_request(ref.queue, id, focus.job_body_bytes), _ignore_queue_error)]
 
-    def _ask_groups(self, groups: Mapping[object, Sequence[Ask[Any]]]) -> dict[object, list[Any]]:
-        """Sends all groups in one pipeline; the answers by the same names."""
-        left = iter(self.ask_all([ask for asks in groups.values() for ask in asks]))
-        return {name: [next(left) for _ask in asks] for name, asks in groups.items()}
+    def _send_groups(self, groups: Mapping[object, Sequence[Request[Any]]]) -> dict[object, list[Any]]:
+        """Send all groups of requests in one pipeline; return the results under the same names."""
+        results = iter(self.send_requests([request for requests in groups.values() for request in requests]))
+        return {name: [next(results) for _ask in requests] for name, requests in groups.items()}
 
-    def taken_ms(self, queues: Sequence[Queue]) -> int:
-        """When these queues were counted, by the server's clock; now, where none could be."""
-        return max((queue.counted_ms for queue in queues), default=0) or self.now_ms()
+    def compute_taken_ms(self, queues: Sequence[Queue]) -> int:
+        """Return when these queues were counted, in ms by the server's clock; the present time if none was counted."""
+        return max((queue.counted_ms for queue in queues), default=0) or self.fetch_server_time_ms()
 
-    def now_ms(self) -> int:
-        """The server's clock, of which every instant of a job is; that of this machine may be anywhere."""
-        with translated():
+    def fetch_server_time_ms(self) -> int:
+        """Return the server's time in ms. Times of jobs come from this clock; the local clock may differ."""
+        with translate_errors():
             seconds, micros = self.client.time()
         return int(seconds) * 1000 + int(micros) // 1000
 
-    def page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
-        """One page of a place."""
-        return self.ask(self.layouts[ref.layout].page_ask(ref.queue, place, offset, limit, body_bytes))
+    def fetch_page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
+        """Return one page of the jobs of a place."""
+        return self.send_request(self.systems[ref.system].page_request(ref.queue, place, offset, limit, body_bytes))
 
-    def job(self, ref: Ref, id: bytes, body_bytes: int = 65536) -> Job | None:
-        """All about one job, None when there is no such job."""
-        return self.ask(self.layouts[ref.layout].job_ask(ref.queue, id, body_bytes))
+    def fetch_job(self, ref: Ref, id: bytes, body_bytes: int = 65536) -> Job | None:
+        """Return one job with all its data, or None if no such job exists."""
+        return self.send_request(self.systems[ref.system].job_request(ref.queue, id, body_bytes))
 
-    def jobs_of_any_queue(self, ids: Sequence[bytes]) -> Sought:
-        """The jobs of these ids in all known queues, looked up directly, all in one round trip.
+    def find_jobs_by_id(self, ids: Sequence[bytes]) -> JobSearch:
+        """Look up job ids in all queues that were discovered, in one round trip.
 
-        A system whose jobs can only be looked through, entry by entry, is left out and named.
+        A system that can find a job only by scanning its entries is skipped, and named in the result.
         """
-        asked = [(ref, id) for ref in self.refs if self.layouts[ref.layout].finds_by_id for id in ids]
-        answers = self.ask_each(partial(self.layouts[ref.layout].job_ask, ref.queue, id, 0) for ref, id in asked)
-        found = [(ref, job) for (ref, _id), job in zip(asked, answers, strict=True) if isinstance(job, Job)]
-        failed = {ref for (ref, _id), answer in zip(asked, answers, strict=True) if isinstance(answer, RqtuiError)}
-        left_out = sorted({ref.layout for ref in self.refs if not self.layouts[ref.layout].finds_by_id})
-        return Sought(tuple(found), tuple(left_out), len(failed))
+        searched = [(ref, id) for ref in self.refs if self.systems[ref.system].can_find_by_id for id in ids]
+        results = self.send_requests_isolated(
+            partial(self.systems[ref.system].job_request, ref.queue, id, 0) for ref, id in searched
+        )
+        matches = [(ref, job) for (ref, _id), job in zip(searched, results, strict=True) if isinstance(job, Job)]
+        failed = {ref for (ref, _id), answer in zip(searched, results, strict=True) if isinstance(answer, RqtuiError)}
+        left_out = sorted({ref.system for ref in self.refs if not self.systems[ref.system].can_find_by_id})
+        return JobSearch(tuple(matches), tuple(left_out), len(failed))
 
-    def workers(self, ref: Ref) -> tuple[Worker, ...]:
-        """The workers of a queue."""
-        return self.ask(self.layouts[ref.layout].workers_ask(ref.queue))
+    def fetch_workers(self, ref: Ref) -> tuple[Worker, ...]:
+        """Return the workers of a queue."""
+        return self.send_request(self.systems[ref.system].workers_request(ref.queue))
 
-    def scan(
+    def scan_jobs(
         self, ref: Ref, place: str, accepts: Callable[[Job], bool], body_bytes: int = 4096, chunk: int = 200
     ) -> Iterator[list[Job]]:
-        """The jobs of a place that `accepts` lets through, a round trip per step.
+        """Yield the jobs of a place that `accepts` returns true for, one round trip per step.
 
-        The place may change meanwhile: what left is missed, what moved is met once or twice, and every act on it is
-        answered per id.
+        The place may change during the scan: a job that left is missed, and a job that moved may be yielded twice.
+        Every change of a scanned job reports its outcome by id.
         """
-        for page in self.walk(ref, place, chunk, body_bytes):
+        for page in self.walk_pages(ref, place, chunk, body_bytes):
             yield [job for job in page.jobs if accepts(job)]
 
-    def walk(self, ref: Ref, place: str, chunk: int = 200, body_bytes: int = 0, offset: int = 0) -> Iterator[Page]:
-        """The jobs of a place, page by page, each once; of a shared place those of this queue, met among all others."""
+    def walk_pages(
+        self, ref: Ref, place: str, chunk: int = 200, body_bytes: int = 0, offset: int = 0
+    ) -> Iterator[Page]:
+        """Yield the jobs of a place page by page. From a shared place only the jobs of this queue are yielded."""
         following: int | None = offset
         while following is not None:
-            page = self.step(ref, place, following, chunk, body_bytes)
+            page = self.fetch_scan_page(ref, place, following, chunk, body_bytes)
             if page.error:
                 raise WrongType(page.error)
             yield page
             following = page.next
 
-    def step(self, ref: Ref, place: str, offset: int, limit: int, body_bytes: int = 0) -> Page:
-        """One step of a walk; see `Layout.scan_ask`."""
-        return self.ask(self.layouts[ref.layout].scan_ask(ref.queue, place, offset, limit, body_bytes))
+    def fetch_scan_page(self, ref: Ref, place: str, offset: int, limit: int, body_bytes: int = 0) -> Page:
+        """Return the next page of a scan, starting at `offset`; see `System.scan_request`."""
+        return self.send_request(self.systems[ref.system].scan_request(ref.queue, place, offset, limit, body_bytes))
 
-    def ask(self, ask: Ask[T]) -> T:
-        """Sends one ask; a failure of any call is raised."""
-        return ask.read(heard(scripts.run_all(self.client, ask.calls)))
+    def send_request(self, request: Request[T]) -> T:
+        """Send one request and return its parsed result. Raises the error of any of its calls."""
+        return request.parse(raise_if_connection_lost(scripts.run_all(self.client, request.calls)))
 
-    def ask_all(self, asks: Sequence[Ask[Any]]) -> list[Any]:
-        """Sends asks in one pipeline; a lost connection raises, an error of one ask is that ask's to read."""
-        answers = scripts.run_all(self.client, [call for ask in asks for call in ask.calls])
-        left = iter(answers)
-        shares = [[next(left) for _call in ask.calls] for ask in asks]
-        heard(answers, [each for ask, share in zip(asks, shares, strict=True) if not ask.may_fail for each in share])
-        return [ask.read(share) for ask, share in zip(asks, shares, strict=True)]
+    def send_requests(self, requests: Sequence[Request[Any]]) -> list[Any]:
+        """Send requests in one pipeline and return their results. Raises only if the connection was lost.
 
-    def ask_each(self, makes: Iterable[Callable[[], Ask[Any]]]) -> list[Any]:
-        """The same; in place of one that cannot be made or read its error, an RqtuiError."""
-        return self.ask_all([replace(apart(make, _error), may_fail=True) for make in makes])
+        A request with `may_fail` parses its error itself; see `Request`.
+        """
+        replies = scripts.run_all(self.client, [call for request in requests for call in request.calls])
+        remaining = iter(replies)
+        shares = [[next(remaining) for _call in request.calls] for request in requests]
+        raise_if_connection_lost(
+            replies,
+            [each for request, share in zip(requests, shares, strict=True) if not request.may_fail for each in share],
+        )
+        return [request.parse(share) for request, share in zip(requests, shares, strict=True)]
+
+    def send_requests_isolated(self, builders: Iterable[Callable[[], Request[Any]]]) -> list[Any]:
+        """Build and send requests in one pipeline.
+
+        A request that cannot be built or parsed gives its RqtuiError as the result.
+        """
+        return self.send_requests(
+            [replace(isolate_request(build, _to_rqtui_error), may_fail=True) for build in builders]
+        )
 
     # -- changing -------------------------------------------------------------------------------------------------
 
-    def act(
-        self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
+    def apply_verb(
+        self, verb: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
     ) -> list[Outcome]:
-        """Does a verb at once; an outcome per job, or one for the queue. See `acts` for many jobs."""
-        return [outcome for chunk in self.acts(name, ref, jobs, form) for outcome in chunk]
+        """Apply a verb and return all outcomes: one per job, or one for the queue.
 
-    def acts(
-        self, name: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
-    ) -> Iterator[list[Outcome]]:
-        """Does a verb, a chunk of jobs per step.
-
-        Raises ReadOnly or UsageError before anything is sent. When the connection is lost in between, the chunk that
-        was under way answers `unknown` and the rest `not sent`; nothing is sent again.
+        For many jobs use `yield_verb_steps`, which returns after each chunk.
         """
-        layout = self.layouts[ref.layout]
-        self.refuse(name, ref)
-        if any(job.is_partial for job in jobs):
-            return self.acts_on_whole(name, ref, jobs, dict(form or {}))
-        if name == "purge" and not jobs and layout.purges_by_job(str((form or {}).get("place") or "")):
-            return self._purges_by_job(ref, dict(form or {}))
-        asks = layout.act_asks(name, ref.queue, jobs, dict(form or {}))
-        if self.keeper is not None:
-            self.keeper.expect(name, ref, len(jobs))
-            instead = None if jobs else self.keeper.instead(self, name, ref, form or {})
-            if instead is not None:
-                return instead
-        return self.send(name, ref, asks)
+        return [outcome for chunk in self.yield_verb_steps(verb, ref, jobs, form) for outcome in chunk]
 
-    def denial(self, name: str, ref: Ref) -> str:
-        """Why a verb is refused on a queue, in a sentence that names the profile; empty where it is not."""
-        names = _names(ref)
+    def yield_verb_steps(
+        self, verb: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
+    ) -> Iterator[list[Outcome]]:
+        """Apply a verb to jobs, one chunk per step; yield the outcomes of each chunk.
+
+        Raises ReadOnly, Refused or UsageError before anything is sent. If the connection is lost, the jobs of the chunk
+        that was sent get the outcome `unknown` and the rest `not sent`; nothing is sent again.
+        """
+        system = self.systems[ref.system]
+        self.raise_if_refused(verb, ref)
+        if any(job.is_partial for job in jobs):
+            return self.act_on_complete_jobs(verb, ref, jobs, dict(form or {}))
+        if verb == "purge" and not jobs and system.purges_by_job(str((form or {}).get("place") or "")):
+            return self._purge_by_deleting(ref, dict(form or {}))
+        requests = system.verb_requests(verb, ref.queue, jobs, dict(form or {}))
+        if self.change_recorder is not None:
+            self.change_recorder.begin_change(verb, ref, len(jobs))
+            replacement = None if jobs else self.change_recorder.replace_verb(self, verb, ref, form or {})
+            if replacement is not None:
+                return replacement
+        return self.send_verb_requests(verb, ref, requests)
+
+    def explain_denial(self, verb: str, ref: Ref) -> str:
+        """Return why a verb is denied on a queue, as a sentence naming the profile; empty if it is allowed."""
+        names = _list_matching_names(ref)
         for pattern, verbs in self.denied:
             if not any(fnmatchcase(name, pattern) for name in names):
                 continue
-            falls = next((n for n in (name, FALLS_UNDER.get(name)) if n and any(fnmatchcase(n, v) for v in verbs)), "")
+            falls = next((n for n in (verb, DENIED_WITH.get(verb)) if n and any(fnmatchcase(n, v) for v in verbs)), "")
             if falls:
                 of = f'the profile "{self.profile}"' if self.profile else "the configuration"
-                why = "" if falls == name else f", as {falls} is"
-                return f'{name} is denied on queues like "{pattern}" by {of}{why}; nothing was changed.'
+                why = "" if falls == verb else f", as {falls} is"
+                return f'{verb} is denied on queues like "{pattern}" by {of}{why}; nothing was changed.'
         return ""
 
-    def refuse(self, name: str, ref: Ref) -> None:
-        """Raises, before anything is sent, for a verb that may not be done here."""
-        if self.layouts[ref.layout].script(name).read_only:
+    def raise_if_refused(self, verb: str, ref: Ref) -> None:
+        """Raise ReadOnly or Refused, before anything is sent, if a verb must not be applied to a queue."""
+        if self.systems[ref.system].script(verb).read_only:
             return
         if self.read_only:
-            raise ReadOnly(f"{name} changes the queue, and this session is read-only.")
-        if denial := self.denial(name, ref):
+            raise ReadOnly(f"{verb} changes the queue, and this session is read-only.")
+        if denial := self.explain_denial(verb, ref):
             raise Refused(denial)
 
-    def acts_on_whole(
-        self, name: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object], script: str = ""
+    def act_on_complete_jobs(
+        self, verb: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object], script: str = ""
     ) -> Iterator[list[Outcome]]:
-        """Fetches members that are too long for a page, one at a time, and acts on each at once.
+        """Apply a verb to jobs of which some are too long for a page: these are fetched whole, one at a time.
 
-        `script` is what does it, where that has another name than what a person asked for.
+        `script` is the script to run, if its name differs from the verb that was requested.
         """
-        layout, script = self.layouts[ref.layout], script or name
+        system, script = self.systems[ref.system], script or verb
         short = [job for job in jobs if not job.is_partial]
         if short:
-            yield from self.send(name, ref, layout.act_asks(script, ref.queue, short, form))
+            yield from self.send_verb_requests(verb, ref, system.verb_requests(script, ref.queue, short, form))
         for job in jobs:
             if job.is_partial:
-                whole = self.ask(layout.job_ask(ref.queue, job.id, -1))
-                if whole is None or whole.is_partial or whole.place != job.place:
-                    yield [Outcome(name, job.id, "gone", "it is not there any more")]
+                complete = self.send_request(system.job_request(ref.queue, job.id, -1))
+                if complete is None or complete.is_partial or complete.place != job.place:
+                    yield [Outcome(verb, job.id, "gone", "it is not there any more")]
                 else:
-                    asks = layout.act_asks(script, ref.queue, [replace(whole, id=job.id)], form)
-                    yield from self.send(name, ref, asks)
+                    requests = system.verb_requests(script, ref.queue, [replace(complete, id=job.id)], form)
+                    yield from self.send_verb_requests(verb, ref, requests)
 
-    def acts_on_place(
-        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
+    def act_on_place(
+        self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
     ) -> Iterator[list[Outcome]]:
-        """Does a verb to every job that stands in `place` now, a chunk per step; those that come later are left."""
-        script = self.layouts[ref.layout].script(name)
-        self.refuse(name, ref)
+        """Apply a verb to every job that is in `place` now, one chunk per step.
+
+        Jobs that arrive later are not changed.
+        """
+        script = self.systems[ref.system].script(verb)
+        self.raise_if_refused(verb, ref)
         if not script.sources or place in script.targets:
-            yield from self._acts_on_those_who_stay(name, ref, place, form)
+            yield from self._act_on_listed_jobs(verb, ref, place, form)
             return
-        page = self.page(ref, place, 0, CHUNK)
-        total = page.in_all
-        if self.keeper is not None:
-            self.keeper.expect(name, ref, total)
-        if self.layouts[ref.layout].is_shared(place):
-            yield from self._acts_among_others(name, ref, place, form)
+        page = self.fetch_page(ref, place, 0, CHUNK)
+        total = page.job_count
+        if self.change_recorder is not None:
+            self.change_recorder.begin_change(verb, ref, total)
+        if self.systems[ref.system].is_shared(place):
+            yield from self._act_on_shared_place(verb, ref, place, form)
             return
         seen, offset = 0, 0
         while page.jobs and seen < total:
             jobs = page.jobs[: total - seen]
-            outcomes = self.act(name, ref, jobs, form)
+            outcomes = self.apply_verb(verb, ref, jobs, form)
             seen += len(jobs)
             offset += sum(not outcome.moved for outcome in outcomes)
             yield outcomes
             if any(outcome.is_lost for outcome in outcomes):
                 return
-            page = self.page(ref, place, offset, CHUNK)
+            page = self.fetch_page(ref, place, offset, CHUNK)
 
-    def _acts_among_others(
-        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None
+    def _act_on_shared_place(
+        self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None
     ) -> Iterator[list[Outcome]]:
-        """On the jobs of this queue in a shared place: one walk, whose rank goes back by as many as left the place."""
-        page = self.step(ref, place, 0, CHUNK)
+        """Apply a verb to this queue's jobs in a shared place, in one walk.
+
+        The offset goes back by the number of jobs that left the place, because the following jobs moved up.
+        """
+        page = self.fetch_scan_page(ref, place, 0, CHUNK)
         left = page.total
         while True:
             if page.error:
                 raise WrongType(page.error)
-            outcomes = self.act(name, ref, page.jobs, form) if page.jobs else []
+            outcomes = self.apply_verb(verb, ref, page.jobs, form) if page.jobs else []
             yield outcomes
-            left -= page.passed
+            left -= page.scanned_entries
             is_lost = any(outcome.is_lost for outcome in outcomes)
             if page.next is None or is_lost or left <= 0:
                 return
-            page = self.step(ref, place, page.next - sum(bool(outcome.moved) for outcome in outcomes), CHUNK)
+            page = self.fetch_scan_page(ref, place, page.next - sum(bool(outcome.moved) for outcome in outcomes), CHUNK)
 
-    def _purges_by_job(self, ref: Ref, form: Mapping[str, object]) -> Iterator[list[Outcome]]:
-        """A purge that deletes the jobs of this queue, and answers as the script does for each part of them.
+    def _purge_by_deleting(self, ref: Ref, form: Mapping[str, object]) -> Iterator[list[Outcome]]:
+        """Purge a place or the queue by deleting this queue's jobs, with the outcomes that the purge script would give.
 
-        At most `limit` of the form; `left` is 1 where that ended it.
+        Deletes at most `limit` jobs of the form; `left` in the outcome is 1 if the limit ended it.
         """
-        layout, wanted = self.layouts[ref.layout], str(form.get("place") or "")
-        limit = form.get("limit")
-        most, moved, returns = limit if isinstance(limit, int) else None, 0, layout.script("purge").returns
-        places = [wanted] if wanted else [place.name for place in layout.places if layout.can("delete", place.name)]
-        if self.keeper is not None:
-            pages = [self.page(ref, place, 0, 1) for place in places]
-            self.keeper.expect("purge", ref, sum(page.in_all for page in pages))
-        given = layout.fitting("delete", {key: value for key, value in form.items() if key == "force"})
+        system, wanted, limit = self.systems[ref.system], str(form.get("place") or ""), form.get("limit")
+        most, moved, returns = limit if isinstance(limit, int) else sys.maxsize, 0, system.script("purge").returns
+        places = [wanted] if wanted else [place.name for place in system.places if system.can("delete", place.name)]
+        if self.change_recorder is not None:
+            pages = [self.fetch_page(ref, place, 0, 1) for place in places]
+            self.change_recorder.begin_change("purge", ref, sum(page.job_count for page in pages))
+        given = system.select_arguments("delete", {key: value for key, value in form.items() if key == "force"})
         for place in places:
-            offset: int | None = 0
-            while offset is not None and (most is None or moved < most):
-                page = self.step(ref, place, offset, CHUNK if most is None else min(CHUNK, most - moved))
-                if page.error:
-                    raise WrongType(page.error)
-                chunks = self.acts_on_whole("purge", ref, page.jobs, given, "delete")
-                outcomes = [one for chunk in chunks for one in chunk]
-                lost = next((one for one in outcomes if one.is_lost), None)
-                if lost is not None:
+            for outcomes in self._delete_place(ref, place, given, most - moved):
+                if lost := next((one for one in outcomes if one.is_lost), None):
                     yield [Outcome("purge", b"", lost.word, lost.text)]
                     return
-                gone = sum(one.moved for one in outcomes)
-                moved, offset = moved + gone, None if page.next is None else page.next - gone
-                values = {"moved": gone, "left": int(most is not None and moved >= most)}
-                yield [Outcome("purge", b"", "moved", returns["moved"].text, gone, values)] if gone else []
+                deleted = sum(one.moved for one in outcomes)
+                moved += deleted
+                values = {"moved": deleted, "left": int(moved >= most)}
+                yield [Outcome("purge", b"", "moved", returns["moved"].text, deleted, values)] if deleted else []
         if not moved:
             yield [Outcome("purge", b"", "empty", returns["empty"].text)]
 
-    def _acts_on_those_who_stay(
-        self, name: str, ref: Ref, place: str, form: Mapping[str, object] | None
+    def _delete_place(self, ref: Ref, place: str, given: Mapping[str, object], most: int) -> Iterator[list[Outcome]]:
+        """Delete at most `most` of this queue's jobs in a place for a purge, one page per step."""
+        offset: int | None = 0
+        while offset is not None and most > 0:
+            page = self.fetch_scan_page(ref, place, offset, min(CHUNK, most))
+            if page.error:
+                raise WrongType(page.error)
+            chunks = self.act_on_complete_jobs("purge", ref, page.jobs, given, "delete")
+            outcomes = [one for chunk in chunks for one in chunk]
+            yield outcomes
+            deleted = sum(one.moved for one in outcomes)
+            most -= deleted
+            offset = None if page.next is None else page.next - deleted
+
+    def _act_on_listed_jobs(
+        self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None
     ) -> Iterator[list[Outcome]]:
-        """For a verb that only moves jobs inside the place: all are listed first, since it changes their order."""
+        """Apply a verb that moves jobs only inside their place.
+
+        All jobs are listed first, because the verb changes their order.
+        """
         jobs: list[Job] = []
-        for page in self.walk(ref, place, CHUNK):
+        for page in self.walk_pages(ref, place, CHUNK):
             jobs += page.jobs
             yield []
         listed = list({job.id: job for job in jobs}.values())
-        if self.keeper is not None:
-            self.keeper.expect(name, ref, len(listed))
+        if self.change_recorder is not None:
+            self.change_recorder.begin_change(verb, ref, len(listed))
         for start in range(0, len(listed), CHUNK):
-            outcomes = self.act(name, ref, listed[start : start + CHUNK], form)
+            outcomes = self.apply_verb(verb, ref, listed[start : start + CHUNK], form)
             yield outcomes
             if any(outcome.is_lost for outcome in outcomes):
                 return
 
-    def announce(self, ref: Ref) -> None:
-        """Writes a queue's name where discovery finds it at once, after its first job was accepted."""
-        layout = self.layouts[ref.layout]
-        with translated():
-            layout.announce(self.client, ref.queue)
+    def register_queue(self, ref: Ref) -> None:
+        """Register a queue's name for discovery, after its first job was accepted."""
+        system = self.systems[ref.system]
+        with translate_errors():
+            system.register_queue(self.client, ref.queue)
         if ref not in self.refs:
-            self._remember([ref])
+            self._add_refs([ref])
 
-    def retire(self, ref: Ref) -> None:
-        """Takes a queue's name away again, after the whole queue was purged."""
-        with translated():
-            self.layouts[ref.layout].retire(self.client, ref.queue)
-        self.refs = [known for known in self.refs if known != ref]
+    def unregister_queue(self, ref: Ref) -> None:
+        """Remove a queue's name from discovery, after the whole queue was purged."""
+        with translate_errors():
+            self.systems[ref.system].unregister_queue(self.client, ref.queue)
+        self.refs = [other for other in self.refs if other != ref]
 
-    def send(self, name: str, ref: Ref, asks: Sequence[Ask[list[Outcome]]]) -> Iterator[list[Outcome]]:
-        """Sends what does a verb, an ask per step, each written down before where there is a keeper."""
+    def send_verb_requests(
+        self, verb: str, ref: Ref, requests: Sequence[Request[list[Outcome]]]
+    ) -> Iterator[list[Outcome]]:
+        """Send the requests of a verb, one per step, and yield their outcomes.
+
+        A change recorder saves the jobs before.
+        """
         done = 0
-        for ask in asks:
-            kept = self.keeper.keep(self, name, ref, ask.jobs, ask.rows) if self.keeper else None
-            before, after = (kept.before, kept.after) if kept else ((), ())
-            answers = scripts.run_all(self.client, [*before, *ask.calls, *after])
-            first, last = len(before), len(before) + len(ask.calls)
-            outcomes = ask.read(answers[first:last])
-            if self.keeper:
-                self.keeper.changed(name, ref, outcomes)
+        for request in requests:
+            saved = (
+                self.change_recorder.save_jobs(self, verb, ref, request.jobs, request.rows)
+                if self.change_recorder
+                else None
+            )
+            before, after = (saved.before, saved.after) if saved else ((), ())
+            replies = scripts.run_all(self.client, [*before, *request.calls, *after])
+            first, last = len(before), len(before) + len(request.calls)
+            outcomes = request.parse(replies[first:last])
+            if self.change_recorder:
+                self.change_recorder.record_outcomes(verb, ref, outcomes)
             unwritten: RqtuiError | None = None
             try:
-                if kept:
-                    kept.told(outcomes, answers[:first], answers[last:])
-            except RqtuiError as error:  # these jobs were changed: that is told first
+                if saved:
+                    saved.record_outcomes(outcomes, replies[:first], replies[last:])
+            except RqtuiError as error:  # These jobs were changed, so their outcomes are yielded first.
                 unwritten = error
             done += len(outcomes)
             yield outcomes
             if unwritten:
                 raise unwritten
             if outcomes and outcomes[-1].word in ("unknown", "not sent"):
-                rest = [job for other in asks for job in other.jobs][done:]
-                yield [Outcome(name, job.id, "not sent", outcomes[-1].text) for job in rest]
+                rest = [job for other in requests for job in other.jobs][done:]
+                yield [Outcome(verb, job.id, "not sent", outcomes[-1].text) for job in rest]
                 return
 
-    # -- judging --------------------------------------------------------------------------------------------------
+    # -- health ---------------------------------------------------------------------------------------------------
 
-    def findings(self, refs: Sequence[Ref]) -> list[Finding]:
-        """What is wrong with these queues and with the server."""
-        snapshot = self.snapshot(Focus(queues=tuple(refs)))
-        found = [finding for queue in snapshot.queues for finding in queue.findings]
-        return [*found, *health.server_findings(self.client)]
-
-
-def _commands(asks: Iterable[Ask[Any]]) -> int:
-    """How many commands these asks are."""
-    return sum(call.replies for ask in asks for call in ask.calls)
+    def collect_findings(self, refs: Sequence[Ref]) -> list[Finding]:
+        """Return the findings about these queues and about the server."""
+        snapshot = self.take_snapshot(Focus(queues=tuple(refs)))
+        findings = [finding for queue in snapshot.queues for finding in queue.findings]
+        return [*findings, *rules.find_server_problems(self.client)]
 
 
-def _names(ref: Ref) -> tuple[str, ...]:
-    """What a pattern in a config file may fit: the file holds text, a name may not."""
+class _SentRequests:
+    """The number of commands and round trips of a snapshot so far."""
+
+    def __init__(self) -> None:
+        self.commands = self.round_trips = 0
+
+    def add(self, requests: Iterable[Request[Any]]) -> None:
+        """Add the requests of one round trip. Call it before they are sent, because parsing changes some requests."""
+        commands = sum(call.reply_count for request in requests for call in request.calls)
+        self.commands += commands
+        self.round_trips += commands > 0
+
+
+def _list_matching_names(ref: Ref) -> tuple[str, ...]:
+    """Return the names of a queue that a pattern of a config file may match.
+
+    The config file contains text, while a queue name may be any bytes.
+    """
     return ref.queue, str(ref), safe(ref.queue), safe(str(ref))
 
 
-def _no_job(error: Exception) -> Job | None:
-    """None, unless it is the whole server that says so."""
+def _ignore_queue_error(error: Exception) -> Job | None:
+    """Return None for an error of one queue; raise an error of the whole server."""
     if isinstance(error, ServerError) and not isinstance(error, WrongType):
         raise error
-    reason(error, log)
+    describe_and_log(error, log)
     return None
 
 
-def _or_its_error(ask: Ask[Any]) -> Ask[Any]:
-    """The error of an ask instead of its answer: what else the same tick shows goes on."""
-    return apart(lambda: ask, _error)
+def _return_error_as_result(request: Request[Any]) -> Request[Any]:
+    """Return a request whose result is its error if it fails, so that the rest of the same snapshot is still shown."""
+    return isolate_request(lambda: request, _to_rqtui_error)
 
 
-def _error(error: Exception) -> RqtuiError:
-    return error if isinstance(error, RqtuiError) else RqtuiError(reason(error, log))
+def _to_rqtui_error(error: Exception) -> RqtuiError:
+    return error if isinstance(error, RqtuiError) else RqtuiError(describe_and_log(error, log))
 
 
-def with_layouts(client: Any, layouts: Sequence[Layout], read_only: bool = False) -> Engine:
-    """An engine that has looked for queues once."""
-    engine = Engine(client, layouts, read_only)
+def build_engine(client: Any, systems: Sequence[System], read_only: bool = False) -> Engine:
+    """Build an engine and run one discovery of queues."""
+    engine = Engine(client, systems, read_only)
     for _chunk in engine.discover():
         pass
     return engine

@@ -1,8 +1,8 @@
-"""Stats: what went in and out of a queue, minute by minute, from the counters that its scripts keep.
+"""Compute what went in and out of a queue, minute by minute, from the counters that its scripts store.
 
-The script `stats` tells the counters now and as each minute began in which something happened; a difference is what
-happened in a minute, and a minute that is not there is one in which nothing did. The metrics view draws this,
-`rqtui stats` prints it.
+The script `stats` returns the counters now and at the start of each minute in which something happened. The difference
+of two is what happened in a minute; a missing minute had no activity. The metrics view draws this, `rqtui stats` prints
+it.
 """
 
 from __future__ import annotations
@@ -13,70 +13,74 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from rqtui.layout.layout import Answers, Ask, Layout
 from rqtui.model import Queue, Ref, State
+from rqtui.system_base.system import Replies, Request, System
 
 MINUTE_MS = 60_000
-DAY = 1440  # minutes that a queue remembers
-WAITING = (State.SCHEDULED, State.READY, State.RESERVED)
-FLOWS: Mapping[str, tuple[str, ...]] = {  # what a person asks for: the counters that make it up
+MAX_MINUTES = 1440  # minutes that a queue stores
+UNFINISHED_STATES = (State.SCHEDULED, State.READY, State.RESERVED)
+FLOWS: Mapping[str, tuple[str, ...]] = {  # by name of a flow: the counters that are added up
     "in": ("enqueued",),
     "out": ("acked", "pulled"),
     "failed": ("rejected", "expired"),
 }
 _NUMBER = re.compile(r"[0-9]{1,17}")
-_ARRIVE = ("enqueued", "requeued", "restored")
-_LEAVE = ("acked", "pulled", "dead", "deleted", "purged")
+_ARRIVAL_COUNTERS = ("enqueued", "requeued", "restored")
+_DEPARTURE_COUNTERS = ("acked", "pulled", "dead", "deleted", "purged")
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The counters of one queue: now (each that there is), and by the minute (ms) as it began. Cumulative."""
+    """The cumulative counters of one queue: now (all of them), and at the start of each minute (ms) with activity."""
 
     ref: Ref
     counters: Mapping[str, int] = field(default_factory=dict)
     minutes: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
-    def updated(self, newer: History) -> History:
-        """The same with what a later look found, a day at most."""
+    def merge(self, newer: History) -> History:
+        """Return a newer history with the minutes of this one added, one day at most."""
         minutes = {**self.minutes, **newer.minutes}
-        kept = sorted(minutes)[-DAY:]
+        kept = sorted(minutes)[-MAX_MINUTES:]
         return replace(newer, minutes={minute: minutes[minute] for minute in kept})
 
 
-def has_stats(layout: Layout) -> bool:
-    """Whether that system counts what happens."""
-    return "stats" in layout.scripts
+def has_stats(system: System) -> bool:
+    """Return whether the system counts what happens in its queues."""
+    return "stats" in system.scripts
 
 
-def counters(layout: Layout) -> frozenset[str]:
-    """What the scripts of a system count; what else stands beside it are settings."""
-    return frozenset().union(*(script.counters for script in layout.scripts.values()))
+def list_counter_names(system: System) -> frozenset[str]:
+    """Return the names of the counters that a system's scripts store; other fields of the same hash are settings."""
+    return frozenset().union(*(script.counters for script in system.scripts.values()))
 
 
-def history_ask(layout: Layout, queue: str, minutes: int = DAY) -> Ask[History]:
-    """The counters now and those of the last `minutes` in which something happened."""
-    call = layout.call("stats", queue, {"limit": min(DAY, minutes)})
-    return Ask((call,), lambda answers: _history(Ref(layout.name, queue), counters(layout), answers))
+def build_history_request(system: System, queue: str, minutes: int = MAX_MINUTES) -> Request[History]:
+    """Build the request for the counters now and in the last `minutes` minutes with activity."""
+    call = system.build_call("stats", queue, {"limit": min(MAX_MINUTES, minutes)})
+    return Request(
+        (call,), lambda replies: _parse_history(Ref(system.name, queue), list_counter_names(system), replies)
+    )
 
 
-def _history(ref: Ref, names: frozenset[str], answers: Answers) -> History:
-    answer = answers[0]
-    if isinstance(answer, Exception):
-        raise answer
-    rows = {minute_ms: _numbers(fields, names) for minute_ms, fields in answer.rows}
+def _parse_history(ref: Ref, names: frozenset[str], replies: Replies) -> History:
+    reply = replies[0]
+    if isinstance(reply, Exception):
+        raise reply
+    rows = {minute_ms: _parse_counters(fields, names) for minute_ms, fields in reply.rows}
     now = dict.fromkeys(sorted(names), 0) | rows.pop(0, {})
     return History(ref, now, dict(sorted(rows.items())))
 
 
-def _numbers(fields: str, names: frozenset[str]) -> dict[str, int]:
+def _parse_counters(fields: str, names: frozenset[str]) -> dict[str, int]:
     words = fields.split(" ")
     pairs = zip(words[::2], words[1::2], strict=False)
     return {name: int(value) for name, value in pairs if name in names and _NUMBER.fullmatch(value)}
 
 
-def per_minute(histories: Iterable[History], begin_ms: int, end_ms: int) -> list[tuple[int, Counter[str]]]:
-    """(minute, how much each counter grew in it) for all minutes between two instants, of several queues together."""
+def compute_growth_per_minute(
+    histories: Iterable[History], begin_ms: int, end_ms: int
+) -> list[tuple[int, Counter[str]]]:
+    """Return (minute in ms, growth of each counter) for all minutes between two times, summed over several queues."""
     first = begin_ms - begin_ms % MINUTE_MS
     grown: dict[int, Counter[str]] = {minute: Counter() for minute in range(first, end_ms, MINUTE_MS)}
     for history in histories:
@@ -87,25 +91,27 @@ def per_minute(histories: Iterable[History], begin_ms: int, end_ms: int) -> list
     return list(grown.items())
 
 
-def flow(counted: Mapping[str, int], name: str) -> int:
-    """How many went `in`, `out` or `failed` by these counters."""
+def sum_flow(counted: Mapping[str, int], name: str) -> int:
+    """Return how many jobs went `in`, `out` or `failed` by these counters."""
     return sum(counted.get(counter, 0) for counter in FLOWS[name]) if counted else 0
 
 
-def waiting(queues: Iterable[Queue]) -> int:
-    """Jobs that are not finished: scheduled, ready and reserved."""
-    return sum(queue.count_in(state) for queue in queues for state in WAITING)
+def count_unfinished(queues: Iterable[Queue]) -> int:
+    """Count the unfinished jobs of some queues: scheduled, ready and reserved."""
+    return sum(queue.count_in_state(state) for queue in queues for state in UNFINISHED_STATES)
 
 
-def depths(minutes: Sequence[tuple[int, Mapping[str, int]]], waiting_now: int) -> list[tuple[int, int]]:
-    """(minute, jobs not finished as it began), counted back from now.
+def compute_depths(minutes: Sequence[tuple[int, Mapping[str, int]]], waiting_now: int) -> list[tuple[int, int]]:
+    """Return (minute in ms, unfinished jobs at its start), counted back from the present number.
 
-    Deletes, purges and restores count as if of unfinished jobs: the counters do not tell from where.
+    Deletes, purges and restores count as if all were of unfinished jobs, because the counters do not record the place.
     """
-    depth, found = waiting_now, []
+    depth, result = waiting_now, []
     for minute, grown in reversed(minutes):
         if grown:
-            depth -= sum(grown.get(name, 0) for name in _ARRIVE) - sum(grown.get(name, 0) for name in _LEAVE)
+            depth -= sum(grown.get(name, 0) for name in _ARRIVAL_COUNTERS) - sum(
+                grown.get(name, 0) for name in _DEPARTURE_COUNTERS
+            )
             depth = max(0, depth)
-        found.append((minute, depth))
-    return found[::-1]
+        result.append((minute, depth))
+    return result[::-1]

@@ -1,8 +1,9 @@
-"""Loop: do a step, report it, wait as long as nothing can be due, back off while Redis is away; never end by itself.
+"""Run a step again and again: report it, wait while nothing can be due, and back off while Redis is away.
 
-The dispatcher, the reaper and a worker are three steps for the same `Loop`, on the screen's threads and under
-`rqtui dispatch`, `rqtui reap`, `rqtui work`. Every step is an atomic script, so any number of loops may run at once,
-next to foreign ones. A loop never takes the wake marker: that is for consumers, which are on time to the millisecond.
+The dispatcher, the reaper and a worker are three steps for the same `Loop`, on the screen's threads and in `rqtui
+dispatch`, `rqtui reap` and `rqtui work`. Every step is an atomic script, so any number of loops may run at once, next
+to those of other programs. A loop never takes the wake marker: that is for consumers, which are on time to the
+millisecond.
 """
 
 from __future__ import annotations
@@ -16,27 +17,29 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rqtui.connection.connect import translated
-from rqtui.durations import backoff_s
-from rqtui.engine.due_times import LOOK_S, Heads, Look
+from rqtui.connection.connect import translate_errors
+from rqtui.durations import compute_backoff_s
+from rqtui.engine.due_times import POLL_INTERVAL_S, DuePoll, DueTimes
 from rqtui.errors import RqtuiError, ServerError, UsageError
-from rqtui.layout.layout import Layout, heard
 from rqtui.model import Ref
 from rqtui.scripts import script as scripts
+from rqtui.system_base.system import System, raise_if_connection_lost
 
-LIMIT = 1000
-SLOW_MS = 4.0  # the limit halves beyond, and grows by half while full batches take half of it: none shall take 5 ms
-UPKEEP = 300  # looks at the heads, in which each queue has its turn all the same
-TURN = 20  # queues, about, whose turn it is at once: to wake Redis for one costs more than the one does
-AT_FIRST = 1000  # queues that are all looked at when nothing is known of them; of more each has its turn
-STEPS = 200  # that are remembered for the screen
+MAX_BATCH = 1000
+SLOW_MS = (
+    4.0  # A slower batch halves the limit; full batches in half this time raise it by half, so that none takes 5 ms.
+)
+UPKEEP_POLLS = 300  # polls of the due times, within which each queue is called once even if nothing is due
+TURN_QUEUES = 20  # queues called together, about: waking Redis for a single one costs more than the call
+FIRST_ROUND_QUEUES = 1000  # up to so many queues are all called in the first round; more of them take turns
+MAX_ROUNDS = 200  # rounds stored for the screen
 
 log = logging.getLogger("rqtui.engine.loops")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one script call of a loop did. `next_ms` is the time until there is something to do, None when unknown."""
+class ScriptStep:
+    """The result of one script call of a loop. `next_ms` is the time until there is more to do, None if unknown."""
 
     verb: str
     ref: Ref
@@ -49,34 +52,34 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one turn of a loop did, over all its queues; `wait_s` is how long it rests now."""
+    """The result of one turn of a loop over all its queues. `wait_s` is how long the loop waits now."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ScriptStep, ...] = ()
     ms: float = 0.0
     wait_s: float = 0.0
-    full: bool = False
-    error: str = ""  # Redis is away, in words; then wait_s is the back-off
-    batch: int = 0  # how many it takes at most from one queue
+    is_full: bool = False
+    error: str = ""  # Why Redis is away; then `wait_s` is the back-off.
+    batch: int = 0  # the most jobs taken from one queue
     at_s: float = 0.0
 
     @property
     def moved(self) -> int:
-        """Jobs moved in this round."""
+        """The number of jobs moved in this round."""
         return sum(step.moved for step in self.steps)
 
     @property
     def is_idle(self) -> bool:
-        """Whether there was nothing to do, and nothing to tell."""
+        """Return whether no job was moved and no error occurred."""
         return not self.error and not any(step.moved or step.error for step in self.steps)
 
 
 class Loop:
     """Runs `work` again and again on a thread of its own.
 
-    `work` does one round and says whether it was full (then it is called again at once) and when there is something to
-    do next. `report` is told of every round, on the loop's thread. A ServerError makes it back off 1 1 2 3 5 8 13 s;
-    any other exception is reported and logged, and backed off from as well: a loop never dies of one. `rest` is called
-    when it goes round no more, be it for a while: a connection that is named after a loop looks like one that runs.
+    `work` does one round and says whether the round was full (then it is called again at once) and when there is more
+    to do. `report` is called with every round, on the loop's thread. After a ServerError the loop backs off 1 1 2 3 5 8
+    13 s; any other exception is reported, logged and backed off from as well, so no exception ends a loop. `on_stop` is
+    called when the loop stops, even for a while: a connection that is named after a loop looks like a running one.
     """
 
     def __init__(
@@ -84,70 +87,72 @@ class Loop:
         name: str,
         work: Callable[[], Round],
         report: Callable[[Round], None] = lambda _round: None,
-        rest: Callable[[], None] = lambda: None,
+        on_stop: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
-        self.rounds: deque[Round] = deque(maxlen=STEPS)
-        self._work, self._report, self._rest = work, report, rest
+        self.rounds: deque[Round] = deque(maxlen=MAX_ROUNDS)
+        self._work, self._report, self._on_stop = work, report, on_stop
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._turn = threading.Lock()
+        self._round_lock = threading.Lock()
         self._failures = 0
 
     @property
     def is_running(self) -> bool:
-        """Whether it goes round by itself."""
+        """Return whether the loop runs on its own thread."""
         return self._thread is not None and self._thread.is_alive() and not self._stop.is_set()
 
     def start(self) -> None:
-        """Goes round on a thread of its own until `stop`."""
+        """Start the loop's thread, which runs until `stop`."""
         if self.is_running:
             return
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._go, args=(self._stop,), name=f"rqtui-{self.name}", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run_rounds, args=(self._stop,), name=f"rqtui-{self.name}", daemon=True
+        )
         self._thread.start()
 
     def stop(self, timeout_s: float = 2.0) -> None:
-        """Ends after the step under way; returns when it has ended or after `timeout_s`."""
+        """Stop after the present step; return when the thread has ended or after `timeout_s`."""
         self._stop.set()
         if self._thread and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
     def run(self, stop: threading.Event) -> None:
-        """Goes round on the caller's thread until `stop` is set."""
+        """Run the loop on the caller's thread until `stop` is set."""
         self._stop = stop
-        self._go(stop)
+        self._run_rounds(stop)
 
     def step(self) -> Round:
-        """One round, whether it is running or not."""
-        with self._turn:
-            done = self._round()
-            self._rest_if_over()
+        """Run one round, whether the loop is running or not, and return its result."""
+        with self._round_lock:
+            done = self._run_round()
+            self._call_rest_if_stopped()
         if done.is_idle and self.rounds and self.rounds[-1].is_idle:
-            self.rounds[-1] = done  # of many idle rounds the last one: what is remembered is what was done
+            self.rounds[-1] = done  # Only the last of many idle rounds is stored, so that the rounds with work stay.
         else:
             self.rounds.append(done)
         self._report(done)
         return done
 
-    def _go(self, stop: threading.Event) -> None:
+    def _run_rounds(self, stop: threading.Event) -> None:
         while not stop.is_set():
             done = self.step()
-            if not done.full or done.error:
+            if not done.is_full or done.error:
                 stop.wait(done.wait_s)
-        with self._turn:
-            self._rest_if_over()
+        with self._round_lock:
+            self._call_rest_if_stopped()
 
-    def _rest_if_over(self) -> None:
+    def _call_rest_if_stopped(self) -> None:
         if not self.is_running:
-            self._rest()
+            self._on_stop()
 
-    def _round(self) -> Round:
+    def _run_round(self) -> Round:
         began = time.monotonic()
         try:
             done = self._work()
         except Exception as error:
-            wait_s = backoff_s(self._failures)
+            wait_s = compute_backoff_s(self._failures)
             self._failures += 1
             if not isinstance(error, RqtuiError):
                 log.exception("%s: a step failed", self.name)
@@ -158,73 +163,76 @@ class Loop:
         return done if done.at_s else replace(done, at_s=time.time())
 
 
-def mover(
+def build_round(
     verb: str,
     client: Any,
-    layouts: Mapping[str, Layout],
+    systems: Mapping[str, System],
     refs: Callable[[], Sequence[Ref]],
     *,
     limit: int | None = None,
-    every_s: float = LOOK_S,
+    max_wait_s: float = POLL_INTERVAL_S,
     args: Mapping[str, object] | None = None,
-    most_idle: int | None = None,
-    urgent: Callable[[], Collection[Ref]] = tuple,
-    heads: Heads | None = None,
+    max_idle: int | None = None,
+    urgent_refs: Callable[[], Collection[Ref]] = tuple,
+    due_times: DueTimes | None = None,
 ) -> Callable[[], Round]:
-    """The work of a dispatcher (`verb` dispatch) or a reaper (reap) over the queues that `refs()` names each time.
+    """Build the work of a dispatcher (`verb` dispatch) or reaper (reap) over the queues that `refs()` returns.
 
-    All queues go in one round trip. Without `limit` the batch adapts between 50 and 1000 so that one call keeps the
-    server no longer than about 5 ms. It rests until the next job is due or the next lease expires, at most `every_s`.
-    `args` go to the scripts that take them; a value that a script answers under the name of one of its arguments (a
-    cursor) goes to its next call. Of the queues in which nothing is known to be due, `most_idle` are looked at per
-    round, in turn, and those that `urgent()` names (None: all): a thousand calls a second take 7 % of a core.
-    `heads`, which several loops may share, tells of many queues at once where something is due; those have their turn
-    in `UPKEEP` looks.
+    All queues go in one round trip. Without `limit` the batch adapts between 50 and 1000, so that one call occupies the
+    server for no more than about 5 ms. The round waits until the next job is due or the next lease expires, at most
+    `max_wait_s`. `args` are passed to the scripts that take them; a value that a script returns under the name of one
+    of its arguments (a cursor) is passed to its next call. Of the queues without known due work, `max_idle` are called
+    per round, in turn, and those that `urgent_refs()` returns (None: all): a thousand calls a second take 7 % of a
+    core. `due_times`, which several loops may share, finds the due work of many queues at once; those are called at
+    least once in `UPKEEP_POLLS` polls.
     """
     batch = [limit or 200]
-    turns = _Turns(most_idle)
+    turns = _Turns(max_idle)
     carried: dict[Ref, dict[str, object]] = {}
-    known: tuple[Sequence[Ref], Sequence[Ref]] = (), ()  # who is served, and of these who can: the same while they are
+    cached: tuple[Sequence[Ref], Sequence[Ref]] = (
+        (),
+        (),
+    )  # (all queues, those with the verb): the same objects while the queues are the same
 
-    def able(served: Sequence[Ref]) -> Sequence[Ref]:
-        nonlocal known
-        if known[0] is not served or heads is None:
-            known = served, [ref for ref in served if layouts[ref.layout].can(verb)]
-        return known[1]
+    def select_able_queues(served: Sequence[Ref]) -> Sequence[Ref]:
+        nonlocal cached
+        if cached[0] is not served or due_times is None:
+            cached = served, [ref for ref in served if systems[ref.system].can(verb)]
+        return cached[1]
 
     def call(ref: Ref) -> scripts.Call:
-        layout = layouts[ref.layout]
+        system = systems[ref.system]
         given = {"limit": batch[0], **(args or {}), **carried.get(ref, {})}
-        return layout.call(verb, ref.queue, layout.fitting(verb, given))
+        return system.build_call(verb, ref.queue, system.select_arguments(verb, given))
 
     def work() -> Round:
         served = refs()
-        look = heads.look(client, verb, served) if heads else None
-        wanted = turns.chosen(able(served), urgent(), look)
+        look = due_times.poll(client, verb, served) if due_times else None
+        wanted = turns.choose(select_able_queues(served), urgent_refs(), look)
         calls, refused = [], []
         for ref in wanted:
             try:
                 calls.append((ref, call(ref)))
-            except UsageError as error:  # that queue's alone: the others go on
-                refused.append(Step(verb, ref, error=str(error), at_s=time.time()))
+            except UsageError as error:  # The error is about this queue only; the others are called.
+                refused.append(ScriptStep(verb, ref, error=str(error), at_s=time.time()))
         began = time.monotonic()
-        answers = heard(scripts.run_all(client, [sent for _ref, sent in calls]))
+        replies = raise_if_connection_lost(scripts.run_all(client, [sent for _ref, sent in calls]))
         ms = (time.monotonic() - began) * 1000
-        steps = tuple(_step(verb, ref, answer) for (ref, _sent), answer in zip(calls, answers, strict=True))
-        turns.told(steps)
+        steps = tuple(_to_step(verb, ref, reply) for (ref, _sent), reply in zip(calls, replies, strict=True))
+        turns.record_steps(steps)
         for step in steps:
-            carried[step.ref] = layouts[step.ref.layout].fitting(verb, step.values)
+            carried[step.ref] = systems[step.ref.system].select_arguments(verb, step.values)
         full = any(step.moved >= batch[0] or bool(step.values.get("more")) for step in steps)
         taken = batch[0]
         if limit is None and calls:
-            cost_ms = ms if ms <= SLOW_MS else max(0.0, ms - _round_trip_ms(client))
+            cost_ms = ms if ms <= SLOW_MS else max(0.0, ms - _measure_round_trip_ms(client))
             busy = max(1, sum(step.moved > 0 for step in steps))
-            batch[0] = _adapted(batch[0], cost_ms / busy, full)
+            batch[0] = _adapt_batch(batch[0], cost_ms / busy, full)
         waits = [step.next_ms / 1000 for step in steps if step.next_ms is not None and step.next_ms >= 0]
         return Round(
             (*steps, *refused),
             ms,
-            0.0 if full else max(0.001, min([every_s, *waits, turns.wait_s()])),
+            0.0 if full else max(0.001, min([max_wait_s, *waits, turns.compute_wait_s()])),
             full,
             batch=taken,
         )
@@ -233,100 +241,108 @@ def mover(
 
 
 class _Turns:
-    """Which queues a round looks at, when they are many: those that are due as far as known, and others in turn."""
+    """Chooses the queues that a round calls: all that are known to be due, and some of the others in turn."""
 
     def __init__(self, most_idle: int | None) -> None:
         self._most_idle = most_idle
-        self._due_s: dict[Ref, float] = {}  # by the monotonic clock; infinity: nothing to do, when it was asked
-        self._at = 0
-        self._look: Look | None = None
+        self._due_s: dict[Ref, float] = {}  # by `time.monotonic`; infinity: the last call found nothing to do
+        self._position = 0
+        self._look: DuePoll | None = None
         self._looks = 0
-        self._heads_s: dict[Ref, float] = {}  # the same of those that looks tell of; who is not there is not due
-        self._others: tuple[Sequence[Ref], Look | None, Sequence[Ref]] = (), None, ()  # of whom looks do not tell
+        self._polled_due_s: dict[
+            Ref, float
+        ] = {}  # due times of queues covered by polls of due times; a missing queue is not due
+        self._uncovered: tuple[Sequence[Ref], DuePoll | None, Sequence[Ref]] = (
+            (),
+            None,
+            (),
+        )  # queues that no poll of due times covers
 
-    def chosen(self, refs: Sequence[Ref], urgent: Collection[Ref], look: Look | None) -> list[Ref]:
-        """All of them while they are few; of those whose heads were looked at, those that are due."""
-        told, self._look = self._look, look
+    def choose(self, refs: Sequence[Ref], urgent: Collection[Ref], look: DuePoll | None) -> list[Ref]:
+        """Return the queues to call in this round: all if there are few, else the due, the urgent, and some in turn."""
+        previous_look, self._look = self._look, look
         if look is None:
-            self._heads_s.clear()
-            return self._in_turn(refs, urgent)
+            self._polled_due_s.clear()
+            return self._choose_in_turn(refs, urgent)
         turn: Sequence[Ref] = ()
-        if look is not told:
-            self._heads_s = {**look.due_s}
-        if look is not told and not look.is_picture:
+        if look is not previous_look:
+            self._polled_due_s = {**look.due_s}
+        if look is not previous_look and not look.is_from_snapshot:
             every = [*look.refs]
-            is_new = not self._looks and len(every) <= AT_FIRST
-            turn = every if is_new else _turn(every, self._looks)
+            is_new = not self._looks and len(every) <= FIRST_ROUND_QUEUES
+            turn = every if is_new else _pick_turn(every, self._looks)
             self._looks += 1
         now_s = time.monotonic()
-        due = [ref for ref, due_s in self._heads_s.items() if due_s <= now_s]
+        due = [ref for ref, due_s in self._polled_due_s.items() if due_s <= now_s]
         urgent_here = [ref for ref in urgent if ref in look.refs]
-        return list(dict.fromkeys([*due, *urgent_here, *turn, *self._in_turn(self._beside(refs, look), urgent)]))
+        return list(
+            dict.fromkeys([*due, *urgent_here, *turn, *self._choose_in_turn(self._find_uncovered(refs, look), urgent)])
+        )
 
-    def _beside(self, refs: Sequence[Ref], look: Look) -> Sequence[Ref]:
-        of, told, others = self._others
-        if of is not refs or told is None or told.refs is not look.refs:
+    def _find_uncovered(self, refs: Sequence[Ref], look: DuePoll) -> Sequence[Ref]:
+        previous_refs, previous_look, others = self._uncovered
+        if previous_refs is not refs or previous_look is None or previous_look.refs is not look.refs:
             others = [ref for ref in refs if ref not in look.refs]
-        self._others = refs, look, others
+        self._uncovered = refs, look, others
         return others
 
-    def _in_turn(self, refs: Sequence[Ref], urgent: Collection[Ref]) -> list[Ref]:
+    def _choose_in_turn(self, refs: Sequence[Ref], urgent: Collection[Ref]) -> list[Ref]:
         if self._most_idle is None or len(refs) <= self._most_idle:
             self._due_s.clear()
             return [*refs]
         now_s = time.monotonic()
         self._due_s = {ref: self._due_s.get(ref, 0.0) for ref in refs}
         due = [ref for ref in refs if self._due_s[ref] <= now_s or ref in urgent]
-        turn = [refs[(self._at + step) % len(refs)] for step in range(self._most_idle)]
-        self._at = (self._at + self._most_idle) % len(refs)
+        turn = [refs[(self._position + step) % len(refs)] for step in range(self._most_idle)]
+        self._position = (self._position + self._most_idle) % len(refs)
         return list(dict.fromkeys([*due, *turn]))
 
-    def told(self, steps: Sequence[Step]) -> None:
-        """What a round heard: when each of its queues is due again."""
+    def record_steps(self, steps: Sequence[ScriptStep]) -> None:
+        """Store when each queue of a round is due again."""
         now_s = time.monotonic()
         for step in steps:
             is_known = step.next_ms is not None and step.next_ms >= 0
-            unknown_s = LOOK_S if step.moved else math.inf
+            unknown_s = POLL_INTERVAL_S if step.moved else math.inf
             due_s = now_s + ((step.next_ms or 0) / 1000 if is_known else unknown_s)
             if step.ref in self._due_s:
                 self._due_s[step.ref] = due_s
             if self._look and step.ref in self._look.refs:
-                self._heads_s[step.ref] = due_s
+                self._polled_due_s[step.ref] = due_s
 
-    def wait_s(self) -> float:
-        """Until the next queue is due, or the heads are looked at again."""
-        next_s = self._look.next_s if self._look else math.inf
-        return max(0.0, min([next_s, *self._due_s.values(), *self._heads_s.values()]) - time.monotonic())
+    def compute_wait_s(self) -> float:
+        """Return the seconds until the next queue is due or the due times are polled again."""
+        next_s = self._look.next_poll_s if self._look else math.inf
+        return max(0.0, min([next_s, *self._due_s.values(), *self._polled_due_s.values()]) - time.monotonic())
 
 
-def _turn(refs: Sequence[Ref], look: int) -> Sequence[Ref]:
-    """Whose turn it is at a look: each within `UPKEEP` of them, about `TURN` or more at a time, else nobody."""
-    rest = min(UPKEEP, max(1, UPKEEP * TURN // max(1, len(refs))))
-    parts = UPKEEP // rest
+def _pick_turn(refs: Sequence[Ref], look: int) -> Sequence[Ref]:
+    """Return the queues whose turn it is at this poll: each once in `UPKEEP_POLLS`, about `TURN_QUEUES` together."""
+    rest = min(UPKEEP_POLLS, max(1, UPKEEP_POLLS * TURN_QUEUES // max(1, len(refs))))
+    parts = UPKEEP_POLLS // rest
     return () if look % rest else refs[look // rest % parts :: parts]
 
 
-def _adapted(batch: int, ms: float, full: bool) -> int:
+def _adapt_batch(batch: int, ms: float, full: bool) -> int:
     if ms > SLOW_MS:
         return max(50, batch // 2)
-    return min(LIMIT, batch + batch // 2) if full and ms < SLOW_MS / 2 else batch
+    return min(MAX_BATCH, batch + batch // 2) if full and ms < SLOW_MS / 2 else batch
 
 
-def _round_trip_ms(client: Any) -> float:
-    """What the way to the server and back takes: no fault of the batch."""
-    with translated():
+def _measure_round_trip_ms(client: Any) -> float:
+    """Measure a round trip in ms, to subtract it from the duration of a batch."""
+    with translate_errors():
         began = time.monotonic()
-        client.time()  # a worker's ACL has it, as the scripts need it, and no PING
+        client.time()  # A worker's ACL allows TIME, because the scripts need it, but not PING.
         return (time.monotonic() - began) * 1000
 
 
-def _step(verb: str, ref: Ref, answer: scripts.Answer | Exception) -> Step:
+def _to_step(verb: str, ref: Ref, answer: scripts.Reply | Exception) -> ScriptStep:
     if isinstance(answer, ServerError | RqtuiError):
-        return Step(verb, ref, error=str(answer), at_s=time.time())
+        return ScriptStep(verb, ref, error=str(answer), at_s=time.time())
     if isinstance(answer, Exception):
         raise answer
     values = dict(answer.values)
     next_ms = values.get("next_ms")
-    return Step(
+    return ScriptStep(
         verb, ref, int(values.get("moved", 0) or 0), next_ms if isinstance(next_ms, int) else None, values, time.time()
     )

@@ -1,9 +1,9 @@
-"""Rates: what went in and out of each queue per second between two looks, and what happened over the last minutes.
+"""Compute each queue's job rates between two polls, and its recent activity over the last five minutes.
 
-Both come from the counters that a system keeps; where it keeps none, from how its places grow and shrink, which tells
-the least that must have happened. Also since when its oldest due job could have been dispatched: a score says when a
-job is due, and may be of 1970 though the job was put a moment ago; it is due since then only if it was seen so, or the
-score is plausible.
+Both come from the counters that a system stores. For a system without counters they are estimated from the changes of
+its job counts, as a lower bound. This module also tracks since when a queue's oldest due job could have been
+dispatched. A score says when a job is due, but a job put a moment ago may carry a score of 1970: the score is trusted
+only if rqtui saw the job become due, or if the score is plausible. Called by the engine once per snapshot.
 """
 
 from __future__ import annotations
@@ -14,268 +14,391 @@ from dataclasses import dataclass
 from statistics import median
 from typing import NamedTuple
 
-from rqtui.model import Count, Lately, Queue, Rate, Ref, State
+from rqtui.model import Count, Queue, Rate, RecentActivity, Ref, State
 
-HISTORY = 60  # looks whose throughput is remembered for the sparkline
-WINDOW_MS = 300_000  # what "lately" is: long enough for ten attempts of a slow queue, short enough to see a fix work
-MARK_MS = 15_000  # between two marks of what happened until then
-USUAL_MS = 60_000  # between two ages that are remembered, to know what is usual
-USUAL = 60  # of them
-LEAST_USUAL = 10  # ages from which on something is usual
-PLAUSIBLE_MS = 366 * 86_400_000
-NO_RATE = Rate()  # of a queue that was looked at once
+HISTORY_POLLS = 60  # polls whose throughput is stored for the sparkline
+WINDOW_MS = 300_000  # recent activity: long enough for ten attempts of a slow queue, short enough to see a fix work
+MINUTE_MS = 60_000  # recent enough to see that all attempts fail since a minute
+BURST_MS = 30_000  # jobs that came within so short a time are a burst, not a growing queue
+GROWING_MS = 120_000  # the time over which the growth of a queue is measured
+CHECKPOINT_INTERVAL_MS = 15_000  # between two checkpoints
+AGE_INTERVAL_MS = 60_000  # between two stored ages of the oldest ready job, from which the usual wait is computed
+MAX_AGES = 60
+MIN_USUAL_AGES = 10  # ages that are needed to compute a usual wait
+MAX_PLAUSIBLE_AGE_MS = 366 * 86_400_000
+NO_RATE = Rate()  # the rate of a queue that was polled only once
 _WAITING = (State.SCHEDULED, State.READY, State.RESERVED)
 
 
-class Sums(NamedTuple):
-    """What had happened in a queue, ever or since it was first seen; `ready` None: not known."""
+class Totals(NamedTuple):
+    """The totals of a queue, since it exists or since its first poll. `ready` is None if the ready jobs are unknown."""
 
-    came: int = 0
-    done: int = 0
+    enqueued: int = 0
+    completed: int = 0
     failed: int = 0
-    died: int = 0
+    dead: int = 0
     ready: int | None = None
 
 
-class Mark(NamedTuple):
-    """What had happened until an instant."""
+class Checkpoint(NamedTuple):
+    """The totals of a queue at one point in time."""
 
     at_ms: int
-    sums: Sums = Sums()
+    totals: Totals = Totals()
+
+
+class RecordedEnds(NamedTuple):
+    """How many attempts succeeded and failed in the last `window_ms`, by the times that the jobs themselves store."""
+
+    window_ms: int
+    completed: int
+    failed: int
 
 
 @dataclass(slots=True)
-class _Look:
-    """When a queue was last looked at (seconds by `time.monotonic`), what it was then, and its throughput.
+class _QueueHistory:
+    """The last poll of a queue, its checkpoints and its throughput.
 
-    Tuples, the oldest first: there may be ten thousand queues, and those at rest share theirs.
+    Sequences are tuples, the oldest value first, so that idle queues can share them: there may be ten thousand queues.
     """
 
-    at_s: float
-    seen_ms: int  # the server's clock
+    polled_at_s: float  # when the queue was last polled, by `time.monotonic`
+    polled_at_ms: int  # the server's clock
     counts: tuple[Count, ...]
     counters: Mapping[str, int]
-    sums: Sums
-    marks: tuple[Mark, ...]
-    history: tuple[float, ...] = ()
+    totals: Totals
+    checkpoints: tuple[Checkpoint, ...]
+    head_due_ms: int | None  # when the oldest due job was due, by its score
+    due_since_ms: int | None
+    overdue: int
+    active_at_ms: int  # when a job was reserved or ended last; at the first poll: the time of that poll
+    throughput: tuple[float, ...] = ()
     ages: tuple[int, ...] = ()
-    aged_ms: int = 0  # when the last age was remembered
-    usual_ms: int | None = None  # what they tell
-    next_ms: int = 0  # when there is something to remember, or to forget
-    head_ms: int | None = None  # when the oldest due job was due, by its score
-    due_since_ms: int | None = None
-    overdue: int = 0
-    owed: tuple[tuple[int, int], ...] = ()  # (when, how many) left and were not heard to end
+    last_age_ms: int = 0  # when the last age was stored
+    usual_wait_ms: int | None = None  # median of the older ages
+    next_update_ms: int = 0  # when a checkpoint or age must be stored or deleted
+    unmatched_departures: tuple[tuple[int, int], ...] = ()  # (server time in ms, jobs) that left without an end event
 
 
 class Rates:
-    """Remembers the last look at each queue, and marks of what happened before it."""
+    """The history of each polled queue, from which its rates are computed."""
 
     def __init__(self) -> None:
-        self._looks: dict[Ref, _Look] = {}
-        self._at_rest = NO_RATE  # the rate that was last told of a queue at rest: others are the same
+        self._histories: dict[Ref, _QueueHistory] = {}
+        self._idle_rate = NO_RATE  # the last rate of an idle queue, shared by equal ones
 
     def __contains__(self, ref: Ref) -> bool:
-        return ref in self._looks
+        return ref in self._histories
 
-    def since_last(self, ref: Ref, queue: Queue, now_s: float) -> Rate:
-        """What happened per second since the look before this one; the same object for queues that rest equally."""
-        last = self._looks.get(ref)
-        if last is None:
-            self._looks[ref] = _first(queue, now_s)
+    def compute_rate(self, ref: Ref, queue: Queue, now_s: float) -> Rate:
+        """Return what happened in a queue per second since its previous poll, and store the poll.
+
+        Idle queues with the same history share one Rate object. The first poll of a queue returns `NO_RATE`. `now_s` is
+        a value of `time.monotonic`.
+        """
+        history = self._histories.get(ref)
+        if history is None:
+            self._histories[ref] = _start_history(queue, now_s)
             return NO_RATE
-        due_since_ms = _due_since_ms(last, queue) if queue.overdue or last.overdue else None
-        seconds, before = now_s - last.at_s, last.sums
-        if (queue.counts, queue.counters) != (last.counts, last.counters):  # mostly they are the same objects
-            last.sums = _next(last, queue)
-            last.counts, last.counters = queue.counts, queue.counters
-        last.at_s, last.seen_ms, sums = now_s, queue.counted_ms, last.sums
-        if queue.counted_ms >= last.next_ms:
-            _remember(last, queue)
+        due_since_ms = _update_due_since(history, queue) if queue.overdue or history.overdue else None
+        seconds, before = now_s - history.polled_at_s, history.totals
+        if (queue.counts, queue.counters) != (
+            history.counts,
+            history.counters,
+        ):  # Fast in the usual case, where they are the same objects.
+            history.totals = _compute_totals(history, queue)
+            history.counts, history.counters = queue.counts, queue.counters
+        history.polled_at_s, history.polled_at_ms, sums = now_s, queue.counted_ms, history.totals
+        if queue.counted_ms >= history.next_update_ms:
+            _update_checkpoints(history, queue)
+        idle_since_ms = _update_idle_since(history, queue, before)
         if seconds <= 0:
-            return Rate(history=last.history, due_since_ms=due_since_ms, lately=_lately(last))
-        if sums is before and sums == last.marks[0].sums:
-            last.history = _with_nothing(last.history)
-            return self._resting(last, due_since_ms)
-        out_s = max(0, sums.done - before.done) / seconds
-        in_s, failed_s = max(0, sums.came - before.came) / seconds, max(0, sums.failed - before.failed) / seconds
-        last.history = (*last.history, out_s)[-HISTORY:] if out_s else _with_nothing(last.history)
-        return Rate(in_s, out_s, failed_s, last.history, due_since_ms, _lately(last))
+            return Rate(
+                history=history.throughput,
+                due_since_ms=due_since_ms,
+                recent=_compute_recent_activity(history),
+                idle_since_ms=idle_since_ms,
+            )
+        if sums is before and sums == history.checkpoints[0].totals:
+            history.throughput = _append_idle_poll(history.throughput)
+            return self._share_idle_rate(history, due_since_ms, idle_since_ms)
+        out_s = max(0, sums.completed - before.completed) / seconds
+        in_s, failed_s = (
+            max(0, sums.enqueued - before.enqueued) / seconds,
+            max(0, sums.failed - before.failed) / seconds,
+        )
+        history.throughput = (
+            (*history.throughput, out_s)[-HISTORY_POLLS:] if out_s else _append_idle_poll(history.throughput)
+        )
+        recent = _compute_recent_activity(history)
+        return Rate(in_s, out_s, failed_s, history.throughput, due_since_ms, recent, idle_since_ms=idle_since_ms)
 
-    def _resting(self, last: _Look, due_since_ms: int | None) -> Rate:
-        """The rate of a queue in which nothing happened lately: but for these three it is that of all others."""
-        made, ms = self._at_rest, _lately_ms(last)
-        if made.lately.ms != ms or made.history is not last.history or made.due_since_ms != due_since_ms:
-            made = self._at_rest = Rate(history=last.history, due_since_ms=due_since_ms, lately=Lately(ms))
-        return made
+    def _share_idle_rate(self, history: _QueueHistory, due_since_ms: int | None, idle_since_ms: int | None) -> Rate:
+        """Return the rate of a queue without recent activity, as the last such object if its fields are equal."""
+        rate, ms = self._idle_rate, _compute_window_ms(history)
+        times = due_since_ms, idle_since_ms
+        if (
+            rate.recent.duration_ms != ms
+            or rate.history is not history.throughput
+            or (rate.due_since_ms, rate.idle_since_ms) != times
+        ):
+            rate = self._idle_rate = Rate(
+                history=history.throughput,
+                due_since_ms=due_since_ms,
+                recent=RecentActivity(ms),
+                idle_since_ms=idle_since_ms,
+            )
+        return rate
 
-    def remember(self, ref: Ref, mark: Mark) -> Lately:
-        """Takes note of what had happened until an instant before the first look; what happened lately, with that."""
-        last = self._looks[ref]
-        if mark.at_ms < last.marks[0].at_ms:
-            last.marks = (mark, *last.marks)
-            last.next_ms = 0
-        return _lately(last)
+    def merge(self, ref: Ref, earlier: Checkpoint | RecordedEnds) -> RecentActivity:
+        """Add what happened before a queue's first poll, and return the queue's recent activity including it."""
+        history = self._histories[ref]
+        checkpoint = earlier if isinstance(earlier, Checkpoint) else _convert_recorded_ends(history, earlier)
+        if checkpoint.at_ms < history.checkpoints[0].at_ms:
+            history.checkpoints = (checkpoint, *history.checkpoints)
+            history.next_update_ms = 0
+        return _compute_recent_activity(history)
 
-    def usual_ms(self, ref: Ref) -> int | None:
-        """How long its oldest ready job usually waits, as seen before the last minutes; None: not seen for long."""
-        last = self._looks.get(ref)
-        return last.usual_ms if last else None
+    def find_usual_wait_ms(self, ref: Ref) -> int | None:
+        """Return how long the oldest ready job of a queue usually waits, in ms, measured before the last five minutes.
 
-
-_NOTHING = tuple((0.0,) * looks for looks in range(HISTORY + 1))  # what queues at rest did in as many looks
-
-
-def _with_nothing(history: tuple[float, ...]) -> tuple[float, ...]:
-    """One more look at which nothing had been done."""
-    number = len(history)
-    if history is _NOTHING[number]:
-        return _NOTHING[min(number + 1, HISTORY)]
-    longer = (*history, 0.0)[-HISTORY:]
-    return longer if any(longer) else _NOTHING[len(longer)]
+        Returns None if the queue has not been polled for long enough.
+        """
+        history = self._histories.get(ref)
+        return history.usual_wait_ms if history else None
 
 
-def _first(queue: Queue, now_s: float) -> _Look:
-    head_ms = _head_ms(queue)
-    is_known = head_ms is not None and is_plausible(head_ms, queue.counted_ms)
+_IDLE_THROUGHPUTS = tuple((0.0,) * looks for looks in range(HISTORY_POLLS + 1))  # shared by idle queues, by length
+
+
+def _append_idle_poll(throughput: tuple[float, ...]) -> tuple[float, ...]:
+    """Return `throughput` with one more poll without completed jobs. A result of zeros only is a shared tuple."""
+    number = len(throughput)
+    if throughput is _IDLE_THROUGHPUTS[number]:
+        return _IDLE_THROUGHPUTS[min(number + 1, HISTORY_POLLS)]
+    longer = (*throughput, 0.0)[-HISTORY_POLLS:]
+    return longer if any(longer) else _IDLE_THROUGHPUTS[len(longer)]
+
+
+def _convert_recorded_ends(history: _QueueHistory, recorded: RecordedEnds) -> Checkpoint:
+    """Return the totals that a queue had before the recorded attempts ended. Its ready jobs are unknown."""
+    totals, ended = history.totals, recorded.completed + recorded.failed
+    earlier = Totals(
+        totals.enqueued - ended,
+        totals.completed - recorded.completed,
+        totals.failed - recorded.failed,
+        totals.dead - recorded.failed,
+    )
+    return Checkpoint(history.polled_at_ms - recorded.window_ms, earlier)
+
+
+def _start_history(queue: Queue, now_s: float) -> _QueueHistory:
+    head_ms = _compute_head_due_ms(queue)
+    is_known = head_ms is not None and is_plausible_due_time(head_ms, queue.counted_ms)
     since_ms = head_ms if head_ms is None or is_known else queue.counted_ms
-    sums = _next(None, queue)
-    first = _Look(now_s, queue.counted_ms, queue.counts, queue.counters, sums, (Mark(queue.counted_ms, sums),))
-    first.head_ms, first.due_since_ms, first.overdue = head_ms, since_ms, queue.overdue
-    return first
+    at_ms, sums = queue.counted_ms, _compute_totals(None, queue)
+    first = (Checkpoint(at_ms, sums),)
+    return _QueueHistory(
+        now_s, at_ms, queue.counts, queue.counters, sums, first, head_ms, since_ms, queue.overdue, at_ms
+    )
 
 
-def _next(last: _Look | None, queue: Queue) -> Sums:
-    """What has happened until this look: ever, where counters are kept, else since the first look.
+def _compute_totals(history: _QueueHistory | None, queue: Queue) -> Totals:
+    """Return the totals of a queue from its counters; estimate a missing counter from the changes of its job counts.
 
-    Who died failed, where it is known who did not: else every attempt that is seen to end would be a failure.
+    Estimated totals start at zero at the first poll. A dead job counts as a failure only if completed jobs are counted
+    too: otherwise every finished attempt would look like a failure.
     """
-    before = last.sums if last else Sums()
+    previous = history.totals if history else Totals()
     counters = queue.counters
-    is_told = {"in", "out", "failed", "dead"} <= counters.keys()
-    come, done, dead = _grown(last, queue) if last and not is_told else (0, 0, 0)
-    tells_done = "out" in counters or _keeps_done(queue)
-    return Sums(
-        counters.get("in", before.came + come),
-        counters.get("out", before.done + done),
-        counters.get("failed", before.failed + (dead if tells_done else 0)),
-        counters.get("dead", before.died + dead),
-        queue.count_in(State.READY),
+    has_all_counters = {"in", "out", "failed", "dead"} <= counters.keys()
+    enqueued, done, dead = _estimate_growth(history, queue) if history and not has_all_counters else (0, 0, 0)
+    has_completed = "out" in counters or _has_done_count(queue)
+    return Totals(
+        counters.get("in", previous.enqueued + enqueued),
+        counters.get("out", previous.completed + done),
+        counters.get("failed", previous.failed + (dead if has_completed else 0)),
+        counters.get("dead", previous.dead + dead),
+        queue.count_in_state(State.READY),
     )
 
 
-def _grown(last: _Look, now: Queue) -> tuple[int, int, int]:
-    """How many came, were done and died at least, by how many jobs stand in the places.
+def _estimate_growth(history: _QueueHistory, queue: Queue) -> tuple[int, int, int]:
+    """Estimate how many jobs were enqueued, completed and became dead since the last poll. Each is a lower bound.
 
-    Where no place tells what is done, jobs that are nowhere any more were done. Where that is heard, a job is nowhere
-    for a while between the last place with a key and the end that is heard: one that ends then did not come now.
+    If the system has no place for completed jobs, a job that left all places counts as completed. If completed jobs are
+    counted from Pub/Sub events, a job is in no place between leaving the last one and its event: the job of a later
+    event must not count as enqueued again.
     """
 
-    def growth(*states: State, failures: bool = False) -> int:
-        return _stood(now.counts, states, failures) - _stood(last.counts, states, failures)
+    def compute_growth(*states: State, failures: bool = False) -> int:
+        return _count_jobs(queue.counts, states, failures) - _count_jobs(history.counts, states, failures)
 
-    waiting, dead = growth(*_WAITING), growth(State.DEAD)
-    keeps_done = _keeps_done(now)
-    done = max(0, growth(State.DONE)) if keeps_done else max(0, -waiting - max(0, dead))
-    came = waiting + max(0, dead) + (done if keeps_done else 0)
-    if any(count.heard for count in now.counts) and (keeps_done or came < 0):
-        owed = [*last.owed]
-        came = _settled(owed, came, now.counted_ms)
-        last.owed = tuple(owed)
-    return max(0, came), done, max(0, growth(State.DEAD, failures=True))
+    waiting, dead = compute_growth(*_WAITING), compute_growth(State.DEAD)
+    keeps_done = _has_done_count(queue)
+    done = max(0, compute_growth(State.DONE)) if keeps_done else max(0, -waiting - max(0, dead))
+    enqueued = waiting + max(0, dead) + (done if keeps_done else 0)
+    if any(count.coverage for count in queue.counts) and (keeps_done or enqueued < 0):
+        departures = [*history.unmatched_departures]
+        enqueued = _match_departures(departures, enqueued, queue.counted_ms)
+        history.unmatched_departures = tuple(departures)
+    return max(0, enqueued), done, max(0, compute_growth(State.DEAD, failures=True))
 
 
-def _stood(counts: Sequence[Count], states: Collection[State], failures: bool) -> int:
-    """How many jobs stand in the places of some states (`failures`: that failed), each where it was first counted: one
-    that is given to another queue later did not end there then."""
+def _count_jobs(counts: Sequence[Count], states: Collection[State], failures: bool) -> int:
+    """Count the jobs in all places with one of `states`. With `failures`, count only places of failed jobs.
+
+    A job reassigned to another queue is still counted in its first one, so that the move does not look like an end.
+    """
     return sum(
-        count.count - (count.heard.given if count.heard else 0)
+        count.count - (count.coverage.reassigned if count.coverage else 0)
         for count in counts
-        if count.state in states and (count.failures or not failures)
+        if count.state in states and (count.has_failures or not failures)
     )
 
 
-def _settled(owed: list[tuple[int, int]], came: int, now_ms: int) -> int:
-    """How many came, without those that ended and had left before; negative: so many left, which is remembered."""
-    while owed and owed[0][0] < now_ms - WINDOW_MS:
-        owed.pop(0)
-    if came < 0:
-        owed.append((now_ms, -came))
-    while owed and came > 0:
-        at_ms, number = owed.pop(0)
-        if number > came:
-            owed.insert(0, (at_ms, number - came))
-        came -= min(came, number)
-    return came
+def _match_departures(departures: list[tuple[int, int]], enqueued: int, now_ms: int) -> int:
+    """Return `enqueued` without the jobs that left their place at an earlier poll and whose end event came now.
+
+    A negative `enqueued` is the number of jobs that left: they are appended to `departures`, a list of (server time in
+    ms, jobs) that is changed in place.
+    """
+    while departures and departures[0][0] < now_ms - WINDOW_MS:
+        departures.pop(0)
+    if enqueued < 0:
+        departures.append((now_ms, -enqueued))
+    while departures and enqueued > 0:
+        at_ms, number = departures.pop(0)
+        if number > enqueued:
+            departures.insert(0, (at_ms, number - enqueued))
+        enqueued -= min(enqueued, number)
+    return enqueued
 
 
-def _keeps_done(queue: Queue) -> bool:
-    """Whether some place tells what was done; one without a key does once anything was heard there."""
-    return any(count.state is State.DONE and (count.heard is None or count.of) for count in queue.counts)
+def _has_done_count(queue: Queue) -> bool:
+    """Return whether a place counts completed jobs. A place counted from Pub/Sub events needs at least one event."""
+    return any(count.state is State.DONE and (count.coverage is None or count.shared_total) for count in queue.counts)
 
 
-def _remember(last: _Look, queue: Queue) -> None:
-    """Marks what has happened, and the age of the oldest ready job, once in a while."""
-    marks, now_ms = last.marks, last.seen_ms
-    if now_ms - marks[-1].at_ms >= MARK_MS:
-        if len(marks) > 1 and marks[-1].sums == last.sums == marks[-2].sums:
-            marks = marks[:-1]  # of a time at rest, its first mark and its last are enough
-        marks = (*marks, Mark(now_ms, last.sums))
+def _update_checkpoints(history: _QueueHistory, queue: Queue) -> None:
+    """Store a checkpoint and the age of the oldest ready job when due, and delete old checkpoints."""
+    marks, now_ms = history.checkpoints, history.polled_at_ms
+    if now_ms - marks[-1].at_ms >= CHECKPOINT_INTERVAL_MS:
+        if len(marks) > 1 and marks[-1].totals == history.totals == marks[-2].totals:
+            marks = marks[:-1]  # Of an idle period, only the first and last checkpoint are needed.
+        marks = (*marks, Checkpoint(now_ms, history.totals))
     while len(marks) > 1 and marks[1].at_ms <= now_ms - WINDOW_MS:
         marks = marks[1:]
-    last.marks = marks
-    if now_ms - last.aged_ms >= USUAL_MS:
-        last.aged_ms = now_ms
-        last.ages = (*last.ages, queue.oldest_ready_ms or 0)[-USUAL:]
-        before = last.ages[: -WINDOW_MS // USUAL_MS]
-        last.usual_ms = round(median(before)) if len(before) >= LEAST_USUAL else None
+    history.checkpoints = marks
+    if now_ms - history.last_age_ms >= AGE_INTERVAL_MS:
+        history.last_age_ms = now_ms
+        history.ages = (*history.ages, queue.oldest_ready_ms or 0)[-MAX_AGES:]
+        before = history.ages[: -WINDOW_MS // AGE_INTERVAL_MS]
+        history.usual_wait_ms = round(median(before)) if len(before) >= MIN_USUAL_AGES else None
     forget_ms = marks[1].at_ms + WINDOW_MS if len(marks) > 1 else math.inf
-    last.next_ms = int(min(marks[-1].at_ms + MARK_MS, last.aged_ms + USUAL_MS, forget_ms))
+    history.next_update_ms = int(
+        min(marks[-1].at_ms + CHECKPOINT_INTERVAL_MS, history.last_age_ms + AGE_INTERVAL_MS, forget_ms)
+    )
 
 
-def _lately_ms(last: _Look) -> int:
-    marks = last.marks
-    ms = last.seen_ms - marks[0].at_ms
-    if len(marks) > 1 and marks[1].sums == marks[0].sums:  # at rest from one to the other
+def _compute_window_ms(history: _QueueHistory) -> int:
+    marks = history.checkpoints
+    ms = history.polled_at_ms - marks[0].at_ms
+    if len(marks) > 1 and marks[1].totals == marks[0].totals:  # Nothing happened between them, so both totals hold.
         ms = min(ms, WINDOW_MS)
     return ms
 
 
-def _lately(last: _Look) -> Lately:
-    began, now, ms = last.marks[0].sums, last.sums, _lately_ms(last)
-    if began == now:
-        return Lately(ms)
-    came, done, failed, died = (max(0, after - before) for before, after in zip(began[:4], now[:4], strict=True))
-    grew = came - done - died if began.ready is None else (now.ready or 0) - began.ready
-    return Lately(ms, came, done, failed, died, grew)
+def _compute_recent_activity(history: _QueueHistory) -> RecentActivity:
+    start, end, ms = history.checkpoints[0].totals, history.totals, _compute_window_ms(history)
+    if start == end:
+        return RecentActivity(ms)
+    enqueued, done, failed, dead = (max(0, after - before) for before, after in zip(start[:4], end[:4], strict=True))
+    ready_growth = enqueued - done - dead if start.ready is None else (end.ready or 0) - start.ready
+    latest = _compute_latest_growth(history)
+    rest = (*_compute_last_minute(history), *_compute_growth(history))
+    return RecentActivity(ms, enqueued, done, failed, dead, ready_growth, latest, *rest)
 
 
-def is_plausible(head_ms: int, now_ms: int) -> bool:
-    """Whether a job may really be due since then; where scores are no instants of ours, they lie decades away."""
-    return now_ms - head_ms < PLAUSIBLE_MS
+def _compute_last_minute(history: _QueueHistory) -> tuple[int, int]:
+    """Return how many attempts succeeded and failed in the last 60 to 75 seconds, or zeros if that is unknown."""
+    begin_ms = history.polled_at_ms - MINUTE_MS
+    before = next((mark for mark in reversed(history.checkpoints) if mark.at_ms <= begin_ms), None)
+    if before is None or before.at_ms < begin_ms - MINUTE_MS:
+        return 0, 0
+    end = history.totals
+    return max(0, end.completed - before.totals.completed), max(0, end.failed - before.totals.failed)
 
 
-def _head_ms(queue: Queue) -> int | None:
-    """When the oldest due job was due, by its score; None where none is."""
+def _compute_growth(history: _QueueHistory) -> tuple[int, int, int]:
+    """Return a duration of at most two minutes, the growth of the ready jobs in it, and how many jobs ended in it.
+
+    Returns zeros if all of the growth came in the last half minute: that is a burst.
+    """
+    now_ms, end = history.polled_at_ms, history.totals
+    known = [m for m in history.checkpoints if m.at_ms <= now_ms - BURST_MS and m.totals.ready is not None]
+    marks = [mark for mark in known if mark.at_ms >= now_ms - GROWING_MS]
+    if not marks or end.ready is None:
+        return 0, 0, 0
+    first, before = marks[0], marks[0] if len(marks) > 1 else known[max(0, len(known) - 2)]
+    if (marks[-1].totals.ready or 0) <= (before.totals.ready or 0):
+        return 0, 0, 0
+    ended = end.completed + end.dead - first.totals.completed - first.totals.dead
+    return now_ms - first.at_ms, end.ready - (first.totals.ready or 0), max(0, ended)
+
+
+def _compute_latest_growth(history: _QueueHistory) -> int | None:
+    """Return the change of the ready jobs since the newest checkpoint that is at least 15 s old, or None if unknown."""
+    newest_ms = history.polled_at_ms - CHECKPOINT_INTERVAL_MS
+    before = next((mark for mark in reversed(history.checkpoints) if mark.at_ms <= newest_ms), None)
+    if before is None or before.totals.ready is None or history.totals.ready is None:
+        return None
+    return history.totals.ready - before.totals.ready
+
+
+def _update_idle_since(history: _QueueHistory, queue: Queue, before: Totals) -> int | None:
+    """Return since when ready jobs wait while none is reserved and none ends, and store when a job last did."""
+    is_same = history.totals is before or history.totals[1:4] == before[1:4]
+    if queue.oldest_ready_ms is None and "out" not in queue.counters and not _has_done_count(queue):
+        # Where neither ages nor ends are stored, a changed number is the only sign that jobs are taken.
+        is_same = is_same and history.totals.ready == before.ready
+    if not is_same or not queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED):
+        history.active_at_ms = queue.counted_ms
+        return None
+    return history.active_at_ms
+
+
+def is_plausible_due_time(due_ms: int, now_ms: int) -> bool:
+    """Return whether a job's score can be its due time: it must be less than 366 days ago.
+
+    Systems whose scores are not Unix times have scores that are decades away.
+    """
+    return now_ms - due_ms < MAX_PLAUSIBLE_AGE_MS
+
+
+def _compute_head_due_ms(queue: Queue) -> int | None:
+    """Return the due time of the oldest due job in ms, from its score, or None if no job is due."""
     return queue.counted_ms + queue.next_due_ms if queue.overdue and queue.next_due_ms is not None else None
 
 
-def _due_since_ms(last: _Look, queue: Queue) -> int | None:
-    """Since when the oldest due job could have been dispatched; remembers the look.
+def _update_due_since(history: _QueueHistory, queue: Queue) -> int | None:
+    """Return since when the oldest due job could have been dispatched, and store it for the next poll.
 
-    A job that came to the head since the last look could have been since then at the latest: either it came to be due,
-    or it was put so, or those before it were dispatched.
+    A job that became the oldest due job after the last poll could not be dispatched before that poll: the job became
+    due, was put with a past due time, or the jobs before it were dispatched.
     """
-    head_ms, before = _head_ms(queue), last.counters
+    head_ms, before = _compute_head_due_ms(queue), history.counters
     if head_ms is None:
-        last.due_since_ms = None
+        history.due_since_ms = None
     else:
-        was_moved = queue.overdue < last.overdue or _dispatched(queue.counters) > _dispatched(before)
-        if last.due_since_ms is None or head_ms != last.head_ms or was_moved:
-            last.due_since_ms = max(head_ms, last.seen_ms)
-    last.head_ms, last.overdue = head_ms, queue.overdue
-    return last.due_since_ms
+        has_dispatched = queue.overdue < history.overdue or _count_dispatched(queue.counters) > _count_dispatched(
+            before
+        )
+        if history.due_since_ms is None or head_ms != history.head_due_ms or has_dispatched:
+            history.due_since_ms = max(head_ms, history.polled_at_ms)
+    history.head_due_ms, history.overdue = head_ms, queue.overdue
+    return history.due_since_ms
 
 
-def _dispatched(counters: Mapping[str, int]) -> int:
+def _count_dispatched(counters: Mapping[str, int]) -> int:
     return counters.get("dispatched", 0)

@@ -1,15 +1,15 @@
-"""The walk over all keys, for queues that stand in no list of names; the rule for how much of it is made, and when.
+"""Walk over all keys to find queues that no list of names contains, and decide how much to walk, and when.
 
-The same rule stands in `docs/systems/README.md` for users.
+`docs/systems/README.md` explains the same rules to users.
 
-1. What a system keeps names of (`rqtui:queues`, `rq:queues`, `queues` …) is asked for directly, each time; no walk.
-2. A look for queues walks over at most `MOST` keys, so on a database of no more keys it finds everything, each time.
-3. On a larger one the next look goes on where this one stopped, also in the next command: the keys that told of queues,
-   and the cursor, are kept in a local file (`engine/walk_file.py`), and looked at again before they are believed.
-4. After a whole walk of more keys the next begins when `REST` times its time is over; who asks for all keys gets one at
-   once (`--walk`, or `r` on the screen). Until the first whole walk has ended, a command says how much it has seen.
+1. Names that a system stores (`rqtui:queues`, `rq:queues`, `queues` …) are read directly each time, without a walk.
+2. A discovery walks over at most `MOST` keys, so on a database of no more keys it finds everything, each time.
+3. On a larger one the next discovery continues where this one stopped, also in the next command: the cursor and the
+   keys that revealed queues are stored in a local file (`engine/walk_file.py`), and verified before they are used.
+4. After a complete walk over more keys, the next one begins after `REST` times its duration. A request for all keys
+   (`--walk`, or `r` on the screen) starts one at once. Until the first walk is complete, commands say how far it is.
 
-A step is a round trip of at most `STEP` keys (`lua/shared/walk.lua`); whoever takes the steps may stop after any.
+A step is a round trip of at most `MAX_STEP_KEYS` keys (`lua/shared/walk.lua`); the caller may stop after any step.
 """
 
 from __future__ import annotations
@@ -19,141 +19,145 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from rqtui.connection.connect import translated
-from rqtui.connection.nodes import nodes
+from rqtui.connection.connect import translate_errors
+from rqtui.connection.nodes import list_nodes
 from rqtui.errors import Unreachable
-from rqtui.layout.layout import Layout
 from rqtui.scripts import script as scripts
+from rqtui.system_base.system import System
 from rqtui.systems import by_sight
-from rqtui.systems.by_sight import Unspoken
+from rqtui.systems.by_sight import UnsupportedSystem
 
-STEP = 500  # keys per round trip: 0.5 ms of Redis 7.0, and 1.4 on a machine that was three times as slow
-MOST = 75_000  # keys per look that nobody asked for: 0.1 s of that Redis, and 0.3 of the slow one
-LONGEST_S = 5.0  # and no longer, on a link on which each step takes long
-REST = 200  # times as long as a whole walk took, until the next: half a percent of the server
-LONGEST_REST_S = 3600.0
+MAX_STEP_KEYS = 500  # keys per round trip: 0.5 ms of Redis 7.0, and 1.4 on a machine that was three times as slow
+MOST = 75_000  # keys per discovery without --walk: 0.1 s of that Redis, and 0.3 of the slow one
+MAX_WALK_S = 5.0  # the longest part of a walk, on a connection on which each step takes long
+REST = 200  # pause after a complete walk, as a factor of its duration: half a percent of the server
+MAX_REST_S = 3600.0
 
 
 @dataclass(slots=True)
-class Found:
-    """What a walk found: keys that tell of a queue, by layout; of systems known by sight how many keys fit a pattern.
+class WalkResult:
+    """The result of a walk: keys that reveal a queue, by system, and the number of keys that match each other pattern.
 
-    `examples` has the first key that fitted each of these patterns.
+    Those patterns are of systems that rqtui does not support. `examples` has the first key that matched each of them.
     """
 
-    keys: dict[str, list[bytes]] = field(default_factory=dict)
+    queue_keys: dict[str, list[bytes]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class Progress:
-    """How far the walks of one database are: `whole` is what the last whole one found, `begun` the one under way.
+class WalkProgress:
+    """The progress of the walks of one database: `complete` is the last complete result, `partial` the present one.
 
-    `cursors` has the place of each node where that one goes on (`0`: it is through; none: not begun), `looked` how many
-    keys it has seen, `took_s` how long it took so far. `due_s`: when the next may begin (`time.time`).
+    `cursors` has the SCAN cursor of each node at which the present walk continues (`0`: this node is complete; empty:
+    not begun), `keys_walked` is the number of keys so far, `duration_s` its time so far. `next_due_s` is when the next
+    walk may begin (`time.time`).
     """
 
-    whole: Found | None = None
-    begun: Found = field(default_factory=Found)
+    complete: WalkResult | None = None
+    partial: WalkResult = field(default_factory=WalkResult)
     cursors: dict[str, str] = field(default_factory=dict)
-    looked: int = 0
-    took_s: float = 0.0
-    due_s: float = 0.0
+    keys_walked: int = 0
+    duration_s: float = 0.0
+    next_due_s: float = 0.0
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a walk has begun and has not ended."""
+        """Return whether a walk has begun and has not ended."""
         return bool(self.cursors)
 
     def is_due(self, now_s: float) -> bool:
-        """Whether there is something to walk; a clock that was set back does not put it off for long."""
-        return self.is_under_way or not 0 < self.due_s - now_s <= LONGEST_REST_S
+        """Return whether a walk should start or continue. A clock that was set back delays it for an hour at most."""
+        return self.is_under_way or not 0 < self.next_due_s - now_s <= MAX_REST_S
 
 
 class Walk:
-    """Walks for the patterns of these layouts, and counts the keys of systems that rqtui knows by sight only."""
+    """Walks over all keys for the patterns of the given systems, and counts the keys of unsupported systems."""
 
-    def __init__(self, client: Any, layouts: Mapping[str, Layout]) -> None:
+    def __init__(self, client: Any, systems: Mapping[str, System]) -> None:
         self.client = client
-        self.progress = Progress()
-        self.was_cut = False  # the last look stopped before its end
-        self._patterns = [(name, pattern) for name, layout in layouts.items() for pattern in layout.patterns]
-        self._counted = by_sight.patterns()
+        self.progress = WalkProgress()
+        self.is_interrupted = False  # the last part stopped before the end of the walk
+        self._patterns = [(name, pattern) for name, system in systems.items() for pattern in system.key_patterns]
+        self._counted_patterns = by_sight.list_patterns()
 
     @property
     def patterns(self) -> list[str]:
-        """All that it looks for, in words that tell one kind of walk from another."""
-        return [*(f"{name} {pattern}" for name, pattern in self._patterns), *self._counted]
+        """All patterns, with the systems of supported ones. The list identifies the kind of walk in its file."""
+        return [*(f"{name} {pattern}" for name, pattern in self._patterns), *self._counted_patterns]
 
-    def begin(self) -> None:
-        """Begins anew, whatever is under way."""
+    def restart(self) -> None:
+        """Restart the walk from the first key, and drop the partial result."""
         progress = self.progress
-        progress.begun, progress.cursors, progress.looked, progress.took_s = Found(), {}, 0, 0.0
+        progress.partial, progress.cursors, progress.keys_walked, progress.duration_s = WalkResult(), {}, 0, 0.0
 
-    def steps(self, most: int | None) -> Iterator[Mapping[str, Sequence[bytes]]]:
-        """Goes on with the walk, or begins one: the keys that a step met, by layout.
+    def yield_steps(self, most: int | None) -> Iterator[Mapping[str, Sequence[bytes]]]:
+        """Continue the walk, or start one; yield the keys that each step found, by system.
 
-        At most `most` keys (None: to its end). Raises Denied where an ACL denies SCAN, Unreachable without a server.
+        Walks at most `most` keys (None: to its end). Raises Denied if an ACL denies SCAN, Unreachable without a server.
         """
-        began_s, before = time.monotonic(), self.progress.looked
-        self.was_cut = False
-        with translated():
-            servers = nodes(self.client)
+        began_s, before = time.monotonic(), self.progress.keys_walked
+        self.is_interrupted = False
+        with translate_errors():
+            servers = list_nodes(self.client)
         for server in servers:
-            name = _name(server) if len(servers) > 1 else ""
+            name = _format_address(server) if len(servers) > 1 else ""
             while (cursor := self.progress.cursors.get(name)) != "0":
-                is_over = most is not None and self.progress.looked - before >= most
-                if is_over or (most is not None and time.monotonic() - began_s >= LONGEST_S):
-                    self.was_cut = True
+                is_over = most is not None and self.progress.keys_walked - before >= most
+                if is_over or (most is not None and time.monotonic() - began_s >= MAX_WALK_S):
+                    self.is_interrupted = True
                     return
                 try:
-                    keys = self._step(server, name, cursor or "0")
+                    keys = self._walk_step(server, name, cursor or "0")
                 except Unreachable:
                     if len(servers) == 1:
                         raise
-                    break  # a node of a Cluster is away: the others are looked at
+                    break  # A node of a Cluster is away; the others are walked.
                 yield keys
-        self._end()
+        self._complete()
 
-    def _step(self, server: Any, name: str, cursor: str) -> Mapping[str, Sequence[bytes]]:
+    def _walk_step(self, server: Any, name: str, cursor: str) -> Mapping[str, Sequence[bytes]]:
         progress = self.progress
-        rows = [*((pattern,) for _layout, pattern in self._patterns), *((pattern,) for pattern in self._counted)]
-        args = {"cursor": cursor, "limit": STEP, "counted": len(self._counted)}
+        rows = [
+            *((pattern,) for _system, pattern in self._patterns),
+            *((pattern,) for pattern in self._counted_patterns),
+        ]
+        args = {"cursor": cursor, "limit": MAX_STEP_KEYS, "counted": len(self._counted_patterns)}
         began_s = time.monotonic()
-        answer = scripts.run(server, scripts.load("shared")["walk"].call({}, args, rows))
-        progress.took_s += time.monotonic() - began_s
-        values: Mapping[str, Any] = answer.values
+        reply = scripts.run(server, scripts.load("shared")["walk"].build_call({}, args, rows))
+        progress.duration_s += time.monotonic() - began_s
+        values: Mapping[str, Any] = reply.values
         progress.cursors[name] = values["cursor"]
-        progress.looked += values["looked"]
-        found = progress.begun
-        for pattern, number in zip(self._counted, values["counts"].split(), strict=True):
-            found.counts[pattern] = found.counts.get(pattern, 0) + int(number)
+        progress.keys_walked += values["looked"]
+        partial = progress.partial
+        for pattern, number in zip(self._counted_patterns, values["counts"].split(), strict=True):
+            partial.counts[pattern] = partial.counts.get(pattern, 0) + int(number)
         keys: dict[str, list[bytes]] = {}
-        for number, key in answer.rows:
+        for number, key in reply.rows:
             if number <= len(self._patterns):
                 keys.setdefault(self._patterns[number - 1][0], []).append(key)
             else:
-                found.examples.setdefault(self._counted[number - 1 - len(self._patterns)], key)
+                partial.examples.setdefault(self._counted_patterns[number - 1 - len(self._patterns)], key)
         return keys
 
-    def keep(self, keys: Mapping[str, Sequence[bytes]]) -> None:
-        """Takes note of keys that told of a queue."""
-        for name, of_layout in keys.items():
-            self.progress.begun.keys.setdefault(name, []).extend(of_layout)
+    def store_keys(self, keys: Mapping[str, Sequence[bytes]]) -> None:
+        """Add keys that revealed a queue to the partial result."""
+        for name, of_system in keys.items():
+            self.progress.partial.queue_keys.setdefault(name, []).extend(of_system)
 
-    def _end(self) -> None:
+    def _complete(self) -> None:
         progress = self.progress
-        rest_s = min(LONGEST_REST_S, REST * progress.took_s) if progress.looked > MOST else 0.0
-        progress.whole, progress.due_s = progress.begun, time.time() + rest_s if rest_s else 0.0
-        self.begin()
+        rest_s = min(MAX_REST_S, REST * progress.duration_s) if progress.keys_walked > MOST else 0.0
+        progress.complete, progress.next_due_s = progress.partial, time.time() + rest_s if rest_s else 0.0
+        self.restart()
 
-    def unspoken(self) -> tuple[Unspoken, ...]:
-        """Systems that are here and not spoken, by the last whole walk; before there was one, as far as one looked."""
+    def find_unsupported_systems(self) -> tuple[UnsupportedSystem, ...]:
+        """Return the unsupported systems found by the last complete walk, or by the partial one if there is none."""
         progress = self.progress
-        return by_sight.found((progress.whole or progress.begun).counts)
+        return by_sight.find_present((progress.complete or progress.partial).counts)
 
 
-def _name(server: Any) -> str:
+def _format_address(server: Any) -> str:
     kwargs = server.connection_pool.connection_kwargs
     return f"{kwargs.get('host')}:{kwargs.get('port')}"

@@ -1,8 +1,8 @@
-"""The file in which a walk over many keys is kept for the next command: one per server, database and set of patterns.
+"""Store an unfinished walk over the keys for the next command, in a file per server, database and set of patterns.
 
-It holds names of keys and no secret, and only its owner may read it. Whoever reads it asks Redis about every key before
-it is believed, and a file that is broken, of another run of the server or of nobody's making is as good as none. One
-that cannot be written costs the next command a walk, and nothing else.
+The file contains names of keys and no secret, and only its owner may read it. The reader verifies every key with Redis.
+A file that is broken, from another run of the server or from another program is ignored. If the file cannot be written,
+the next command has to walk again; nothing else is affected.
 """
 
 from __future__ import annotations
@@ -16,70 +16,72 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rqtui.config.state_folder import own_folder
+from rqtui import files
+from rqtui.config.state_folder import create_private_folder
 from rqtui.connection.nodes import is_cluster
-from rqtui.engine.walk import Found, Progress
+from rqtui.engine.walk import WalkProgress, WalkResult
 from rqtui.text.names import to_bytes, to_text
 
 FOLDER = "walks"
-FILES = 50  # the oldest go
-KEYS = 20_000  # of one walk that are kept: more of them are quicker found by walking than asked for one by one
+MAX_FILE_BYTES = 256 << 20
+MAX_FILES = 50  # The oldest are deleted.
+MAX_KEYS = 20_000  # stored keys per walk: for more of them a new walk is faster than verifying each
 VERSION = 1
 
 
 class WalkFile:
-    """The file of one database. Without a folder, on a Cluster, or where INFO is denied or unknown, there is none."""
+    """The walk file of one database. Not used without a folder, on a Cluster, or if INFO is denied or unknown."""
 
     def __init__(self, folder: Path | None, client: Any, patterns: Sequence[str]) -> None:
         self._folder, self._client = folder, client
         self._patterns = [*patterns]
         self._is_possible = folder is not None and not is_cluster(client)
 
-    def load(self) -> Progress | None:
-        """What an earlier command kept of this run of the server; None: nothing that can be used."""
-        if not self._is_possible or not self._path.is_file() or not (run := self._run()):
+    def load(self) -> WalkProgress | None:
+        """Return the progress that an earlier command stored for this run of the server, or None."""
+        if not self._is_possible or not self._path.is_file() or not (run := self._fetch_run_id()):
             return None
         try:
-            told = json.loads(self._path.read_text("utf-8"))
-            if (told["version"], told["run"]) != (VERSION, run):
+            document = json.loads(files.read_named(self._path, MAX_FILE_BYTES))
+            if (document["version"], document["run"]) != (VERSION, run):
                 return None
-            whole = None if told["whole"] is None else _found(told["whole"])
-            cursor = told["cursor"]
+            complete = None if document["whole"] is None else _parse_result(document["whole"])
+            cursor = document["cursor"]
             if not (isinstance(cursor, str) and cursor.isascii() and (cursor.isdigit() or not cursor)):
                 return None
             cursors = {"": cursor} if cursor else {}
-            numbers = int(told["looked"]), float(told["took_s"]), float(told["due_s"])
-            return Progress(whole, _found(told["begun"]), cursors, *numbers)
+            numbers = int(document["looked"]), float(document["took_s"]), float(document["due_s"])
+            return WalkProgress(complete, _parse_result(document["begun"]), cursors, *numbers)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
 
-    def save(self, progress: Progress) -> None:
-        """Keeps this for the next command; a whole walk that one look makes anew is not kept."""
-        if not self._is_possible or not (run := self._run()):
+    def save(self, progress: WalkProgress) -> None:
+        """Store the progress for the next command."""
+        if not self._is_possible or not (run := self._fetch_run_id()):
             return
         document = {
             "version": VERSION,
             "run": run,
             "cursor": progress.cursors.get("", ""),
-            "looked": progress.looked,
-            "took_s": progress.took_s,
-            "due_s": progress.due_s,
-            "whole": None if progress.whole is None else _told(progress.whole),
-            "begun": _told(progress.begun),
+            "looked": progress.keys_walked,
+            "took_s": progress.duration_s,
+            "due_s": progress.next_due_s,
+            "whole": None if progress.complete is None else _to_document(progress.complete),
+            "begun": _to_document(progress.partial),
         }
         with suppress(OSError):
             self._write(json.dumps(document).encode())
 
-    def forget(self) -> None:
-        """Takes the file away."""
+    def delete(self) -> None:
+        """Delete the walk file, so that the next walk starts from the beginning."""
         if self._is_possible:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
     def _write(self, data: bytes) -> None:
         assert self._folder is not None
-        own_folder(self._folder)
-        number, name = tempfile.mkstemp(dir=self._folder, suffix=".new")  # 0600, and nobody else's
+        create_private_folder(self._folder)
+        number, name = tempfile.mkstemp(dir=self._folder, suffix=".new")  # created with mode 0600
         try:
             with os.fdopen(number, "wb") as file:
                 file.write(data)
@@ -88,7 +90,7 @@ class WalkFile:
             Path(name).unlink(missing_ok=True)
             raise
         files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-        for path in files[:-FILES]:
+        for path in files[:-MAX_FILES]:
             path.unlink(missing_ok=True)
 
     @property
@@ -99,8 +101,8 @@ class WalkFile:
         assert self._folder is not None
         return self._folder / f"{hashlib.sha256(words.encode('utf-8', 'surrogateescape')).hexdigest()[:24]}.json"
 
-    def _run(self) -> str:
-        """The id of the server's run; empty where it is not told."""
+    def _fetch_run_id(self) -> str:
+        """Return the id of the server's run; empty if INFO does not contain it."""
         from redis.exceptions import RedisError
 
         try:
@@ -110,19 +112,22 @@ class WalkFile:
         return str(info.get("run_id", ""))
 
 
-def _told(found: Found) -> dict[str, Any]:
-    left, keys = KEYS, {}
-    for name, of_layout in found.keys.items():
-        keys[name] = [to_text(key) for key in of_layout[:left]]
-        left -= len(keys[name])
-    examples = {pattern: to_text(key) for pattern, key in found.examples.items()}
-    return {"keys": keys, "counts": found.counts, "examples": examples}
+def _to_document(result: WalkResult) -> dict[str, Any]:
+    remaining, keys = MAX_KEYS, {}
+    for name, of_system in result.queue_keys.items():
+        keys[name] = [to_text(key) for key in of_system[:remaining]]
+        remaining -= len(keys[name])
+    examples = {pattern: to_text(key) for pattern, key in result.examples.items()}
+    return {"keys": keys, "counts": result.counts, "examples": examples}
 
 
-def _found(told: Mapping[str, Any]) -> Found:
-    """Raises what a document of another shape makes it raise."""
-    return Found(
-        {str(name): [to_bytes(str(key)) for key in keys] for name, keys in told["keys"].items()},
-        {str(pattern): int(number) for pattern, number in told["counts"].items()},
-        {str(pattern): to_bytes(str(key)) for pattern, key in told["examples"].items()},
+def _parse_result(document: Mapping[str, Any]) -> WalkResult:
+    """Parse a stored walk result.
+
+    Raises KeyError, TypeError, ValueError or AttributeError if the document has another format.
+    """
+    return WalkResult(
+        {str(name): [to_bytes(str(key)) for key in keys] for name, keys in document["keys"].items()},
+        {str(pattern): int(number) for pattern, number in document["counts"].items()},
+        {str(pattern): to_bytes(str(key)) for pattern, key in document["examples"].items()},
     )

@@ -1,1 +1,1 @@
-"""Changes of many jobs and what is kept of them: the journal, undo, rate limits, migration."""
+"""Changes of many jobs and their records: the journal, undo, revert, rate-limited changes and migration."""

@@ -1,8 +1,8 @@
-"""Drains a queue of another system: leases or parks its jobs so that nobody else gets them, and ends them there.
+"""Drain a queue of another system: take its jobs so that no other client gets them, and delete them there.
 
-Which way a queue has follows from the scripts of its layout: due jobs are leased where there are leases, parked
-where there is the verb `park`; jobs that are not due are copied first and then deleted, and so are those that are due
-where there is neither and a job is known by its id. Used by `operations/migration.py` alone.
+The scripts of a system decide how. Due jobs are leased if the system has leases, and parked if it has the verb `park`.
+Jobs that are not due are copied first and then deleted, and so are due jobs of systems with neither, if a job can be
+found by its id. Used only by `operations/migration.py`.
 """
 
 from __future__ import annotations
@@ -14,333 +14,416 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from rqtui.connection.connect import translated
+from rqtui.connection.connect import translate_errors
 from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, UsageError, WrongType
-from rqtui.layout.foreign import side_key
-from rqtui.layout.layout import Layout
 from rqtui.model import Job, Outcome, Place, Ref, State
 from rqtui.scripts import script as scripts
-from rqtui.text.formats import numbered
+from rqtui.system_base.foreign_system import build_side_key
+from rqtui.system_base.system import System, find_late_place
+from rqtui.text.formats import format_quantity
 from rqtui.text.names import to_bytes, to_text
 
-SET_ASIDE = "leaving"  # what `park` calls the key of jobs on their way
-WORKER = "rqtui-migrate"  # who holds those that are leased
-MOST = 200  # jobs per batch: a script call each of 2 to 4 ms
-MOST_BYTES = 8 << 20  # of bodies per batch, as far as the last one tells
+PARKED_KEY = "leaving"  # name of the key in which `park` stores a batch
+WORKER_NAME = "rqtui-migrate"  # worker name of the leases
+MAX_BATCH_JOBS = 200  # most jobs per batch: each script call takes 2 to 4 ms
+MAX_INLINE_BYTES = 65_536  # A longer body is fetched alone.
+MAX_BATCH_BYTES = 8 << 20  # most body bytes per batch, estimated from the last one
 LOCK_MS = 15_000
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A job of the source, and what it is called in the target."""
+    """A job of the source, and its id in the target."""
 
     id: bytes
     job: Job
 
 
-def ways(engine: Engine, source: Ref, target: Ref) -> list[Way]:
-    """The ways in which jobs of this queue can be taken, by what its layout's scripts do."""
-    layout = engine.layouts[source.layout]
-    waiting = [place for place in layout.places if is_open(place) and layout.can("delete", place.name)]
-    if {"park", "forget"} <= layout.scripts.keys():
-        return [Parked(engine, source, target)]
-    if not {"reserve", "ack", "release"} <= layout.scripts.keys():
-        if not ((layout.finds_by_id or layout.keeps_ids) and waiting):
-            raise UsageError(f"jobs of {layout.name} cannot be taken safely: it has neither leases nor the verb park.")
-        return [Deleted(engine, source, waiting)]
-    is_fenced = any(column.name == "token" for column in layout.scripts["ack"].each)
-    found: list[Way] = [Leased(engine, source) if is_fenced else Consumed(engine, source, target)]
-    return [*found, *(Waiting(engine, source, place) for place in waiting if place.state is State.SCHEDULED)]
+def choose_drains(engine: Engine, source: Ref, target: Ref) -> list[Drain]:
+    """Return the drains for the jobs of this queue, chosen by the scripts of its system.
+
+    Raises UsageError if none is safe.
+    """
+    system = engine.systems[source.system]
+    waiting = [place for place in _sort_places(system) if is_takeable(place) and system.can("delete", place.name)]
+    if {"park", "forget"} <= system.scripts.keys():
+        return [ParkDrain(engine, source, target)]
+    if not {"reserve", "ack", "release"} <= system.scripts.keys():
+        if not ((system.can_find_by_id or system.has_ids) and waiting):
+            raise UsageError(f"jobs of {system.name} cannot be taken safely: it has neither leases nor the verb park.")
+        dead = [place for place in system.places if _holds_failed_jobs(place) and system.can("delete", place.name)]
+        return [DeleteDrain(engine, source, [*waiting, *dead])]
+    is_fenced = any(column.name == "token" for column in system.scripts["ack"].each)
+    drains: list[Drain] = [LeaseDrain(engine, source) if is_fenced else ConsumerDrain(engine, source, target)]
+    return [*drains, *(ScheduledDrain(engine, source, place) for place in waiting if place.state is State.SCHEDULED)]
 
 
-def is_open(place: Place) -> bool:
-    """Whether jobs of a place wait for a worker or for their time, and for nothing else."""
+def is_takeable(place: Place) -> bool:
+    """Return whether the jobs of a place wait for a worker or for their due time, and for nothing else."""
     return place.state is State.READY or (place.state is State.SCHEDULED and not place.score.startswith("since"))
 
 
-class Way:
-    """One way of taking jobs. `is_numbered`: they have no ids of their own, and get some for the batch."""
+def _holds_failed_jobs(place: Place) -> bool:
+    """Return whether a place of Redis holds jobs that failed and are not run again."""
+    return place.state is State.DEAD and place.has_failures and not place.is_from_events
 
-    is_numbered = False
+
+def _sort_places(system: System) -> list[Place]:
+    """Return the places in the order in which workers take jobs from them: places of due jobs come first."""
+    first = system.take_order
+
+    def rank(place: Place) -> tuple[bool, int]:
+        return place.state is not State.READY, first.index(place.name) if place.name in first else len(first)
+
+    return sorted(system.places, key=rank)
+
+
+class Drain:
+    """A way of taking jobs from a queue. `is_numbered`: the jobs have no ids of their own, and get ids per batch.
+
+    `is_shared`: other clients can still take the jobs of a batch, until `delete_originals`.
+    """
+
+    needs_batch_ids = False
+    is_shared = False
 
     def __init__(self, engine: Engine, ref: Ref) -> None:
         self.engine, self.ref = engine, ref
-        self.layout: Layout = engine.layouts[ref.layout]
+        self.system: System = engine.systems[ref.system]
         self._limit = 4
 
-    def begin(self) -> None:
-        """Before the first batch."""
+    @property
+    def places(self) -> Sequence[Place]:
+        """The places from which `take_batches` takes jobs."""
+        late = find_late_place(self.system.places)
+        return [*(place for place in _sort_places(self.system) if is_takeable(place)), *([late] if late else [])]
 
-    def batches(self) -> Iterator[list[Job]]:
-        """Jobs that nobody else can take now (or that `settle` will find taken), until there are none."""
+    def preview(self) -> Iterator[tuple[Place, list[Job]]]:
+        """Yield the jobs that `take_batches` would take, by place, without taking them."""
+        for place in self.places:
+            for page in self.engine.walk_pages(self.ref, place.name, MAX_BATCH_JOBS, MAX_INLINE_BYTES):
+                yield place, list(page.jobs)
+
+    def prepare(self) -> None:
+        """Prepare for the first batch."""
+
+    def take_batches(self) -> Iterator[list[Job]]:
+        """Yield batches of jobs that no other client can take now, until there are none.
+
+        With `is_shared` another client can take them until `delete_originals`, which reports it.
+        """
         raise NotImplementedError
 
-    def named(self, jobs: Sequence[Job]) -> list[Copy]:
-        """What the copies are called."""
+    def build_copies(self, jobs: Sequence[Job]) -> list[Copy]:
+        """Return the copies of a batch, with their ids in the target."""
         return [Copy(job.id, job) for job in jobs]
 
-    def settle(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Ends the originals, in one call."""
+    def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Delete the originals of a batch in one call, and return the outcomes."""
         raise NotImplementedError
 
-    def settled(self) -> None:
-        """After `settle`."""
+    def finish_batch(self) -> None:
+        """Finish a batch after its originals were deleted."""
 
-    def fates(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """What became of the originals of a broken run's copies, by their ids; asked after `begin`.
+    def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """Return the ids of an interrupted run's originals: those not deleted yet, and those that a worker took.
 
-        Those that are still to be ended, and those that a worker took before they were: their copies must not run.
+        Call it after `prepare`. The copies of jobs that a worker took must not run.
         """
-        found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
-        there = zip(ids, found, strict=True)
+        jobs = self.engine.send_requests([self.system.job_request(self.ref.queue, id, 0) for id in ids])
+        there = zip(ids, jobs, strict=True)
         return {id for id, job in there if job is not None and job.state is not State.DONE}, set()
 
-    def end(self, held: Sequence[Job]) -> None:
-        """After the last batch; `held` are the skipped ones."""
+    def clean_up(self, held: Sequence[Job]) -> None:
+        """Clean up after the last batch. `held` are the skipped jobs."""
 
-    def set_aside(self) -> dict[str, int]:
-        """Jobs on their way that stand in no place of the layout, where there are any."""
+    def count_parked(self) -> dict[str, int]:
+        """Return the number of jobs of an unfinished batch outside the system's places, by key."""
         return {}
 
-    def _adapt(self, jobs: Sequence[Job]) -> None:
+    def _adapt_batch(self, jobs: Sequence[Job]) -> None:
         mean = sum(job.body_bytes for job in jobs) // max(1, len(jobs)) + 1
-        self._limit = max(1, min(MOST, self._limit * 4, MOST_BYTES // mean))
+        self._limit = max(1, min(MAX_BATCH_JOBS, self._limit * 4, MAX_BATCH_BYTES // mean))
 
 
-class Leased(Way):
-    """Jobs with ids and tokens: whoever else takes one over makes the ack `stale`."""
+class LeaseDrain(Drain):
+    """Takes jobs with ids and tokens by leases. If another client takes a lease over, the ack is `stale`."""
 
     lease_ms = 60_000
 
-    def batches(self) -> Iterator[list[Job]]:
-        """Leases, until there is nothing to lease; expired leases are reaped first, as the system's reaper would."""
-        if self.layout.can("reap"):
-            self.engine.act("reap", self.ref, (), {"limit": 1000})
-        while jobs := self._reserved():
+    def take_batches(self) -> Iterator[list[Job]]:
+        """Lease batches until no job is left. Expired leases are reaped first, as the system's reaper would do."""
+        if self.system.can("reap"):
+            self.engine.apply_verb("reap", self.ref, (), {"limit": 1000})
+        while jobs := self._lease_jobs():
             yield jobs
-            self._adapt(jobs)
+            self._adapt_batch(jobs)
 
-    def _reserved(self) -> list[Job]:
-        wishes = {"limit": self._limit, "worker": WORKER, "ttr_ms": self.lease_ms}
-        call = self.layout.call("reserve", self.ref.queue, self.layout.fitting("reserve", wishes))
-        return list(self.layout.taken(self.ref.queue, scripts.run(self.engine.client, call)))
+    @property
+    def places(self) -> Sequence[Place]:
+        """The places of due jobs, including expired leases; scheduled jobs have a drain of their own."""
+        return [place for place in super().places if place.state is not State.SCHEDULED]
 
-    def settle(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Acknowledges them with their tokens; `marked` is as good: its entry is dropped when it comes by."""
-        outcomes = self.engine.act("ack", self.ref, jobs, {}) if jobs else []
+    def _lease_jobs(self) -> list[Job]:
+        since = self._read_waiting_since()
+        return [replace(job, since_ms=since.get(job.id, job.since_ms)) for job in self._reserve()]
+
+    def _read_waiting_since(self) -> dict[bytes, int]:
+        """Return since when the next jobs wait, by id, read before a lease replaces the score that holds it."""
+        scored = [place for place in self.system.places if place.state is State.READY and place.score]
+        pages = [self.engine.fetch_page(self.ref, place.name, 0, self._limit, 0) for place in scored]
+        return {job.id: job.since_ms for page in pages for job in page.jobs if job.since_ms is not None}
+
+    def _reserve(self) -> list[Job]:
+        wishes = {"limit": self._limit, "worker": WORKER_NAME, "ttr_ms": self.lease_ms}
+        call = self.system.build_call("reserve", self.ref.queue, self.system.select_arguments("reserve", wishes))
+        return list(self.system.read_taken_jobs(self.ref.queue, scripts.run(self.engine.client, call)))
+
+    def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Acknowledge the jobs with their tokens. The result `marked` counts as moved: the entry is dropped later."""
+        outcomes = self.engine.apply_verb("ack", self.ref, jobs, {}) if jobs else []
         return [replace(outcome, moved=1) if outcome.word == "marked" else outcome for outcome in outcomes]
 
-    def end(self, held: Sequence[Job]) -> None:
-        """Back to where they were."""
+    def clean_up(self, held: Sequence[Job]) -> None:
+        """Release the leases of skipped jobs."""
         leased = [job for job in held if job.state is State.RESERVED]
         if leased:
-            self.engine.act("release", self.ref, leased, {})
+            self.engine.apply_verb("release", self.ref, leased, {})
 
 
-class Waiting(Way):
-    """Jobs that are not due: copied with their due time, then deleted. Where a worker was faster, the copy goes."""
+class ScheduledDrain(Drain):
+    """Takes jobs that are not due: copies them with their due time, then deletes them.
+
+    If a worker takes the original first, the copy is deleted.
+    """
+
+    is_shared = True
 
     def __init__(self, engine: Engine, ref: Ref, place: Place) -> None:
         super().__init__(engine, ref)
         self.place = place
-        self._left = self._moved = 0
+        self._batch_jobs = self._moved = 0
 
-    def batches(self) -> Iterator[list[Job]]:
-        """A walk over the place; those that stay are stepped over."""
-        offset = 0
-        while True:
-            page = self.engine.page(self.ref, self.place.name, offset, MOST, 65_536)
+    @property
+    def places(self) -> Sequence[Place]:
+        """The one place of this drain."""
+        return [self.place]
+
+    def take_batches(self) -> Iterator[list[Job]]:
+        """Walk over the place and yield its pages. Jobs that stay in the place are stepped over."""
+        following: int | None = 0
+        while following is not None:
+            page = self.engine.fetch_scan_page(self.ref, self.place.name, following, MAX_BATCH_JOBS, MAX_INLINE_BYTES)
             if page.error:
                 raise WrongType(page.error)
-            if not page.jobs:
-                return
-            self._left = self._moved = 0
-            yield list(page.jobs)
-            offset += len(page.jobs) - (self._left if self._moved else 0)
+            self._batch_jobs = self._moved = 0
+            if page.jobs:
+                yield list(page.jobs)
+            following = None if page.next is None else page.next - (self._batch_jobs if self._moved else 0)
 
-    def settle(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Deletes them, unless somebody has taken them, or other jobs wait for them."""
-        form = self.layout.fitting("delete", {"sparing": True})
-        outcomes = self.engine.act("delete", self.ref, jobs, form) if jobs else []
-        self._left, self._moved = len(jobs), sum(outcome.moved for outcome in outcomes)
+    def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Delete the jobs, except those that another client took or that other jobs wait for."""
+        form = self.system.select_arguments("delete", {"sparing": True})
+        outcomes = self.engine.apply_verb("delete", self.ref, jobs, form) if jobs else []
+        self._batch_jobs, self._moved = len(jobs), sum(outcome.moved for outcome in outcomes)
         return outcomes
 
 
-class Deleted(Waiting):
-    """The same in several places, where nothing is leased: an original that is found was not ended."""
+class DeleteDrain(ScheduledDrain):
+    """Takes jobs of several places in a system without leases by copy and delete.
+
+    An original that still exists was not deleted by the interrupted run.
+    """
 
     def __init__(self, engine: Engine, ref: Ref, places: Sequence[Place]) -> None:
         super().__init__(engine, ref, places[0])
         self._places = places
 
-    def batches(self) -> Iterator[list[Job]]:
-        """One place after the other."""
+    @property
+    def places(self) -> Sequence[Place]:
+        """All places, in the order in which their jobs are taken."""
+        return self._places
+
+    def take_batches(self) -> Iterator[list[Job]]:
+        """Yield the batches of one place after the other."""
         for place in self._places:
             self.place = place
-            yield from super().batches()
+            yield from super().take_batches()
 
-    def fates(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Those that still wait, and those that went on."""
-        found = self.engine.ask_all([self.layout.job_ask(self.ref.queue, id, 0) for id in ids])
-        there = {id: is_open(self.layout.place(job.place)) for id, job in zip(ids, found, strict=True) if job}
+    def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """Return the ids of originals that still wait, and of those that a worker took."""
+        jobs = self.engine.send_requests([self.system.job_request(self.ref.queue, id, 0) for id in ids])
+        there = {id: is_takeable(self.system.place(job.place)) for id, job in zip(ids, jobs, strict=True) if job}
         return {id for id in there if there[id]}, {id for id in there if not there[id]}
 
 
-class Numbered(Way):
-    """Jobs that are their bytes: a copy is called by the digest of its body, of the batch and of its number in it.
+class BatchDrain(Drain):
+    """Takes jobs that are only bytes.
 
-    Equal bodies are several jobs, so the digest alone would lose all but one. The batch's name is kept in Redis until
-    the batch is settled, and a batch is taken, copied and settled by a script call each: a later run that finds what a
-    broken one left has the whole batch and its name, gives the same ids, and `exists` then means this very copy.
+    A copy's id is a digest of its body, the batch's name and its number in the batch. Equal bodies are several jobs, so
+    the digest of the body alone would lose all but one. The batch's name is stored in Redis until the batch is
+    finished, and each batch is taken, copied and deleted by one script call each. So a later run that finds an
+    unfinished batch has the whole batch and its name and gives the same ids, and `exists` then means this very copy.
     """
 
-    is_numbered = True
+    needs_batch_ids = True
 
     def __init__(self, engine: Engine, ref: Ref, target: Ref) -> None:
         super().__init__(engine, ref)
         self._client, self._target = engine.client, str(target)
-        self._name_key, self._lock_key = (to_bytes(side_key(ref.queue, what)) for what in ("migration", "migrator"))
-        self._me, self._name = secrets.token_hex(8), ""
-        self._found: list[Job] = []
-        self._is_settled = False
+        self._name_key, self._lock_key = (
+            to_bytes(build_side_key(ref.queue, what)) for what in ("migration", "migrator")
+        )
+        self._lock_token, self._batch_name = secrets.token_hex(8), ""
+        self._unfinished: list[Job] = []
+        self._is_finished = False
 
-    def leftovers(self) -> list[Job]:
-        """The batch that a broken run did not settle."""
+    def load_unfinished_batch(self) -> list[Job]:
+        """Return the jobs of a batch that an interrupted run did not finish."""
         raise NotImplementedError
 
-    def fresh(self) -> list[Job]:
-        """The next batch."""
+    def take_new_batch(self) -> list[Job]:
+        """Take and return the next batch."""
         raise NotImplementedError
 
-    def begin(self) -> None:
-        """Waits until no other run moves this queue, and looks for the batch of a broken one."""
-        with translated():
+    def prepare(self) -> None:
+        """Lock the queue, waiting for another migration of it, and load the batch of an interrupted run."""
+        with translate_errors():
             deadline_s = time.monotonic() + LOCK_MS / 1000 + 1
-            while not self._client.set(self._lock_key, self._me, nx=True, px=LOCK_MS):
+            while not self._client.set(self._lock_key, self._lock_token, nx=True, px=LOCK_MS):
                 if time.monotonic() > deadline_s:
                     raise Refused(f"another migration of {self.ref} is running.")
                 time.sleep(0.2)
             name, _space, target = to_text(self._client.get(self._name_key) or b"").partition(" ")
-        found = self.leftovers()
-        if found and name and target != self._target:
+        batch = self.load_unfinished_batch()
+        if batch and name and target != self._target:
             raise UsageError(
-                f"a migration of {self.ref} to {target} was broken off, {numbered(len(found), 'job')} did not arrive: "
+                f"a migration of {self.ref} to {target} was broken off, "
+                f"{format_quantity(len(batch), 'job')} did not arrive: "
                 f"finish it first with: rqtui migrate {self.ref} {target}"
             )
-        self._found, self._name = found, name
-        if not (found and name):
-            self.settled()
+        self._unfinished, self._batch_name = batch, name
+        if not (batch and name):
+            self.finish_batch()
 
-    def batches(self) -> Iterator[list[Job]]:
-        """The batch of a broken run, then new ones."""
+    def take_batches(self) -> Iterator[list[Job]]:
+        """Yield the batch of an interrupted run, then new ones."""
         while True:
-            self._stay()
-            jobs, self._found = self._found or self.fresh(), []
+            self._renew_lock()
+            jobs, self._unfinished = self._unfinished or self.take_new_batch(), []
             if not jobs:
                 return
-            self._is_settled = False
+            self._is_finished = False
             yield jobs
-            self._adapt(jobs)
+            self._adapt_batch(jobs)
 
-    def _stay(self) -> None:
-        """Keeps the lock, unless a batch took so long that somebody else may have it."""
-        with translated():
-            if self._client.get(self._lock_key) != self._me.encode():
+    def _renew_lock(self) -> None:
+        """Extend the lock of this migration.
+
+        Raises Refused if it expired during the last batch and another run took it.
+        """
+        with translate_errors():
+            if self._client.get(self._lock_key) != self._lock_token.encode():
                 raise Refused(f"another migration of {self.ref} has begun; this one ends here.")
             self._client.pexpire(self._lock_key, LOCK_MS)
 
-    def fates(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """All are to be ended while the batch of the broken run is there: it goes as a whole."""
-        return set(ids) if self._found else set(), set()
+    def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
+        """Return all ids as not deleted while the batch of the interrupted run is loaded: it is deleted as a whole."""
+        return set(ids) if self._unfinished else set(), set()
 
-    def named(self, jobs: Sequence[Job]) -> list[Copy]:
-        """Equal bodies in their order."""
+    def build_copies(self, jobs: Sequence[Job]) -> list[Copy]:
+        """Return copies with digest ids; equal bodies are numbered in their order."""
         seen: Counter[bytes] = Counter()
         copies = []
         for job in jobs:
-            digest = blake2b(job.body or b"", digest_size=16, key=to_bytes(self._name)).hexdigest().encode()
+            digest = blake2b(job.body or b"", digest_size=16, key=to_bytes(self._batch_name)).hexdigest().encode()
             seen[digest] += 1
             copies.append(Copy(digest if seen[digest] == 1 else b"%s:%d" % (digest, seen[digest]), job))
         return copies
 
-    def settled(self) -> None:
-        """The next batch gets a name of its own."""
-        self._name = secrets.token_hex(8)
-        with translated():
-            self._client.set(self._name_key, to_bytes(f"{self._name} {self._target}"))
-        self._is_settled = True
+    def finish_batch(self) -> None:
+        """Store a new name for the next batch."""
+        self._batch_name = secrets.token_hex(8)
+        with translate_errors():
+            self._client.set(self._name_key, to_bytes(f"{self._batch_name} {self._target}"))
+        self._is_finished = True
 
-    def end(self, held: Sequence[Job]) -> None:
-        """Leaves nothing behind, unless a batch is still on its way."""
-        with translated():
-            if self._client.get(self._lock_key) == self._me.encode():
-                self._client.delete(self._lock_key, *([self._name_key] if self._is_settled else []))
+    def clean_up(self, held: Sequence[Job]) -> None:
+        """Release the lock, and delete the batch's name unless a batch is unfinished."""
+        with translate_errors():
+            if self._client.get(self._lock_key) == self._lock_token.encode():
+                self._client.delete(self._lock_key, *([self._name_key] if self._is_finished else []))
 
 
-class Parked(Numbered):
-    """No leases: `park` sets a batch aside, in the key `leaving` as `<due ms or 0> <body>`, and `forget` ends it."""
+class ParkDrain(BatchDrain):
+    """Takes jobs of a system without leases: `park` moves a batch to the key `leaving`, and `forget` deletes it.
 
-    def set_aside(self) -> dict[str, int]:
-        """The list `leaving`."""
-        with translated():
-            count = self._client.llen(to_bytes(self.layout.keys(self.ref.queue)[SET_ASIDE]))
-        return {SET_ASIDE: count} if count else {}
+    An entry of `leaving` is `<due ms or 0> <body>`.
+    """
 
-    def leftovers(self) -> list[Job]:
-        """All of them: `park` answers them first, and with a limit of their number nothing else."""
-        count = self.set_aside().get(SET_ASIDE, 0)
-        return self._parked(count) if count else []
+    def count_parked(self) -> dict[str, int]:
+        """Return the length of the list `leaving`."""
+        with translate_errors():
+            count = self._client.llen(to_bytes(self.system.keys(self.ref.queue)[PARKED_KEY]))
+        return {PARKED_KEY: count} if count else {}
 
-    def fresh(self) -> list[Job]:
-        """The next from any place."""
-        return self._parked(self._limit)
+    def load_unfinished_batch(self) -> list[Job]:
+        """Return all jobs of `leaving`: `park` returns them first, and with their number as its limit nothing else."""
+        count = self.count_parked().get(PARKED_KEY, 0)
+        return self._park(count) if count else []
 
-    def _parked(self, limit: int) -> list[Job]:
-        answer = scripts.run(self._client, self.layout.call("park", self.ref.queue, {"limit": limit}))
-        return [self._job(row[0]) for row in answer.rows]
+    def take_new_batch(self) -> list[Job]:
+        """Park and return the next jobs of any place."""
+        return self._park(self._limit)
 
-    def _job(self, entry: bytes) -> Job:
+    def _park(self, limit: int) -> list[Job]:
+        answer = scripts.run(self._client, self.system.build_call("park", self.ref.queue, {"limit": limit}))
+        return [self._parse_job(row[0]) for row in answer.rows]
+
+    def _parse_job(self, entry: bytes) -> Job:
         due, _space, body = entry.partition(b" ")
-        place = self.layout.place(State.READY)
+        place = self.system.place(State.READY)
         digest = blake2b(body, digest_size=6).hexdigest().encode()
-        queue, name = self.ref.queue, self.layout.name
+        queue, name = self.ref.queue, self.system.name
         return Job(
             digest, queue, name, place.name, place.state, entry, body=body, body_bytes=len(body), due_ms=int(due)
         )
 
-    def settle(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Forgets the batch. Nobody but a migration takes from that list: what is `gone` was settled by one."""
-        call = self.layout.call("forget", self.ref.queue, {}, [{"member": job.member} for job in jobs])
+    def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Delete the batch. Only migrations take from that list, so an entry that is `gone` was deleted by one."""
+        call = self.system.build_call("forget", self.ref.queue, {}, [{"member": job.member} for job in jobs])
         answer = scripts.run(self._client, call)
         return [Outcome("forget", job.id, one.word, one.text, 1) for job, one in zip(jobs, answer.each, strict=True)]
 
 
-class Consumed(Numbered, Leased):
-    """Leases without tokens: the batch is what a consumer of our own name holds."""
+class ConsumerDrain(BatchDrain, LeaseDrain):
+    """Takes jobs by leases without tokens: the batch is what the consumer named `WORKER_NAME` holds."""
 
-    lease_ms = 600_000  # a broken run's batch goes back to the source after this, so the next run should be sooner
+    lease_ms = 600_000  # A batch of an interrupted run returns to the source after this; the next run should be sooner.
 
-    def leftovers(self) -> list[Job]:
-        """What it holds at the start."""
-        found: list[Job] = []
-        for place in self.layout.places:
+    def load_unfinished_batch(self) -> list[Job]:
+        """Return the jobs that the consumer holds at the start."""
+        held: list[Job] = []
+        for place in self.system.places:
             if place.state is State.RESERVED:
-                for jobs in self.engine.scan(self.ref, place.name, lambda job: job.worker == WORKER, 1 << 20):
-                    found += jobs
-        return found
+                for jobs in self.engine.scan_jobs(self.ref, place.name, lambda job: job.worker == WORKER_NAME, 1 << 20):
+                    held += jobs
+        return held
 
-    def fresh(self) -> list[Job]:
-        """The next from the source."""
-        return self._reserved()
+    def take_new_batch(self) -> list[Job]:
+        """Lease and return the next jobs of the source."""
+        return self._lease_jobs()
 
-    def end(self, held: Sequence[Job]) -> None:
-        """Strikes our name from where `reserve` wrote it, when nothing is on its way."""
-        self._is_settled = self._is_settled and not self.leftovers()
-        super().end(held)
-        script, keys = self.layout.script("reserve"), self.layout.keys(self.ref.queue)
-        written = [key for key in script.keys if key.name in script.writes and self._is_settled]
-        with translated():
+    def clean_up(self, held: Sequence[Job]) -> None:
+        """Remove the consumer's name from the keys where `reserve` wrote it, unless a batch is unfinished."""
+        self._is_finished = self._is_finished and not self.load_unfinished_batch()
+        super().clean_up(held)
+        script, keys = self.system.script("reserve"), self.system.keys(self.ref.queue)
+        written = [key for key in script.keys if key.name in script.writes and self._is_finished]
+        with translate_errors():
             for key in written:
                 if key.type in ("set", "hash"):
-                    (self._client.srem if key.type == "set" else self._client.hdel)(to_bytes(keys[key.name]), WORKER)
+                    (self._client.srem if key.type == "set" else self._client.hdel)(
+                        to_bytes(keys[key.name]), WORKER_NAME
+                    )

@@ -1,13 +1,16 @@
-"""The journal: every change made from here, with its author, its reason and its answers, and what was found meanwhile.
+"""Journal: record every change made by this program, with author, reason and outcomes, and the findings meanwhile.
 
-A `Journal` takes a note of every change that a screen or a command made (`note`), and of findings as they come and go
-(`found`), keeps the newest in memory and adds each to a file of JSON lines (0600, bounded) in the state folder, so that
-`rqtui operations` tells of past ones too. `reports/postmortem.py` makes the pages of it. It knows nothing of Redis.
+A `Journal` records each change of a screen or a command (`record_change`) and the findings as they appear and disappear
+(`record_finding`). It keeps the newest in memory and appends each to a file of JSON lines (mode 0600, bounded) in the
+state folder, so that `rqtui operations` shows past ones too. `reports/postmortem.py` builds pages from it. The journal
+does not use Redis. Secrets in texts are masked before an entry is stored; ids and names of queues are stored as they
+are.
 """
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import socket
@@ -22,29 +25,34 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rqtui.config.state_folder import own_folder
+from rqtui import files
+from rqtui.config.state_folder import create_private_folder
 from rqtui.connection.connect import mask
-from rqtui.durations import LATEST_MS
+from rqtui.durations import MAX_INSTANT_MS
+from rqtui.model import Ref
+from rqtui.text.masking import mask_output, mask_text, reveal_secrets
 from rqtui.text.names import to_bytes, to_text
 
 FILE = "operations.jsonl"
-REMEMBERED = 500  # operations in memory, and on a screen
-IDS = 1000  # of one operation that are written down; how many there were is told all the same
-SILENT_MS = 600_000  # of a change on another machine, until it counts as cut short
-FILE_BYTES = 4 << 20  # then the file becomes `.1`, and what was `.1` goes
-_FINDING = b'{"finding":'  # how the line of one begins
+MAX_OPERATIONS = 500  # operations in memory, and on a screen
+MAX_IDS = 1000  # stored ids of one operation; `count` is the number of all
+SILENT_MS = 600_000  # silence after which a change on another machine counts as interrupted
+FILE_BYTES = 4 << 20  # A longer file is renamed to `.1`, replacing the last `.1`.
+MAX_READ_BYTES = 64 << 20  # most bytes read of each file; a journal is never that long
+LOCK_TIMEOUT_S = 0.5  # wait for the lock of another program, which holds it for a single write
+_FINDING_PREFIX = b'{"finding":'  # start of the line of a finding
 
 
 Counts = Mapping[str, Mapping[str, int]]
-"""By queue and place, how many jobs stood there."""
+"""The number of jobs by queue and place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """How a change came about.
+    """The circumstances of a change: its reason, its jobs, its speed and its interruption.
 
-    Since when it goes on, why, which jobs were `chosen` (`/err:timeout`, `all of dead`), how fast (`5/s`), who or what
-    `stopped` it after how many, and the counts `before` it, as last seen.
+    `began_ms` is its start; `chosen` names the jobs (`/err:timeout`, `all of dead`), `rate` the speed (`5/s`),
+    `stopped` what stopped it after how many jobs, and `before` holds the last counts before it.
     """
 
     began_ms: int = 0
@@ -57,19 +65,20 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One change as it was asked for, and what became of it.
+    """A change as it was requested, and its result. The journal stores the fields by their names.
 
-    `queue` is the first of them, `others` the rest where it was done to several. `ids` are the first of `count` jobs
-    that it was about; `answers` how many of which words. `undo` are the names of the records in the undo folder, one
-    per queue, empty where there is none; `undone_at_ms` when it was undone, 0: not. `at_ms` is when it was over; what
-    follows are its `Circumstances`, and the counts `after` it, where somebody counted.
+    `queue` is the first changed queue, `others` the rest of several, and `other_systems` the system of each of those;
+    empty: all are of `system`. `ids` are the first of `count` changed jobs; `answers` is the number of outcomes by
+    text. `undo` are the names of the records in the undo folder, one per queue, empty if there is none; `undone_at_ms`
+    is when it was undone, 0: not. `at_ms` is its end. The remaining fields are its `Circumstances`, and the counts
+    `after` it, if they were taken.
     """
 
     at_ms: int
     who: str
     verb: str
     queue: str
-    layout: str
+    system: str
     ids: tuple[bytes, ...] = ()
     count: int = 0
     answers: Mapping[str, int] = field(default_factory=dict)
@@ -86,35 +95,57 @@ class Operation:
     stopped: str = ""
     before: Counts = field(default_factory=dict)
     after: Counts = field(default_factory=dict)
+    other_systems: tuple[str, ...] = ()
 
     @property
-    def where(self) -> str:
-        """The queue; of several `mail and 2 more`."""
+    def refs(self) -> tuple[Ref, ...]:
+        """All changed queues with their systems; none for a change of the session itself."""
+        systems = (*self.other_systems, *(self.system,) * len(self.others))
+        others = [Ref(system, queue) for system, queue in zip(systems, self.others, strict=False)]
+        return (Ref(self.system, self.queue), *others) if self.queue else ()
+
+    @property
+    def is_of_several_systems(self) -> bool:
+        """Return whether queues of more than one system were changed."""
+        return len(self.systems) > 1
+
+    @property
+    def queue_label(self) -> str:
+        """The queue; for several `mail and 2 more`, for several systems `rq:mail and 2 more of rq, bullmq`."""
+        if self.is_of_several_systems:
+            return f"{self.system}:{self.queue} and {len(self.others)} more of {', '.join(self.systems)}"
         return f"{self.queue} and {len(self.others)} more" if self.others else self.queue
 
     @property
-    def where_in_full(self) -> str:
-        """The same with the system before it: `rq:mail`, `rq:mail and 2 more`; empty without a queue."""
-        return f"{self.layout}:{self.where}" if self.queue else ""
+    def systems(self) -> list[str]:
+        """The systems of the changed queues, in their order."""
+        return list(dict.fromkeys((self.system, *self.other_systems)))
 
-    def cut_words(self) -> str:
-        """`was cut short: requeue (mail), 4000 of 5000`, of one that its program did not live to tell."""
+    @property
+    def full_queue_label(self) -> str:
+        """The queue with its system: `rq:mail`, `rq:mail and 2 more`; empty without a queue."""
+        if self.is_of_several_systems:
+            return self.queue_label
+        return f"{self.system}:{self.queue_label}" if self.queue else ""
+
+    def describe_interruption(self) -> str:
+        """Return `was cut short: requeue (mail), 4000 of 5000` for an interrupted change."""
         how = self.error.removeprefix("cut short: ") if self.error.startswith("cut short: ") else self.error
-        return f"was cut short: {self.verb} ({self.where}), {how}"
+        return f"was cut short: {self.verb} ({self.queue_label}), {how}"
 
-    def words(self) -> str:
-        """`37 × ready again · 3 × it is not dead`, or why nothing was done."""
-        told = [f"{number} × {text}" if number > 1 else text for text, number in self.answers.items()]
-        return " · ".join(filter(None, [*told, self.error]))
+    def describe_outcomes(self) -> str:
+        """Return the outcomes as `37 × ready again · 3 × it is not dead`, or why nothing was done."""
+        outcomes = [f"{number} × {text}" if number > 1 else text for text, number in self.answers.items()]
+        return " · ".join(filter(None, [*outcomes, self.error]))
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A finding of a queue as it came (`is_over` False) or went, with the words it had then."""
+    """A finding of a queue as it appeared (`is_over` False) or disappeared, with its text at that time."""
 
     at_ms: int
     queue: str
-    layout: str
+    system: str
     kind: str
     severity: str
     text: str
@@ -122,10 +153,10 @@ class Sighting:
 
 
 class Journal:
-    """The operations of one session. `folder` None: nothing is written to a file (a demo's Redis is gone tomorrow).
+    """The operations of one session. With `folder` None nothing is written to a file: the Redis of a demo is temporary.
 
-    `closes` gives, for the verb and the queue of a finished change, the name of its undo record. Safe to call from any
-    thread. A file that cannot be written is told once, by `problem`; the change itself goes on.
+    `close_undo_record` returns, for the verb, system and queue of a finished change, the name of its undo record.
+    Thread-safe. If the file cannot be written, `problem` says so once, and the change itself continues.
     """
 
     def __init__(
@@ -133,230 +164,332 @@ class Journal:
         folder: Path | None,
         url: str = "",
         profile: str = "",
-        closes: Callable[[str, str, str], str] = lambda _verb, _layout, _queue: "",
+        close_undo_record: Callable[[str, str, str], str] = lambda _verb, _system, _queue: "",
     ) -> None:
-        self.url, self.profile, self.who = mask(url), profile, who()
+        self.url, self.profile, self.who = mask(url), profile, find_current_user()
         self.problem = ""
-        self.why = ""  # of the changes made here, as a person said it
+        self.why = ""  # reason of this session's changes, as the user entered it
         self._path = folder / FILE if folder else None
-        self._closes = closes
+        self._close_undo_record = close_undo_record
         self._lock = threading.Lock()
-        self._kept: deque[Operation] = deque(maxlen=REMEMBERED)
-        self._sightings: deque[Sighting] = deque(maxlen=REMEMBERED)
-        self._ending: list[str] = []  # changes that the next note tells of
-        self._coming: dict[tuple[str, str, str], Circumstances] = {}  # by verb, layout and queue
+        self._operations: deque[Operation] = deque(maxlen=MAX_OPERATIONS)
+        self._sightings: deque[Sighting] = deque(maxlen=MAX_OPERATIONS)
+        self._ended_ids: list[str] = []  # ids of changes that the next operation reports
+        self._expected: dict[tuple[str, str, str], Circumstances] = {}  # by verb, system and queue
 
     @property
     def operations(self) -> list[Operation]:
         """The operations of this session, the newest first."""
         with self._lock:
-            return list(self._kept)[::-1]
+            return list(self._operations)[::-1]
 
     @property
     def sightings(self) -> list[Sighting]:
-        """What was found in this session, the oldest first."""
+        """The findings that appeared and disappeared in this session, the oldest first."""
         with self._lock:
             return list(self._sightings)
 
-    def coming(self, verb: str, queue: str, layout: str, how: Circumstances) -> None:
-        """The next note of this verb on this queue is of a change that came about so."""
+    def expect_change(self, verb: str, queue: str, system: str, circumstances: Circumstances) -> None:
+        """Set the circumstances of the next operation with this verb on this queue."""
+        masked = replace(
+            circumstances,
+            why=_mask(circumstances.why),
+            chosen=_mask(circumstances.chosen),
+            stopped=_mask(circumstances.stopped),
+        )
         with self._lock:
-            self._coming[verb, layout, queue] = how
+            self._expected[verb, system, queue] = masked
 
-    def stopped(self, verb: str, queue: str, layout: str, words: str) -> None:
-        """The change that is coming was stopped; `words` say by what, after how many."""
+    def record_stop(self, verb: str, queue: str, system: str, reason: str) -> None:
+        """Record that the expected change was stopped. `reason` says what stopped it, after how many jobs."""
         with self._lock:
-            if how := self._coming.get((verb, layout, queue)):
-                self._coming[verb, layout, queue] = replace(how, stopped=words)
+            if how := self._expected.get((verb, system, queue)):
+                self._expected[verb, system, queue] = replace(how, stopped=_mask(reason))
 
-    def explain(self, why: str) -> None:
-        """Why the changes of this session were made, those that come too; what was said of one stays."""
+    def set_reason(self, reason: str) -> None:
+        """Set the reason of this session's changes, past and future. A change that has a reason of its own keeps it."""
+        reason = _mask(reason)
         with self._lock:
-            self.why, told = why, [_key(each) for each in self._kept if not each.why]
-            for at, each in enumerate(self._kept):
-                self._kept[at] = replace(each, why=each.why or why)
-            self._write({"why": why, "of": [list(key) for key in told]})
+            self.why, keys = reason, [_build_operation_key(each) for each in self._operations if not each.why]
+            for at, each in enumerate(self._operations):
+                self._operations[at] = replace(each, why=each.why or reason)
+            self._write({"why": reason, "of": [list(key) for key in keys]})
 
-    def found(self, sighting: Sighting) -> None:
-        """Writes down that a finding came or went."""
+    def record_finding(self, sighting: Sighting) -> None:
+        """Record that a finding appeared or disappeared."""
+        sighting = replace(sighting, text=mask_output(sighting.text))
         with self._lock:
             self._sightings.append(sighting)
-            self._write({"finding": asdict(sighting), "url": self.url}, is_change=False)
+            self._write({"finding": build_stored_fields(sighting), "url": self.url}, is_change=False)
 
-    def begin(self, verb: str, queue: str, layout: str, total: int) -> str:
-        """Writes down that so many jobs are about to be changed; the id of this change, until a note ends it.
+    def begin_change(self, verb: str, queue: str, system: str, total: int) -> str:
+        """Record that `total` jobs are about to be changed; return the id of the change, valid until it ends.
 
-        What becomes of a program that is killed on the way is then known: `settle`.
+        If the program is killed before that, `recover_interrupted` finds the change.
         """
-        id = os.urandom(8).hex()  # `secrets` would load OpenSSL, before the first picture
-        told = {"who": self.who, "process": _process(os.getpid()), "url": self.url, "profile": self.profile}
-        named = {"verb": verb, "queue": queue, "layout": layout, "total": total}
+        id = os.urandom(8).hex()  # `secrets` would load OpenSSL before the first snapshot.
+        author = {"who": self.who, "process": _identify_process(os.getpid()), "url": self.url, "profile": self.profile}
+        named = {"verb": verb, "queue": queue, "layout": system, "total": total}
         with self._lock:
-            how = self._coming.get((verb, layout, queue), Circumstances())
+            how = self._expected.get((verb, system, queue), Circumstances())
             about = {
                 "why": how.why or self.why,
                 "chosen": how.chosen,
                 "rate": how.rate,
-                "before": _plain_counts(how.before),
+                "before": _to_plain_counts(how.before),
             }
-            self._write({"begun": id, "at_ms": int(time.time() * 1000), **named, **told, **about})
+            self._write({"begun": id, "at_ms": int(time.time() * 1000), **named, **author, **about})
         return id
 
-    def went_on(self, id: str, done: int, answers: Mapping[str, int], undo: str) -> None:
-        """So many jobs of a change have been answered by now, in these words."""
-        line = {"went": id, "at_ms": int(time.time() * 1000), "done": done, "answers": dict(answers), "undo": undo}
+    def record_progress(self, id: str, done: int, answers: Mapping[str, int], undo: str) -> None:
+        """Record how many jobs of a change have an outcome so far, and the number of outcomes by text."""
+        line = {"went": id, "at_ms": int(time.time() * 1000), "done": done, "answers": _mask_outcomes(answers)}
+        line["undo"] = undo
         with self._lock:
             self._write(line)
 
-    def end(self, id: str) -> None:
-        """A change is over: the note that follows tells of it, or nothing was changed and none follows."""
+    def end_change(self, id: str) -> None:
+        """Note that a change ended. The next operation reports it; `flush_ended` is called if nothing was changed."""
         with self._lock:
-            self._ending.append(id)
+            self._ended_ids.append(id)
 
-    def flush(self) -> None:
-        """Nothing was changed by those that ended: nobody needs a note of them."""
+    def flush_ended(self) -> None:
+        """Record the end of changes that changed nothing, and so have no operation."""
         with self._lock:
-            if self._ending:
-                self._write({"ended": self._ending})
-            self._ending = []
+            if self._ended_ids:
+                self._write({"ended": self._ended_ids})
+            self._ended_ids = []
 
-    def settle(self) -> list[Operation]:
-        """The changes of this Redis that their programs did not live to tell; from now on they are operations."""
+    def recover_interrupted(self) -> list[Operation]:
+        """Record the interrupted changes of other programs on this Redis as operations, and return them."""
         if self._path is None:
             return []
-        found = [(id, cut) for id, cut in _cut_short(self._path.parent) if cut.url == self.url]
+        interrupted = [(id, cut) for id, cut in _load_interrupted(self._path.parent) if cut.url == self.url]
         with self._lock:
-            for id, cut in found:
-                self._write({**document(cut), "ends": [id]})
-        return [cut for _id, cut in found]
+            for id, cut in interrupted:
+                self._write({**to_document(cut), "ends": [id]})
+        return [cut for _id, cut in interrupted]
 
-    def note(
+    def record_change(
         self,
         verb: str,
         queue: str,
-        layout: str,
+        system: str,
         ids: Sequence[bytes] = (),
         answers: Mapping[str, int] | None = None,
         error: str = "",
         undo: Sequence[str] = (),
         count: int = 0,
         others: Sequence[str] = (),
+        other_systems: Sequence[str] = (),
     ) -> Operation:
-        """Writes down one finished change; `answers` are how many of which words, `count` the jobs if `ids` are cut."""
-        closed = tuple(undo) or (self._closes(verb, layout, queue),)
+        """Record a finished change and return its operation.
+
+        `answers` is the number of outcomes by text, `count` the number of jobs if `ids` are not complete.
+        `other_systems` are the systems of `others`; empty: all are of `system`.
+        """
+        closed = tuple(undo) or (self._close_undo_record(verb, system, queue),)
         with self._lock:
-            hows = [self._coming.pop((verb, layout, name), Circumstances()) for name in (queue, *others)]
-        made = Operation(
+            refs = list(zip((system, *(other_systems or [system] * len(others))), (queue, *others), strict=True))
+            circumstances = [self._expected.pop((verb, *ref), Circumstances()) for ref in refs]
+            if len({system for system, _queue in refs}) > 1:  # Two systems may have queues of the same name.
+                circumstances = [
+                    replace(how, before=_prefix_system(system, how.before))
+                    for (system, _), how in zip(refs, circumstances, strict=True)
+                ]
+        operation = Operation(
             int(time.time() * 1000),
             self.who,
             verb,
             queue,
-            layout,
-            tuple(ids[:IDS]),
+            system,
+            tuple(ids[:MAX_IDS]),
             max(count, len(ids)),
-            dict(answers or {}),
-            error,
+            _mask_outcomes(answers or {}),
+            _mask(error),
             tuple(filter(None, closed)),
             0,
             self.url,
             self.profile,
             tuple(others),
-            **_fields(hows, self.why),
+            other_systems=tuple(other_systems),
+            **_merge_circumstances(circumstances, self.why),
         )
         with self._lock:
-            self._kept.append(made)
-            self._write({**document(made), **({"ends": self._ending} if self._ending else {})})
-            self._ending = []
-        return made
+            self._operations.append(operation)
+            self._write({**to_document(operation), **({"ends": self._ended_ids} if self._ended_ids else {})})
+            self._ended_ids = []
+        return operation
 
-    def counted(self, operation: Operation, after: Counts) -> None:
-        """So many jobs stood there after that change."""
+    def record_reveal(self, what: str, queue: str = "", system: str = "", ids: Sequence[bytes] = ()) -> Operation:
+        """Record that a person had masked values shown in clear. `what` is the command or the view."""
+        return self.record_change("reveal", queue, system, ids, {f"shown in clear: {what}": 1})
+
+    def record_counts_after(self, operation: Operation, after: Counts) -> None:
+        """Record the job counts after an operation."""
         with self._lock:
-            for at, each in enumerate(self._kept):
-                if _key(each) == _key(operation):
-                    self._kept[at] = replace(each, after=after)
-            self._write({"counted": list(_key(operation)), "after": _plain_counts(after)})
+            for at, each in enumerate(self._operations):
+                if _build_operation_key(each) == _build_operation_key(operation):
+                    self._operations[at] = replace(each, after=after)
+            self._write({"counted": list(_build_operation_key(operation)), "after": _to_plain_counts(after)})
 
-    def undone(self, *names: str) -> None:
-        """The operation with these undo records was undone now."""
+    def mark_undone(self, *names: str) -> None:
+        """Record that the operation with these undo records was undone now."""
         now_ms = int(time.time() * 1000)
         with self._lock:
-            for at, each in enumerate(self._kept):
+            for at, each in enumerate(self._operations):
                 if each.undo and set(each.undo) <= set(names):
-                    self._kept[at] = replace(each, undone_at_ms=now_ms)
+                    self._operations[at] = replace(each, undone_at_ms=now_ms)
             for name in names:
                 self._write({"undone": name, "at_ms": now_ms})
 
-    def without_undo(self, names: Sequence[str]) -> None:
-        """The operation with these records cannot be undone: they are gone, or cannot be read."""
+    def mark_not_undoable(self, names: Sequence[str]) -> None:
+        """Mark the operation with these undo records as not undoable, because they are missing or cannot be read."""
         with self._lock:
-            for at, each in enumerate(self._kept):
+            for at, each in enumerate(self._operations):
                 if each.undo and set(each.undo) <= set(names):
-                    self._kept[at] = replace(each, undo=())
+                    self._operations[at] = replace(each, undo=())
 
-    def earlier(self) -> list[Operation]:
-        """The operations of other sessions on the same Redis, the newest first."""
+    def load_earlier(self) -> list[Operation]:
+        """Return the operations of other sessions on the same Redis, the newest first."""
         if self._path is None:
             return []
-        mine = {_key(each) for each in self.operations}
-        found = past(self._path.parent)
-        return [each for each in found if each.url == self.url and _key(each) not in mine]
+        mine = {_build_operation_key(each) for each in self.operations}
+        problems: list[str] = []
+        operations = load_operations(self._path.parent, problems=problems)
+        self.problem = self.problem or " ".join(problems)
+        return [each for each in operations if each.url == self.url and _build_operation_key(each) not in mine]
 
     def _write(self, line: Mapping[str, Any], *, is_change: bool = True) -> None:
         if self._path is None:
             return
         try:
-            own_folder(self._path.parent)
-            if self._path.exists() and self._path.stat().st_size > FILE_BYTES:
-                self._path.replace(self._path.with_name(FILE + ".1"))
-            add(self._path, json.dumps(line).encode() + b"\n")
+            create_private_folder(self._path.parent)
+            _add_and_rotate(self._path, json.dumps(line).encode() + b"\n")
         except OSError as error:
             if is_change:
                 self.problem = f"The journal {self._path} cannot be written: {error.strerror or error}."
 
 
-def add(path: Path, line: bytes, *, is_new: bool = False, is_synced: bool = False) -> None:
-    """Adds to a file that only its owner may read; with `is_new` it must not be there yet. OSError where not all fits.
+def append_line(path: Path, line: bytes, *, is_new: bool = False, is_synced: bool = False) -> None:
+    """Append a line to a file of mode 0600; with `is_new` the file must not exist.
 
-    At once, so that the lines of two programs do not mix; a disk that is nearly full takes a part without an error.
-    What somebody else put in its place (a link, a pipe, a file of theirs) is refused.
+    Raises OSError if not all of it fits. The line is one write, so that the lines of two programs do not mix; an almost
+    full disk may take a part without an error. After a line that a crash or a full disk truncated, the new one begins
+    with a line break: otherwise both would be unreadable. A link, a pipe or a file of another user in its place is
+    refused.
     """
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | (os.O_EXCL if is_new else 0)
-    with os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0) as file:
-        _keep_to_ourselves(file.fileno(), path)
-        rest = memoryview(line)
-        while rest:
-            rest = rest[file.write(rest) :]
+    number = _open_own_file(path, os.O_EXCL if is_new else 0)
+    try:
+        _append(number, line)
         if is_synced:
-            os.fsync(file.fileno())
+            os.fsync(number)
+    finally:
+        os.close(number)
 
 
-def _keep_to_ourselves(number: int, path: Path) -> None:
-    """A file that was there with wider rights loses them. Raises OSError where it is not ours alone."""
-    found = os.fstat(number)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_nlink != 1:
-        raise PermissionError(errno.EPERM, "It is not a file of this user alone", str(path))
-    if stat.S_IMODE(found.st_mode) & 0o077:
+def _open_own_file(path: Path, flags: int = 0) -> int:
+    """Open a file of this user alone for appending, without ever blocking. Raises OSError for any other file."""
+    flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    number = os.open(path, flags, 0o600)
+    try:
+        _remove_rights_of_others(number, path)
+    except BaseException:
+        os.close(number)
+        raise
+    return number
+
+
+def _append(number: int, line: bytes) -> None:
+    """Append a complete line. Raises OSError if not all of the line fits."""
+    size = os.fstat(number).st_size
+    is_cut = size > 0 and os.pread(number, 1, size - 1) != b"\n"
+    rest = memoryview(b"\n" + line if is_cut else line)
+    while rest:
+        rest = rest[os.write(number, rest) :]
+
+
+def _add_and_rotate(path: Path, line: bytes) -> None:
+    """Append a line to the journal; a journal of more than `FILE_BYTES` is renamed to `.1` first.
+
+    A lock on the file keeps two programs from renaming it one after the other: the second would overwrite the new `.1`,
+    with up to `FILE_BYTES` of operations. Without the lock (a stopped program holds it, or the file system has
+    none) the line is appended and the file grows until a later change renames it.
+    """
+    while True:
+        number = _open_own_file(path)
+        try:
+            is_locked = _lock(number)
+            if not _is_same_file(path, number):
+                continue  # another program renamed the file between the open and the lock
+            if is_locked and os.fstat(number).st_size > FILE_BYTES:
+                path.replace(path.with_name(FILE + ".1"))
+                continue
+            _append(number, line)
+            return
+        finally:
+            os.close(number)
+
+
+def _lock(number: int) -> bool:
+    """Lock an open file until it is closed; return whether the lock was free within `LOCK_TIMEOUT_S`."""
+    until_s = time.monotonic() + LOCK_TIMEOUT_S
+    while True:
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= until_s:
+                return False
+            time.sleep(0.001)
+        except OSError:  # a file system without locks
+            return False
+
+
+def _is_same_file(path: Path, number: int) -> bool:
+    """Return whether the open file is still the one of that name."""
+    try:
+        return os.path.samestat(path.lstat(), os.fstat(number))
+    except FileNotFoundError:
+        return False
+
+
+def _remove_rights_of_others(number: int, path: Path) -> None:
+    """Remove the rights of other users to an open file.
+
+    Raises OSError if the file does not belong to this user alone.
+    """
+    status = os.fstat(number)
+    reason = ""
+    if not stat.S_ISREG(status.st_mode):
+        reason = "It is not a regular file"
+    elif status.st_uid != os.geteuid():
+        reason = f"It belongs to user {status.st_uid}, not to user {os.geteuid()} alone"
+    elif status.st_nlink != 1:
+        reason = "It has a second name (a hard link)"
+    if reason:
+        raise PermissionError(errno.EPERM, reason, str(path))
+    if stat.S_IMODE(status.st_mode) & 0o077:
         os.fchmod(number, 0o600)
 
 
-def who() -> str:
-    """user@host, as the operating system has them."""
-    import getpass  # with the first change
+def find_current_user() -> str:
+    """Return `user@host` of this process."""
+    import getpass  # Imported late, with the first change.
 
     try:
         user = getpass.getuser()
-    except (KeyError, OSError):  # a container may run under a number without a name
+    except (KeyError, OSError):  # A container may run as a user id without a name.
         user = str(os.getuid()) if hasattr(os, "getuid") else "?"
     return f"{user}@{socket.gethostname()}"
 
 
-def _process(number: int) -> str:
-    """A process that runs, by its number and when it began, as far as that can be known; empty where none does."""
+def _identify_process(number: int) -> str:
+    """Return the number and, if it can be read, the start time of a running process; empty if there is none."""
     try:
         os.kill(number, 0)
     except PermissionError:
-        pass  # it runs, as somebody else's
+        pass  # The process runs as another user.
     except (OSError, OverflowError):
         return ""
     with suppress(OSError, IndexError):
@@ -365,10 +498,10 @@ def _process(number: int) -> str:
 
 
 @dataclass
-class _Begun:
-    """A change of which the journal tells the beginning, and how far it came."""
+class _BegunChange:
+    """A change of which the journal has the beginning, and its progress. `begin_line` is the line of its beginning."""
 
-    told: Mapping[str, Any]
+    begin_line: Mapping[str, Any]
     last_ms: int
     done: int = 0
     answers: Mapping[str, int] = field(default_factory=dict)
@@ -376,153 +509,210 @@ class _Begun:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the program may still be at it; of one on another machine nobody can know, but by its silence."""
-        who_, process = str(self.told["who"]), str(self.told["process"])
+        """Whether the program that began the change may still run.
+
+        For a program of another machine: whether it wrote progress within `SILENT_MS`.
+        """
+        who_, process = str(self.begin_line["who"]), str(self.begin_line["process"])
         if who_.rpartition("@")[2] != socket.gethostname():
             return time.time() * 1000 - self.last_ms < SILENT_MS
-        return bool(process) and _process(int(process.partition(":")[0])) == process
+        return bool(process) and _identify_process(int(process.partition(":")[0])) == process
 
-    def operation(self) -> Operation:
-        """As far as it came."""
-        total = _number(self.told["total"])
+    def to_operation(self) -> Operation:
+        """Return the interrupted change as an operation, with its progress so far."""
+        total = _parse_number(self.begin_line["total"])
         error = f"cut short: {self.done} of {total}" if self.done < total else "its program ended before it told of it"
-        about: dict[str, Any] = {name: str(self.told[name]) for name in ("who", "verb", "queue", "layout", "url")}
-        about |= {name: str(self.told.get(name, "")) for name in ("why", "chosen", "rate")}
-        about |= {"before": _counts(self.told.get("before", {})), "began_ms": _number(self.told["at_ms"])}
-        about |= {"profile": str(self.told["profile"]), "undo": (self.undo,) if self.undo else ()}
+        about: dict[str, Any] = {name: str(self.begin_line[name]) for name in ("who", "verb", "queue", "url")}
+        about["system"] = str(self.begin_line["layout"])
+        about |= {name: str(self.begin_line.get(name, "")) for name in ("why", "chosen", "rate")}
+        about |= {
+            "before": _parse_counts(self.begin_line.get("before", {})),
+            "began_ms": _parse_number(self.begin_line["at_ms"]),
+        }
+        about |= {"profile": str(self.begin_line["profile"]), "undo": (self.undo,) if self.undo else ()}
         return Operation(
-            max(self.last_ms, _number(self.told["at_ms"])), count=self.done, answers=self.answers, error=error, **about
+            max(self.last_ms, _parse_number(self.begin_line["at_ms"])),
+            count=self.done,
+            answers=self.answers,
+            error=error,
+            **about,
         )
 
 
-def _cut_short(folder: Path) -> list[tuple[str, Operation]]:
-    """Changes that were begun and never told, by programs that are gone, with their ids."""
-    return [(each[0], each[1]) for each in _entries(folder) if each[0]]
+def _load_interrupted(folder: Path) -> list[tuple[str, Operation]]:
+    """Return the changes with a beginning and no end, of programs that no longer run, with their ids."""
+    return [(each[0], each[1]) for each in _load_entries(folder) if each[0]]
 
 
-def past(folder: Path, most: int = REMEMBERED) -> list[Operation]:
-    """The newest operations that any session wrote down, the newest first; lines that cannot be read are left out."""
-    return [operation for _id, operation in _entries(folder)[-most:]][::-1]
+def load_operations(folder: Path, most: int = MAX_OPERATIONS, problems: list[str] | None = None) -> list[Operation]:
+    """Return the newest operations of all sessions, the newest first. Lines that cannot be read are skipped.
+
+    For each file that cannot be read, a sentence is added to `problems`.
+    """
+    return [operation for _id, operation in _load_entries(folder, problems)[-most:]][::-1]
 
 
-def sightings(folder: Path, url: str) -> list[Sighting]:
-    """What sessions on the Redis at `url` (masked) found and wrote down, the oldest first."""
-    found = []
-    for line in _lines(folder):
+def load_sightings(folder: Path, url: str) -> list[Sighting]:
+    """Return the findings that sessions on the Redis at `url` (masked) recorded, the oldest first."""
+    records = []
+    for line in _read_lines(folder, []):
         with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            told = json.loads(line)
-            if told.get("url") == url and "finding" in told:
-                one = told["finding"]
-                words = {name: str(one[name]) for name in ("queue", "layout", "kind", "severity", "text")}
-                found.append(Sighting(_number(one["at_ms"]), **words, is_over=bool(one["is_over"])))
-    return found[-REMEMBERED:]
+            entry = json.loads(line)
+            if entry.get("url") == url and "finding" in entry:
+                stored = entry["finding"]
+                words = {name: str(stored[name]) for name in ("queue", "kind", "severity", "text")}
+                words["system"] = str(stored["layout"])
+                records.append(Sighting(_parse_number(stored["at_ms"]), **words, is_over=bool(stored["is_over"])))
+    return records[-MAX_OPERATIONS:]
 
 
-def _lines(folder: Path) -> Iterator[bytes]:
+def _read_lines(folder: Path, problems: list[str]) -> Iterator[bytes]:
+    """Read the lines of both files, the older first. For a file that cannot be read, add a sentence to `problems`."""
     for name in (FILE + ".1", FILE):
-        with suppress(OSError), (folder / name).open("rb") as file:
-            yield from file
+        try:
+            yield from files.read_named(folder / name, MAX_READ_BYTES).splitlines(keepends=True)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            problems.append(f"The journal {folder / name} cannot be read: {error.strerror or error}.")
 
 
-def _entries(folder: Path) -> list[tuple[str, Operation]]:
-    """All operations in their order; with an id those that nobody has told, as far as they came."""
-    found: list[tuple[str, Operation | None]] = []  # None: one that was begun
-    begun: dict[str, _Begun] = {}
+def _load_entries(folder: Path, problems: list[str] | None = None) -> list[tuple[str, Operation]]:
+    """Return all operations in their order; an interrupted one with its id, the others with an empty id."""
+    entries: list[tuple[str, Operation | None]] = []  # None for the beginning of a change
+    begun: dict[str, _BegunChange] = {}
     ended: set[str] = set()
     undone: dict[str, int] = {}
     after: dict[tuple[int, str, str], Counts] = {}
     why: dict[tuple[int, str, str], str] = {}
-    for line in _lines(folder):
-        if line.startswith(_FINDING):
-            continue  # most of a journal: a thousand queues without workers are as many lines
+    for line in _read_lines(folder, [] if problems is None else problems):
+        if line.startswith(_FINDING_PREFIX):
+            continue  # Findings are most of a journal: a thousand queues without workers are as many lines.
         with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
-            told = json.loads(line)
-            if "undone" in told:
-                undone[str(told["undone"])] = _number(told["at_ms"])
-            elif "counted" in told:
-                at_ms, verb, queue = told["counted"]
-                after[_number(at_ms), str(verb), str(queue)] = _counts(told["after"])
-            elif "of" in told:
-                why |= {(_number(at_ms), str(verb), str(queue)): str(told["why"]) for at_ms, verb, queue in told["of"]}
-            elif "begun" in told:
-                begun[str(told["begun"])] = _Begun(told, _number(told["at_ms"]))
-                found.append((str(told["begun"]), None))
-            elif "went" in told:
-                one = begun[str(told["went"])]
-                one.last_ms, one.done, one.undo = _number(told["at_ms"]), _number(told["done"]), str(told["undo"])
-                one.answers = _numbers(told["answers"])
-            elif "ended" in told:
-                ended |= set(map(str, told["ended"]))
+            entry = json.loads(line)
+            if "undone" in entry:
+                undone[str(entry["undone"])] = _parse_number(entry["at_ms"])
+            elif "counted" in entry:
+                at_ms, verb, queue = entry["counted"]
+                after[_parse_number(at_ms), str(verb), str(queue)] = _parse_counts(entry["after"])
+            elif "of" in entry:
+                why |= {
+                    (_parse_number(at_ms), str(verb), str(queue)): str(entry["why"])
+                    for at_ms, verb, queue in entry["of"]
+                }
+            elif "begun" in entry:
+                begun[str(entry["begun"])] = _BegunChange(entry, _parse_number(entry["at_ms"]))
+                entries.append((str(entry["begun"]), None))
+            elif "went" in entry:
+                change = begun[str(entry["went"])]
+                change.last_ms, change.done, change.undo = (
+                    _parse_number(entry["at_ms"]),
+                    _parse_number(entry["done"]),
+                    str(entry["undo"]),
+                )
+                change.answers = _parse_numbers(entry["answers"])
+            elif "ended" in entry:
+                ended |= set(map(str, entry["ended"]))
             else:
-                ends = set(map(str, told.pop("ends", ())))
-                if not ends or not ends <= ended:  # two programs may have found the same one cut short
-                    found.append(("", _read(told)))
+                ends = set(map(str, entry.pop("ends", ())))
+                if not ends or not ends <= ended:  # Two programs may have recovered the same interrupted change.
+                    entries.append(("", _parse_operation(entry)))
                 ended |= ends
-    made: list[tuple[str, Operation]] = []
-    for id, told_of in found:
+    operations: list[tuple[str, Operation]] = []
+    for id, told_of in entries:
         with suppress(ValueError, TypeError, KeyError, OverflowError):
             is_cut = told_of is None and id not in ended and not begun[id].is_alive
-            operation = begun[id].operation() if is_cut else told_of
+            operation = begun[id].to_operation() if is_cut else told_of
             if operation is not None:
-                undone_ms = _undone_ms(operation, undone) if operation.undo else operation.undone_at_ms
-                key = _key(operation)
-                counted, said = after.get(key, operation.after), why.get(key, operation.why)
-                made.append((id, replace(operation, undone_at_ms=undone_ms, after=counted, why=said)))
-    return made
+                undone_ms = _find_undone_ms(operation, undone) if operation.undo else operation.undone_at_ms
+                key = _build_operation_key(operation)
+                counted, reason = after.get(key, operation.after), why.get(key, operation.why)
+                operations.append((id, replace(operation, undone_at_ms=undone_ms, after=counted, why=reason)))
+    return operations
 
 
-def _key(operation: Operation) -> tuple[int, str, str]:
-    """What tells an operation from every other."""
+def _build_operation_key(operation: Operation) -> tuple[int, str, str]:
+    """Return what identifies an operation: when it ended, its verb and its queue."""
     return operation.at_ms, operation.verb, operation.queue
 
 
-def _undone_ms(operation: Operation, undone: Mapping[str, int]) -> int:
-    """When the last of its records was undone; 0: not all were."""
+def _find_undone_ms(operation: Operation, undone: Mapping[str, int]) -> int:
+    """Return when the last of its records was undone, in ms; 0 if not all were."""
     return max(undone[name] for name in operation.undo) if undone.keys() >= set(operation.undo) else 0
 
 
-def document(operation: Operation) -> dict[str, Any]:
-    """An operation as JSON: bytes that are no UTF-8 become surrogates, from which the same bytes come back."""
-    made = asdict(operation)
-    made["ids"] = [to_text(id) for id in operation.ids]
-    return made
+def build_stored_fields(record: Operation | Sighting) -> dict[str, Any]:
+    """Return the fields of a record by the names they have in files and documents, where `system` is `layout`."""
+    return {"layout" if name == "system" else name: value for name, value in asdict(record).items()}
 
 
-def _read(told: dict[str, Any]) -> Operation:
-    """An operation from its document."""
-    ids = tuple(to_bytes(str(id)) for id in told.pop("ids"))
-    undo, others = told.pop("undo", ()), told.pop("others", ())
-    kept: dict[str, Any] = {name: read(told[name]) for name, read in _READERS.items() if name in told}
+def to_document(operation: Operation) -> dict[str, Any]:
+    """Return an operation as JSON values.
+
+    Bytes that are not UTF-8 become surrogates, which convert back to the same bytes.
+    """
+    fields = build_stored_fields(operation)
+    fields["ids"] = [to_text(id) for id in operation.ids]
+    return fields
+
+
+def _parse_operation(fields: dict[str, Any]) -> Operation:
+    """Parse the document of an operation."""
+    ids = tuple(to_bytes(str(id)) for id in fields.pop("ids"))
+    undo, others, systems = fields.pop("undo", ()), fields.pop("others", ()), fields.pop("other_systems", ())
+    kept: dict[str, Any] = {name: read(fields[name]) for name, read in _READERS.items() if name in fields}
+    kept["system"] = kept.pop("layout")
     names = (undo,) if isinstance(undo, str) else undo
-    return Operation(**kept, ids=ids, undo=tuple(filter(None, map(str, names))), others=tuple(map(str, others)))
+    kept |= {"others": tuple(map(str, others)), "other_systems": tuple(map(str, systems))}
+    return Operation(**kept, ids=ids, undo=tuple(filter(None, map(str, names))))
 
 
-def _number(value: Any) -> int:
-    """A count, or an instant. Raises ValueError for what is neither: nobody can show it as a date."""
+def _parse_number(value: Any) -> int:
+    """Parse a count or a time in ms. Raises ValueError for other values, which could not be shown as a date."""
     number = int(value)
-    if not 0 <= number <= LATEST_MS:
+    if not 0 <= number <= MAX_INSTANT_MS:
         raise ValueError(f"{value} is no instant")
     return number
 
 
-def _numbers(value: Mapping[Any, Any]) -> dict[str, int]:
-    return {str(name): _number(number) for name, number in value.items()}
+def _mask(text: str) -> str:
+    """Mask the secrets in a text, also while a command with `--reveal` shows them."""
+    with reveal_secrets(is_revealed=False):
+        return mask_text(text)
 
 
-def _counts(value: Mapping[Any, Mapping[Any, Any]]) -> dict[str, dict[str, int]]:
-    return {str(queue): _numbers(places) for queue, places in value.items()}
+def _mask_outcomes(answers: Mapping[str, int]) -> dict[str, int]:
+    """Mask the texts of outcomes; texts that become equal are counted together."""
+    counted: dict[str, int] = {}
+    for words, number in answers.items():
+        shown = _mask(words)
+        counted[shown] = counted.get(shown, 0) + number
+    return counted
 
 
-def _plain_counts(counts: Counts) -> dict[str, dict[str, int]]:
-    """As JSON takes it."""
+def _parse_numbers(value: Mapping[Any, Any]) -> dict[str, int]:
+    return {str(name): _parse_number(number) for name, number in value.items()}
+
+
+def _parse_counts(value: Mapping[Any, Mapping[Any, Any]]) -> dict[str, dict[str, int]]:
+    return {str(queue): _parse_numbers(places) for queue, places in value.items()}
+
+
+def _prefix_system(system: str, counts: Counts) -> Counts:
+    """Return the counts by `system:queue`, for a change of several systems."""
+    return {f"{system}:{queue}": places for queue, places in counts.items()}
+
+
+def _to_plain_counts(counts: Counts) -> dict[str, dict[str, int]]:
+    """Return the counts as plain dicts, which JSON can store."""
     return {queue: dict(places) for queue, places in counts.items()}
 
 
-def _fields(hows: Sequence[Circumstances], why: str) -> dict[str, Any]:
-    """The circumstances of one operation, on one queue or on several: the counts are of all of them."""
-    told = {name: getattr(hows[0], name) for name in ("began_ms", "chosen", "rate", "stopped")}
+def _merge_circumstances(hows: Sequence[Circumstances], why: str) -> dict[str, Any]:
+    """Return the circumstances of one operation on one or several queues; the counts are of all of them."""
+    shared = {name: getattr(hows[0], name) for name in ("began_ms", "chosen", "rate", "stopped")}
     return {
-        **told,
+        **shared,
         "why": hows[0].why or why,
         "before": {queue: places for how in hows for queue, places in how.before.items()},
     }
@@ -531,21 +721,21 @@ def _fields(hows: Sequence[Circumstances], why: str) -> dict[str, Any]:
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("who", "verb", "queue", "layout", "error", "url", "profile"), str),
     **dict.fromkeys(("why", "chosen", "rate", "stopped"), str),
-    **dict.fromkeys(("at_ms", "count", "undone_at_ms", "began_ms"), _number),
-    "answers": _numbers,
-    **dict.fromkeys(("before", "after"), _counts),
+    **dict.fromkeys(("at_ms", "count", "undone_at_ms", "began_ms"), _parse_number),
+    "answers": _parse_numbers,
+    **dict.fromkeys(("before", "after"), _parse_counts),
 }
 
 
-def clock(at_ms: int) -> str:
-    """`2026-11-21 03:12:09 +01:00`: local time with its zone."""
+def format_clock(at_ms: int) -> str:
+    """Return a time as `2026-11-21 03:12:09 +01:00`: local time with its zone."""
     at = datetime.fromtimestamp(at_ms / 1000).astimezone()
     zone = at.strftime("%z")
     return f"{at:%Y-%m-%d %H:%M:%S} {zone[:3]}:{zone[3:5]}"
 
 
-def undo_word(operation: Operation) -> str:
-    """Whether the operation can be undone, in a word or two."""
+def describe_undo(operation: Operation) -> str:
+    """Return whether the operation can be undone, in one or two words."""
     if operation.undone_at_ms:
-        return "undone " + clock(operation.undone_at_ms)[11:16]
+        return "undone " + format_clock(operation.undone_at_ms)[11:16]
     return "can be undone" if operation.undo else "no undo"

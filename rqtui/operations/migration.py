@@ -1,30 +1,43 @@
-"""Migration: the jobs of a foreign queue become jobs of a native one, while workers and producers of both go on.
+"""Migrate the jobs of another system's queue to a native queue, while workers and producers of both keep running.
 
-Batch by batch: take jobs out of the others' reach, put copies that nobody can run yet, end the originals, let
-the copies run. So a job is always in one of the queues and can never be run in both; what a broken run left on its way,
-the next one finishes. How jobs are taken is said in `operations/drain.py`; no layout is named here. Used by `rqtui
-migrate`.
+Each batch takes four steps: take jobs out of reach of other clients, put copies that cannot run yet, delete the
+originals, release the copies. So a job is always in at least one of the queues and can never run in both. The next run
+completes what an interrupted run left. `operations/drain.py` defines how jobs are taken; this module names no system.
+Used by `rqtui migrate`.
+
+`System.migration_terms` converts a job's settings to those of the native queue. The dry run and the real run use the
+same function, `Migration._split_movable`. A copy is put by the script `restore`, with its enqueue time, priority,
+attempts and errors. A dead job goes to `dead` at once, any other to `scheduled`, from where `revert` moves it to its
+final place.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rqtui.config.settings import DEFAULT_SYSTEM
-from rqtui.connection.connect import translated
+from rqtui.connection.connect import translate_errors
 from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, ServerError, Unknown, UsageError
 from rqtui.ids import ID_BYTES
-from rqtui.layout.foreign import side_key
-from rqtui.layout.layout import late_place
-from rqtui.model import Focus, Job, Outcome, Ref, State
-from rqtui.operations.drain import SET_ASIDE, Copy, Way, is_open, ways
+from rqtui.model import MAX_BACKOFF_MS, Attempt, Focus, Job, MigrationTerms, Outcome, Ref, State
+from rqtui.operations.drain import MAX_INLINE_BYTES, PARKED_KEY, WORKER_NAME, Copy, Drain, choose_drains, is_takeable
+from rqtui.system_base.foreign_system import build_side_key
+from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.text.names import to_bytes
 
-HOLD_MS = 600_000  # a copy stays scheduled until its original is ended, or so long when a run breaks off in between
-LOOK_AT = 1000  # jobs of a place that could not be taken, to say why
+HOLD_MS = 600_000  # A copy stays scheduled until its original is deleted, or this long if the run is interrupted.
+MAX_REPORTED_JOBS = 1000  # jobs per place that are read to report why they were not taken
+_CHECK_CHUNK = 200  # jobs checked together if more than their page has to be read
+_MIN_PRIORITY, _MAX_PRIORITY = -4096, 4095  # priorities of the native queue
+_MAX_DUE_MS = 9_007_199_254_740  # the latest due time of a native job
+_MAX_INLINE_BYTES = 4096  # A longer body is stored in the hash `bodies`.
+_MAX_NAME_BYTES = 200
+_MAX_ERRORS, _MAX_ERROR_BYTES = 10, 2000  # errors per job that the native queue stores, and bytes of each
+_DEAD_TTL_MS = 2_592_000_000  # the default of the setting `dead_ttl_ms`
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,113 +50,164 @@ class Skipped:
 
 @dataclass(slots=True)
 class Report:
-    """What a migration did so far; `left` has the jobs by place of the source that are neither moved nor done."""
+    """The result of a migration so far. `left` has the number of jobs in the source by place, except done ones."""
 
     moved: int = 0
-    known: int = 0  # of those moved, the target had the copy already
-    finished: int = 0  # copies of a broken run whose originals were ended, and which could not run yet
-    would: dict[str, int] = field(default_factory=dict)
+    already_copied: int = 0  # moved jobs of which the target already had the copy
+    released_copies: int = 0  # copies of an interrupted run that were released
+    would_move: dict[str, int] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
-    left: dict[str, int] = field(default_factory=dict)
+    losses: list[Skipped] = field(default_factory=list)  # moved jobs that lost a setting, and which
+    remaining: dict[str, int] = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing was skipped and nothing is left."""
-        return not self.skipped and not any(self.left.values())
+        """Return whether no job was skipped or remains."""
+        return not self.skipped and not any(self.remaining.values())
 
 
 class Migration:
-    """Moves the jobs of `source` to the queue `target` of the default system; `engine` has the layouts of both.
+    """Moves the jobs of `source` to the queue `target` of the default system; `engine` has the systems of both.
 
-    Raises UsageError where the source's system cannot be left, or the target is none that can be moved to.
+    Raises UsageError if jobs of the source's system cannot be moved, or the target is no native queue.
     """
 
-    def __init__(self, engine: Engine, source: Ref, target: Ref) -> None:
-        if target.layout != DEFAULT_SYSTEM:
+    def __init__(self, engine: Engine, source: Ref, target: Ref, *, is_lossy: bool = False) -> None:
+        if target.system != DEFAULT_SYSTEM:
             goal = f"{DEFAULT_SYSTEM}:{target.queue}"
             raise UsageError(f"a migration ends in a {DEFAULT_SYSTEM} queue, as in {goal}; {target} is none.")
-        if source.layout == DEFAULT_SYSTEM:
-            raise UsageError(f"{source} is a {DEFAULT_SYSTEM} queue already; name another system's, as LAYOUT:SOURCE.")
+        if source.system == DEFAULT_SYSTEM:
+            raise UsageError(f"{source} is a {DEFAULT_SYSTEM} queue already; name another system's, as SYSTEM:SOURCE.")
         self.engine, self.source, self.target = engine, source, target
+        self.is_lossy = is_lossy  # whether jobs may move that lose a setting
         self.report = Report()
-        self._layout, self._goal = engine.layouts[source.layout], engine.layouts[target.layout]
-        self._goal.keys(target.queue)
-        self._ways = ways(engine, source, target)
-        late = late_place(self._layout.places)
-        self._open = {  # whose jobs are taken
-            *(place.name for place in self._layout.places if is_open(place)),
-            *([late.name] if late else []),
-            SET_ASIDE,
-        }
-        self._held: dict[bytes, Job] = {}  # skipped, and kept from being taken again until the end
-        self._refused: dict[bytes, str] = {}  # why the source's system would not let it go
-        side = to_bytes(side_key(source.queue, f"copies:{target}"))
-        self._on_the_way = side  # a hash: copies that wait for the end of their originals, and when those were due
-        self._is_announced = False
-        self._began_ms = 0  # by the server's clock
+        self._system, self._target_system = engine.systems[source.system], engine.systems[target.system]
+        self._target_keys = {name: to_bytes(key) for name, key in self._target_system.keys(target.queue).items()}
+        self._drains = choose_drains(engine, source, target)
+        self._taken_places = {
+            PARKED_KEY,
+            *(place.name for drain in self._drains for place in drain.places),
+        }  # places whose jobs are taken
+        self._held_jobs: dict[bytes, Job] = {}  # skipped jobs, held until the end so that they are not taken again
+        self._skipped_ids: set[bytes] = set()  # ids of the jobs in `report.skipped`
+        self._refusals: dict[bytes, str] = {}  # by id, why the source's system refused to delete the job
+        side = to_bytes(build_side_key(source.queue, f"copies:{target}"))
+        self._held_copies_key = side  # key of a hash by id of held copies: due time, time since when waiting
+        self._is_registered = False
+        self._began_ms = 0  # start of the run, by the server's clock
+        self._dead_ttl_ms: int | None = None
 
-    def total(self) -> int:
-        """How many jobs stand where they would be taken."""
-        counts = self._counts()
-        return sum(counts.get(name, 0) for name in self._open)
+    def count_movable(self) -> int:
+        """Count the jobs in the places from which jobs are taken."""
+        counts = self._count_source_jobs()
+        return sum(counts.get(name, 0) for name in self._taken_places)
 
-    def look(self) -> Iterator[int]:
-        """A dry run: fills `would`, `skipped` and `left` of the report, yields how many jobs each step looked at."""
-        counts = self._counts()
-        would = {name: counts[name] for name in counts if name in self._open}
+    def dry_run(self) -> Iterator[int]:
+        """Check all jobs without moving any, and fill the report; yield how many jobs each step checked."""
+        self._began_ms = self.engine.fetch_server_time_ms() + 1
+        counts = self._count_source_jobs()
+        would = {name: counts[name] for name in counts if name in self._taken_places}
         left = {name: 0 if name in would else number for name, number in counts.items()}
-        for place in self._layout.places:
-            if place.name in would:
-                for jobs in self.engine.scan(self.source, place.name, lambda job: True, body_bytes=0, chunk=500):
-                    wrong = [Skipped(job.id, text) for job in jobs if (text := self._problem(job))]
-                    self.report.skipped += wrong
-                    would[place.name] = max(0, would[place.name] - len(wrong))
-                    left[place.name] += len(wrong)
-                    yield len(jobs)
-        self.report.would, self.report.left = would, left
+        met: set[bytes] = set()
+        for drain in self._drains:
+            for place, jobs in drain.preview():
+                able, wrong = self._split_movable(drain, jobs, is_dry=True)
+                wrong += [] if drain.needs_batch_ids else self._find_id_clashes(able, met)
+                self._add_skipped(wrong)
+                would[place.name] = max(0, would.get(place.name, 0) - len(wrong))
+                left[place.name] = left.get(place.name, 0) + len(wrong)
+                yield len(jobs)
+        self._report_excluded_places()
+        self.report.would_move, self.report.remaining = would, left
 
-    def steps(self) -> Iterator[int]:
-        """Moves a batch per step and yields how many it moved, until nothing can be taken.
+    def _find_id_clashes(self, jobs: Sequence[Job], met: set[bytes]) -> list[tuple[Job, str]]:
+        """Return the jobs whose id exists in the target or was met before, with the reason. Adds their ids to `met`."""
+        with translate_errors():
+            is_empty = not self.engine.client.exists(self._target_keys["jobs"], self._target_keys["done"])
+        requests = [self._target_system.job_request(self.target.queue, job.id, job.body_bytes) for job in jobs]
+        target_jobs = [None] * len(jobs) if is_empty else self.engine.send_requests(requests)
+        wrong = [
+            (job, text)
+            for job, target_job in zip(jobs, target_jobs, strict=True)
+            if (text := self._explain_id_clash(job, target_job, met))
+        ]
+        met.update(job.id for job in jobs if not self._system.can_find_by_id)
+        return wrong
 
-        It may be abandoned between two steps; `close` must follow. Raises ServerError and Refused: the batch that was
-        on its way is then finished by the next run, or comes out of the target's `scheduled` after ten minutes.
-        What `_on_the_way` names is no job's only trace: where it is lost, those ten minutes are waited for.
+    def _explain_id_clash(self, job: Job, target_job: Job | None, met: set[bytes]) -> str:
+        if job.id in met:
+            return self._new_id_text
+        return self._explain_difference(Copy(job.id, job), target_job) if target_job else ""
+
+    def move_jobs(self) -> Iterator[int]:
+        """Move one batch per step and yield how many jobs it moved, until none can be taken.
+
+        The caller may stop between two steps; `close` must follow. Raises ServerError and Refused: the interrupted
+        batch is then completed by the next run, or leaves the target's `scheduled` after ten minutes. The hash at
+        `_held_copies_key` is never the only trace of a job: if it is lost, the copies wait for those ten minutes.
         """
-        self._began_ms = self.engine.now_ms() + 1
-        time.sleep(0.002)  # so that no copy of an earlier run is of the same millisecond
-        for way in self._ways:
-            way.begin()
-        yield from self._finished()
+        self._began_ms = self.engine.fetch_server_time_ms() + 1
+        time.sleep(0.002)  # So that no copy of an earlier run has the same millisecond.
+        for drain in self._drains:
+            drain.prepare()
+        yield from self._release_earlier_copies()
         is_moving = True
         while is_moving:
             is_moving = False
-            for way in self._ways:
-                for jobs in way.batches():
-                    moved = self._move(way, jobs)
+            for drain in self._drains:
+                for jobs in drain.take_batches():
+                    moved = self._move_batch(drain, jobs)
                     is_moving = is_moving or moved > 0
                     yield moved
 
     def close(self) -> None:
-        """Gives back what was skipped, counts what is left, and says of the first of those why they could not go."""
-        for way in self._ways:
-            way.end(list(self._held.values()))
-        self._held = {}
-        self.report.left = self._counts()
-        said = {one.id for one in self.report.skipped}
-        for place in self._layout.places:
-            if place.name in self._open and self.report.left.get(place.name):
-                page = self.engine.page(self.source, place.name, 0, LOOK_AT)
-                found = [Skipped(job.id, text) for job in page.jobs if (text := self._stays(job))]
-                self.report.skipped += [one for one in found if one.id not in said]
+        """Return the skipped jobs to the source, count the remaining jobs, and report why the first of them stayed."""
+        for drain in self._drains:
+            drain.clean_up(list(self._held_jobs.values()))
+        self._held_jobs = {}
+        self.report.remaining = self._count_source_jobs()
+        for drain in self._drains:
+            for place in drain.places:
+                if self.report.remaining.get(place.name):
+                    jobs = self.engine.fetch_page(self.source, place.name, 0, MAX_REPORTED_JOBS, MAX_INLINE_BYTES).jobs
+                    for at in range(0, len(jobs), _CHECK_CHUNK):
+                        able, wrong = self._split_movable(drain, jobs[at : at + _CHECK_CHUNK], is_dry=True)
+                        self._add_skipped(wrong)
+                        self._add_skipped([(job, self._refusals[job.id]) for job in able if job.id in self._refusals])
+        self._report_excluded_places()
 
-    def _stays(self, job: Job) -> str:
-        return self._problem(job) or self._refused.get(job.id, "")
+    def _add_skipped(self, wrong: Sequence[tuple[Job, str]]) -> None:
+        """Add jobs to the skipped ones of the report, each id once."""
+        for job, text in wrong:
+            if job.id not in self._skipped_ids:
+                self._skipped_ids.add(job.id)
+                self.report.skipped.append(Skipped(job.id, text))
 
-    def note(self) -> str:
-        """What a worker of the target cannot do with these jobs, in words; empty where there is no such thing."""
-        for place in self._layout.places:
-            if place.name in self._open - {SET_ASIDE}:
-                page = self.engine.page(self.source, place.name, 0, 1, 4096)
+    def _report_excluded_places(self) -> None:
+        """Add the first jobs of excluded places to the skipped ones, with the reason that their system gives."""
+        for name, text in self._system.unmigrated_places.items():
+            page = self.engine.fetch_page(self.source, name, 0, MAX_REPORTED_JOBS)
+            self._add_skipped([(job, text) for job in page.jobs])
+
+    def describe_pause(self) -> str:
+        """Return a warning if the source is paused and the target is not, so that moved jobs will run.
+
+        Else an empty text.
+        """
+        refs = (self.source, self.target)
+        source, target = self.engine.take_snapshot(Focus(queues=refs)).queues
+        is_released = source.is_paused and not target.is_paused and not target.error
+        return (
+            f"{self.source} is paused and {self.target} is not: jobs may run as soon as they move."
+            if is_released
+            else ""
+        )
+
+    def describe_calls(self) -> str:
+        """Return a warning if the jobs are calls, which a worker of the target does not run; else an empty text."""
+        for place in self._system.places:
+            if is_takeable(place) and place.name in self._taken_places:
+                page = self.engine.fetch_page(self.source, place.name, 0, 1, 4096)
                 calls = [job.call for job in page.jobs if job.call]
                 if calls:
                     return (
@@ -152,159 +216,345 @@ class Migration:
                     )
         return ""
 
-    def _counts(self) -> dict[str, int]:
-        """The jobs by place that are not done, and those on their way by the key they are in."""
-        [queue] = self.engine.snapshot(Focus(queues=(self.source,))).queues
+    def _count_source_jobs(self) -> dict[str, int]:
+        """Count the unfinished jobs by place, and the jobs of an interrupted batch by the key that holds them."""
+        [queue] = self.engine.take_snapshot(Focus(queues=(self.source,))).queues
         if queue.error:
             raise ServerError(queue.error)
-        found = {count.place: count.count for count in queue.counts if count.state is not State.DONE}
-        for way in self._ways:
-            found |= way.set_aside()
-        return found
+        counts = {count.place: count.count for count in queue.counts if count.state is not State.DONE}
+        for drain in self._drains:
+            counts |= drain.count_parked()
+        return counts
 
     # -- one batch ------------------------------------------------------------------------------------------------
 
-    def _move(self, way: Way, jobs: Sequence[Job]) -> int:
-        """Copies, ends the originals, lets the copies run; the answer is how many are in the target now."""
-        copies = way.named([whole for job in jobs if (whole := self._able(way, job))])
+    def _move_batch(self, drain: Drain, jobs: Sequence[Job]) -> int:
+        """Move one batch: put copies, delete the originals, release the copies.
+
+        Returns how many jobs are in the target now.
+        """
+        able, wrong = self._split_movable(drain, jobs)
+        for job, text in wrong:
+            self._skip_job(job, text)
+        copies = drain.build_copies(able)
         if not copies:
             return 0
-        now_ms = self.engine.now_ms()
-        ours: list[tuple[Copy, bool]] = []  # and whether the target had it already
-        for copy, word in zip(copies, self._copied(copies, now_ms), strict=True):
-            is_known = word != "moved"
-            text = self._difference(copy) if is_known and not way.is_numbered else ""
+        now_ms = self.engine.fetch_server_time_ms()
+        ours: list[tuple[Copy, bytes, bool]] = []  # (copy, its attempts line, whether the target already had it)
+        for copy, word in zip(copies, self._put_copies(copies, now_ms), strict=True):
+            line, text = _build_held_attempts_line(self._convert_terms(copy.job), now_ms), ""
+            if word != "moved":
+                target_job = self.engine.fetch_job(self.target, copy.id, copy.job.body_bytes)
+                line = target_job.attempts_line if target_job else b""
+                text = "" if drain.needs_batch_ids else self._explain_difference(copy, target_job)
             if text:
-                self._skip(copy.job, text)
+                self._skip_job(copy.job, text)
             else:
-                ours.append((copy, is_known))
-        self._mark([copy for copy, _is_known in ours], now_ms)
-        outcomes = [_said(one) for one in way.settle([copy.job for copy, _is_known in ours])]
-        way.settled()
-        self._refused |= {
-            copy.id: one.text for (copy, _is_known), one in zip(ours, outcomes, strict=True) if not one.moved
-        }
-        ended = [pair for pair, outcome in zip(ours, outcomes, strict=True) if outcome.moved]
-        lost = [copy for (copy, _is_known), outcome in zip(ours, outcomes, strict=True) if not outcome.moved]
-        self._let_go([copy for copy, _is_known in ended], now_ms)
-        self._take_back(lost)
-        self._unmark([copy.id for copy, _is_known in ours])
+                ours.append((copy, line, word != "moved"))
+        self._store_held_copies([copy for copy, _line, _is_known in ours], now_ms)
+        outcomes = [
+            _raise_if_lost(one) for one in drain.delete_originals([copy.job for copy, _line, _is_known in ours])
+        ]
+        drain.finish_batch()
+        pairs = list(zip(ours, outcomes, strict=True))
+        self._refusals |= {copy.id: one.text for (copy, _line, _is_known), one in pairs if not one.moved}
+        ended = [each for each, outcome in pairs if outcome.moved]
+        self._release_copies([(copy, line) for copy, line, _is_known in ended], now_ms)
+        self._delete_copies([copy for (copy, _line, _is_known), outcome in pairs if not outcome.moved])
+        self._delete_held_copies([copy.id for copy, _line, _is_known in ours])
         self.report.moved += len(ended)
-        self.report.known += sum(is_known for _copy, is_known in ended)
+        self.report.already_copied += sum(is_known for _copy, _line, is_known in ended)
         return len(ended)
 
-    def _able(self, way: Way, job: Job) -> Job | None:
-        """The job with its body, long ones fetched one by one; None when it cannot be moved or is gone."""
-        text = self._problem(job)
-        if not text and (job.is_partial or job.body is None or len(job.body) < job.body_bytes):
-            found = self.engine.job(self.source, job.id, -1)
-            if found is None:
-                return None
-            job = replace(job, body=found.body, body_bytes=found.body_bytes, member=found.member, is_partial=False)
-            text = self._problem(job) or ("" if job.body is not None else "its body is not there")
-        if text:
-            self._skip(job, text)
-        return None if text else job
+    def _split_movable(
+        self, drain: Drain, jobs: Sequence[Job], *, is_dry: bool = False
+    ) -> tuple[list[Job], list[tuple[Job, str]]]:
+        """Return the jobs that can be moved, and the others with the reason.
 
-    def _problem(self, job: Job) -> str:
-        """Why a job cannot become a native one; empty when it can. What is its bytes always can."""
-        if self._ways[0].is_numbered:
-            return ""
+        Jobs that left meanwhile are in neither list. The dry run and the real run both decide here. A dry run reads no
+        body that cannot change the result.
+        """
+        able: list[Job] = []
+        wrong: list[tuple[Job, str]] = []
+        for job in self._load_jobs(drain, jobs, is_dry):
+            terms = self._convert_terms(job)
+            losses = "" if self.is_lossy else "; ".join(self._find_losses(job, terms))
+            text = self._find_obstacle(drain, job, terms) or losses
+            if text:
+                wrong.append((job, text))
+                continue
+            able.append(job)
+            if self.is_lossy and (lost := "; ".join(self._find_losses(job, terms))):
+                self.report.losses.append(Skipped(job.id, lost))
+        return able, wrong
+
+    def _load_jobs(self, drain: Drain, jobs: Sequence[Job], is_dry: bool) -> list[Job]:
+        """Return the jobs with their bodies and all other fields, without jobs that left meanwhile."""
+        if is_dry and drain.needs_batch_ids:
+            return [*jobs]
+        if drain.is_shared and self._system.can_find_by_id:
+            jobs = self._reload_jobs(drain, jobs)
+        loaded = (self._load_body(job) for job in jobs)
+        return [job for job in loaded if job is not None]
+
+    def _reload_jobs(self, drain: Drain, jobs: Sequence[Job]) -> list[Job]:
+        """Return the jobs with all their fields by their ids, without those that left the places of the drain."""
+        fine = [job for job in jobs if not job.problem]
+        shown = self.engine.send_requests(
+            [self._system.job_request(self.source.queue, job.id, MAX_INLINE_BYTES) for job in fine]
+        )
+        jobs_by_id = {job.id: shown_job for job, shown_job in zip(fine, shown, strict=True)}
+        places = {place.name for place in drain.places}
+        reloaded = (jobs_by_id.get(job.id, job) for job in jobs)
+        return [job for job in reloaded if job is not None and job.place in places]
+
+    def _load_body(self, job: Job) -> Job | None:
+        """Return a job with its whole body, or None if it left meanwhile. A job with a problem is not loaded."""
+        is_whole = not job.is_partial and job.body is not None and len(job.body) >= job.body_bytes
+        if job.problem or is_whole:
+            return job
+        complete = self.engine.fetch_job(self.source, job.id, -1)
+        if complete is None:
+            return None
+        return replace(
+            job, body=complete.body, body_bytes=complete.body_bytes, member=complete.member, is_partial=False
+        )
+
+    def _convert_terms(self, job: Job) -> MigrationTerms:
+        return self._system.migration_terms(job)
+
+    def _find_obstacle(self, drain: Drain, job: Job, terms: MigrationTerms) -> str:
+        """Return why a job cannot become a native one; empty if it can. A job without an id of its own always can."""
+        if terms.obstacle or drain.needs_batch_ids:
+            return terms.obstacle
         if job.problem:
             return job.problem
         if not 1 <= len(job.id) <= ID_BYTES:
             return f"its id has {len(job.id)} bytes; a {DEFAULT_SYSTEM} id has 1 to {ID_BYTES}"
-        return ""
+        if job.due_ms is not None and job.due_ms > _MAX_DUE_MS:
+            return "it is due after the year 2255"
+        return "" if job.body is not None else "its body is not there"
 
-    def _skip(self, job: Job, text: str) -> None:
-        if job.id not in self._held:
-            self.report.skipped.append(Skipped(job.id, text))
-        self._held[job.id] = job
+    def _find_losses(self, job: Job, terms: MigrationTerms) -> list[str]:
+        """Return what a job would lose by the move: what its own system does for it and the target would not."""
+        losses = [*terms.losses]
+        if not _MIN_PRIORITY <= job.priority <= _MAX_PRIORITY:
+            losses.append(f"its priority {job.priority} is outside of {_MIN_PRIORITY} to {_MAX_PRIORITY}")
+        died_ms = job.since_ms if job.state is State.DEAD else None
+        if died_ms is not None and died_ms < self._began_ms - self._fetch_dead_ttl_ms():
+            losses.append(f"{self.target} forgets what died so long ago (its setting dead_ttl_ms)")
+        return losses
 
-    def _copied(self, copies: Sequence[Copy], now_ms: int) -> list[str]:
-        """Puts the copies in one call, due no sooner than the hold ends; the target's words."""
-        rows = [
-            {
-                "id": copy.id,
-                "body": copy.job.body,
-                "due_ms": max(now_ms + HOLD_MS, copy.job.due_ms or 0),
-                **({"name": copy.job.name} if copy.job.name else {}),
-            }
-            for copy in copies
-        ]
-        outcomes = self.engine.ask(self._goal.put_ask(self.target.queue, rows))
-        words = [_said(outcome).word for outcome in outcomes]
-        if not self._is_announced:
-            self.engine.announce(self.target)
-            self._is_announced = True
+    def _fetch_dead_ttl_ms(self) -> int:
+        """Return how long the target keeps dead jobs, from its setting `dead_ttl_ms` as first read."""
+        if self._dead_ttl_ms is None:
+            with translate_errors():
+                setting = self.engine.client.hget(self._target_keys["meta"], "dead_ttl_ms") or b""
+            self._dead_ttl_ms = int(setting) if setting.isdigit() else _DEAD_TTL_MS
+        return self._dead_ttl_ms
+
+    def _skip_job(self, job: Job, text: str) -> None:
+        self._add_skipped([(job, text)])
+        self._held_jobs[job.id] = job
+
+    def _put_copies(self, copies: Sequence[Copy], now_ms: int) -> list[str]:
+        """Put the copies in one call and return the result word of each. They are due after the hold.
+
+        Dead jobs go to `dead`.
+        """
+        rows = [self._restore_row(copy.id, copy.job, now_ms) for copy in copies]
+        call = self._target_system.build_call("restore", self.target.queue, {}, rows)
+        words = self.engine.send_request(Request((call,), _read_result_words))
+        if not self._is_registered:
+            self.engine.register_queue(self.target)
+            self._is_registered = True
         return words
 
-    def _difference(self, copy: Copy) -> str:
-        """Why the target's job of that id is not the copy that a broken run put; empty when it is, or ran already."""
-        found = self.engine.job(self.target, copy.id, copy.job.body_bytes)
-        if found is None or (found.enqueued_ms or 0) >= self._began_ms:
-            return f"{self.target} got a job of this id a moment ago; this one stays: migrate again when that is done"
-        if found.state is State.DONE and found.body is None:
+    def _restore_row(self, id: bytes, job: Job, now_ms: int) -> dict[str, object]:
+        """Return the columns of `restore` for a copy."""
+        terms, body = self._convert_terms(job), job.body or b""
+        row: dict[str, object] = {
+            "id": id,
+            "place": "scheduled",
+            "score": str(max(now_ms + HOLD_MS, job.due_ms or 0)),
+            "record": _build_record(job, terms, now_ms),
+            "line": _build_held_attempts_line(terms, now_ms),
+        }
+        if len(body) > _MAX_INLINE_BYTES:
+            row["body"] = body
+        if errors := _build_errors(job):
+            row["errors"] = errors
+        if job.state is State.DEAD:
+            died_ms = _find_died_ms(job, now_ms)
+            row |= {"place": "dead", "score": str(died_ms), "line": b"%d - 0 %d - - " % (terms.attempts, died_ms)}
+        return row
+
+    @property
+    def _new_id_text(self) -> str:
+        return f"{self.target} got a job of this id a moment ago; this one stays: migrate again when that is done"
+
+    def _explain_difference(self, copy: Copy, target_job: Job | None) -> str:
+        """Return why the target's job of this id is not the copy of an interrupted run.
+
+        Empty if it is, or has run already. A copy that waits for the end of its original has the migration as the
+        worker in its attempts line.
+        """
+        if target_job is None:
+            return self._new_id_text
+        if target_job.state is State.DONE and target_job.body is None:
+            is_over = target_job.since_ms is not None and target_job.since_ms <= self._began_ms
+            return f"{self.target} is about to forget a job of this id: migrate again" if is_over else ""
+        if target_job.body != copy.job.body:
+            return f"{self.target} has a job of this id with another body"
+        if copy.job.state is State.DEAD and target_job.state is State.DEAD and target_job.since_ms == copy.job.since_ms:
             return ""
-        return "" if found.body == copy.job.body else f"{self.target} has a job of this id with another body"
+        return (
+            ""
+            if target_job.worker == WORKER_NAME and (target_job.since_ms or 0) < self._began_ms
+            else self._new_id_text
+        )
 
-    def _mark(self, copies: Sequence[Copy], now_ms: int) -> None:
-        """Writes down what is held, before the originals go: a run that breaks off then leaves nothing but copies."""
-        held = {copy.id: copy.job.due_ms or 0 for copy in copies if (copy.job.due_ms or 0) < now_ms + HOLD_MS}
+    def _store_held_copies(self, copies: Sequence[Copy], now_ms: int) -> None:
+        """Store which copies are held, before the originals are deleted, so that the next run can release them."""
+        held = {
+            copy.id: f"{copy.job.due_ms or 0} {_find_waiting_since_ms(copy.job, now_ms)}"
+            for copy in copies
+            if copy.job.state is not State.DEAD and (copy.job.due_ms or 0) < now_ms + HOLD_MS
+        }
         if held:
-            with translated():
-                self.engine.client.hset(self._on_the_way, mapping=held)
+            with translate_errors():
+                self.engine.client.hset(self._held_copies_key, mapping=held)
 
-    def _unmark(self, ids: Sequence[bytes]) -> None:
+    def _delete_held_copies(self, ids: Sequence[bytes]) -> None:
         if ids:
-            with translated():
-                self.engine.client.hdel(self._on_the_way, *ids)
+            with translate_errors():
+                self.engine.client.hdel(self._held_copies_key, *ids)
 
-    def _finished(self) -> Iterator[int]:
-        """Lets the copies run whose originals a broken run had ended; yields 0 if there were any."""
-        with translated():
-            held = self.engine.client.hgetall(self._on_the_way)
-        fates = [way.fates(list(held)) for way in self._ways] if held else []
+    def _release_earlier_copies(self) -> Iterator[int]:
+        """Release the copies of an interrupted run whose originals are deleted; yield 0 if there were any."""
+        with translate_errors():
+            held = self.engine.client.hgetall(self._held_copies_key)
+        fates = [drain.find_originals(list(held)) for drain in self._drains] if held else []
         kept, ran = (set[bytes]().union(*(fate[at] for fate in fates)) for at in (0, 1))
-        self._take_back([Copy(id, self._there(id)) for id in held if id in ran])
+        self._delete_copies([Copy(id, self._copy_as_job(id)) for id in held if id in ran])
         ids = [id for id in held if id not in kept]
-        asks = [self._goal.job_ask(self.target.queue, id, 0) for id in ids]
-        found = [job for job in self.engine.ask_all(asks) if job and job.state is State.SCHEDULED and not job.attempts]
-        originals = [replace(job, due_ms=int(held[job.id])) for job in found]
-        copies = [Copy(job.id, job) for job in originals]
-        self.report.finished = self._let_go(copies, self.engine.now_ms()) if copies else 0
-        self._unmark(ids)
+        requests = [self._target_system.job_request(self.target.queue, id, 0) for id in ids]
+        copies_found = [
+            job for job in self.engine.send_requests(requests) if job and job.worker == WORKER_NAME and not job.token
+        ]
+        waiting = [job for job in copies_found if job.state is State.SCHEDULED]
+        copies = [(Copy(job.id, _restore_times(job, held[job.id])), job.attempts_line) for job in waiting]
+        self.report.released_copies = (
+            self._release_copies(copies, self.engine.fetch_server_time_ms(), is_copy=True) if copies else 0
+        )
+        self._delete_held_copies(ids)
         if ids:
             yield 0
 
-    def _let_go(self, copies: Sequence[Copy], now_ms: int) -> int:
-        """Ends the hold: ready now, or scheduled for when the original was due. How many of them were held."""
-        due = [self._there(copy.id) for copy in copies if (copy.job.due_ms or 0) <= now_ms]
-        asks = self._goal.act_asks("promote", self.target.queue, due, {}) if due else []
-        for copy in copies:
-            due_ms = copy.job.due_ms or 0
-            if now_ms < due_ms < now_ms + HOLD_MS:
-                there = [self._there(copy.id)]
-                asks += self._goal.act_asks("reschedule", self.target.queue, there, {"due_ms": due_ms})
-        return sum(_said(outcome).moved for outcomes in self.engine.ask_all(asks) for outcome in outcomes)
+    def _release_copies(self, copies: Sequence[tuple[Copy, bytes]], now_ms: int, *, is_copy: bool = False) -> int:
+        """End the hold of copies: make them ready in this order, or scheduled for their original due time.
 
-    def _take_back(self, copies: Sequence[Copy]) -> None:
-        """Removes copies whose originals went to somebody else in the meantime; nobody can have run them yet."""
-        jobs = [self._there(copy.id) for copy in copies]
-        outcomes = self.engine.act("delete", self.target, jobs, {"place": "scheduled"}) if jobs else []
-        for copy, outcome in zip(copies, outcomes, strict=True):
-            if not _said(outcome).moved:
-                text = f"the original's worker took it while it moved, and {self.target} has it too: {outcome.text}"
-                self.report.skipped.append(Skipped(copy.job.id, text))
+        Returns how many copies were released. With `is_native` the jobs are the copies themselves, as read from the
+        target.
+        """
+        waiting = [pair for pair in copies if pair[0].job.state is not State.DEAD]
+        number = sum((copy.job.due_ms or 0) <= now_ms for copy, _line in waiting)
+        with translate_errors():
+            seq = self.engine.client.hincrby(self._target_keys["meta"], "seq", number) - number if number else 0
+        rows = []
+        for copy, line in waiting:
+            job, due_ms = copy.job, copy.job.due_ms or 0
+            terms = MigrationTerms(job.attempts) if is_copy else self._convert_terms(job)
+            row: dict[str, object] = {"id": copy.id, "left": "scheduled", "known": line}
+            if due_ms > now_ms:
+                row |= {"place": "scheduled", "score": str(due_ms)}
+                row["line"] = b"%d - 0 %d - - " % (terms.attempts, due_ms) if terms.attempts else b""
+            else:
+                seq += 1
+                score = _clamp_priority(job.priority) * 2**40 + seq
+                since_ms = _find_waiting_since_ms(job, now_ms)
+                row |= {"place": "ready", "score": str(score)}
+                row["line"] = b"%d - %d %d - - " % (terms.attempts, score, since_ms)
+            if errors := _build_errors(job):
+                row["errors"] = errors
+            rows.append(row)
+        if not rows:
+            return 0
+        call = self._target_system.build_call("revert", self.target.queue, {}, rows)
+        return self.engine.send_request(Request((call,), _read_result_words)).count("moved")
 
-    def _there(self, id: bytes) -> Job:
-        return Job(id, self.target.queue, self.target.layout, "scheduled", State.SCHEDULED, id)
+    def _delete_copies(self, copies: Sequence[Copy]) -> None:
+        """Delete the copies whose originals another client took. No worker can have run such a copy."""
+        for place in ("scheduled", "dead"):
+            there = [copy for copy in copies if (copy.job.state is State.DEAD) == (place == "dead")]
+            jobs = [self._copy_as_job(copy.id) for copy in there]
+            outcomes = self.engine.apply_verb("delete", self.target, jobs, {"place": place}) if jobs else []
+            for copy, outcome in zip(there, outcomes, strict=True):
+                if not _raise_if_lost(outcome).moved:
+                    text = f"the original's worker took it while it moved, and {self.target} has it too: {outcome.text}"
+                    self.report.skipped.append(Skipped(copy.job.id, text))
+
+    def _copy_as_job(self, id: bytes) -> Job:
+        return Job(id, self.target.queue, self.target.system, "scheduled", State.SCHEDULED, id)
 
 
-def _said(outcome: Outcome) -> Outcome:
-    """The outcome; raises where Redis did not say what became of the job."""
+def _raise_if_lost(outcome: Outcome) -> Outcome:
+    """Return the outcome. Raises Refused for an error, and Unknown if Redis did not reply."""
     if outcome.word == "error":
         raise Refused(outcome.text)
     if outcome.word in ("unknown", "not sent"):
         raise Unknown(outcome.text)
     return outcome
+
+
+def _read_result_words(replies: Replies) -> list[str]:
+    """Return the result word of each row of a call. Raises the error that Redis replied."""
+    return [one.word for one in unwrap_reply(replies[0]).each]
+
+
+def _clamp_priority(priority: int) -> int:
+    """Return the nearest priority that a native job can have."""
+    return min(_MAX_PRIORITY, max(_MIN_PRIORITY, priority))
+
+
+def _find_waiting_since_ms(job: Job, now_ms: int) -> int:
+    """Return since when a job waits, in ms: from its system, else its due time or its enqueue time."""
+    since_ms = job.since_ms if job.state is not State.RESERVED or job.due_ms is None else job.due_ms
+    return min(now_ms, max(job.enqueued_ms or 0, job.due_ms or 0) if since_ms is None else since_ms) or now_ms
+
+
+def _find_died_ms(job: Job, now_ms: int) -> int:
+    return now_ms if job.since_ms is None else job.since_ms
+
+
+def _build_held_attempts_line(terms: MigrationTerms, now_ms: int) -> bytes:
+    """Return the line of attempts of a copy that waits for the end of its original."""
+    return b"%d - 0 %d - - %s" % (terms.attempts, now_ms, WORKER_NAME.encode())
+
+
+def _build_record(job: Job, terms: MigrationTerms, now_ms: int) -> bytes:
+    """Return the record of a copy: the header (lua/README.md, "Lines") and the body, unless it is a long one."""
+    body, name = job.body or b"", to_bytes(job.name)
+    fits = len(name) <= _MAX_NAME_BYTES and not any(byte < 32 or byte == 127 for byte in name)
+    enqueued_ms = _find_waiting_since_ms(job, now_ms) if job.enqueued_ms is None else min(now_ms, job.enqueued_ms)
+    most = terms.max_attempts and min(1_000_000, max(terms.max_attempts, 1))
+    backoffs = [value if value is None else min(value, MAX_BACKOFF_MS) for value in terms[2:4]]
+    long = len(body) if len(body) > _MAX_INLINE_BYTES else None
+    fields = [enqueued_ms, job.due_ms, _clamp_priority(job.priority), None, most, *backoffs, None, long]
+    header = " ".join("-" if value is None else str(value) for value in fields)
+    return header.encode() + b" " + (name if fits else b"") + b"\n" + (b"" if long else body)
+
+
+def _build_errors(job: Job) -> bytes:
+    """Return the failed attempts of a job as JSON of the native queue; empty if it has none."""
+    history = job.history
+    if not history and job.error:
+        history = (Attempt(0, job.since_ms or 0 if job.state is State.DEAD else 0, job.worker, job.error),)
+    kept = [[one.start_ms, one.end_ms, one.worker, one.error[:_MAX_ERROR_BYTES]] for one in history[-_MAX_ERRORS:]]
+    return json.dumps(kept).encode() if kept else b""
+
+
+def _restore_times(copy: Job, mark: bytes) -> Job:
+    """Return a copy with the due time and the waiting time that it had before it was held."""
+    due, _space, since = mark.partition(b" ")
+    return replace(copy, due_ms=int(due), since_ms=int(since) if since else None)

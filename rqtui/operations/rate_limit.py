@@ -1,8 +1,8 @@
-"""Rate limit (drip): a verb on many jobs, so many per second; it stops itself when failures or depth pass a limit.
+"""Rate limit: apply a verb to many jobs at so many per second, and stop when failures or depth exceed a limit.
 
-`steps` is a generator: each step looks at the queues once, and sends what is due by then, or nothing. Whoever runs it
-decides how often that is: the screen by a timer, the command line between two short sleeps. It ends when
-the brake says so, when a reply is lost, or when all jobs were asked for; the last step has the words.
+`rate_limited_steps` is a generator. Each step polls the queues once and sends the jobs that are due by then, or none.
+The caller decides how often to step: the screen by a timer, the command line between two short sleeps. It ends when a
+limit is exceeded, a reply is lost or all jobs were sent; the last step has the reason.
 """
 
 from __future__ import annotations
@@ -11,159 +11,232 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rqtui.errors import UsageError, WrongType
-from rqtui.layout.layout import CHUNK
 from rqtui.model import Job, Outcome, Queue, Ref, State
+from rqtui.system_base.system import CHUNK
 from rqtui.text import formats
-from rqtui.text.formats import numbered
+from rqtui.text.formats import format_quantity
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
-Chosen = Sequence[tuple[Ref, Sequence[Job]]]
-EVERY_S = 0.25  # between two steps
+ChosenJobs = Sequence[tuple[Ref, Sequence[Job]]]
+STEP_INTERVAL_S = 0.25  # between two steps
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:/\s*(s|m|h))?", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 
 @dataclass(frozen=True, slots=True)
-class Brake:
-    """How fast, and when it ends by itself; None: never for that reason. Failures are counted since it began."""
+class Limits:
+    """The speed, and the failures and depth at which the change stops; None: no limit.
 
-    per_s: float
-    failures: int | None = None
-    depth: int | None = None
+    Failures count from the start.
+    """
 
-    def words(self) -> str:
-        """`5/s, stops at 20 failures or 100 ready jobs`."""
-        limits = ((self.failures, "failure"), (self.depth, "ready job"))
-        stops = [numbered(number, noun) for number, noun in limits if number is not None]
-        return formats.rate(self.per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
+    jobs_per_s: float
+    max_failures: int | None = None
+    max_depth: int | None = None
+
+    def describe(self) -> str:
+        """Return the limits as `5/s, stops at 20 failures or 100 ready jobs`."""
+        limits = ((self.max_failures, "failure"), (self.max_depth, "ready job"))
+        stops = [format_quantity(number, noun) for number, noun in limits if number is not None]
+        return formats.format_rate(self.jobs_per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a step did; `failures` since the beginning, `depth` the most that wait now, `stopped` why no other comes."""
+    """The result of a step. `failures` is since the start, `depth` the most ready jobs of a queue."""
 
     outcomes: tuple[tuple[Ref, Outcome], ...]
     done: int
     total: int
     failures: int
     depth: int
-    stopped: str = ""
+    stop_reason: str = ""
 
 
-def rate(text: str) -> float:
-    """Jobs per second from `5`, `5/s`, `300/m`, `90/h`. Raises UsageError in words."""
-    found = _RATE.fullmatch(text.strip())
-    per_s = float(found[1]) / _SECONDS[found[2] or "s"] if found else 0.0
+def parse_rate(text: str) -> float:
+    """Parse a rate to jobs per second: `5`, `5/s`, `300/m`, `90/h`. Raises UsageError for other texts."""
+    match = _RATE.fullmatch(text.strip())
+    per_s = float(match[1]) / _SECONDS[match[2] or "s"] if match else 0.0
     if not 0 < per_s <= 10_000:
         raise UsageError(f"a rate is 5/s, 100/m or 90/h, and more than 0; not {text!r:.40}.")
     return per_s
 
 
-def steps(
+def rate_limited_steps(
     engine: Engine,
     verb: str,
-    chosen: Chosen,
+    chosen: ChosenJobs,
     form: Mapping[str, object],
-    brake: Brake,
+    limits: Limits,
     *,
     place: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Step]:
-    """Does `verb` to the chosen jobs, or with `place` to those that stand there at the beginning; see the module."""
+    """Apply `verb` to the chosen jobs, or with `place` to those that are there at the start, a batch per step."""
     refs = [ref for ref, _jobs in chosen]
-    before = _looked(engine, refs)
-    jobs = _listed(engine, refs[0], place) if place else ((ref, job) for ref, jobs in chosen for job in jobs)
-    total = sum(queue.count(place) for queue in before.values()) if place else sum(len(jobs) for _ref, jobs in chosen)
-    known = [count for queue in before.values() for count in queue.counts if count.place == place]
-    is_estimate = any(not count.exact for count in known)  # of a place that others share: it ends where the walk ends
-    if engine.keeper is not None:  # where the whole is too much for one undo, no part of it is kept
-        for ref, jobs_of in chosen:
-            engine.keeper.expect(verb, ref, total if place else len(jobs_of))
-    done, away, last_s, allowed = 0, dict.fromkeys(refs, 0), clock(), 1.0
+    watch = _QueueWatch(engine, refs)
+    if place:
+        jobs = _JobSupply(_list_place(engine, refs[0], place), *watch.count_jobs(place))
+    else:
+        jobs = _JobSupply(((ref, job) for ref, each in chosen for job in each), sum(len(each) for _ref, each in chosen))
+    if engine.change_recorder is not None:  # If all jobs are too many for one undo, none of them is saved.
+        for ref, each in chosen:
+            engine.change_recorder.begin_change(verb, ref, jobs.total if place else len(each))
+    allowance = _Allowance(limits.jobs_per_s, clock)
     while True:
-        now = _looked(engine, refs)
-        failures = sum(_failures(before[ref], now[ref], away[ref]) for ref in refs)
-        depth = max(queue.count_in(State.READY) for queue in now.values())
-        stopped = _braked(brake, failures, depth, done, total)
-        if stopped:
-            yield Step((), done, total, failures, depth, stopped)
+        failures, depth = watch.poll()
+        reason = _explain_stop(limits, failures, depth, jobs.taken, jobs.total)
+        if reason:
+            yield Step((), jobs.taken, jobs.total, failures, depth, reason)
             return
-        # What was missed is not caught up with: after a pause no more than a second's worth comes at once.
-        now_s = clock()
-        allowed, last_s = min(max(1.0, brake.per_s), allowed + (now_s - last_s) * brake.per_s), now_s
-        room = CHUNK if brake.depth is None else brake.depth - depth
-        due = min(CHUNK, CHUNK if is_estimate else total - done, int(allowed), room)
-        batch = [] if due < 1 else [pair for _n, pair in zip(range(due), jobs, strict=False)]
-        outcomes = tuple(_acted(engine, verb, batch, form))
-        dead_before = {(ref, job.id): job.state is State.DEAD for ref, job in batch}
-        for ref, outcome in outcomes:
-            away[ref] += bool(outcome.moved) and dead_before.get((ref, outcome.id), False)
-        done, allowed = done + len(batch), allowed - len(batch)
+        room = CHUNK if limits.max_depth is None else limits.max_depth - depth
+        batch = jobs.take(min(CHUNK, allowance.refill(), room))
+        allowance.spend(len(batch))
+        outcomes = tuple(_apply_verb(engine, verb, batch, form))
+        watch.record_moved_jobs(batch, outcomes)
         lost = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
-        is_over = (done >= total and not is_estimate) or (due > len(batch))
-        if is_estimate:
-            total = done if is_over else max(total, done + 1)
-        yield Step(outcomes, done, total, failures, depth, lost or ("all jobs were asked for" if is_over else ""))
-        if lost or is_over:
+        reason = lost or ("all jobs were asked for" if jobs.is_over else "")
+        yield Step(outcomes, jobs.taken, jobs.total, failures, depth, reason)
+        if reason:
             return
 
 
-def _looked(engine: Engine, refs: Sequence[Ref]) -> dict[Ref, Queue]:
-    queues = engine.ask_all([engine.layouts[ref.layout].queue_ask(ref.queue) for ref in refs])
-    return dict(zip(refs, queues, strict=True))
+class _JobSupply:
+    """The jobs of a change, of which `taken` of `total` were taken.
+
+    If `total` is an estimate, it is corrected while jobs are taken, and only the last job ends the change.
+    """
+
+    def __init__(self, jobs: Iterator[tuple[Ref, Job]], total: int, is_estimate: bool = False) -> None:
+        self._jobs, self._is_estimate = jobs, is_estimate
+        self.total, self.taken, self.is_over = total, 0, False
+
+    def take(self, most: int) -> list[tuple[Ref, Job]]:
+        """Take the next jobs, at most `most`; none if it is negative."""
+        due = most if self._is_estimate else min(most, self.total - self.taken)
+        batch = [*islice(self._jobs, max(0, due))]
+        self.taken += len(batch)
+        self.is_over = due > len(batch)
+        if not self._is_estimate:
+            self.is_over = self.is_over or self.taken >= self.total
+        elif self.is_over:
+            self.total = self.taken
+        else:
+            self.total = max(self.total, self.taken + 1)
+        return batch
 
 
-def _failures(before: Queue, now: Queue, away: int) -> int:
-    """Failed attempts since it began, where the system counts them; else the dead that came, for `away` that went."""
+class _Allowance:
+    """The number of jobs that may be sent now. It grows with time, up to the jobs of one second.
+
+    Because of that limit no burst follows a pause.
+    """
+
+    def __init__(self, jobs_per_s: float, clock: Callable[[], float]) -> None:
+        self._jobs_per_s, self._clock = jobs_per_s, clock
+        self._jobs, self._refilled_s = 1.0, clock()
+
+    def refill(self) -> int:
+        """Add the jobs of the time since the last call, and return the allowed number of whole jobs."""
+        now_s = self._clock()
+        earned = (now_s - self._refilled_s) * self._jobs_per_s
+        self._jobs, self._refilled_s = min(max(1.0, self._jobs_per_s), self._jobs + earned), now_s
+        return int(self._jobs)
+
+    def spend(self, jobs: int) -> None:
+        """Subtract jobs that were sent."""
+        self._jobs -= jobs
+
+
+class _QueueWatch:
+    """Polls the queues of a change, and compares them with their counts at its start."""
+
+    def __init__(self, engine: Engine, refs: Sequence[Ref]) -> None:
+        self._engine, self._refs = engine, refs
+        self._before = self._poll_queues()
+        self._moved_dead = dict.fromkeys(refs, 0)  # dead jobs that the change moved
+
+    def _poll_queues(self) -> dict[Ref, Queue]:
+        requests = [self._engine.systems[ref.system].queue_request(ref.queue) for ref in self._refs]
+        return dict(zip(self._refs, self._engine.send_requests(requests), strict=True))
+
+    def count_jobs(self, place: str) -> tuple[int, bool]:
+        """Return the number of jobs in a place at the start, and whether it is an estimate, as in a shared place."""
+        counts = [count for queue in self._before.values() for count in queue.counts if count.place == place]
+        total = sum(queue.count_in_place(place) for queue in self._before.values())
+        return total, not all(count.is_exact for count in counts)
+
+    def poll(self) -> tuple[int, int]:
+        """Poll the queues once; return the failures since the start, and the most ready jobs of a queue."""
+        now = self._poll_queues()
+        failures = sum(_count_failures(self._before[ref], now[ref], self._moved_dead[ref]) for ref in self._refs)
+        return failures, max(queue.count_in_state(State.READY) for queue in now.values())
+
+    def record_moved_jobs(self, batch: Sequence[tuple[Ref, Job]], outcomes: Sequence[tuple[Ref, Outcome]]) -> None:
+        """Record which dead jobs the change moved: dead jobs that left are no failures less."""
+        dead = {(ref, job.id) for ref, job in batch if job.state is State.DEAD}
+        for ref, outcome in outcomes:
+            self._moved_dead[ref] += bool(outcome.moved) and (ref, outcome.id) in dead
+
+
+def _count_failures(before: Queue, now: Queue, moved_dead: int) -> int:
+    """Count the failed attempts since the start, if the system counts them; else new dead jobs.
+
+    `moved_dead` is the number of dead jobs that this change moved, which are added.
+    """
     if "failed" in before.counters:
         return max(0, now.counters.get("failed", 0) - before.counters["failed"])
-    return max(0, now.count_in(State.DEAD) - (before.count_in(State.DEAD) - away))
+    return max(0, now.count_in_state(State.DEAD) - (before.count_in_state(State.DEAD) - moved_dead))
 
 
-def _listed_among_others(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
-    """Those of this queue in a shared place. Who leaves lets others move up, behind the walk: it is made again until it
-    meets nothing new."""
+def _list_shared_place(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
+    """Yield the jobs of this queue in a shared place.
+
+    A job that leaves moves the following ones up behind the walk, so the walk is repeated until it finds no new job.
+    """
     met: set[bytes] = set()
-    known = -1
-    while len(met) > known:
-        known = len(met)
-        for page in engine.walk(ref, place, CHUNK):
+    previous_count = -1
+    while len(met) > previous_count:
+        previous_count = len(met)
+        for page in engine.walk_pages(ref, place, CHUNK):
             fresh = [job for job in page.jobs if job.id not in met]
             met.update(job.id for job in fresh)
             yield from ((ref, job) for job in fresh)
 
 
-def _braked(brake: Brake, failures: int, depth: int, done: int, total: int) -> str:
+def _explain_stop(brake: Limits, failures: int, depth: int, done: int, total: int) -> str:
     after = f"after {done} of {total}"
-    if brake.failures is not None and failures >= max(1, brake.failures):
-        return f"stopped {after}: {numbered(failures, 'failure')} since it began (the limit is {brake.failures})"
-    if brake.depth is not None and depth >= max(1, brake.depth):
-        return f"stopped {after}: {numbered(depth, 'job')} ready (the limit is {brake.depth})"
+    if brake.max_failures is not None and failures >= max(1, brake.max_failures):
+        failed = format_quantity(failures, "failure")
+        return f"stopped {after}: {failed} since it began (the limit is {brake.max_failures})"
+    if brake.max_depth is not None and depth >= max(1, brake.max_depth):
+        return f"stopped {after}: {format_quantity(depth, 'job')} ready (the limit is {brake.max_depth})"
     return ""
 
 
-def _acted(
+def _apply_verb(
     engine: Engine, verb: str, batch: Sequence[tuple[Ref, Job]], form: Mapping[str, object]
 ) -> Iterator[tuple[Ref, Outcome]]:
     for ref in dict.fromkeys(ref for ref, _job in batch):
-        for outcome in engine.act(verb, ref, [job for other, job in batch if other == ref], form):
+        for outcome in engine.apply_verb(verb, ref, [job for other, job in batch if other == ref], form):
             yield ref, outcome
 
 
-def _listed(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
-    """The jobs of a place, a page when the one before is used up; those that stayed where they are come once."""
-    if engine.layouts[ref.layout].is_shared(place):
-        yield from _listed_among_others(engine, ref, place)
+def _list_place(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
+    """Yield the jobs of a place, a page when the last one is used up. Jobs that stay in the place are yielded once."""
+    if engine.systems[ref.system].is_shared(place):
+        yield from _list_shared_place(engine, ref, place)
         return
     met: set[bytes] = set()
     offset = 0
     while True:
-        page = engine.page(ref, place, offset, CHUNK)
+        page = engine.fetch_page(ref, place, offset, CHUNK)
         if page.error:
             raise WrongType(page.error)
         fresh = [job for job in page.jobs if job.id not in met]

@@ -1,7 +1,7 @@
-"""Revert: undoes an operation that `undo.Keeper` kept, where the jobs still are as the operation left them.
+"""Revert operations that an `undo.UndoRecorder` saved, for jobs that are still as the operation left them.
 
-A round trip per step, an outcome per job. What was deleted comes back by `restore`, what was moved by `revert`, a pause
-by `resume`; of other systems what was deleted, by their own `enqueue`.
+Each step is a round trip, with an outcome per job. Deleted jobs come back by `restore`, moved ones by `revert`, a pause
+by `resume`. In systems without these scripts, deleted jobs are enqueued again by their own `enqueue`.
 """
 
 from __future__ import annotations
@@ -12,127 +12,151 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rqtui.errors import ReadOnly, Refused, RqtuiError, Unknown, UsageError
-from rqtui.layout.layout import CHUNK, typed
 from rqtui.model import Outcome, Ref
 from rqtui.operations import undo_files
-from rqtui.operations.undo import ANSWER_BYTES, INVERSE, inverse, is_exact, looks
-from rqtui.operations.undo_files import Kept, Left, Row
+from rqtui.operations.undo import ANSWER_BYTES, QUEUE_INVERSES, can_restore_exactly, find_inverse_script, read_jobs
+from rqtui.operations.undo_files import AfterState, SavedJob, UndoRecord
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
+from rqtui.system_base.system import CHUNK, quote_for_shell
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
 
-def all_reverted(engine: Engine, folder: Path, names: Sequence[str], url: str) -> Iterator[list[Outcome]]:
-    """Takes the records of one operation back, the last first; a record that cannot be is told, and the others go on.
+def revert_operation(engine: Engine, folder: Path, record_names: Sequence[str], url: str) -> Iterator[list[Outcome]]:
+    """Revert the records of one operation, the last first. A record that cannot be reverted is reported.
 
-    `url` is the Redis of `engine`, masked.
+    The rest continues. `url` is the Redis of `engine`, masked.
     """
-    for name in reversed(names):
+    for name in reversed(record_names):
         try:
-            if len(names) > 1 and undo_files.read(folder, name).undone_at_ms:
-                continue  # by an undo that was ended before the others
-            yield from reverted(engine, folder, name, url)
+            if len(record_names) > 1 and undo_files.read_record(folder, name).undone_at_ms:
+                continue  # An interrupted undo has already reverted this record.
+            yield from revert_record(engine, folder, name, url)
         except UsageError as error:
             yield [Outcome("undo", b"", "no record", str(error))]
 
 
-def reverted(engine: Engine, folder: Path, name: str, url: str = "") -> Iterator[list[Outcome]]:
-    """Undoes an operation, a round trip per step, an outcome per job that the operation changed or may have changed.
+def revert_record(engine: Engine, folder: Path, record_name: str, url: str = "") -> Iterator[list[Outcome]]:
+    """Revert one record, a round trip per step; yield an outcome for each job that was or may have been changed.
 
-    Raises UsageError where there is nothing to undo, or on another Redis than that of the operation; ReadOnly.
+    Raises UsageError if there is nothing to undo or the operation was on another Redis, and ReadOnly or Refused if undo
+    is not allowed.
     """
-    was = undo_files.read(folder, name)
-    ref = Ref(was.layout, was.queue)
+    record = undo_files.read_record(folder, record_name)
+    ref = Ref(record.system, record.queue)
     if engine.read_only:
         raise ReadOnly("undo changes the queue, and this session is read-only.")
-    if url and was.url != url:
-        raise UsageError(f"this was done on {was.url}, and this is {url}.")
-    if was.layout not in engine.layouts:
-        raise UsageError(f"this was done to a queue of {was.layout}: say --layout {was.layout}.")
-    if was.spec != engine.layouts[was.layout].spec(was.queue):  # under other keys
-        how = f"say --layout {typed(was.spec)}" if was.spec else f"say {was.layout} without options"
-        raise UsageError(f"this was done to a queue of {was.layout} under other options: {how}.")
-    if was.undone_at_ms:
+    if url and record.url != url:
+        raise UsageError(f"this was done on {record.url}, and this is {url}.")
+    if record.system not in engine.systems:
+        raise UsageError(f"this was done to a queue of {record.system}: say --system {record.system}.")
+    if record.spec != engine.systems[record.system].format_spec(record.queue):  # Its queue has other keys.
+        how = f"say --system {quote_for_shell(record.spec)}" if record.spec else f"say {record.system} without options"
+        raise UsageError(f"this was done to a queue of {record.system} under other options: {how}.")
+    if record.undone_at_ms:
         raise UsageError("this was undone already.")
-    if denial := engine.denial("undo", ref):
+    if denial := engine.explain_denial("undo", ref):
         raise Refused(denial)
     is_whole, is_named = True, False
-    for outcomes in _steps(engine, ref, was):
+    for outcomes in _revert_jobs(engine, ref, record):
         is_whole = is_whole and not any(outcome.is_lost for outcome in outcomes)
         back = [outcome.id for outcome in outcomes if outcome.moved and outcome.id]
         if back:
-            undo_files.mark_back(folder, name, back)
+            undo_files.mark_jobs_restored(folder, record_name, back)
         if back and not is_named:
             is_named = True
-            with suppress(RqtuiError):  # over maxmemory what was moved comes back, and this does not
-                engine.announce(ref)  # the queue may have been purged meanwhile, with its name
+            with suppress(
+                RqtuiError
+            ):  # With maxmemory reached, moved jobs come back, but the name cannot be registered.
+                engine.register_queue(ref)  # The queue may have been purged with its name.
         yield outcomes
         if engine.read_only:
             raise ReadOnly("locked: the rest was not undone.")
     if is_whole:
-        undo_files.mark_undone(folder, name)
+        undo_files.mark_undone(folder, record_name)
 
 
-def _steps(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:
-    if was.verb in INVERSE:
-        if was.is_changed:
-            asks = engine.layouts[ref.layout].act_asks(INVERSE[was.verb], ref.queue, (), {})
-            yield [one for ask in asks for one in ask.read(scripts.run_all(engine.client, ask.calls))]
+def _revert_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
+    system = engine.systems[ref.system]
+    if record.verb in QUEUE_INVERSES:
+        if record.is_changed:
+            requests = system.verb_requests(QUEUE_INVERSES[record.verb], ref.queue, (), {})
+            yield [one for request in requests for one in request.parse(scripts.run_all(engine.client, request.calls))]
         return
-    yield from _untold(engine, ref, was)
-    layout = engine.layouts[ref.layout]
-    changed = [(was.rows[id], left) for id, left in was.left.items() if id in was.rows]
-    script = inverse(layout, was.verb)
+    yield from _check_unanswered(engine, ref, record)
+    changed = [(record.rows[id], left) for id, left in record.states_after.items() if id in record.rows]
+    script = find_inverse_script(system, record.verb)
     moved_on = [row for row, left in changed if script == "revert" and not left.place]
     if moved_on:
         yield [Outcome("undo", row.id, "changed", "it changed since") for row in moved_on]
     able = [(row, left) for row, left in changed if script != "revert" or left.place]
-    waiting = [*_by_size(able)][::-1]
-    while waiting:
-        chunk = waiting.pop()
-        answer = _sent(engine, ref, script, chunk)
-        if isinstance(answer, Refused) and len(chunk) > 1:  # whole, for one row of it: the others can go
-            half = len(chunk) // 2
-            waiting += [chunk[half:], chunk[:half]]
-            continue
-        outcomes = _outcomes([row.id for row, _left in chunk], answer)
+    for outcomes in _bring_back_jobs(engine, ref, script, able):
         yield outcomes
         if outcomes[-1].is_lost:
             return
-    if was.missed:
-        yield [Outcome("undo", b"", "missed", f"{was.missed} more were changed; they did not fit into the undo")]
+    if record.unsaved_count:
+        yield [
+            Outcome("undo", b"", "missed", f"{record.unsaved_count} more were changed; they did not fit into the undo")
+        ]
 
 
-def _sent(engine: Engine, ref: Ref, script: str, chunk: Sequence[tuple[Row, Left]]) -> Answer | Exception:
-    """The answer to a call that brings these jobs back, in which a fault in one row refuses them all."""
-    columns = [_columns(script, row, left) for row, left in chunk]
+def _bring_back_jobs(
+    engine: Engine, ref: Ref, script: str, jobs: Sequence[tuple[SavedJob, AfterState]]
+) -> Iterator[list[Outcome]]:
+    """Run the script that brings jobs back, a chunk per step; yield an outcome per job.
+
+    A chunk that was refused because of one job is halved, so that the other jobs come back.
+    """
+    waiting = [*_split_by_size(jobs)][::-1]
+    while waiting:
+        chunk = waiting.pop()
+        reply = _send_chunk(engine, ref, script, chunk)
+        if isinstance(reply, Refused) and len(chunk) > 1:
+            half = len(chunk) // 2
+            waiting += [chunk[half:], chunk[:half]]
+        else:
+            yield _to_outcomes([row.id for row, _left in chunk], reply)
+
+
+def _send_chunk(
+    engine: Engine, ref: Ref, script: str, chunk: Sequence[tuple[SavedJob, AfterState]]
+) -> Reply | Exception:
+    """Send the call that brings these jobs back, and return its reply. A fault in one row refuses all of them."""
+    columns = [_build_row(script, row, left) for row, left in chunk]
     try:
-        call = engine.layouts[ref.layout].call(script, ref.queue, {}, columns)
+        call = engine.systems[ref.system].build_call(script, ref.queue, {}, columns)
     except UsageError as error:
         return Refused(str(error))
-    [answer] = scripts.run_all(engine.client, [call])
-    return answer
+    [reply] = scripts.run_all(engine.client, [call])
+    return reply
 
 
-_BACK = {"moved": "restored", "exists": "the id is taken", "changed": "it changed since", "gone": "it is gone since"}
+_RESULT_TEXTS = {
+    "moved": "restored",
+    "exists": "the id is taken",
+    "changed": "it changed since",
+    "gone": "it is gone since",
+}
 
 
-def _outcomes(ids: Sequence[bytes], answer: Answer | Exception) -> list[Outcome]:
-    if isinstance(answer, Exception) and not isinstance(answer, RqtuiError):
-        raise answer
-    if isinstance(answer, Exception):
-        word = "unknown" if isinstance(answer, Unknown) else "refused" if isinstance(answer, Refused) else "error"
-        return [Outcome("undo", id, word, str(answer)) for id in ids]
+def _to_outcomes(ids: Sequence[bytes], reply: Reply | Exception) -> list[Outcome]:
+    if isinstance(reply, Exception) and not isinstance(reply, RqtuiError):
+        raise reply
+    if isinstance(reply, Exception):
+        word = "unknown" if isinstance(reply, Unknown) else "refused" if isinstance(reply, Refused) else "error"
+        return [Outcome("undo", id, word, str(reply)) for id in ids]
     return [
-        Outcome("undo", id, each.word, _BACK.get(each.word, each.text), int(each.word == "moved"), dict(each.values))
-        for id, each in zip(ids, answer.each, strict=True)
+        Outcome(
+            "undo", id, each.word, _RESULT_TEXTS.get(each.word, each.text), int(each.word == "moved"), dict(each.values)
+        )
+        for id, each in zip(ids, reply.each, strict=True)
     ]
 
 
-def _columns(script: str, row: Row, left: Left) -> Mapping[str, object]:
-    """A row of the script that brings a job back."""
+def _build_row(script: str, row: SavedJob, left: AfterState) -> Mapping[str, object]:
+    """Return the row of arguments for the script that brings a job back."""
     if script == "enqueue":
         return row.put
     same = {"id": row.id, "place": row.place, "score": row.score, "line": row.line, "errors": row.errors}
@@ -141,33 +165,37 @@ def _columns(script: str, row: Row, left: Left) -> Mapping[str, object]:
     return {**same, "left": left.place, "known": left.line}
 
 
-def _untold(engine: Engine, ref: Ref, was: Kept) -> Iterator[list[Outcome]]:
-    """Jobs whose answer never came: those that are as they were need nothing, of the rest the truth is not known.
+def _check_unanswered(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
+    """Yield the outcomes of jobs whose reply was lost: unchanged jobs need nothing, for others the result is unknown.
 
-    What was deleted where no worker takes jobs from can only have gone by this: it is restored.
+    A deleted job of a place that workers do not take from can only have been deleted by this operation: it is restored.
     """
-    if not was.untold:
+    if not record.unanswered:
         return
-    layout = engine.layouts[ref.layout]
-    exact = is_exact(layout)
-    ids = list(was.untold)
-    told = [{"id": id, "member": was.rows[id].body or was.rows[id].line} for id in ids]
-    now = {row.id: row for rows in looks(engine, ref, told, False) for row in rows} if exact else {}
+    system = engine.systems[ref.system]
+    exact = can_restore_exactly(system)
+    ids = list(record.unanswered)
+    lookup_rows = [{"id": id, "member": record.rows[id].body or record.rows[id].line} for id in ids]
+    now = {row.id: row for rows in read_jobs(engine, ref, lookup_rows, False) for row in rows} if exact else {}
     outcomes = []
     for id in ids:
-        row = was.rows[id]
-        if id in now and now[id].is_as(row):
+        row = record.rows[id]
+        if id in now and now[id].has_same_state(row):
             outcomes.append(Outcome("undo", id, "same", "nothing changed"))
-        elif inverse(layout, was.verb) == "restore" and id not in now and row.place in ("scheduled", "done", "dead"):
-            was.left[id] = Left()
+        elif (
+            find_inverse_script(system, record.verb) == "restore"
+            and id not in now
+            and row.place in ("scheduled", "done", "dead")
+        ):
+            record.states_after[id] = AfterState()
         else:
             outcomes.append(Outcome("undo", id, "untold", "the answer was lost, so nobody knows what became of it"))
     yield outcomes
 
 
-def _by_size(rows: Sequence[tuple[Row, Left]]) -> Iterator[list[tuple[Row, Left]]]:
-    """Chunks that one call can take: so many jobs, and not too many bytes."""
-    chunk: list[tuple[Row, Left]] = []
+def _split_by_size(rows: Sequence[tuple[SavedJob, AfterState]]) -> Iterator[list[tuple[SavedJob, AfterState]]]:
+    """Split jobs into chunks that one call can take, by their number and bytes."""
+    chunk: list[tuple[SavedJob, AfterState]] = []
     size = 0
     for row, left in rows:
         if chunk and (len(chunk) == CHUNK or size + row.size > ANSWER_BYTES):

@@ -1,9 +1,10 @@
-"""Undo: keeps jobs as they were before a verb changes them, and puts them back where nothing changed them since.
+"""Undo: save jobs before a verb changes them, so that the change can be undone if nothing else changed them since.
 
-`Keeper` is installed on an engine (`engine.keeper`): before a chunk is sent it reads the jobs and writes them to a file
-(`operations/undo_files.py`), then it writes how they were left; `operations/revert.py` takes an operation back. What
-has an inverse (`inverse`): what moves jobs or deletes them where a system has the scripts for it, pause and resume, and
-in other systems deleting what no worker had yet. `words` says before a verb acts whether all this holds for it.
+A `UndoRecorder` is installed on an engine (`engine.change_recorder`). Before a chunk is sent it reads the jobs and
+writes them to a file (`operations/undo_files.py`); afterwards it writes their new state. `operations/revert.py` undoes
+an operation. Verbs with an inverse (`find_inverse_script`) can be undone: moves and deletes in systems that have the
+scripts for it, pause and resume, and in other systems the delete of jobs that no worker had taken. `describe_undo` says
+in advance whether a verb can be undone.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rqtui.connection.connect import mask
 from rqtui.errors import RqtuiError, WrongType
-from rqtui.layout.layout import CHUNK, Layout, heard
 from rqtui.model import Job, Outcome, Ref, State
 from rqtui.operations import undo_files
-from rqtui.operations.journal import IDS, Journal, Operation, who
-from rqtui.operations.undo_files import Left, Row
+from rqtui.operations.journal import MAX_IDS, Journal, Operation, find_current_user
+from rqtui.operations.undo_files import AfterState, SavedJob
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Call
+from rqtui.scripts.script import Call, Reply
+from rqtui.system_base.system import CHUNK, System, raise_if_connection_lost
 from rqtui.text.names import to_bytes
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 FOLDER = "undo"
 LIMIT = 10_000  # jobs of one operation
-ANSWER_BYTES = 8 << 20  # of one call; more jobs are asked for in another
-COMMAND = "rqtui undo"  # the way back from a shell; on the screen it is `z`
-INVERSE = {"pause": "resume", "resume": "pause"}
-WHY = {
+ANSWER_BYTES = 8 << 20  # most bytes in the reply of one call; further jobs need another call
+UNDO_COMMAND = "rqtui undo"  # how to undo in a shell; on the screen the key is `z`
+QUEUE_INVERSES = {"pause": "resume", "resume": "pause"}
+NO_UNDO_REASONS = {
     "ack": "an acked job is finished",
     "reject": "a worker may have it again by then",
     "release": "a worker may have it again by then",
@@ -47,290 +48,330 @@ WHY = {
 }
 
 
-def words(layout: Layout, verb: str, count: int = 0, place: str = "", problem: str = "", by: str = "z") -> str:
-    """`z undoes it`, or `no undo: …` with the reason; for a question, before anything is done.
+def describe_undo(system: System, verb: str, count: int = 0, place: str = "", problem: str = "", by: str = "z") -> str:
+    """Return `z undoes it`, or `no undo: …` with the reason, for the question before a change.
 
-    `count` is how many jobs it would take (0: not known), `problem` that of the keeper, `place` where the jobs stand;
-    `by` is what undoes it: the key, or COMMAND.
+    `count` is how many jobs would change (0: unknown), `problem` that of the recorder, `place` the place of the jobs;
+    `by` is what undoes the change: the key, or `UNDO_COMMAND`.
     """
-    lacks = problem or _lacks(layout, verb, place)
+    lacks = problem or _explain_no_undo(system, verb, place)
     if not lacks and count > LIMIT:
-        lacks = too_many()
+        lacks = explain_limit()
     if lacks:
         return f"no undo: {lacks}"
-    if not is_exact(layout) and verb not in INVERSE:
+    if not can_restore_exactly(system) and verb not in QUEUE_INVERSES:
         return f"{by} puts them back, behind those that wait"
     return f"{by} undoes it"
 
 
-def too_many() -> str:
-    """Why a change of more jobs than are kept has none."""
+def explain_limit() -> str:
+    """Return why a change of more than `LIMIT` jobs cannot be undone."""
     return f"it is kept for at most {LIMIT:,} jobs".replace(",", " ")
 
 
 def is_too_large(operation: Operation) -> bool:
-    """Whether an operation has no undo since it was about too many jobs; who undoes never means the one before it."""
+    """Return whether an operation has no undo because it changed too many jobs.
+
+    Undo must refuse it and not undo the operation before it in its place.
+    """
     return not operation.undo and not operation.undone_at_ms and operation.count > LIMIT
 
 
-def is_exact(layout: Layout) -> bool:
-    return {"records", "revert", "restore"} <= layout.scripts.keys()
+def can_restore_exactly(system: System) -> bool:
+    """Return whether a system has the scripts that save and restore jobs with every field."""
+    return {"records", "revert", "restore"} <= system.scripts.keys()
 
 
-def inverse(layout: Layout, verb: str) -> str:
-    """The script that takes back what a verb did, by what the headers say of both; empty where there is none.
+def find_inverse_script(system: System, verb: str) -> str:
+    """Return the script that undoes a verb, derived from the headers of both scripts; empty if there is none.
 
-    `restore` puts back what a verb took out of its places. `revert` puts back jobs that a verb, told their ids, left in
-    one of the places that `revert` takes from, if it had them from one that `revert` brings to.
+    `restore` puts back jobs that a verb removed from their places. `revert` moves back jobs that a verb, called with
+    their ids, put into a place that `revert` takes from, if they came from a place that `revert` moves to.
     """
-    if verb in INVERSE:
-        return INVERSE[verb] if INVERSE[verb] in layout.scripts else ""
-    script = layout.scripts.get(verb)
+    if verb in QUEUE_INVERSES:
+        return QUEUE_INVERSES[verb] if QUEUE_INVERSES[verb] in system.scripts else ""
+    script = system.scripts.get(verb)
     if script is None:
         return ""
-    if not is_exact(layout):
-        return "enqueue" if verb == "delete" and "enqueue" in layout.scripts else ""
+    if not can_restore_exactly(system):
+        return "enqueue" if verb == "delete" and "enqueue" in system.scripts else ""
     if script.moves and not script.targets:
         return "restore"
     if any(move.leaves for move in script.moves) or not {"id", "member"} & {column.name for column in script.each}:
         return ""
-    stays = () if script.moves else tuple(place.name for place in layout.places if place.name in script.writes)
+    stays = () if script.moves else tuple(place.name for place in system.places if place.name in script.writes)
     sources, targets = {*script.sources, *stays}, {*script.targets, *stays}
-    back = layout.scripts["revert"]
+    back = system.scripts["revert"]
     return "revert" if sources & {*back.targets} and targets <= {*back.sources} else ""
 
 
-def _lacks(layout: Layout, verb: str, place: str) -> str:
-    """Why a verb has no inverse in this system; empty where it has."""
-    script = inverse(layout, verb)
+def _explain_no_undo(system: System, verb: str, place: str) -> str:
+    """Return why a verb cannot be undone in this system; empty if it can."""
+    script = find_inverse_script(system, verb)
     if script == "restore" and verb == "purge" and not place:
         return "the whole queue goes, with its settings"
-    if script == "enqueue" and place and layout.place(place).state not in (State.READY, State.SCHEDULED):
-        return f"what {layout.name} has in {place} cannot be put back there"
-    return "" if script else WHY.get(verb, f"{layout.name} has no inverse of {verb}")
+    if script == "enqueue" and place and system.place(place).state not in (State.READY, State.SCHEDULED):
+        return f"what {system.name} has in {place} cannot be put back there"
+    return "" if script else NO_UNDO_REASONS.get(verb, f"{system.name} has no inverse of {verb}")
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
-    """Jobs that are about to be changed; `before` and `after` are sent around the change, in its own round trip."""
+class SavedChunk:
+    """Jobs that are about to be changed. The calls `before` and `after` are sent in the round trip of the change."""
 
-    keeper: Keeper
+    recorder: UndoRecorder
     engine: Engine
-    file: undo_files.File
+    file: undo_files.UndoFile
     verb: str
     ref: Ref
-    rows: Mapping[bytes, Row]
-    told_of: Sequence[Mapping[str, object]] = ()  # how `records` finds each of them
+    rows: Mapping[bytes, SavedJob]
+    lookup_rows: Sequence[Mapping[str, object]] = ()  # arguments with which the script `records` finds each job
     before: tuple[Call, ...] = ()
     after: tuple[Call, ...] = ()
 
-    def told(self, outcomes: Sequence[Outcome], before: Sequence[Any], after: Sequence[Any]) -> None:
-        """Writes down how those jobs were left that the verb changed, and of which no answer came."""
+    def record_outcomes(self, outcomes: Sequence[Outcome], before: Sequence[Any], after: Sequence[Any]) -> None:
+        """Write the state of the changed jobs after the verb, and the ids of jobs without a reply."""
         changed = [outcome for outcome in outcomes if outcome.moved]
         untold = [outcome.id for outcome in outcomes if outcome.word == "unknown"]
         if not self.after or untold:
-            corrected = [row for outcome in changed if (row := _row_of(outcome, self.rows))]
-            self.file.left({outcome.id: Left() for outcome in changed}, corrected, untold)
+            corrected = [row for outcome in changed if (row := _find_changed_row(outcome, self.rows))]
+            self.file.write_states_after({outcome.id: AfterState() for outcome in changed}, corrected, untold)
             return
         ids = list(self.rows)
-        was, now = _rows(ids, before[0]), _rows(ids, after[0])
-        if any(one.id in was and one.id in now and was[one.id].is_as(now[one.id]) for one in changed):
-            # The server did not know the verb's script, so that it ran after this look: look again.
-            now = self.keeper.look(self.engine, self.ref, self.told_of, is_whole=False)
-        corrected = [was[id] for id in ids if id in was and not was[id].is_as(self.rows[id])]
-        self.file.left({one.id: self._left(one, was, now) for one in changed if one.id in self.rows}, corrected, ())
+        rows_before, rows_after = _parse_rows(ids, before[0]), _parse_rows(ids, after[0])
+        if any(
+            one.id in rows_before and one.id in rows_after and rows_before[one.id].has_same_state(rows_after[one.id])
+            for one in changed
+        ):
+            # The server did not have the verb's script loaded, so the verb ran after the read: read the jobs again.
+            rows_after = self.recorder.read_jobs(self.engine, self.ref, self.lookup_rows, is_whole=False)
+        corrected = [
+            rows_before[id] for id in ids if id in rows_before and not rows_before[id].has_same_state(self.rows[id])
+        ]
+        self.file.write_states_after(
+            {one.id: self._find_after_state(one, rows_before, rows_after) for one in changed if one.id in self.rows},
+            corrected,
+            (),
+        )
 
-    def _left(self, outcome: Outcome, was: Mapping[bytes, Row], now: Mapping[bytes, Row]) -> Left:
-        """The place and the line of a job, if it is where the verb brings jobs."""
-        script = self.engine.layouts[self.ref.layout].scripts[self.verb]
-        said = outcome.values.get("place")
-        goals = {said} if said else set(script.targets) or {was[outcome.id].place if outcome.id in was else ""}
-        found = now.get(outcome.id)
-        return Left(found.place, found.line) if found and found.place in goals else Left()
+    def _find_after_state(
+        self, outcome: Outcome, rows_before: Mapping[bytes, SavedJob], rows_after: Mapping[bytes, SavedJob]
+    ) -> AfterState:
+        """Return the place and attempts line of a job, if it is in a place that the verb moves jobs to."""
+        script = self.engine.systems[self.ref.system].scripts[self.verb]
+        reported_place = outcome.values.get("place")
+        goals = (
+            {reported_place}
+            if reported_place
+            else set(script.targets) or {rows_before[outcome.id].place if outcome.id in rows_before else ""}
+        )
+        row = rows_after.get(outcome.id)
+        return AfterState(row.place, row.line) if row and row.place in goals else AfterState()
 
 
 @dataclass
-class Told:
-    """The answers to an operation that is going on."""
+class ChangeProgress:
+    """The outcomes so far of an operation that has not ended."""
 
     ids: list[bytes] = field(default_factory=list)  # the first of them
     count: int = 0
     answers: Counter[str] = field(default_factory=Counter)
 
 
-class Keeper:
-    """Keeps what an engine changes. One operation is what is done between two calls of `close` for its verb and queue.
+class UndoRecorder:
+    """Saves the jobs that an engine changes.
 
-    `problem` says in words why nothing can be kept, as the person was told: while it stands there, changes go on
-    without. What cannot be written though no problem was told stops the change. Safe to call from any thread.
+    One operation is all changes of a verb and queue between two calls of `close`. `problem` says why nothing can be
+    saved, as the user knows: while it is set, changes continue without undo. A write error without a reported
+    problem stops the change. Thread-safe.
     """
 
     def __init__(self, folder: Path, url: str = "", journal: Journal | None = None) -> None:
-        self.folder, self.url, self.who = folder / FOLDER, mask(url), who()
-        self.problem, self._room = undo_files.problem_of(self.folder), undo_files.PROBE_BYTES
+        self.folder, self.url, self.who = folder / FOLDER, mask(url), find_current_user()
+        self.problem, self._needed_bytes = undo_files.find_problem(self.folder), undo_files.PROBE_BYTES
         self._lock = threading.Lock()
-        self._open: dict[tuple[str, Ref], undo_files.File | None] = {}
-        self._told: dict[tuple[str, Ref], Told] = {}
-        self._journal = journal  # is told of a change of several jobs before its first chunk, and after each
-        self._expected: dict[tuple[str, Ref], int] = {}
-        self._begun: dict[tuple[str, Ref], str] = {}
+        self._open_files: dict[tuple[str, Ref], undo_files.UndoFile | None] = {}
+        self._progress: dict[tuple[str, Ref], ChangeProgress] = {}
+        self._journal = journal  # gets the start of each change of several jobs, and its progress after each chunk
+        self._expected_totals: dict[tuple[str, Ref], int] = {}
+        self._change_ids: dict[tuple[str, Ref], str] = {}
 
-    def checked(self) -> str:
-        """`problem` as it is now: for a question, so that the person knows before anything is done."""
-        self.problem = undo_files.problem_of(self.folder, self._room)
+    def check_problem(self) -> str:
+        """Update `problem` and return it, so that a question before a change can show it."""
+        self.problem = undo_files.find_problem(self.folder, self._needed_bytes)
         return self.problem
 
-    def expect(self, verb: str, ref: Ref, total: int) -> None:
-        """Takes note that a change of `total` jobs begins: of too many none is kept, as `words` has said."""
+    def begin_change(self, verb: str, ref: Ref, total: int) -> None:
+        """Note that a change of `total` jobs begins. Nothing is saved for a change of too many jobs."""
         with self._lock:
-            self._expected[verb, ref] = max(total, self._expected.get((verb, ref), 0))
+            self._expected_totals[verb, ref] = max(total, self._expected_totals.get((verb, ref), 0))
             if total > LIMIT:
-                self._open.setdefault((verb, ref), None)
+                self._open_files.setdefault((verb, ref), None)
 
-    def close(self, verb: str, layout: str, queue: str) -> str:
-        """The operation is over; the name of its record, empty where nothing was kept, or nothing was changed."""
+    def end_change(self, verb: str, system: str, queue: str) -> str:
+        """End the operation and return the name of its undo record; empty if nothing was saved or changed."""
         with self._lock:
-            file = self._open.pop((verb, Ref(layout, queue)), None)
-            self._told.pop((verb, Ref(layout, queue)), None)
-            self._end((verb, Ref(layout, queue)))
+            file = self._open_files.pop((verb, Ref(system, queue)), None)
+            self._progress.pop((verb, Ref(system, queue)), None)
+            self._end_journal_entry((verb, Ref(system, queue)))
         return file.name if file and file.can_be_undone else ""
 
-    def stopped(self, verb: str, ref: Ref, words: str) -> None:
-        """The change under way was stopped; `words` say by what, after how many."""
+    def record_stop(self, verb: str, ref: Ref, reason: str) -> None:
+        """Record that the change was stopped before its end. `reason` says what stopped it, after how many jobs."""
         if self._journal is not None:
-            self._journal.stopped(verb, ref.queue, ref.layout, words)
+            self._journal.record_stop(verb, ref.queue, ref.system, reason)
 
-    def abandon(self, is_over: Callable[[str, Ref], bool]) -> None:
-        """Changes that were begun, and of which nothing came: there is nothing to tell of them."""
+    def discard_unchanged(self, is_over: Callable[[str, Ref], bool]) -> None:
+        """End the changes for which `is_over` returns true and that changed nothing, without an operation."""
         with self._lock:
-            for key in [key for key in self._begun if is_over(*key)]:
-                self._end(key)
+            for key in [key for key in self._change_ids if is_over(*key)]:
+                self._end_journal_entry(key)
         if self._journal is not None:
-            self._journal.flush()
+            self._journal.flush_ended()
 
-    def _end(self, key: tuple[str, Ref]) -> None:
-        self._expected.pop(key, None)
-        id = self._begun.pop(key, "")
+    def _end_journal_entry(self, key: tuple[str, Ref]) -> None:
+        self._expected_totals.pop(key, None)
+        id = self._change_ids.pop(key, "")
         if id and self._journal is not None:
-            self._journal.end(id)
+            self._journal.end_change(id)
 
-    def _begin(self, engine: Engine, verb: str, ref: Ref, count: int) -> None:
-        """Writes down what is about to be done, where it is more than one call can tell of."""
-        key, total = (verb, ref), max(count, self._expected.get((verb, ref), 0))
+    def _begin_journal_entry(self, engine: Engine, verb: str, ref: Ref, count: int) -> None:
+        """Record the beginning of a change in the journal, if it takes more than one call."""
+        key, total = (verb, ref), max(count, self._expected_totals.get((verb, ref), 0))
         is_long = total > 1 or (
-            not count and any(arg.name == "limit" for arg in engine.layouts[ref.layout].scripts[verb].args)
+            not count and any(arg.name == "limit" for arg in engine.systems[ref.system].scripts[verb].args)
         )
-        if self._journal is None or key in self._begun or not is_long:
+        if self._journal is None or key in self._change_ids or not is_long:
             return
-        self._begun[key] = self._journal.begin(verb, ref.queue, ref.layout, total)
+        self._change_ids[key] = self._journal.begin_change(verb, ref.queue, ref.system, total)
 
-    def changed(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
-        """Answers came: counted until the operation is closed."""
+    def record_outcomes(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
+        """Add outcomes to those of the open operation."""
         with self._lock:
-            told = self._told.setdefault((verb, ref), Told())
-            told.count += sum(1 if one.id else one.moved * ("moved" in one.values) for one in outcomes)
-            told.ids += [one.id for one in outcomes[: max(0, IDS - len(told.ids))] if one.id]
+            progress = self._progress.setdefault((verb, ref), ChangeProgress())
+            progress.count += sum(1 if one.id else one.moved * ("moved" in one.values) for one in outcomes)
+            progress.ids += [one.id for one in outcomes[: max(0, MAX_IDS - len(progress.ids))] if one.id]
             for one in outcomes:
-                told.answers[one.text or one.word] += one.moved or 1
-            id, file = self._begun.get((verb, ref)), self._open.get((verb, ref))
+                progress.answers[one.text or one.word] += one.moved or 1
+            id, file = self._change_ids.get((verb, ref)), self._open_files.get((verb, ref))
             if id and self._journal is not None:
-                self._journal.went_on(id, told.count, told.answers, file.name if file else "")
+                self._journal.record_progress(id, progress.count, progress.answers, file.name if file else "")
 
-    def told(self) -> dict[tuple[str, Ref], Told]:
-        """The operations that nobody has closed yet, and their answers."""
+    def open_changes(self) -> dict[tuple[str, Ref], ChangeProgress]:
+        """Return the operations that are not ended yet, with their outcomes so far."""
         with self._lock:
-            return dict(self._told)
+            return dict(self._progress)
 
-    def keep(
-        self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], rows_of: Sequence[Mapping[str, object]] = ()
-    ) -> Chunk | None:
-        """Reads these jobs and writes them down; None where this verb has no undo here. Raises what went wrong.
+    def save_jobs(
+        self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], script_rows: Sequence[Mapping[str, object]] = ()
+    ) -> SavedChunk | None:
+        """Read these jobs and write them to the undo file; return None if the verb cannot be undone here.
 
-        `rows_of` is what the verb's script will be told of each.
+        `script_rows` are the arguments that the verb's script gets for each job. Raises RqtuiError if the jobs cannot
+        be read or written.
         """
-        layout = engine.layouts[ref.layout]
+        system = engine.systems[ref.system]
         with self._lock:
-            self._begin(engine, verb, ref, len(jobs))
-        if _lacks(layout, verb, jobs[0].place if jobs else "") or bool(jobs) == (verb in INVERSE):
+            self._begin_journal_entry(engine, verb, ref, len(jobs))
+        if _explain_no_undo(system, verb, jobs[0].place if jobs else "") or bool(jobs) == (verb in QUEUE_INVERSES):
             return None
-        if self.problem and self.checked():
+        if self.problem and self.check_problem():
             return None
         with self._lock:
-            file = self._open.get((verb, ref), _NEW)
+            file = self._open_files.get((verb, ref), _NO_FILE_YET)
         if file is None:
             return None
-        if file is not _NEW and (file.jobs + len(jobs) > LIMIT or file.bytes > undo_files.OPERATION_BYTES):
-            self._written(lambda: file.missed(len(jobs)), undo_files.PROBE_BYTES)
+        if file is not _NO_FILE_YET and (file.jobs + len(jobs) > LIMIT or file.bytes > undo_files.OPERATION_BYTES):
+            self._try_write(lambda: file.write_unsaved(len(jobs)), undo_files.PROBE_BYTES)
             return None
-        told: dict[bytes, Mapping[str, object]] = {job.id: {"id": job.id, "member": job.member} for job in jobs}
-        told |= {job.id: {**row, "id": job.id} for job, row in zip(jobs, rows_of, strict=False)}
-        script = inverse(layout, verb)
+        lookup_rows: dict[bytes, Mapping[str, object]] = {job.id: {"id": job.id, "member": job.member} for job in jobs}
+        lookup_rows |= {job.id: {**row, "id": job.id} for job, row in zip(jobs, script_rows, strict=False)}
+        script = find_inverse_script(system, verb)
         if script == "enqueue":
-            rows = _whole_entries(engine, ref, jobs)
+            rows = _read_for_enqueue(engine, ref, jobs)
         else:
             try:
-                rows = self.look(engine, ref, list(told.values()), is_whole=script == "restore") if told else {}
-            except WrongType as error:  # whoever reads it asked for a change
+                rows = (
+                    self.read_jobs(engine, ref, list(lookup_rows.values()), is_whole=script == "restore")
+                    if lookup_rows
+                    else {}
+                )
+            except (
+                WrongType
+            ) as error:  # The reader of this error requested a change, so the text says that none was made.
                 raise WrongType(f"{error}. Nothing was changed.") from error
-        if file is _NEW:
-            named = (verb, ref.layout, ref.queue, self.url, self.who, layout.spec(ref.queue))
-            file = self._written(lambda: undo_files.File(self.folder, *named), undo_files.PROBE_BYTES)
+        if file is _NO_FILE_YET:
+            named = (verb, ref.system, ref.queue, self.url, self.who, system.format_spec(ref.queue))
+            file = self._try_write(lambda: undo_files.UndoFile(self.folder, *named), undo_files.PROBE_BYTES)
             with self._lock:
-                self._open[(verb, ref)] = file
+                self._open_files[(verb, ref)] = file
         size = max(undo_files.PROBE_BYTES, 2 * sum(row.size for row in rows.values()))
-        self._written(lambda: file.rows(list(rows.values())), size)
-        here = [told[id] for id in rows]
-        look = (_records(layout, ref, here, is_whole=False),) if rows and script == "revert" else ()
-        return Chunk(self, engine, file, verb, ref, rows, here, look, look)
+        self._try_write(lambda: file.write_jobs(list(rows.values())), size)
+        here = [lookup_rows[id] for id in rows]
+        look = (_build_records_call(system, ref, here, is_whole=False),) if rows and script == "revert" else ()
+        return SavedChunk(self, engine, file, verb, ref, rows, here, look, look)
 
-    def _written(self, write: Callable[[], T], size: int) -> T:
-        """What cannot be written is a problem from now on, until there is room for about `size` bytes."""
+    def _try_write(self, write: Callable[[], T], size: int) -> T:
+        """Call `write`. An error sets `problem` until a folder check finds space for about `size` bytes."""
         try:
             return write()
         except RqtuiError as error:
-            self._room = size
-            self.problem = self.checked() or str(error)
+            self._needed_bytes = size
+            self.problem = self.check_problem() or str(error)
             raise
 
-    def look(self, engine: Engine, ref: Ref, told: Sequence[Mapping[str, object]], is_whole: bool) -> dict[bytes, Row]:
-        """The jobs as they are now, in as many calls as their size takes; those that are not there are left out."""
-        return {row.id: row for rows in looks(engine, ref, told, is_whole) for row in rows}
+    def read_jobs(
+        self, engine: Engine, ref: Ref, lookup_rows: Sequence[Mapping[str, object]], is_whole: bool
+    ) -> dict[bytes, SavedJob]:
+        """Return the jobs as they are now, by id, in as many calls as their size needs. Missing jobs are left out."""
+        return {row.id: row for rows in read_jobs(engine, ref, lookup_rows, is_whole) for row in rows}
 
-    def instead(
+    def replace_verb(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:
-        """A purge of a place that can be undone: by id, so that nothing goes that was not kept. None: as ever."""
-        layout, place = engine.layouts[ref.layout], str(form.get("place") or "")
-        if verb != "purge" or not place or not is_exact(layout) or self.problem or layout.purges_by_job(place):
+        """Return steps that purge a place by deleting its saved jobs, so that it can be undone.
+
+        None for other changes.
+        """
+        system, place = engine.systems[ref.system], str(form.get("place") or "")
+        if (
+            verb != "purge"
+            or not place
+            or not can_restore_exactly(system)
+            or self.problem
+            or system.purges_by_job(place)
+        ):
             return None
-        if layout.place(place).state is State.RESERVED and not form.get("force"):
-            queue = engine.ask(layout.queue_ask(ref.queue))
-            if queue.expired < queue.count(place):  # leases are live: that is the script's to refuse
+        if system.place(place).state is State.RESERVED and not form.get("force"):
+            queue = engine.send_request(system.queue_request(ref.queue))
+            if queue.expired < queue.count_in_place(
+                place
+            ):  # Some leases are live: the purge script refuses such a place.
                 return None
         limit = form.get("limit")
-        page = engine.page(ref, place, 0, min(limit if isinstance(limit, int) else CHUNK, CHUNK))
-        self.expect(verb, ref, page.total)
+        page = engine.fetch_page(ref, place, 0, min(limit if isinstance(limit, int) else CHUNK, CHUNK))
+        self.begin_change(verb, ref, page.total)
         with self._lock:
-            if page.error or self._open.get((verb, ref), _NEW) is None:
+            if page.error or self._open_files.get((verb, ref), _NO_FILE_YET) is None:
                 return None
-        return _purged(engine, ref, place, page.jobs, page.total)
+        return _delete_as_purge(engine, ref, place, page.jobs, page.total)
 
 
-_NEW: Any = object()  # of an operation that has no file yet
+_NO_FILE_YET: Any = object()  # marks an operation that has no file yet
 
 
-_AS_PURGE = {"force": True, "sparing": True}  # of delete, where it asks for them: as the purge of that system goes
+_PURGE_OPTIONS = {"force": True, "sparing": True}  # options that make `delete` behave like the purge of the same system
 
 
-def _purged(engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], total: int) -> Iterator[list[Outcome]]:
-    """Deletes these jobs, and answers as the script of purge does."""
-    layout = engine.layouts[ref.layout]
-    returns = layout.scripts["purge"].returns
+def _delete_as_purge(engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], total: int) -> Iterator[list[Outcome]]:
+    """Delete these jobs, and yield the outcome that the purge script would give."""
+    system = engine.systems[ref.system]
+    returns = system.scripts["purge"].returns
     if not jobs:
         yield [Outcome("purge", b"", "empty", returns["empty"].text)]
         return
-    form = layout.fitting("delete", {**_AS_PURGE, "place": place})
-    outcomes = [one for chunk in engine.acts_on_whole("purge", ref, jobs, form, "delete") for one in chunk]
+    form = system.select_arguments("delete", {**_PURGE_OPTIONS, "place": place})
+    outcomes = [one for chunk in engine.act_on_complete_jobs("purge", ref, jobs, form, "delete") for one in chunk]
     lost = next((one for one in outcomes if one.is_lost), None)
     if lost:
         yield [Outcome("purge", b"", lost.word, lost.text)]
@@ -342,61 +383,68 @@ def _purged(engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], total: in
     yield [Outcome("purge", b"", "moved", returns["moved"].text, moved, {"moved": moved, "left": total - len(jobs)})]
 
 
-def looks(engine: Engine, ref: Ref, told: Sequence[Mapping[str, object]], is_whole: bool) -> Iterator[list[Row]]:
-    """The jobs as they are now, a round trip per step; those that are not there are left out.
+def read_jobs(
+    engine: Engine, ref: Ref, lookup_rows: Sequence[Mapping[str, object]], is_whole: bool
+) -> Iterator[list[SavedJob]]:
+    """Yield the jobs as they are now, a round trip per step. Missing jobs are left out.
 
-    `told` is for each what `records` finds it by: its `id`, and where a system has no more of it than its bytes, those.
+    `lookup_rows` has for each job the arguments with which `records` finds it: its `id`, or its bytes in a system
+    without ids.
     """
-    layout, wanted = engine.layouts[ref.layout], list(told)
+    system, wanted = engine.systems[ref.system], list(lookup_rows)
     while wanted:
-        asked = wanted[: layout.at_once]
-        [answer] = heard(scripts.run_all(engine.client, [_records(layout, ref, asked, is_whole)]))
+        asked = wanted[: system.jobs_per_call]
+        [answer] = raise_if_connection_lost(
+            scripts.run_all(engine.client, [_build_records_call(system, ref, asked, is_whole)])
+        )
         if isinstance(answer, Exception):
             raise answer
-        yield list(_rows([_id(row) for row in asked], answer).values())
+        yield list(_parse_rows([_read_row_id(row) for row in asked], answer).values())
         later = [row for row, each in zip(asked, answer.each, strict=True) if each.word == "later"]
         wanted = later + wanted[len(asked) :]
 
 
-def _id(row: Mapping[str, object]) -> bytes:
+def _read_row_id(row: Mapping[str, object]) -> bytes:
     id = row["id"]
     return id if isinstance(id, bytes) else to_bytes(str(id))
 
 
-def _records(layout: Layout, ref: Ref, rows: Sequence[Mapping[str, object]], is_whole: bool) -> Call:
-    return layout.call("records", ref.queue, {"whole": is_whole, "most": ANSWER_BYTES}, rows)
+def _build_records_call(system: System, ref: Ref, rows: Sequence[Mapping[str, object]], is_whole: bool) -> Call:
+    return system.build_call("records", ref.queue, {"whole": is_whole, "most": ANSWER_BYTES}, rows)
 
 
-def _rows(ids: Iterable[bytes], answer: Answer | Exception) -> dict[bytes, Row]:
-    if isinstance(answer, Exception):
+def _parse_rows(ids: Iterable[bytes], reply: Reply | Exception) -> dict[bytes, SavedJob]:
+    if isinstance(reply, Exception):
         return {}
-    told = zip(ids, answer.each, strict=True)
-    return {id: Row(id, **each.values) for id, each in told if each.word == "here"}
+    entries = zip(ids, reply.each, strict=True)
+    return {id: SavedJob(id, **each.values) for id, each in entries if each.word == "here"}
 
 
-def _row_of(outcome: Outcome, rows: Mapping[bytes, Row]) -> Row | None:
-    """What a delete says that it took, where that is not what was kept."""
+def _find_changed_row(outcome: Outcome, rows: Mapping[bytes, SavedJob]) -> SavedJob | None:
+    """Return the job that a delete took, if it differs from the saved one."""
     values: Mapping[str, Any] = outcome.values
     if "record" not in values:
         return None
-    row = Row(outcome.id, **{name: values[name] for name in ("place", "score", "record", "body", "line", "errors")})
-    was = rows.get(outcome.id)
-    return None if was and was.is_as(row) else row
+    row = SavedJob(
+        outcome.id, **{name: values[name] for name in ("place", "score", "record", "body", "line", "errors")}
+    )
+    saved = rows.get(outcome.id)
+    return None if saved and saved.has_same_state(row) else row
 
 
-def _whole_entries(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> dict[bytes, Row]:
-    """Jobs of another system as its `enqueue` takes them: whole bodies, and where it has them ids and due times."""
-    layout = engine.layouts[ref.layout]
-    columns = {column.name for column in layout.scripts["enqueue"].each}
-    found = engine.ask_all([layout.job_ask(ref.queue, job.id, -1) for job in jobs])
+def _read_for_enqueue(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> dict[bytes, SavedJob]:
+    """Read jobs of a system without exact restore as its `enqueue` takes them: whole bodies, ids and due times."""
+    system = engine.systems[ref.system]
+    columns = {column.name for column in system.scripts["enqueue"].each}
+    jobs_found = engine.send_requests([system.job_request(ref.queue, job.id, -1) for job in jobs])
     rows = {}
-    for job, whole in zip(jobs, found, strict=True):
-        if whole is None or whole.body is None or whole.place != job.place:
+    for job, complete in zip(jobs, jobs_found, strict=True):
+        if complete is None or complete.body is None or complete.place != job.place:
             continue
-        put: dict[str, bytes | int] = {"body": whole.body}
+        put: dict[str, bytes | int] = {"body": complete.body}
         if "id" in columns:
-            put["id"] = whole.id
-        if job.state is State.SCHEDULED and whole.due_ms is not None:
-            put["due_ms"] = whole.due_ms
-        rows[job.id] = Row(job.id, job.place, "0", put=put)
+            put["id"] = complete.id
+        if job.state is State.SCHEDULED and complete.due_ms is not None:
+            put["due_ms"] = complete.due_ms
+        rows[job.id] = SavedJob(job.id, job.place, "0", put=put)
     return rows

@@ -1,9 +1,10 @@
-"""Undo files: the local files from which a change can be undone, one per operation, each line a JSON object.
+"""Undo files: store in a local file, per operation, what is needed to undo a change. Each line is a JSON object.
 
-The first line says what was done where; then, for each chunk, a line of `rows` (how the jobs were, synced to the disk
-before anything is sent) and a line of `left` (how the verb left those that it changed). A file is never rewritten; the
-oldest go when there are too many. `operations/undo.py` decides what stands in them: of deleted jobs whole bodies, in
-clear.
+The first line says what was done where. For each chunk follow a line `rows` (the jobs before the change, synced to the
+disk before anything is sent) and a line `left` (the jobs after the change). A file is never rewritten; the oldest are
+deleted when there are too many. `operations/undo.py` decides what is stored: for deleted jobs the whole bodies, in
+clear. Each line ends in a checksum of its text and the record's name: a record that was edited, or copied to another
+name, is refused. The checksum detects mistakes, not forgery: anyone can compute it.
 """
 
 from __future__ import annotations
@@ -11,32 +12,37 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import secrets
 import time
+import zlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rqtui.config.state_folder import own_folder
+from rqtui import files
+from rqtui.config.state_folder import create_private_folder
 from rqtui.errors import RqtuiError, UsageError
-from rqtui.operations.journal import add
+from rqtui.operations.journal import append_line
 from rqtui.text.names import to_bytes, to_text
 
 FILES = 200
 FOLDER_BYTES = 1 << 30
 OPERATION_BYTES = 256 << 20
-VERSION = 1  # of what stands in a file
+VERSION = 2  # of the file format
+MAX_READ_BYTES = 4 << 30  # most bytes of a record: OPERATION_BYTES and a last chunk, each byte escaped as six
 PROBE_BYTES = 64 << 10
-_TELLS = ("verb", "layout", "queue", "url", "who")
+_CHECKSUM = re.compile(rb',"sum":"([0-9a-f]{8})"}\s*$')
+_HEAD_FIELDS = ("verb", "layout", "queue", "url", "who")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One job as it was: its place and score, and every byte that the change may take or alter.
+class SavedJob:
+    """One job before a change: its place and score, and every byte that the change may remove or alter.
 
-    `put` is what another system's `enqueue` is called with; the rest then stays empty.
+    `put` are the arguments of `enqueue` in a system without exact restore; the other fields are empty then.
     """
 
     id: bytes
@@ -50,106 +56,121 @@ class Row:
 
     @property
     def size(self) -> int:
-        """Its bytes, about."""
+        """The size of the job in bytes, approximately."""
         return sum(
             map(len, (self.id, self.record, self.body, self.line, self.errors, bytes(self.put.get("body", b""))))
         )
 
-    def is_as(self, other: Row) -> bool:
-        """Whether nothing that can change differs: a record and a body never do."""
+    def has_same_state(self, other: SavedJob) -> bool:
+        """Return whether the fields that can change are equal; a job's record and body never change."""
         mine, its = (self.place, float(self.score), self.line, self.errors), (other.place, float(other.score))
         return mine == (*its, other.line, other.errors)
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """How a verb left a job; an empty place: somebody else had it already when we looked."""
+class AfterState:
+    """The state of a job after a verb. An empty place: another client had moved the job before it was read."""
 
     place: str = ""
     line: bytes = b""
 
 
 @dataclass
-class Kept:
-    """An operation as its file tells it. `left` has the jobs that were changed, `untold` those without an answer."""
+class UndoRecord:
+    """An operation as read from its file. `states_after` has the changed jobs, `unanswered` those without a reply."""
 
     name: str
     verb: str
-    layout: str
+    system: str
     queue: str
     url: str
     who: str
     at_ms: int
-    rows: dict[bytes, Row] = field(default_factory=dict)
-    left: dict[bytes, Left] = field(default_factory=dict)
-    untold: set[bytes] = field(default_factory=set)
-    missed: int = 0  # jobs that were changed and did not fit into the file
-    is_changed: bool = False  # something was done, be it to the queue alone
+    rows: dict[bytes, SavedJob] = field(default_factory=dict)
+    states_after: dict[bytes, AfterState] = field(default_factory=dict)
+    unanswered: set[bytes] = field(default_factory=set)
+    unsaved_count: int = 0  # jobs that were changed and not saved, for lack of space
+    is_changed: bool = False  # whether jobs or the queue itself were changed
     undone_at_ms: int = 0
-    spec: str = ""  # the options of its system, as `--layout` says them
+    spec: str = ""  # the options of its system, in the form of `--system`
 
 
-class File:
-    """An operation that is going on. Raises RqtuiError where it cannot be written: then nothing is to be changed."""
+class UndoFile:
+    """The file of an operation that has not ended.
 
-    def __init__(self, folder: Path, verb: str, layout: str, queue: str, url: str, who: str, spec: str = "") -> None:
+    Raises RqtuiError if it cannot be written: then nothing may be changed.
+    """
+
+    def __init__(self, folder: Path, verb: str, system: str, queue: str, url: str, who: str, spec: str = "") -> None:
         at_ms = int(time.time() * 1000)
         self.name = f"{at_ms}-{verb}-{secrets.token_hex(3)}"
         self.path = folder / f"{self.name}.jsonl"
         self.jobs = self.bytes = 0
         self._is_changed = self._is_open = False
-        told = dict(zip(_TELLS, (verb, layout, queue, url, who), strict=True))
+        head_fields = dict(zip(_HEAD_FIELDS, (verb, system, queue, url, who), strict=True))
         try:
-            _own(folder)
-            _prune(folder)
-            add(self.path, _line({**told, "at_ms": at_ms, "spec": spec, "version": VERSION}), is_new=True)
+            _create_own_undo_folder(folder)
+            _delete_oldest(folder)
+            head = {**head_fields, "at_ms": at_ms, "spec": spec, "version": VERSION}
+            append_line(self.path, _build_line(self.name, head), is_new=True)
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise _build_unwritable_error(self.path, error) from error
 
     @property
     def can_be_undone(self) -> bool:
-        """Whether something was changed, or may have been: of a chunk that is open nobody has heard."""
+        """Return whether something was changed, or may have been: a chunk without a reply counts."""
         return self._is_changed or self._is_open
 
-    def rows(self, rows: list[Row]) -> None:
-        """How these jobs are, before they are changed; on the disk when this returns."""
-        self._add({"rows": [_cells(row) for row in rows]}, is_synced=True)
+    def write_jobs(self, rows: list[SavedJob]) -> None:
+        """Write jobs before they are changed; the data is on the disk when this returns."""
+        self._append({"rows": [_to_cells(row) for row in rows]}, is_synced=True)
         self._is_open = True
         self.jobs += len(rows)
         self.bytes += sum(row.size for row in rows)
 
-    def left(self, left: Mapping[bytes, Left], corrected: list[Row], untold: Iterable[bytes]) -> None:
-        """How they were left. `corrected` had changed between the look and the change; of `untold` no answer came."""
-        cells = [[_text(id), each.place, _text(each.line)] for id, each in left.items()]
-        lost = [_text(id) for id in untold]
-        self._add({"left": cells, "corrected": [_cells(row) for row in corrected], "untold": lost}, is_synced=False)
+    def write_states_after(
+        self, states_after: Mapping[bytes, AfterState], corrected: list[SavedJob], unanswered: Iterable[bytes]
+    ) -> None:
+        """Write how jobs are after the change.
+
+        `corrected` are jobs that another client changed between the read and the change; `unanswered` are the ids
+        without a reply.
+        """
+        cells = [[_to_json_text(id), each.place, _to_json_text(each.line)] for id, each in states_after.items()]
+        lost = [_to_json_text(id) for id in unanswered]
+        self._append(
+            {"left": cells, "corrected": [_to_cells(row) for row in corrected], "untold": lost}, is_synced=False
+        )
         self._is_open, self._is_changed = False, self._is_changed or bool(cells or lost)
 
-    def missed(self, number: int) -> None:
-        """Records that `number` more jobs are changed without a record of their own."""
-        self._add({"missed": number}, is_synced=False)
+    def write_unsaved(self, number: int) -> None:
+        """Write that `number` more jobs are changed without being saved."""
+        self._append({"missed": number}, is_synced=False)
 
-    def _add(self, what: Mapping[str, Any], is_synced: bool) -> None:
+    def _append(self, what: Mapping[str, Any], is_synced: bool) -> None:
         try:
-            add(self.path, _line(what), is_synced=is_synced)
+            append_line(self.path, _build_line(self.name, what), is_synced=is_synced)
         except OSError as error:
-            raise _unwritable(self.path, error) from error
+            raise _build_unwritable_error(self.path, error) from error
 
 
-def _own(folder: Path) -> None:
-    """The folder is there and its owner's alone. Raises OSError, also for a link: whoever put it there reads along."""
+def _create_own_undo_folder(folder: Path) -> None:
+    """Create the folder with rights for its owner only.
+
+    Raises OSError, also for a link: its creator could read the files.
+    """
     if folder.is_symlink():
         raise OSError(errno.ELOOP, "It is a link to another folder", str(folder))
-    own_folder(folder)
+    create_private_folder(folder)
 
 
-def problem_of(folder: Path, size: int = PROBE_BYTES) -> str:
-    """Why nothing can be written there now, in words; empty where it can: so many bytes are written and taken away."""
+def find_problem(folder: Path, size: int = PROBE_BYTES) -> str:
+    """Return why the folder cannot be written now; empty if it can. Writes and deletes a probe file of `size` bytes."""
     path = folder / f"probe-{os.getpid()}-{secrets.token_hex(3)}"
     try:
-        _own(folder)
+        _create_own_undo_folder(folder)
         try:
-            add(path, bytes(size), is_new=True)
+            append_line(path, bytes(size), is_new=True)
         finally:
             path.unlink(missing_ok=True)
     except OSError as error:
@@ -157,120 +178,163 @@ def problem_of(folder: Path, size: int = PROBE_BYTES) -> str:
     return ""
 
 
-def names(folder: Path) -> list[str]:
-    """The operations that are kept, the newest first."""
-    return sorted((path.stem for path in folder.glob("*.jsonl")), key=_at_ms, reverse=True)
+def list_records(folder: Path) -> list[str]:
+    """Return the names of the stored operations, the newest first."""
+    return sorted((path.stem for path in folder.glob("*.jsonl")), key=_parse_time_ms, reverse=True)
 
 
-def read(folder: Path, name: str) -> Kept:
-    """One of them; raises UsageError where there is no such record or it cannot be read."""
+def read_record(folder: Path, name: str) -> UndoRecord:
+    """Read one record. Raises UsageError if it does not exist or cannot be read."""
     path = folder / f"{name}.jsonl"
     try:
-        lines = path.read_bytes().splitlines()
+        lines = files.read_named(path, MAX_READ_BYTES).splitlines()
         head = json.loads(lines[0])
-        verb, layout, queue, url, who = (str(head[key]) for key in _TELLS)
         if head.get("version", VERSION) != VERSION:
             raise UsageError(f"the undo record {path} was written by another version of rqtui: that one can undo it.")
+        head = _parse(name, lines[0])
+        verb, system, queue, url, who = (str(head[key]) for key in _HEAD_FIELDS)
         spec = str(head.get("spec", ""))
-        kept = Kept(name, verb, layout, queue, url, who, int(head["at_ms"]), spec=spec)
+        kept = UndoRecord(name, verb, system, queue, url, who, int(head["at_ms"]), spec=spec)
         chunk: list[bytes] = []
         for raw in lines[1:]:
             try:
-                line = json.loads(raw)
-            except ValueError:  # the disk was full, or the machine went down; what was not synced was not done
-                break
-            chunk = _take(kept, line, chunk)
-        kept.untold.update(chunk)
-        kept.untold.intersection_update(kept.rows)
+                line = _parse(name, raw)
+            except ValueError:
+                # The disk was full, or the machine crashed. A change without synced rows was not made; later notes of
+                # an undo are still valid.
+                continue
+            chunk = _apply_line(kept, line, chunk)
+        kept.unanswered.update(chunk)
+        kept.unanswered.intersection_update(kept.rows)
         return kept
     except FileNotFoundError:
         raise UsageError(f"there is no undo record {name} in {folder}; rqtui undo --list names them.") from None
+    except _Edited:
+        raise UsageError(
+            f"the undo record {path} was edited or renamed after rqtui wrote it, so it is not carried out: "
+            "it may name another queue or other jobs than those that were changed."
+        ) from None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is broken, or another version wrote it"
         raise UsageError(f"the undo record {path} cannot be read: {why}.") from error
 
 
 def mark_undone(folder: Path, name: str) -> None:
-    """Writes down that the operation was undone."""
-    _mark(folder, name, {"undone_at_ms": int(time.time() * 1000)})
+    """Write that the operation was undone."""
+    _append_note(folder, name, {"undone_at_ms": int(time.time() * 1000)})
 
 
-def mark_back(folder: Path, name: str, ids: Iterable[bytes]) -> None:
-    """Writes down which jobs are back: an undo that ends before its time goes on with the others."""
-    _mark(folder, name, {"back": [_text(id) for id in ids]})
+def mark_jobs_restored(folder: Path, name: str, ids: Iterable[bytes]) -> None:
+    """Write which jobs are restored, so that an undo that is interrupted can continue with the others."""
+    _append_note(folder, name, {"back": [_to_json_text(id) for id in ids]})
 
 
-def _mark(folder: Path, name: str, what: Mapping[str, Any]) -> None:
-    """Only a note: where the disk is full, an undo does its work all the same, and asks about a job twice."""
+def _append_note(folder: Path, name: str, what: Mapping[str, Any]) -> None:
+    """Append a note to a record; an error is ignored. Without the note an undo still works, and tries a job twice."""
     with suppress(OSError):
-        add(folder / f"{name}.jsonl", _line(what))
+        append_line(folder / f"{name}.jsonl", _build_line(name, what))
 
 
-def _take(kept: Kept, line: Mapping[str, Any], chunk: list[bytes]) -> list[bytes]:
-    """Reads one line into `kept`; the ids of a chunk whose answer is still to come."""
+def _apply_line(record: UndoRecord, line: Mapping[str, Any], chunk: list[bytes]) -> list[bytes]:
+    """Apply one line to `record`; return the ids of a chunk whose outcomes are still to come."""
     if "rows" in line:
-        kept.untold.update(chunk)
-        rows = [_row(cells) for cells in line["rows"]]
-        kept.rows.update((row.id, row) for row in rows)
+        record.unanswered.update(chunk)
+        rows = [_parse_row(cells) for cells in line["rows"]]
+        record.rows.update((row.id, row) for row in rows)
         return [row.id for row in rows]
     if "left" in line:
-        kept.is_changed = kept.is_changed or bool(line["left"])
-        kept.left.update((_bytes(id), Left(str(place), _bytes(known))) for id, place, known in line["left"] if id)
-        kept.rows.update((row.id, row) for row in map(_row, line["corrected"]))
-        kept.untold.difference_update(kept.left)
-        kept.untold.update(map(_bytes, line["untold"]))
+        record.is_changed = record.is_changed or bool(line["left"])
+        record.states_after.update(
+            (_from_json_text(id), AfterState(str(place), _from_json_text(line_bytes)))
+            for id, place, line_bytes in line["left"]
+            if id
+        )
+        record.rows.update((row.id, row) for row in map(_parse_row, line["corrected"]))
+        record.unanswered.difference_update(record.states_after)
+        record.unanswered.update(map(_from_json_text, line["untold"]))
         return []
-    for id in map(_bytes, line.get("back", ())):
-        kept.left.pop(id, None)
-        kept.untold.discard(id)
-    kept.missed += int(line.get("missed", 0))
-    kept.undone_at_ms = int(line.get("undone_at_ms", kept.undone_at_ms))
+    for id in map(_from_json_text, line.get("back", ())):
+        record.states_after.pop(id, None)
+        record.unanswered.discard(id)
+    record.unsaved_count += int(line.get("missed", 0))
+    record.undone_at_ms = int(line.get("undone_at_ms", record.undone_at_ms))
     return chunk
 
 
-def _prune(folder: Path) -> None:
-    """Makes room for one more: the oldest go."""
+def _delete_oldest(folder: Path) -> None:
+    """Delete the oldest records so that one more fits."""
     total = 0
-    for number, name in enumerate(names(folder), 2):
+    for number, name in enumerate(list_records(folder), 2):
         path = folder / f"{name}.jsonl"
-        with suppress(OSError):  # another program makes room at the same time
+        with suppress(OSError):  # Another program may delete records at the same time.
             total += path.stat().st_size
             if number > FILES or total > FOLDER_BYTES:
                 path.unlink()
 
 
-def _at_ms(name: str) -> int:
+def _parse_time_ms(name: str) -> int:
     head = name.partition("-")[0]
     return int(head) if head.isascii() and head.isdigit() else 0
 
 
-def _line(what: Mapping[str, Any]) -> bytes:
-    return json.dumps(what, separators=(",", ":")).encode() + b"\n"
+def _build_line(name: str, what: Mapping[str, Any]) -> bytes:
+    """Build a line of the record `name`, with its checksum as the last field."""
+    text = json.dumps(what, separators=(",", ":")).encode()[:-1]
+    return text + b',"sum":"%08x"}\n' % _compute_checksum(name, text)
 
 
-def _cells(row: Row) -> list[Any]:
+def _compute_checksum(name: str, text: bytes) -> int:
+    return zlib.crc32(text, zlib.crc32(os.fsencode(name)))
+
+
+def _parse(name: str, raw: bytes) -> Any:
+    """Parse a line of the record `name`. Raises ValueError for a truncated line, _Edited for an edited one."""
+    line = json.loads(raw)
+    match = _CHECKSUM.search(raw)
+    if not match or int(match[1], 16) != _compute_checksum(name, raw[: match.start()]):
+        raise _Edited
+    return line
+
+
+class _Edited(Exception):
+    """Raised for a line whose checksum does not fit its text and its record's name."""
+
+
+def _to_cells(row: SavedJob) -> list[Any]:
     values = (row.id, row.place, row.score, row.record, row.body, row.line, row.errors)
-    put = {key: _text(value) if isinstance(value, bytes) else value for key, value in row.put.items()}
-    return [*(_text(value) if isinstance(value, bytes) else value for value in values), put]
+    put = {key: _to_json_text(value) if isinstance(value, bytes) else value for key, value in row.put.items()}
+    return [*(_to_json_text(value) if isinstance(value, bytes) else value for value in values), put]
 
 
-def _row(cells: list[Any]) -> Row:
+def _parse_row(cells: list[Any]) -> SavedJob:
     id, place, score, record, body, line, errors, put = cells
-    _ = float(score or 0)  # so that a place's score is one wherever it is compared
-    given = {str(key): _bytes(value) if isinstance(value, str) else int(value) for key, value in put.items()}
-    return Row(_bytes(id), str(place), str(score), _bytes(record), _bytes(body), _bytes(line), _bytes(errors), given)
+    _ = float(score or 0)  # Raises ValueError for a score that is no number, before any comparison.
+    given = {str(key): _from_json_text(value) if isinstance(value, str) else int(value) for key, value in put.items()}
+    return SavedJob(
+        _from_json_text(id),
+        str(place),
+        str(score),
+        _from_json_text(record),
+        _from_json_text(body),
+        _from_json_text(line),
+        _from_json_text(errors),
+        given,
+    )
 
 
-def _text(value: bytes) -> str:
-    """Bytes as JSON can hold them; what is no UTF-8 becomes surrogates, from which the same bytes come back."""
+def _to_json_text(value: bytes) -> str:
+    """Return bytes as text for JSON.
+
+    Bytes that are not UTF-8 become surrogates, which convert back to the same bytes.
+    """
     return to_text(value)
 
 
-def _bytes(value: str) -> bytes:
+def _from_json_text(value: str) -> bytes:
     return to_bytes(value)
 
 
-def _unwritable(path: Path, error: OSError) -> RqtuiError:
+def _build_unwritable_error(path: Path, error: OSError) -> RqtuiError:
     return RqtuiError(
         f"the undo record {path} cannot be written ({error.strerror or error}), so nothing more was changed. "
         "Make room or name another folder by RQTUI_STATE_DIR; the same again goes without undo."

@@ -1,5 +1,5 @@
-"""What a view shows and a command prints, as data: no Textual, no words for a terminal, one module per subject.
+"""Reports: the data behind views and commands, one module per subject, without Textual or terminal formatting.
 
-A report is made from an `Engine`: from `Ask`s that go along with a tick, or by a generator that makes one round trip
-per step. Both the screen (`tui/screens`) and the command line (`cli`) show what is made here.
+A report is created from an `Engine`: either from requests that are sent with a poll, or by a generator that makes one
+round trip per step. The screen (`tui/screens`) and the command line (`cli`) both show these reports.
 """

@@ -1,7 +1,8 @@
-"""Acl: the least rights that a viewer, a worker or an operator needs in Redis, from what the scripts say and do.
+"""Compute the minimal Redis ACL rights of a viewer, a worker or an operator from the keys and commands of the scripts.
 
-The keys are those of the headers, the commands those that the scripts call; a script runs with the rights of who calls
-it. What the client sends by itself stands in a table here, and a test runs each role under the user that it gets.
+Keys come from the script headers, commands from the script sources: a script runs with the rights of its caller. A
+table in this module lists the commands that the client itself sends. A test runs each role under its own ACL user.
+Called by `rqtui acl`.
 """
 
 from __future__ import annotations
@@ -11,22 +12,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.errors import UsageError
-from rqtui.layout.layout import Layout
+from rqtui.model import Ref
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Script
+from rqtui.system_base.foreign_system import build_side_key
+from rqtui.system_base.system import System
 from rqtui.text.names import to_bytes
 
-# Verbs of `rqtui work`, of producers, and of the loops that move their jobs on; what `snapshot` asks of a queue.
-WORKING = frozenset(
+# Scripts of `rqtui work`, of producers, of dispatcher and reaper, and those that `snapshot` calls.
+WORKER_SCRIPTS = frozenset(
     ["enqueue", "reserve", "pull", "ack", "reject", "release", "extend", "beat", "dispatch", "reap"]
     + ["counts", "show", "stats", "leases"]
 )
 ROLES = ("viewer", "worker", "operator")
-_CALLED = re.compile(r"(?:redis\.p?call|\bnote|pcall)\(\s*'([A-Za-z]+)'")
-# Those that a script names without calling them there: `local command = … 'ZRANGE'`, `x and 'ZSCAN' or 'HSCAN'`.
-_NAMED = re.compile(r"'(ZRANGE|ZREVRANGE|ZRANGEBYSCORE|LRANGE|ZSCAN|HSCAN|SSCAN|LPUSH|RPUSH|LPOP|RPOP)'")
-_SENT = {  # by the client itself, outside of scripts; HELLO and AUTH no ACL can refuse
+_CALL = re.compile(r"(?:redis\.p?call|\bnote|pcall)\(\s*'([A-Za-z]+)'")
+# Commands that a script names without calling: `local command = … 'ZRANGE'`, `x and 'ZSCAN' or 'HSCAN'`.
+_COMMAND_NAME = re.compile(r"'(ZRANGE|ZREVRANGE|ZRANGEBYSCORE|LRANGE|ZSCAN|HSCAN|SSCAN|LPUSH|RPUSH|LPOP|RPOP)'")
+_CLIENT_COMMANDS = {  # by the client itself, outside of scripts; no ACL can refuse HELLO and AUTH
     "viewer": ("time", "info", "client|setname", "exists", "type", "sscan"),
     "worker": (
         "time", "info", "client|setname", "client|id", "client|unblock", "exists", "type", "sscan",
@@ -36,14 +40,21 @@ _SENT = {  # by the client itself, outside of scripts; HELLO and AUTH no ACL can
         "time", "info", "client|setname", "exists", "type", "sscan", "sadd", "srem",
     ),
 }  # fmt: skip
-_ABOUT_NODES = ("cluster|slots",)  # where each queue is
-_ABOUT_SERVER = ("config|get", "client|list", "slowlog|get")  # the parts of the Redis view that tell of others
-_NEW = 7  # Redis from which EVALSHA_RO and rights to read a key exist
+# By `rqtui migrate`, outside of scripts: for its lock, its batch, the copies that it holds, and the target's counter.
+_MIGRATION_COMMANDS = (
+    "set", "get", "pexpire", "del", "llen", "exists", "hget", "hset", "hdel", "hgetall", "hincrby",
+)  # fmt: skip
+_CLUSTER_COMMANDS = ("cluster|slots",)  # they locate each queue
+_SERVER_COMMANDS = ("config|get", "client|list", "slowlog|get")  # for parts of the Redis view that show other clients
+_FIRST_WITH_READ_RIGHTS = 7  # Redis from which EVALSHA_RO and rights to read a key exist
 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Keys (patterns), commands and channels (patterns), each sorted; `reads_only` where no key is ever written."""
+    """The rights of a role: key patterns, commands and channel patterns, each sorted.
+
+    `reads_only` is set if no key is ever written.
+    """
 
     keys: tuple[str, ...]
     commands: tuple[str, ...]
@@ -51,84 +62,108 @@ class Rights:
     channels: tuple[str, ...] = ()
 
 
-def rights(
+def compute_rights(
     role: str,
-    queues: Sequence[tuple[Layout, str]],
+    queues: Sequence[tuple[System, str]],
     *,
-    major: int = _NEW,
+    major: int = _FIRST_WITH_READ_RIGHTS,
     with_server: bool = False,
     with_nodes: bool = False,
 ) -> Rights:
-    """What a role needs for these queues on Redis `major`.
+    """Compute the rights of a role for these queues on Redis version `major`. Raises UsageError for an unknown role.
 
-    `with_server` adds what the Redis view shows, `with_nodes` what a client of a Cluster asks.
+    An operator of a native queue and of queues of other systems may also migrate these to it.
+    `with_server` adds the rights for the Redis view, `with_nodes` those of a Cluster client.
     """
     if role not in ROLES:
         raise UsageError(f'there is no role "{role}"; the roles: {", ".join(ROLES)}.')
     keys: set[str] = set()
     channels: set[str] = set()
-    commands: set[str] = {*_SENT[role], *(_ABOUT_SERVER if with_server else ()), *(_ABOUT_NODES if with_nodes else ())}
-    for layout, queue in queues:
-        found = [script for script in layout.scripts.values() if _belongs(role, script)]
+    commands: set[str] = {
+        *_CLIENT_COMMANDS[role],
+        *(_SERVER_COMMANDS if with_server else ()),
+        *(_CLUSTER_COMMANDS if with_nodes else ()),
+    }
+    for system, queue in queues:
+        found = [script for script in system.scripts.values() if _is_needed(role, script)]
         for script in found:
-            commands |= commands_of(script)
-            keys |= set(_patterns(layout, queue, script))
-            channels |= {_escaped(layout.keys(queue)[k.name]) + "*" for k in script.keys if k.type == "channel"}
-        if role != "worker" and (heard := layout.hears()):  # the right to a pattern is that pattern, letter by letter
+            commands |= list_commands(script)
+            keys |= set(_build_key_patterns(system, queue, script))
+            channels |= {_escape_pattern(system.keys(queue)[k.name]) + "*" for k in script.keys if k.type == "channel"}
+        if role != "worker" and (
+            heard := system.event_patterns()
+        ):  # Redis compares a pattern with the permitted ones letter by letter
             channels |= set(heard)
             commands |= {"psubscribe", "ping"}
-        commands |= {words.lower().replace(" ", "|") for words in layout.commands}
-        if layout.learns_by_walk:  # who works there is told by a walk over all keys alone
-            commands |= {"scan"} | commands_of(scripts.load("shared")["walk"])
-        keys |= {layout.names_key} - {""}
-    read_only = ("evalsha_ro", "eval_ro") if major >= _NEW else ()
-    commands |= {*read_only} if role == "viewer" and major >= _NEW else {"evalsha", "eval", *read_only}
+        commands |= {words.lower().replace(" ", "|") for words in system.commands}
+        if system.needs_key_walk or system.is_found_by_walk:  # no key lists its queues or workers
+            commands |= {"scan"} | list_commands(scripts.load("shared")["walk"])
+        keys |= {system.queue_names_key} - {""}
+    if role == "operator" and (migration_keys := _list_migration_keys(queues)):
+        keys |= migration_keys
+        commands |= {*_MIGRATION_COMMANDS}
+    read_only = ("evalsha_ro", "eval_ro") if major >= _FIRST_WITH_READ_RIGHTS else ()
+    commands |= (
+        {*read_only} if role == "viewer" and major >= _FIRST_WITH_READ_RIGHTS else {"evalsha", "eval", *read_only}
+    )
     return Rights(tuple(sorted(keys)), tuple(sorted(commands)), role == "viewer", tuple(sorted(channels)))
 
 
-def line(role: str, rights: Rights, *, user: str = "", major: int = _NEW) -> str:
-    """One `ACL SETUSER` for redis-cli; the password is for a person to fill in."""
-    sign = "%R~" if rights.reads_only and major >= _NEW else "~"
-    words = [user or f"rqtui-{role}", "reset", "on", ">PASSWORD"]
-    words += [_quoted(f"{sign}{key}") for key in rights.keys]
-    words += [_quoted(f"&{channel}") for channel in rights.channels]
+def format_acl_command(role: str, rights: Rights, *, user: str = "", major: int = _FIRST_WITH_READ_RIGHTS) -> str:
+    """Format the rights as one `ACL SETUSER` command for redis-cli, with a placeholder for the password."""
+    sign = "%R~" if rights.reads_only and major >= _FIRST_WITH_READ_RIGHTS else "~"
+    # Redis 6.2 gives a new user all channels, to which no pattern can be added.
+    words = [user or f"rqtui-{role}", "reset", "on", ">PASSWORD", *(["resetchannels"] if rights.channels else [])]
+    words += [_quote(f"{sign}{key}") for key in rights.keys]
+    words += [_quote(f"&{channel}") for channel in rights.channels]
     words += ["-@all", *(f"+{command}" for command in rights.commands)]
     return "ACL SETUSER " + " ".join(words)
 
 
-def commands_of(script: Script) -> set[str]:
-    """The commands that a script may call, in lower case."""
+def list_commands(script: Script) -> set[str]:
+    """Return the commands that a script may call, in lower case."""
     code = "\n".join(line for line in script.source.split("\n") if not line.lstrip().startswith("--"))
-    return {word.lower() for word in (*_CALLED.findall(code), *_NAMED.findall(code))}
+    return {word.lower() for word in (*_CALL.findall(code), *_COMMAND_NAME.findall(code))}
 
 
-def _belongs(role: str, script: Script) -> bool:
+def _is_needed(role: str, script: Script) -> bool:
     if role == "viewer":
         return script.read_only
-    return role == "operator" or script.name in WORKING
+    return role == "operator" or script.name in WORKER_SCRIPTS
 
 
-def _patterns(layout: Layout, queue: str, script: Script) -> Iterable[str]:
-    """The keys of a queue that a script is called with or makes; native ones share a prefix, which stands for them."""
-    keys = layout.keys(queue)
+def _list_migration_keys(queues: Sequence[tuple[System, str]]) -> set[str]:
+    """Return the keys that `rqtui migrate` writes beside those of the scripts, from and to any of these queues."""
+    targets = [Ref(system.name, queue) for system, queue in queues if system.name == DEFAULT_SYSTEM]
+    sources = [queue for system, queue in queues if system.name != DEFAULT_SYSTEM]
+    names = ["migration", "migrator", *(f"copies:{target}" for target in targets)] if targets else []
+    return {_escape_pattern(build_side_key(queue, name)) for queue in sources for name in names}
+
+
+def _build_key_patterns(system: System, queue: str, script: Script) -> Iterable[str]:
+    """Yield patterns of the keys that a script uses or derives.
+
+    The keys of a native queue share a prefix, and one pattern of that prefix covers them.
+    """
+    keys = system.keys(queue)
     for key in script.keys:
         name = keys[key.name]
         prefix = f"rqtui:{{{queue}}}:"
-        yield _escaped(prefix) + "*" if name.startswith(prefix) else _escaped(name)
+        yield _escape_pattern(prefix) + "*" if name.startswith(prefix) else _escape_pattern(name)
     for template in script.derived:
-        known = {"queue": queue, **layout.told(queue)}
-        parts = re.split(r"<([a-z_]+)>", template.split(" ")[0])  # what stands between holes, and their names, in turn
-        holes = (_escaped(known[name]) if name in known else "*" for name in parts[1::2])
-        yield "".join(_escaped(part) + hole for part, hole in zip_longest(parts[::2], holes, fillvalue=""))
+        known = {"queue": queue, **system.script_options(queue)}
+        parts = re.split(r"<([a-z_]+)>", template.split(" ")[0])  # alternating literals and placeholder names
+        holes = (_escape_pattern(known[name]) if name in known else "*" for name in parts[1::2])
+        yield "".join(_escape_pattern(part) + hole for part, hole in zip_longest(parts[::2], holes, fillvalue=""))
 
 
-def _escaped(key: str) -> str:
-    """A key that is meant as it is, where a pattern is expected."""
+def _escape_pattern(key: str) -> str:
+    """Escape a literal key for use in a pattern."""
     return re.sub(r"([\\*?\[\]])", r"\\\1", key)
 
 
-def _quoted(word: str) -> str:
-    """A word as redis-cli reads it."""
+def _quote(word: str) -> str:
+    """Quote a word for redis-cli."""
     if re.fullmatch(r"[!-~]+", word) and not set(word) & set("\"'\\"):
         return word
     raw = to_bytes(word)

@@ -1,7 +1,7 @@
-"""Events: the moves of jobs while somebody recorded them, for the screen's feed and for `rqtui events`.
+"""Read recorded job events of queues, and keep their recording on, for the screen's feed and for `rqtui events`.
 
-A feed is read by the script `events`, from the last event that is known on, and a system without that script records
-none. Recording is a setting of the queue that lapses by itself: whoever watches sets it anew.
+The script `events` reads a feed from the last read event on; a system without that script records no events. Recording
+is a setting of the queue that expires by itself, so a watcher renews it.
 """
 
 from __future__ import annotations
@@ -13,23 +13,26 @@ from typing import TYPE_CHECKING
 
 from rqtui.engine import filters
 from rqtui.errors import ReadOnly, ServerError
-from rqtui.layout.layout import Answers, Ask, Layout
 from rqtui.model import Ref
+from rqtui.system_base.system import Replies, Request, System
 from rqtui.text.names import to_text
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
-FAILURES = frozenset({"reject", "reap", "kill"})  # an attempt failed, a lease expired, somebody gave a job up
-LEASE_MS = 60_000  # so long is recorded after the last word of who watches
-PAGE = 500  # events per call
+FAILURES = frozenset({"reject", "reap", "kill"})  # a failed attempt, an expired lease, a killed job
+RECORDING_MS = 60_000  # recording continues this long after the last renewal
+MAX_EVENTS = 500  # per request
 FOR_EVER = -1
 _TERM = re.compile(r"(!?)(?:/((?:[^/\\]|\\.)*)(?:/(?=\s|$)|$)|(\S+))")
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One thing that happened; `number` counts those of one millisecond, `id` is empty where it was about the queue."""
+    """One recorded verb on a job; an event of the whole queue has an empty `id`.
+
+    `number` counts the events of one millisecond.
+    """
 
     ref: Ref
     at_ms: int
@@ -40,26 +43,26 @@ class Event:
 
     @property
     def key(self) -> str:
-        """What tells it from every other event."""
+        """A text that identifies the event."""
         return f"{self.at_ms}-{self.number} {self.ref}"
 
     @property
     def order(self) -> tuple[int, str, int]:
-        """Its place among the events of several queues."""
+        """The sort key of the event among the events of several queues."""
         return self.at_ms, str(self.ref), self.number
 
     @property
     def is_failure(self) -> bool:
-        """Whether something failed."""
+        """Whether the event is a failed attempt, an expired lease or a killed job."""
         return self.verb in FAILURES
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """Events of one queue, the oldest first, and whether they are recorded.
+    """The events of one queue, oldest first, and the state of its recording.
 
-    `until_ms` is the instant at which recording ends, 0 when it is off, -1 when it never ends. `total` is how many are
-    kept. `has_gap` says that there were more than were asked for. `is_known` is False where no such queue is.
+    `until_ms` is the time at which recording ends: 0 if it is off, -1 if it never ends. `total` is the number of stored
+    events. `has_gap` is set if there were more events than requested. `is_known` is False if there is no such queue.
     """
 
     ref: Ref
@@ -73,27 +76,29 @@ class Feed:
 
     @property
     def last(self) -> str:
-        """After which event the next call begins; empty where there was none."""
+        """The id of the last event, from which the next request continues; empty if there is none."""
         return f"{self.events[-1].at_ms}-{self.events[-1].number}" if self.events else ""
 
     @property
     def is_recording(self) -> bool:
-        """Whether what happens is written down."""
+        """Whether events are recorded."""
         return self.until_ms != 0
 
 
-def has_events(layout: Layout) -> bool:
-    """Whether that system records any."""
-    return "events" in layout.scripts
+def has_events(system: System) -> bool:
+    """Return whether a system records events."""
+    return "events" in system.scripts
 
 
-def feed_ask(layout: Layout, queue: str, after: str = "", *, limit: int = PAGE, newest: bool = True) -> Ask[Feed]:
-    """Up to `limit` events that came after `after`: the newest of them, or the first."""
-    call = layout.call("events", queue, {"after": after, "limit": limit, "newest": newest})
-    return Ask((call,), lambda answers: _feed(Ref(layout.name, queue), answers))
+def feed_request(
+    system: System, queue: str, after: str = "", *, limit: int = MAX_EVENTS, newest: bool = True
+) -> Request[Feed]:
+    """Build the request for up to `limit` events after `after`: the newest of them, or the first."""
+    call = system.build_call("events", queue, {"after": after, "limit": limit, "newest": newest})
+    return Request((call,), lambda answers: _parse_feed(Ref(system.name, queue), answers))
 
 
-def _feed(ref: Ref, answers: Answers) -> Feed:
+def _parse_feed(ref: Ref, answers: Replies) -> Feed:
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
@@ -105,32 +110,32 @@ def _feed(ref: Ref, answers: Answers) -> Feed:
     return Feed(ref, tuple(events), v["now_ms"], v["until_ms"], v["total"], v["left"], v["known"])
 
 
-def record(engine: Engine, refs: Sequence[Ref], until_ms: Mapping[Ref, int]) -> dict[Ref, str]:
-    """Records events of these queues until those instants, in one round trip; what was refused, by queue.
+def record_events(engine: Engine, refs: Sequence[Ref], until_ms: Mapping[Ref, int]) -> dict[Ref, str]:
+    """Record events of these queues until the given times, in one round trip. Returns error messages by queue.
 
-    Nothing is sent for a queue that is not in `until_ms`, nor for one on which `configure` is denied. Raises ReadOnly
-    where nothing may be changed, and ServerError when there is no answer at all.
+    Queues that are not in `until_ms` or on which `configure` is denied are skipped. Raises ReadOnly in a read-only
+    session, and ServerError if there is no reply at all.
     """
     if engine.read_only:
         raise ReadOnly("recording events changes a setting of the queue, and this session is read-only.")
-    refused = {ref: denial for ref in refs if ref in until_ms and (denial := engine.denial("configure", ref))}
+    refused = {ref: denial for ref in refs if ref in until_ms and (denial := engine.explain_denial("configure", ref))}
     asked = [ref for ref in refs if ref in until_ms and ref not in refused]
-    asks = [_record_ask(engine.layouts[ref.layout], ref.queue, until_ms[ref]) for ref in asked]
-    answers = engine.ask_all(asks) if asks else []
+    asks = [_record_request(engine.systems[ref.system], ref.queue, until_ms[ref]) for ref in asked]
+    answers = engine.send_requests(asks) if asks else []
     return refused | {ref: word for ref, word in zip(asked, answers, strict=True) if word}
 
 
-def _record_ask(layout: Layout, queue: str, until_ms: int) -> Ask[str]:
-    call = layout.call("configure", queue, {}, [{"name": "events", "value": str(until_ms)}])
+def _record_request(system: System, queue: str, until_ms: int) -> Request[str]:
+    call = system.build_call("configure", queue, {}, [{"name": "events", "value": str(until_ms)}])
 
-    def read(answers: Answers) -> str:
+    def parse_reply(answers: Replies) -> str:
         return str(answers[0]) if isinstance(answers[0], ServerError) else ""
 
-    return Ask((call,), read)
+    return Request((call,), parse_reply)
 
 
-def due(feeds: Mapping[Ref, Feed], lease_ms: int = LEASE_MS) -> dict[Ref, int]:
-    """Until when each of these queues should be recorded now; only those whose recording would soon lapse."""
+def compute_renewals(feeds: Mapping[Ref, Feed], lease_ms: int = RECORDING_MS) -> dict[Ref, int]:
+    """Return the new end of recording for each queue whose recording would soon expire."""
     return {
         ref: feed.now_ms + lease_ms
         for ref, feed in feeds.items()
@@ -138,14 +143,15 @@ def due(feeds: Mapping[Ref, Feed], lease_ms: int = LEASE_MS) -> dict[Ref, int]:
     }
 
 
-def matcher(expression: str) -> Callable[[Event], bool]:
-    r"""Whether an event fits: every word stands in its verb, id, worker or queue; `!word` in none; `/re/` is searched.
+def build_matcher(expression: str) -> Callable[[Event], bool]:
+    """Return a predicate for events from an expression of words, `!word` and `/regex/`.
 
-    Raises UsageError for an expression that Python's `re` refuses.
+    An event matches if every word occurs in its verb, id, worker or queue, and no `!word` does. Raises UsageError for a
+    pattern that Python's `re` refuses.
     """
     terms: list[tuple[bool, re.Pattern[str]]] = []
     for sign, pattern, word in _TERM.findall(expression):
-        terms.append((bool(sign), filters.compiled(pattern or re.escape(word))))
+        terms.append((bool(sign), filters.compile_pattern(pattern or re.escape(word))))
 
     def fits(event: Event) -> bool:
         text = f"{event.verb} {event.id.decode('utf-8', 'replace')} {event.worker} {event.ref.queue}"

@@ -1,7 +1,8 @@
-"""A job as the document of `--json`: what commands print and what the screen copies. Pure functions; a contract.
+"""Convert jobs to the JSON documents of `--json`, which commands print and the screen copies. Pure functions.
 
-Instants are integers that end in `_at_ms`, durations end in `_ms`. Bytes that are not UTF-8 stand in base64, with
-`"id_encoding": "base64"` beside an id and `"encoding": "base64"` inside a body.
+The documents are a public contract. Times are integers that end in `_at_ms`, durations end in `_ms`. Bytes that are not
+UTF-8 are base64, with `"id_encoding": "base64"` beside an id and `"encoding": "base64"` inside a body. Secrets are
+masked, unless the caller works inside `masking.revealed`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rqtui.errors import UsageError
-from rqtui.text.names import BASE64, from_base64, to_bytes
+from rqtui.text.body import convert_binary_to_json
+from rqtui.text.masking import MASK, flag_secret_bytes, is_secret, mask_text, mask_value
+from rqtui.text.names import BASE64, parse_base64, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,19 +26,27 @@ if TYPE_CHECKING:
 BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 
 
-def text(value: str | bytes) -> str:
-    """Text as it is; bytes that are no UTF-8, also those inside a surrogate-escaped text, as base64.
+def encode_text(value: str | bytes) -> str:
+    """Return text unchanged; bytes that are not UTF-8, also inside surrogate-escaped text, as base64.
 
-    Half a pair of UTF-16, which JSON of others may hold and which stands for no bytes, is U+FFFD.
+    A lone surrogate, which JSON of other programs may hold and which encodes no bytes, becomes U+FFFD.
     """
-    raw = _raw(value)
+    raw = _to_raw_bytes(value)
     try:
         return raw.decode()
     except UnicodeDecodeError:
         return base64.b64encode(raw).decode("ascii")
 
 
-def _raw(value: str | bytes) -> bytes:
+def mask_data(value: str | bytes) -> str | None:
+    """Return text of a job or its system with its secrets masked; None for an empty one."""
+    shown = encode_text(value)
+    if shown == value:
+        return mask_text(shown) or None
+    return MASK if flag_secret_bytes(_to_raw_bytes(value)) else shown or None
+
+
+def _to_raw_bytes(value: str | bytes) -> bytes:
     try:
         return to_bytes(value)
     except UsageError:
@@ -43,116 +54,129 @@ def _raw(value: str | bytes) -> bytes:
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
-def queue_fields(name: str) -> dict[str, str]:
-    """`queue`, and how it is written where it is not UTF-8: `base64:` and that word mean it on a command line."""
-    shown = text(name)
+def build_queue_fields(name: str) -> dict[str, str]:
+    """Return `queue`, and `queue_encoding` if the name is not UTF-8.
+
+    The command line takes such a name as `base64:` and the encoded text.
+    """
+    shown = encode_text(name)
     return {"queue": shown} if shown == name else {"queue": shown, "queue_encoding": "base64"}
 
 
-def word(name: str | bytes) -> str:
-    """A queue's name or an id as a command line takes it, `base64:…` where it is not UTF-8."""
-    shown = text(name)
+def format_word(name: str | bytes) -> str:
+    """Format a queue name or an id as a command line takes it: `base64:…` if it is not UTF-8."""
+    shown = encode_text(name)
     return shown if to_bytes(shown) == to_bytes(name) else BASE64 + shown
 
 
-def sentence(words: str) -> str:
-    """Words for a person, in which a name may stand: bytes that are no UTF-8 become `\\xff`."""
+def escape_undecodable(words: str) -> str:
+    r"""Format a sentence for people; bytes in names that are not UTF-8 become `\xff`."""
     return to_bytes(words).decode("utf-8", "backslashreplace")
 
 
-def id_fields(id: bytes) -> dict[str, str]:
-    """`id`, and how it is written where it is not UTF-8."""
-    shown = text(id)
+def build_id_fields(id: bytes) -> dict[str, str]:
+    """Return `id`, and `id_encoding` if it is not UTF-8."""
+    shown = encode_text(id)
     return {"id": shown} if shown.encode("utf-8") == id else {"id": shown, "id_encoding": "base64"}
 
 
-def id_bytes(word: str) -> bytes:
-    """An id of the command line: as it is, or `base64:…` as documents write one that is not UTF-8."""
-    return to_bytes(word) if (raw := from_base64(word)) is None else raw
+def parse_id(word: str) -> bytes:
+    """Parse an id of the command line: plain, or `base64:…` as documents contain an id that is not UTF-8."""
+    return to_bytes(word) if (raw := parse_base64(word)) is None else raw
 
 
-def job(found: Job) -> dict[str, Any]:
-    """JOB of the command line's page, and what else is known of it."""
+def build_job_document(found: Job) -> dict[str, Any]:
+    """Build the JOB document of the command reference, without history and facts."""
     return {
-        **id_fields(found.id),
-        **queue_fields(found.queue),
-        "layout": found.layout,
+        **build_id_fields(found.id),
+        **build_queue_fields(found.queue),
+        "layout": found.system,
         "place": found.place,
         "state": found.state.value,
-        "name": text(found.name) or None,
-        "call": text(found.call) or None,
+        "name": mask_data(found.name),
+        "call": mask_data(found.call),
         "enqueued_at_ms": found.enqueued_ms,
         "due_at_ms": found.due_ms,
         "reserved_at_ms": found.reserved_ms,
         "deadline_at_ms": found.deadline_ms,
-        "token": text(found.token) or None,
+        "token": encode_text(found.token) or None,
         "priority": found.priority,
         "ttr_ms": found.ttr_ms,
         "attempts": found.attempts,
         "max_attempts": found.max_attempts,
-        "worker": text(found.worker) or None,
-        "error": text(found.error) or None,
-        "cancelled": found.cancelled,
-        "problem": sentence(found.problem) or None,
-        "body": body(found.body, found.body_bytes),
+        "worker": mask_data(found.worker),
+        "error": mask_data(found.error),
+        "cancelled": found.is_cancelled,
+        "problem": mask_text(escape_undecodable(found.problem)) or None,
+        "body": build_body(found.body, found.body_bytes),
     }
 
 
-def history(found: Job) -> list[dict[str, Any]]:
-    """The failed attempts of a job, oldest first; None where its system keeps no time of one."""
+def build_history(found: Job) -> list[dict[str, Any]]:
+    """Build the documents of a job's failed attempts, oldest first; times are None if the system stores none."""
     return [
         {
             "start_at_ms": a.start_ms or None,
             "end_at_ms": a.end_ms or None,
-            "worker": text(a.worker) or None,
-            "error": text(a.error),
+            "worker": mask_data(a.worker),
+            "error": mask_data(a.error) or "",
         }
         for a in found.history
     ]
 
 
-def facts(found: Sequence[Fact]) -> list[dict[str, Any]]:
-    """What a system knows beyond the rest, in its order: `name`, `value`, `kind`, and `queue` where a ref has one.
+def build_facts(found: Sequence[Fact]) -> list[dict[str, Any]]:
+    """Build the documents of a job's facts in order: `name`, `value`, `kind`, and `queue` for a link to another queue.
 
-    A value is JSON where the kind is json and it can be read, a number where it is an instant or a duration (ms), else
-    text; `"value_encoding": "base64"` stands beside bytes that are not UTF-8.
+    A value is JSON if its kind is json and it can be parsed, a number for a time or a duration (ms), else text;
+    `"value_encoding": "base64"` is added for bytes that are not UTF-8.
     """
     return [
         {
-            "name": text(fact.name),
-            **_value_fields(fact),
+            "name": encode_text(fact.name),
+            **_build_value_fields(fact),
             "kind": fact.kind,
-            **(queue_fields(fact.queue) if fact.queue else {}),
+            **(build_queue_fields(fact.queue) if fact.queue else {}),
         }
         for fact in found
     ]
 
 
-def _value_fields(fact: Fact) -> dict[str, Any]:
+def _build_value_fields(fact: Fact) -> dict[str, Any]:
     if isinstance(fact.value, int):
         return {"value": fact.value}
-    raw = _raw(fact.value)
+    raw = _to_raw_bytes(fact.value)
+    if is_secret(fact.name) and fact.kind != "ref":
+        return {"value": MASK}
     if fact.kind == "json":
         with suppress(ValueError, RecursionError, OverflowError):
-            return {"value": _from_json(raw)}
-    shown = text(raw)
-    return {"value": shown} if shown.encode("utf-8") == raw else {"value": shown, "value_encoding": "base64"}
+            return {"value": mask_value(_parse_json(raw))}
+    shown = encode_text(raw)
+    if shown.encode("utf-8") == raw:
+        return {"value": shown if fact.kind == "ref" else mask_text(shown)}
+    return {"value": MASK} if flag_secret_bytes(raw) else {"value": shown, "value_encoding": "base64"}
 
 
-def body(raw: bytes | None, size: int) -> dict[str, Any]:
-    """A body by its looks: JSON, text, MessagePack (maps, lists), else base64; `omitted` where it was not fetched."""
+def build_body(raw: bytes | None, size: int) -> dict[str, Any]:
+    """Build the document of a body: JSON, text or MessagePack by its content, else base64; `omitted` if not read.
+
+    MessagePack is recognised for maps and lists only. Secrets are masked. Other bytes that seem to hold a secret are
+    left out, with the encoding `masked`.
+    """
     if raw is None or len(raw) < size:
         return {"bytes": size, "encoding": "omitted", "value": None}
-    for encoding, decode in (("json", _from_json), ("utf-8", _from_text), ("msgpack", _from_msgpack)):
+    for encoding, decode in (("json", _parse_json), ("utf-8", _parse_text), ("msgpack", _parse_msgpack)):
         try:
-            return {"bytes": len(raw), "encoding": encoding, "value": decode(raw)}
+            return {"bytes": len(raw), "encoding": encoding, "value": mask_value(decode(raw))}
         except (ValueError, RecursionError, OverflowError):
             continue
+    if flag_secret_bytes(raw) or mask_text(inner := convert_binary_to_json(raw)) != inner:
+        return {"bytes": len(raw), "encoding": "masked", "value": MASK}
     return {"bytes": len(raw), "encoding": "base64", "value": base64.b64encode(raw).decode("ascii")}
 
 
-def _from_json(raw: bytes) -> Any:
-    value = json.loads(raw.decode(), parse_constant=_refuse, parse_float=_finite)
+def _parse_json(raw: bytes) -> Any:
+    value = json.loads(raw.decode(), parse_constant=_refuse, parse_float=_parse_finite)
     json.dumps(value)  # what is nested too deeply to be written is text
     return value
 
@@ -161,14 +185,14 @@ def _refuse(word: str) -> Any:
     raise ValueError(f"{word} is not JSON")
 
 
-def _finite(digits: str) -> float:
+def _parse_finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
         raise ValueError(f"{digits} is beyond a double")
     return number
 
 
-def _from_text(raw: bytes) -> str:
+def _parse_text(raw: bytes) -> str:
     found = raw.decode()
     controls = sum(letter < " " and letter not in "\n\r\t\x1b" for letter in found[:4096])
     if controls * 10 > min(len(found), 4096):  # MessagePack of small things is valid UTF-8 too
@@ -176,7 +200,7 @@ def _from_text(raw: bytes) -> str:
     return found
 
 
-def _from_msgpack(raw: bytes) -> Any:
+def _parse_msgpack(raw: bytes) -> Any:
     import msgpack
 
     try:
@@ -185,15 +209,18 @@ def _from_msgpack(raw: bytes) -> Any:
         raise ValueError(str(error)) from None
     if not isinstance(value, dict | list):  # any single byte below 0x80 is a MessagePack integer
         raise ValueError("a bare value")
-    return json.loads(json.dumps(_plain(value), allow_nan=False))
+    return json.loads(json.dumps(_to_json_types(value), allow_nan=False))
 
 
-def _plain(value: Any) -> Any:
-    """MessagePack's types as those of JSON."""
+def _to_json_types(value: Any) -> Any:
+    """Convert the types of MessagePack to those of JSON."""
     if isinstance(value, dict):
-        return {key if isinstance(key, str) else str(_plain(key)): _plain(each) for key, each in value.items()}
+        return {
+            key if isinstance(key, str) else str(_to_json_types(key)): _to_json_types(each)
+            for key, each in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_to_json_types(each) for each in value]
     if isinstance(value, bytes):
-        return text(value)
+        return encode_text(value)
     return value if isinstance(value, str | int | float | bool | None) else str(value)

@@ -1,7 +1,7 @@
-"""The loops as Redis shows them: how late each loop is, and which jobs it takes next.
+"""Report how late the dispatcher and the reaper are, and which jobs they take next.
 
-Nobody tells Redis what a loop did; what it will do stands there: due times and ends of leases. `heads` says where to
-look, `coming` reads what was found.
+Redis does not record what these loops did, but due times and lease deadlines show what they will do. `select_places`
+selects the places to read, `list_upcoming` reads the pages. Called by the loops view and `rqtui loops`.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from rqtui.connection.connect import translated
+from rqtui.connection.connect import translate_errors
 from rqtui.errors import RqtuiError
-from rqtui.model import Focus, Job, PageWish, Queue, Ref, Snapshot, State
+from rqtui.model import Focus, Job, PageSelection, Queue, Ref, Snapshot, State
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.layout.layout import Layout
+    from rqtui.system_base.system import System
 
 LOOPS = {"dispatch": "dispatcher", "reap": "reaper"}
 TAKES = {"dispatch": State.SCHEDULED, "reap": State.RESERVED}
-NEAREST = 20  # queues whose heads a report looks at, for each loop
+MAX_QUEUES = 20  # queues whose next jobs a report reads, per loop
 
 
-class Coming(NamedTuple):
-    """A job that a loop takes, in `in_ms` from now (negative: it is late)."""
+class UpcomingJob(NamedTuple):
+    """A job that a loop will take `in_ms` from now; a negative value means that the loop is late."""
 
     in_ms: int
     verb: str
@@ -31,10 +31,11 @@ class Coming(NamedTuple):
     job: Job
 
 
-class Standing(NamedTuple):
-    """One loop: how many jobs are late for it, and in how many ms comes the next (negative: late; None: none waits).
+class LoopState(NamedTuple):
+    """The state of one loop: the number of overdue jobs and the ms until the next one.
 
-    `elsewhere` counts the connections of screens that run it; None where the server does not tell.
+    `next_ms` is negative if the loop is late, None if no job waits. `elsewhere` counts the connections of clients that
+    run the loop; None if the server does not list them.
     """
 
     verb: str
@@ -44,79 +45,83 @@ class Standing(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The loops over some queues, and the first of the jobs that they take next."""
+    """The state of both loops over some queues, and the first jobs that they take next."""
 
     taken_ms: int
-    loops: tuple[Standing, ...]
-    coming: tuple[Coming, ...]
+    loops: tuple[LoopState, ...]
+    coming: tuple[UpcomingJob, ...]
 
 
-def report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
-    """Both loops over these queues, and at most so many jobs; three round trips. Raises ServerError."""
-    counted = engine.snapshot(Focus(queues=tuple(refs)))
-    queues = {Ref(queue.layout, queue.name): queue for queue in counted.queues}
-    wishes = [PageWish(*head, 0, most) for verb in LOOPS for head in heads(verb, queues, engine.layouts, NEAREST)]
-    looked = engine.snapshot(Focus(queues=(), pages=tuple(dict.fromkeys(wishes))))
-    named = connections(engine)
+def build_report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
+    """Read both loops over these queues and at most `most` jobs, in three round trips. Raises ServerError."""
+    counted = engine.take_snapshot(Focus(queues=tuple(refs)))
+    queues = {Ref(queue.system, queue.name): queue for queue in counted.queues}
+    wishes = [
+        PageSelection(*head, 0, most)
+        for verb in LOOPS
+        for head in select_places(verb, queues, engine.systems, MAX_QUEUES)
+    ]
+    looked = engine.take_snapshot(Focus(queues=(), pages=tuple(dict.fromkeys(wishes))))
+    named = count_connections(engine)
     loops = tuple(
-        Standing(
+        LoopState(
             verb,
-            late(verb, queues.values(), engine.layouts),
+            count_late(verb, queues.values(), engine.systems),
             min(
-                (ms for queue in queues.values() if (ms := next_ms(verb, queue, engine.layouts)) is not None),
+                (ms for queue in queues.values() if (ms := compute_next_ms(verb, queue, engine.systems)) is not None),
                 default=None,
             ),
             None if named is None else named.get(verb, 0),
         )
         for verb in LOOPS
     )
-    found = sorted(coming(looked, engine.layouts), key=lambda each: each.in_ms)
+    found = sorted(list_upcoming(looked, engine.systems), key=lambda each: each.in_ms)
     return Report(looked.taken_ms, loops, tuple(found[:most]))
 
 
-def late(verb: str, queues: Iterable[Queue], layouts: Mapping[str, Layout]) -> int:
-    """Jobs that are due, or whose leases are over, where the loop has something to do with them."""
-    waiting = (queue for queue in queues if layouts[queue.layout].can(verb))
+def count_late(verb: str, queues: Iterable[Queue], systems: Mapping[str, System]) -> int:
+    """Count jobs that are due or whose leases expired, in systems where the loop can handle them."""
+    waiting = (queue for queue in queues if systems[queue.system].can(verb))
     return sum(queue.overdue if verb == "dispatch" else queue.expired for queue in waiting)
 
 
-def next_ms(verb: str, queue: Queue, layouts: Mapping[str, Layout]) -> int | None:
-    """When the loop has something to do in a queue, from now; negative: it is late. None: nothing, or never."""
-    if not layouts[queue.layout].can(verb):
+def compute_next_ms(verb: str, queue: Queue, systems: Mapping[str, System]) -> int | None:
+    """Return the ms until the loop has work in a queue: negative if it is late, None if there is no work."""
+    if not systems[queue.system].can(verb):
         return None
     return queue.next_due_ms if verb == "dispatch" else queue.next_expiry_ms
 
 
-def heads(
-    verb: str, queues: Mapping[Ref, Queue], layouts: Mapping[str, Layout], most: int, first: Sequence[Ref] = ()
+def select_places(
+    verb: str, queues: Mapping[Ref, Queue], systems: Mapping[str, System], most: int, first: Sequence[Ref] = ()
 ) -> Iterator[tuple[Ref, str]]:
-    """The places with the next jobs for a loop: those of the nearest queues, and before them those of `first`."""
-    soon = {ref: next_ms(verb, queue, layouts) for ref, queue in queues.items()}
+    """Yield the places that hold the next jobs of a loop: for the queues in `first`, then for the nearest queues."""
+    soon = {ref: compute_next_ms(verb, queue, systems) for ref, queue in queues.items()}
     near = sorted((ms, str(ref), ref) for ref, ms in soon.items() if ms is not None)
     waiting = [ref for ref in first if soon.get(ref) is not None]
     for ref in dict.fromkeys([*waiting, *(ref for _ms, _name, ref in near[:most])]):
-        yield from ((ref, place.name) for place in layouts[ref.layout].places if place.state is TAKES[verb])
+        yield from ((ref, place.name) for place in systems[ref.system].places if place.state is TAKES[verb])
 
 
-def coming(snapshot: Snapshot, layouts: Mapping[str, Layout]) -> Iterator[Coming]:
-    """The jobs at the heads that were looked at, each with its time; none of a page that another view asked for."""
+def list_upcoming(snapshot: Snapshot, systems: Mapping[str, System]) -> Iterator[UpcomingJob]:
+    """Yield the next jobs in the pages of a snapshot with their times; jobs without a time are skipped."""
     for page in snapshot.pages:
         for job in page.jobs:
             verb = "reap" if job.state is State.RESERVED else "dispatch"
             at_ms = job.deadline_ms if verb == "reap" else job.due_ms
-            if at_ms is not None and layouts[page.layout].can(verb):
-                yield Coming(at_ms - snapshot.taken_ms, verb, Ref(page.layout, page.queue), job)
+            if at_ms is not None and systems[page.system].can(verb):
+                yield UpcomingJob(at_ms - snapshot.taken_ms, verb, Ref(page.system, page.queue), job)
 
 
-def becomes(verb: str, job: Job, layout: Layout) -> str:
-    """Where a job goes when the loop takes it, of several places `queued or scheduled`; empty: it leaves the queue."""
-    return " or ".join(layout.goals(verb, job))
+def format_target_places(verb: str, job: Job, system: System) -> str:
+    """Return the places where the loop moves a job, such as `queued or scheduled`; empty if it leaves the queue."""
+    return " or ".join(system.find_target_places(verb, job))
 
 
-def connections(engine: Engine) -> dict[str, int] | None:
-    """How many connections have the name of each loop; None where the server does not tell."""
+def count_connections(engine: Engine) -> dict[str, int] | None:
+    """Count the connections that run each loop; None if the server does not list its clients."""
     try:
-        with translated():
+        with translate_errors():
             named = [str(client.get("name", "")) for client in engine.client.client_list()]
     except RqtuiError:
         return None

@@ -1,36 +1,37 @@
-"""Plans: the dry run of a change of many jobs: how many, from where, with which errors, how old, five of them.
+"""Build the dry run of a bulk change: how many jobs, from where, with which errors, how old, and five samples.
 
-Nothing is written for it. The jobs are those that somebody chose, or a bounded part of a place, whose size the plan
-tells; the screen shows it before it asks, `rqtui act --dry-run` prints it.
+A plan writes nothing. It covers the chosen jobs, or a bounded part of a place whose size the plan reports. The screen
+shows it before it asks for confirmation; `rqtui act --dry-run` prints it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rqtui.engine.engine import Engine
-from rqtui.layout.layout import CHUNK
 from rqtui.model import Job, Ref
 from rqtui.reports import errors
+from rqtui.system_base.system import CHUNK
 
-LOOKED_AT = 5_000  # jobs of a place
-PASSED = 100_000  # jobs of all queues in a shared place, among which those are looked for
+MAX_READ = 5_000  # jobs read per place
+MAX_SCANNED = 100_000  # jobs of all queues scanned in a shared place
 SAMPLES = 5
 AGES = ((60_000, "under 1 min"), (3_600_000, "under 1 h"), (86_400_000, "under 1 day"), (604_800_000, "under 1 week"))
 OLDEST, AGELESS = "1 week and more", "of unknown age"
-_WORTH = 2.5  # a change of a chunk takes so many times as long as its reading, and a round trip each
+MOST_ERRORS, OTHER_ERRORS = 10_000, "other errors"  # distinct errors counted, since every text may differ
+_CHANGE_FACTOR = 2.5  # changing a chunk takes this many times as long as reading it
 
 Chosen = Sequence[tuple[Ref, Sequence[Job]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a change would be about: `total` jobs, of which `looked` were looked at; the most frequent stand first.
+    """The summary of a planned change of `total` jobs, of which `looked` were read; frequent entries first.
 
-    `seconds` is how long it will take, from the time that looking took.
+    `seconds` estimates the duration of the change from the time that reading took.
     """
 
     total: int
@@ -44,7 +45,7 @@ class Plan:
 
     @property
     def exact(self) -> bool:
-        """Whether all of them were looked at."""
+        """Whether all jobs were read."""
         return self.looked >= self.total
 
 
@@ -61,13 +62,14 @@ class _Counts:
         self.looked += 1
         self.queues[ref] += 1
         self.places[job.place] += 1
-        self.ages[age_of(job, now_ms)] += 1
+        self.ages[classify_age(job, now_ms)] += 1
         if job.error:
-            self.errors[errors.message(job)] += 1
+            error = errors.normalise_job_error(job)
+            self.errors[error if error in self.errors or len(self.errors) < MOST_ERRORS else OTHER_ERRORS] += 1
         if len(self.samples) < SAMPLES:
             self.samples.append(job)
 
-    def plan(self, total: int, seconds: float | None) -> Plan:
+    def build_plan(self, total: int, seconds: float | None) -> Plan:
         order = [*(label for _ms, label in AGES), OLDEST, AGELESS]
         return Plan(
             max(total, self.looked),
@@ -81,49 +83,64 @@ class _Counts:
         )
 
 
-def age_of(job: Job, now_ms: int) -> str:
-    """The class of a job's age: since it came to where it stands, or else since it was put."""
+def classify_age(job: Job, now_ms: int) -> str:
+    """Return the age class of a job, from its entry into its place, else from its enqueue time."""
     since = job.since_ms or job.reserved_ms or job.enqueued_ms
     if since is None:
         return AGELESS
     return next((label for ms, label in AGES if now_ms - since < ms), OLDEST)
 
 
-def of_jobs(engine: Engine, chosen: Chosen) -> Iterator[Plan]:
-    """The plan of jobs that are known; a round trip at the beginning measures how long one takes."""
+def yield_job_plans(engine: Engine, chosen: Chosen) -> Iterator[Plan]:
+    """Yield growing plans of the given jobs; one round trip at the start measures the latency."""
     total = sum(len(jobs) for _ref, jobs in chosen)
     began = time.monotonic()
-    now_ms = _now_ms(engine, chosen[0][0])
+    now_ms = _read_now_ms(engine, chosen[0][0])
     trip_s = time.monotonic() - began
     counts = _Counts(Counter(), Counter(), Counter(), Counter(), [])
-    seconds = -(-total // CHUNK) * trip_s * _WORTH
+    seconds = -(-total // CHUNK) * trip_s * _CHANGE_FACTOR
     if not total:
-        yield counts.plan(0, seconds)
+        yield counts.build_plan(0, seconds)
     for ref, jobs in chosen:
-        for start in range(0, len(jobs), LOOKED_AT):
-            for job in jobs[start : start + LOOKED_AT]:
+        for start in range(0, len(jobs), MAX_READ):
+            for job in jobs[start : start + MAX_READ]:
                 counts.add(ref, job, now_ms)
-            yield counts.plan(total, seconds)
+            yield counts.build_plan(total, seconds)
 
 
-def of_place(engine: Engine, ref: Ref, place: str, most: int = LOOKED_AT) -> Iterator[Plan]:
-    """The plan of what stands in a place, from its first `most` jobs, a round trip per step."""
+def build_chunk_plan(engine: Engine, ref: Ref, chunks: Iterable[Sequence[Job]]) -> Plan:
+    """Return the plan of all jobs in these chunks, which are read once and not kept."""
+    began = time.monotonic()
+    now_ms = _read_now_ms(engine, ref)
+    trip_s = time.monotonic() - began
     counts = _Counts(Counter(), Counter(), Counter(), Counter(), [])
-    now_ms, began = _now_ms(engine, ref), time.monotonic()
-    is_shared, passed = engine.layouts[ref.layout].is_shared(place), 0
-    about = engine.page(ref, place, 0, 1).in_all if is_shared else 0
-    for page in engine.walk(ref, place, CHUNK):
+    for jobs in chunks:
+        for job in jobs:
+            counts.add(ref, job, now_ms)
+    return counts.build_plan(0, -(-counts.looked // CHUNK) * trip_s * _CHANGE_FACTOR)
+
+
+def yield_place_plans(engine: Engine, ref: Ref, place: str, most: int = MAX_READ) -> Iterator[Plan]:
+    """Yield growing plans of a place from its first `most` jobs, one round trip per step."""
+    counts = _Counts(Counter(), Counter(), Counter(), Counter(), [])
+    now_ms, began = _read_now_ms(engine, ref), time.monotonic()
+    is_shared, passed = engine.systems[ref.system].is_shared(place), 0
+    about = engine.fetch_page(ref, place, 0, 1).job_count if is_shared else 0
+    for page in engine.walk_pages(ref, place, CHUNK):
         for job in page.jobs[: most - counts.looked]:
             counts.add(ref, job, now_ms)
-        passed += page.passed
-        total = page.in_all
-        if is_shared:  # how many are this queue's is known at the end of the walk
+        passed += page.scanned_entries
+        total = page.job_count
+        if is_shared:  # the queue's own jobs are only counted at the end of the walk
             total = counts.looked if page.next is None else max(about, counts.looked + 1)
         per_job = (time.monotonic() - began) / max(1, counts.looked)
-        yield counts.plan(total, total * per_job * _WORTH)
-        if counts.looked >= most or passed >= PASSED:
+        yield counts.build_plan(total, total * per_job * _CHANGE_FACTOR)
+        if counts.looked >= most or passed >= MAX_SCANNED:
             return
 
 
-def _now_ms(engine: Engine, ref: Ref) -> int:
-    return engine.ask(engine.layouts[ref.layout].queue_ask(ref.queue)).counted_ms or engine.now_ms()
+def _read_now_ms(engine: Engine, ref: Ref) -> int:
+    return (
+        engine.send_request(engine.systems[ref.system].queue_request(ref.queue)).counted_ms
+        or engine.fetch_server_time_ms()
+    )

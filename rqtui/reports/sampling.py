@@ -1,4 +1,4 @@
-"""Bounded samples of places, a page per round trip: what a report counts where a place may hold a million jobs."""
+"""Read bounded samples of places, one page per round trip, for reports on places that may hold a million jobs."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from rqtui.engine.engine import Engine
-from rqtui.errors import Unknown, Unreachable, reason
-from rqtui.layout.layout import queue_ask
+from rqtui.errors import Unknown, Unreachable, describe_and_log
 from rqtui.model import Count, Page, Place, Queue, Ref, State
+from rqtui.system_base.system import queue_request
 
 log = logging.getLogger("rqtui.reports")
 
-STEP = 500  # jobs of a round trip: a few milliseconds of the server
-AT_ONCE = 200  # queues counted in a round trip
-MOST_QUEUES = 50  # of a report about all queues; those with the most to tell
-LEAST = 100  # jobs of a place that a report looks at, however many places there are
-PASSED = 100_000  # jobs of all queues in shared places that a report goes through: 0.5 s of the server
+JOBS_PER_PAGE = 500  # jobs per round trip: a few milliseconds of server time
+QUEUES_PER_TRIP = 200  # queues counted in a round trip
+MAX_QUEUES = 50  # of a report about all queues; those with the most jobs
+MIN_PER_PLACE = 100  # jobs read per place, however many places there are
+MAX_SCANNED = 100_000  # jobs of all queues scanned in shared places: 0.5 s of server time
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A place to look at: how many jobs of it, and how many stand there.
+    """A place to sample: at most `most` of its `count` jobs.
 
-    Of a shared place `of` are the jobs of all queues, of which `passed` are gone through; 0: it is not shared.
+    For a shared place `of` counts the jobs of all queues, of which `passed` are scanned; 0 for a place that is not
+    shared.
     """
 
     ref: Ref
@@ -37,8 +38,11 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """What a report was made from: `looked` jobs of `of`, at an instant; `problems` are places it could not read."""
+class Extent:
+    """The extent of a report: `looked` of `of` jobs were read at `taken_ms`.
+
+    `problems` lists places that could not be read.
+    """
 
     taken_ms: int
     looked: int = 0
@@ -48,51 +52,51 @@ class Size:
     problems: tuple[str, ...] = ()
 
     @property
-    def is_whole(self) -> bool:
-        """Whether nothing was left out."""
+    def is_complete(self) -> bool:
+        """Whether every job was read."""
         return self.looked >= self.of and self.queues == self.of_queues and not self.problems
 
 
 @dataclass(slots=True)
 class Survey:
-    """The places that a report is made from, and how far it is: `looked` jobs of them, `problems` in words."""
+    """The places of a report and its progress: `looked` jobs read so far, `problems` as sentences."""
 
     parts: tuple[Part, ...]
     taken_ms: int
     of_queues: int
     problems: list[str]
     looked: int = 0
-    counted: dict[Part, int] = field(default_factory=dict)  # of shared places, what a walk found out
+    counted: dict[Part, int] = field(default_factory=dict)  # jobs counted by a walk of a shared place
 
-    def pages(self, engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
-        """The jobs of a part, as `pages` has them, counted here."""
-        steps = pages(engine, part, is_newest=is_newest)
+    def yield_pages(self, engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
+        """Yield the pages of a part and count their jobs; an error of this place alone becomes a problem."""
+        steps = yield_pages(engine, part, is_newest=is_newest)
         found, passed = 0, 0
         while True:
             try:
                 page = next(steps, None)
             except (Unreachable, Unknown):
                 raise
-            except Exception as error:  # of this place alone: the others are looked at
-                self.problems.append(f"{part.ref}: {reason(error, log)}")
+            except Exception as error:  # one unreadable place must not stop the report
+                self.problems.append(f"{part.ref}: {describe_and_log(error, log)}")
                 return
             if page is None:
                 return
-            found, passed = found + len(page.jobs), passed + page.passed
+            found, passed = found + len(page.jobs), passed + page.scanned_entries
             if part.of:
                 self.counted[part] = found if passed >= part.of else max(part.count, found + 1)
             self.looked += len(page.jobs)
             self.problems += [page.error] if page.error else []
             yield page
 
-    def size(self) -> Size:
-        """What was looked at so far."""
+    def compute_extent(self) -> Extent:
+        """Return the extent of what was read so far."""
         of = sum(self.counted.get(part, part.count) for part in self.parts)
         queues = len({part.ref for part in self.parts})
-        return Size(self.taken_ms, self.looked, of, queues, self.of_queues, tuple(self.problems))
+        return Extent(self.taken_ms, self.looked, of, queues, self.of_queues, tuple(self.problems))
 
 
-def survey(
+def yield_survey(
     engine: Engine,
     refs: Sequence[Ref],
     states: Sequence[State],
@@ -100,92 +104,96 @@ def survey(
     in_all: int,
     fits: Callable[[Place], bool] = lambda _place: True,
 ) -> Generator[None, None, Survey]:
-    """Counts these queues, a round trip per step; returns the places to look at of those that `fits` lets through."""
+    """Count these queues, one round trip per step, and return the survey of the places that `fits` accepts."""
     found: list[Queue] = []
-    for some in counted(engine, refs, fits):
+    for some in yield_counts(engine, refs, fits):
         found += some
         yield None
-    relevant = sum(any(queue.count_in(state) for state in states) for queue in found)
+    relevant = sum(any(queue.count_in_state(state) for state in states) for queue in found)
     problems = [queue.error for queue in found if queue.error]
-    return Survey(parts(found, states, per_place, in_all), engine.taken_ms(found), relevant, problems)
+    return Survey(choose_parts(found, states, per_place, in_all), engine.compute_taken_ms(found), relevant, problems)
 
 
-def silent(engine: Engine, refs: Sequence[Ref], what: str) -> tuple[str, ...]:
-    """The systems among these queues that keep nothing of that kind of knowledge (`name`, `error`)."""
-    return tuple(sorted({ref.layout for ref in refs if what not in engine.layouts[ref.layout].tells}))
+def list_silent_systems(engine: Engine, refs: Sequence[Ref], what: str) -> tuple[str, ...]:
+    """Return the systems of these queues that do not store the given field (`name`, `error`)."""
+    return tuple(sorted({ref.system for ref in refs if what not in engine.systems[ref.system].known_fields}))
 
 
-def counted(
+def yield_counts(
     engine: Engine, refs: Sequence[Ref], fits: Callable[[Place], bool] = lambda _place: True
 ) -> Iterator[list[Queue]]:
-    """The counts of these queues, so many per round trip, of the places that `fits` lets through alone.
+    """Yield the counts of these queues, `QUEUES_PER_TRIP` per round trip, for the places that `fits` accepts.
 
-    Not a snapshot, whose rates are those between two ticks.
+    This is no snapshot, because its rates would replace those between two polls.
     """
-    for start in range(0, len(refs), AT_ONCE):
-        some = refs[start : start + AT_ONCE]
-        queues = engine.ask_all([queue_ask(engine.layouts[ref.layout], ref.queue) for ref in some])
-        yield [_narrowed(queue, engine.layouts[queue.layout].places, fits) for queue in queues]
+    for start in range(0, len(refs), QUEUES_PER_TRIP):
+        some = refs[start : start + QUEUES_PER_TRIP]
+        queues = engine.send_requests([queue_request(engine.systems[ref.system], ref.queue) for ref in some])
+        yield [_keep_fitting_places(queue, engine.systems[queue.system].places, fits) for queue in queues]
 
 
-def _narrowed(queue: Queue, places: Sequence[Place], fits: Callable[[Place], bool]) -> Queue:
+def _keep_fitting_places(queue: Queue, places: Sequence[Place], fits: Callable[[Place], bool]) -> Queue:
     left_out = {place.name for place in places if not fits(place)}
     if not left_out:
         return queue
     return queue._replace(counts=tuple(count for count in queue.counts if count.place not in left_out))
 
 
-def parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_all: int) -> tuple[Part, ...]:
-    """The places in those states where jobs stand, and how many to look at: up to `per_place`, about `in_all` together.
+def choose_parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_all: int) -> tuple[Part, ...]:
+    """Return the non-empty places in these states, each with its sample size.
 
-    Of many queues those where the most jobs stand in these states.
+    At most `per_place` jobs per place and about `in_all` in total are read. Of many queues those with the most jobs in
+    these states are chosen.
     """
-    ranked = sorted(queues, key=lambda queue: -sum(queue.count_in(state) for state in states))
+    ranked = sorted(queues, key=lambda queue: -sum(queue.count_in_state(state) for state in states))
     places = [
-        (Ref(queue.layout, queue.name), count)
-        for queue in ranked[:MOST_QUEUES]
+        (Ref(queue.system, queue.name), count)
+        for queue in ranked[:MAX_QUEUES]
         for count in queue.counts
-        if count.state in states and (count.count or (_of_all(count) and not count.exact))
+        if count.state in states and (count.count or (_find_shared_total(count) and not count.is_exact))
     ]
-    most = min(per_place, max(LEAST, in_all // max(1, len(places))))
-    shared = sum(_of_all(count) is not None for _ref, count in places)
-    passed = max(2 * STEP, PASSED // max(1, shared))
+    most = min(per_place, max(MIN_PER_PLACE, in_all // max(1, len(places))))
+    shared = sum(_find_shared_total(count) is not None for _ref, count in places)
+    passed = max(2 * JOBS_PER_PAGE, MAX_SCANNED // max(1, shared))
     return tuple(
         Part(ref, count.place, count.state, most, count.count, of or 0, passed if of else 0)
         for ref, count in places
-        for of in [_of_all(count)]
+        for of in [_find_shared_total(count)]
     )
 
 
-def _of_all(count: Count) -> int | None:
-    """The jobs of all queues among which those of this one have to be looked for; None: they stand apart."""
-    return count.of if count.heard is None else None
+def _find_shared_total(count: Count) -> int | None:
+    """Return the jobs of all queues among which those of this one are searched; None for a place that is not shared."""
+    return count.shared_total if count.coverage is None else None
 
 
-def pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
-    """The jobs of a part from its head, or with `is_newest` from its end, without bodies; a round trip per page."""
+def yield_pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
+    """Yield the pages of a part from its start, or from its end with `is_newest`, without bodies.
+
+    Each page is one round trip.
+    """
     if part.of:
-        yield from _among_others(engine, part, is_newest=is_newest)
+        yield from _yield_shared_pages(engine, part, is_newest=is_newest)
         return
-    page = engine.page(part.ref, part.place, 0, min(STEP, part.most))
-    is_newest = is_newest and page.heard is None  # of what was heard the newest stand at the head
+    page = engine.fetch_page(part.ref, part.place, 0, min(JOBS_PER_PAGE, part.most))
+    is_newest = is_newest and page.coverage is None  # places from Pub/Sub events start with the newest job
     if is_newest and page.total > part.most:
-        page = engine.page(part.ref, part.place, page.total - part.most, min(STEP, part.most))
+        page = engine.fetch_page(part.ref, part.place, page.total - part.most, min(JOBS_PER_PAGE, part.most))
     end = page.offset + part.most
     while True:
         yield page
         if page.error or not page.jobs or page.next is None or page.next >= end:
             return
-        page = engine.page(part.ref, part.place, page.next, min(STEP, end - page.next))
+        page = engine.fetch_page(part.ref, part.place, page.next, min(JOBS_PER_PAGE, end - page.next))
 
 
-def _among_others(engine: Engine, part: Part, *, is_newest: bool) -> Iterator[Page]:
-    """The jobs of a queue in a part of a shared place; what is behind the last that it goes through is left out."""
+def _yield_shared_pages(engine: Engine, part: Part, *, is_newest: bool) -> Iterator[Page]:
+    """Yield the jobs of one queue in a shared place, up to the scan limit of the part."""
     offset = max(0, part.of - part.passed) if is_newest else 0
     found, passed = 0, 0
-    for page in engine.walk(part.ref, part.place, STEP, offset=offset):
+    for page in engine.walk_pages(part.ref, part.place, JOBS_PER_PAGE, offset=offset):
         jobs = page.jobs[: part.most - found]
-        found, passed = found + len(jobs), passed + page.passed
+        found, passed = found + len(jobs), passed + page.scanned_entries
         yield replace(page, jobs=jobs)
         if found >= part.most or passed >= part.passed:
             return

@@ -1,7 +1,7 @@
-"""Schedules: what the systems of a Redis enqueue again and again, those that come next first.
+"""List the schedules of all systems in a Redis, next run first, for the schedules view and `rqtui schedules`.
 
-Only some systems keep that in Redis; others have it in a file or in the memory of a program. `asks` go along with a
-tick; `read` makes the list of their answers.
+Only some systems store schedules in Redis; others have them in a file or in a program's memory. `build_requests`
+builds the requests for a poll, `parse_schedules` builds the list from their replies.
 """
 
 from __future__ import annotations
@@ -15,72 +15,79 @@ from rqtui.model import Focus, Ref, Schedule
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.layout.layout import Answers, Ask, Layout
+    from rqtui.system_base.system import Replies, Request, System
 
-GROUP = "schedules"  # what is asked of each system
-
-
-def keeps(layout: Layout) -> bool:
-    """Whether a system keeps its schedules in Redis."""
-    return layout.schedules_ask() is not None
+GROUP = "schedules"  # the request group of a poll
 
 
-def keepers() -> tuple[str, ...]:
-    """All systems that rqtui speaks and that keep their schedules in Redis."""
+def has_schedules(system: System) -> bool:
+    """Return whether a system stores its schedules in Redis."""
+    return system.schedules_request() is not None
+
+
+def list_supporting_systems() -> tuple[str, ...]:
+    """Return the names of all supported systems that store their schedules in Redis."""
     from rqtui.systems import registry
 
-    return tuple(layout.name for layout in registry.every()[0] if keeps(layout))
+    return tuple(system.name for system in registry.create_every()[0] if has_schedules(system))
 
 
-def asks(layouts: Mapping[str, Layout], there: Iterable[str] = ()) -> dict[str, tuple[Ask[Any], ...]]:
-    """What to ask these systems, to go along in a tick; of those that are not `there`, and that nobody named, a right
-    that is missing is not told."""
+def build_requests(systems: Mapping[str, System], there: Iterable[str] = ()) -> dict[str, tuple[Request[Any], ...]]:
+    """Build the schedule requests of these systems, to be sent with a poll.
+
+    A missing right is ignored for systems that are not in `there` and were not named explicitly.
+    """
     is_there = frozenset(there)
     made = []
-    for name, layout in layouts.items():
-        ask = layout.schedules_ask()
+    for name, system in systems.items():
+        ask = system.schedules_request()
         if ask is not None:
-            made.append(replace(ask if layout.is_asked or name in is_there else _if_allowed(ask), may_fail=True))
+            made.append(replace(ask if system.is_explicit or name in is_there else _ignore_denied(ask), may_fail=True))
     return {GROUP: tuple(made)}
 
 
-def _if_allowed(ask: Ask[tuple[Schedule, ...]]) -> Ask[tuple[Schedule, ...]]:
-    def read(answers: Answers) -> tuple[Schedule, ...]:
-        return () if any(isinstance(answer, Denied) for answer in answers) else ask.read(answers)
+def _ignore_denied(ask: Request[tuple[Schedule, ...]]) -> Request[tuple[Schedule, ...]]:
+    def parse_reply(answers: Replies) -> tuple[Schedule, ...]:
+        return () if any(isinstance(answer, Denied) for answer in answers) else ask.parse(answers)
 
-    return replace(ask, read=read)
+    return replace(ask, parse=parse_reply)
 
 
-def read(answers: Sequence[Any], refs: Iterable[Ref] = ()) -> tuple[tuple[Schedule, ...], tuple[str, ...]]:
-    """(the schedules of these queues, of all where there are none, the next first; what could not be read)."""
+def parse_schedules(answers: Sequence[Any], refs: Iterable[Ref] = ()) -> tuple[tuple[Schedule, ...], tuple[str, ...]]:
+    """Return the schedules of these queues (without `refs` all), next run first, and the errors of other systems."""
     wanted = frozenset(refs)
     found = [each for answer in answers if not isinstance(answer, RqtuiError) for each in answer]
     problems = dict.fromkeys(str(answer) for answer in answers if isinstance(answer, RqtuiError))
-    fitting = (each for each in found if not wanted or Ref(each.layout, each.queue) in wanted)
-    return tuple(sorted(fitting, key=by_next)), tuple(problems)
+    fitting = (each for each in found if not wanted or Ref(each.system, each.queue) in wanted)
+    return tuple(sorted(fitting, key=build_sort_key)), tuple(problems)
 
 
-def by_next(schedule: Schedule) -> tuple[object, ...]:
-    """Those that come next first, those of which nobody knows when last."""
+def build_sort_key(schedule: Schedule) -> tuple[object, ...]:
+    """Return the sort key of a schedule: by next run, unknown times last."""
     return schedule.next_ms is None, schedule.next_ms or 0, schedule.name, schedule.queue
 
 
-def report(
+def load_schedules(
     engine: Engine, there: Iterable[str], refs: Iterable[Ref] = ()
 ) -> tuple[tuple[Schedule, ...], int, tuple[str, ...]]:
-    """(the schedules of these queues, the server's clock, what could not be read) in one round trip."""
-    snapshot = engine.snapshot(Focus(queues=(), asks=asks(engine.layouts, there)))
-    found, problems = read(snapshot.answers.get(GROUP, ()), refs)
+    """Read the schedules of these queues in one round trip.
+
+    Returns the schedules, the server's clock in ms, and errors.
+    """
+    snapshot = engine.take_snapshot(Focus(queues=(), requests=build_requests(engine.systems, there)))
+    found, problems = parse_schedules(snapshot.results.get(GROUP, ()), refs)
     return found, snapshot.taken_ms, problems
 
 
-def nowhere(layouts: Iterable[str]) -> str:
-    """Why there are none, where none of these systems keeps schedules: where they are, and which systems do."""
+def explain_absence(systems: Iterable[str]) -> str:
+    """Explain why there are no schedules: where these systems keep them, and which systems store them in Redis."""
     from rqtui.systems import registry
 
-    layouts, keeping = frozenset(layouts), keepers()
-    elsewhere = "".join(f"; {where}" for name in sorted(layouts) if (where := registry.make(name).beyond_redis))
-    if layouts & frozenset(keeping):
+    systems, keeping = frozenset(systems), list_supporting_systems()
+    elsewhere = "".join(
+        f"; {where}" for name in sorted(systems) if (where := registry.create_system(name).schedules_elsewhere)
+    )
+    if systems & frozenset(keeping):
         return f"nothing is enqueued again and again here{elsewhere}"
     named = " and ".join(filter(None, (", ".join(keeping[:-1]), *keeping[-1:])))
     could = f"; of {named} they would be shown" if keeping else ""

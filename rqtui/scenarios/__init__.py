@@ -1,18 +1,18 @@
-"""Scenarios for the demo, without a screen: producers, workers and the faults they suffer, all from a seed.
+"""The scenarios of the demo: simulated producers, workers and their failures, all from a seed. `rqtui demo` calls it.
 
-SCENARIOS, scenario(name)      what there is, as data              (`table.py`)
-make_run(scenario, url, seed)  one at play; the strip's keys are its methods    (`run.py`, `native.py`, `foreign.py`)
-run_headless(scenario, url)    one played without a screen, counted and checked  (`play.py`)
+SCENARIOS, find_scenario(name)   the scenarios as data                        (`registry.py`)
+create_run(scenario, url, seed)  a run for a screen, with the keys of its strip  (`runs.py`)
+run_headless(scenario, url)      a run without a screen, counted and checked  (`runs.py`)
 
-`poison` and `rush` play on rqtui's own queues with simulated workers (`stories.py`); the others on the keys of a system
-that rqtui did not invent, by the code of `originals/`.
+Native scenarios run on rqtui's own queues with simulated workers (`native_scenarios.py`, `native_run.py`). The others
+run on the keys of other systems, with the code in `originals/` (`foreign_run.py`).
 """
 
-from rqtui.scenarios.play import make_run, run_headless
-from rqtui.scenarios.play_native import check
+from rqtui.scenarios.headless_native import check_queue
+from rqtui.scenarios.registry import SCENARIOS, find_scenario
 from rqtui.scenarios.run import Run, Status
+from rqtui.scenarios.runs import create_run, run_headless
 from rqtui.scenarios.scenario import CONTROLS, Control, Scenario
-from rqtui.scenarios.table import SCENARIOS, scenario
 
 __all__ = [
     "CONTROLS",
@@ -21,8 +21,8 @@ __all__ = [
     "Run",
     "Scenario",
     "Status",
-    "check",
-    "make_run",
+    "check_queue",
+    "create_run",
     "run_headless",
-    "scenario",
+    "find_scenario",
 ]

@@ -1,7 +1,8 @@
-"""Actor: one worker or producer of an original system, on a thread and a connection of its own.
+"""The class `Actor`: one worker or producer of an original system, with its own thread and connection.
 
-It takes its turns until it is dismissed or killed, and survives Redis being away as a supervised process would: by
-beginning again. The original calls its `work` and `pause`, where it takes its time, hangs, or dies.
+An actor takes turns until it is dismissed or killed. When Redis is unavailable it starts again, as a supervised process
+would. The original calls the actor's `work` and `pause`, in which it spends time, stalls or dies. `foreign_run.py`
+creates the actors.
 """
 
 from __future__ import annotations
@@ -11,116 +12,119 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rqtui.connection.error_messages import describe
-from rqtui.durations import backoff_s
+from rqtui.connection.redis_errors.connecting import describe_connection_error
+from rqtui.durations import compute_backoff_s
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import Pace
 
 Turn = Callable[[], float]
-"""One turn; answers for how many seconds it rests now."""
-LOOK_S = 0.25  # how soon a change of speed is noticed
+"""One turn of an actor; returns the seconds to rest after it."""
+SPEED_CHECK_S = 0.25  # seconds until a change of speed takes effect
 
 
 class Killed(BaseException):
-    """The worker is dead: not an error that its program could catch."""
+    """The death of a worker, which the original's program must not catch as an error."""
 
 
 class Actor:
-    """Plays one part. `make(actor)` gives it its turn, `fell(job)` is told of what it held when it died."""
+    """One worker or producer on a thread.
+
+    `build_turn(actor)` returns its turn. `on_loss(job)` is called for a job that is lost because the actor dies.
+    """
 
     def __init__(
-        self, name: str, client: Any, pace: Pace, make: Callable[[Actor], Turn], fell: Callable[[bytes], None]
+        self, name: str, client: Any, pace: Pace, build_turn: Callable[[Actor], Turn], on_loss: Callable[[bytes], None]
     ) -> None:
         self.name, self.client, self.pace = name, client, pace
         self.state = "idle"  # idle | busy | stalled | dead
         self.holds = b""
-        self.until_s = 0.0  # busy: when it will be done, in the scenario's time
+        self.until_s = 0.0  # busy: the scenario time at which the work ends
         self.error = ""
-        self.gaps_s: Mapping[str, float] = {}  # how long it rests in a gap between two steps of the original
-        self.dies_in = ""  # the gap in which it dies; else death comes at work, or between two turns
-        self._fell = fell
+        self.gaps_s: Mapping[str, float] = {}  # seconds to rest in each gap between two steps of the original
+        self.dies_in = ""  # the gap in which the actor dies; if empty, it dies at work or between two turns
+        self._on_loss = on_loss
         self._orders = threading.Event()
         self._is_killed = self.is_dismissed = False
         self._stalls_until_s = self._not_before_s = 0.0  # by the wall clock
-        self._turn = make(self)
-        self._thread = threading.Thread(target=self._go, name=f"demo-{name}", daemon=True)
+        self._turn = build_turn(self)
+        self._thread = threading.Thread(target=self._take_turns, name=f"demo-{name}", daemon=True)
 
     # -- from other threads -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to take turns."""
+        """Start to take turns."""
         self._thread.start()
 
     def dismiss(self) -> None:
-        """Finish what is at hand at once, and end."""
+        """Finish the current work at once, and stop."""
         self.is_dismissed = True
         self._orders.set()
 
     def join(self, timeout_s: float = 5.0) -> None:
-        """Wait for its end."""
+        """Wait until the thread ends."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
     def kill(self) -> None:
-        """End without another word to Redis; what it held stays where it is."""
+        """Stop without another command to Redis; a held job stays in its place."""
         self._is_killed = True
         self.state = "dead"
         self._orders.set()
 
     def stall(self, seconds: float) -> None:
-        """Answer nobody for so long, then go on as if nothing had happened."""
+        """Hang for the given seconds, then continue as if nothing had happened."""
         self._stalls_until_s = time.monotonic() + seconds
         self.state = "stalled"
 
     def wake(self) -> None:
-        """One that is stalled or late goes on before its time."""
+        """Continue early if the actor is stalled or late."""
         self._stalls_until_s = self._not_before_s = 0.0
 
-    # -- what the original calls --------------------------------------------------------------------------------------
+    # -- called by the original --------------------------------------------------------------------------------------
 
     def work(self, job: bytes, run_s: float, at_least_s: float = 0.0, *, falls: bool = False) -> None:
         """Work on a job for `run_s` of the scenario, and for `at_least_s` by the wall clock.
 
-        `falls`: nobody else knows of the job any more, so that it is gone with this worker.
+        `falls`: no other process can find the job, so that it is lost if this worker dies.
         """
-        self.holds, self.until_s = job, self.pace.now_s() + run_s
+        self.holds, self.until_s = job, self.pace.read_clock_s() + run_s
         if self.state == "idle":
             self.state = "busy"
         self._not_before_s = time.monotonic() + at_least_s
         try:
             while True:
-                self._obey()
+                self._raise_if_killed()
                 wall_s = max(self._not_before_s, self._stalls_until_s) - time.monotonic()
-                left_s = max(wall_s, (self.until_s - self.pace.now_s()) / self.pace.speed)
+                left_s = max(wall_s, (self.until_s - self.pace.read_clock_s()) / self.pace.speed)
                 if left_s <= 0 or self.is_dismissed:
                     break
-                self._orders.wait(min(left_s, LOOK_S))
+                self._orders.wait(min(left_s, SPEED_CHECK_S))
         except Killed:
             if falls:
-                self._fell(job)
+                self._on_loss(job)
             raise
         self.state = "idle"
 
     def pause(self, gap: str) -> None:
-        """The original stands between two steps that belong together."""
+        """Wait in a gap between two steps of the original that belong together, or die in it."""
         if gap == self.dies_in:
             self.kill()
             raise Killed
         if gap in self.gaps_s:
-            self.rest(self.gaps_s[gap])
+            self.sleep(self.gaps_s[gap])
 
-    def rest(self, seconds: float) -> None:
-        """Rest for so long by the wall clock, or until it is dismissed or killed."""
+    def sleep(self, seconds: float) -> None:
+        """Rest for the given seconds of wall time, or until the actor is dismissed or killed."""
         if seconds > 0:
             self._orders.wait(seconds)
 
     # -- its thread ---------------------------------------------------------------------------------------------------
 
-    def _obey(self) -> None:
+    def _raise_if_killed(self) -> None:
         if self._is_killed:
             raise Killed
 
-    def _go(self) -> None:
+    def _take_turns(self) -> None:
         failures = 0
         try:
             while not self.is_dismissed:
@@ -128,30 +132,30 @@ class Actor:
                     rest_s = self._turn()
                     self.error, failures = "", 0
                 except Exception as error:
-                    if not _is_of_redis(error):
+                    if not _is_redis_error(error):
                         self.error, self.state = repr(error), "dead"
                         raise
-                    self.error, rest_s = describe(error), backoff_s(failures)
+                    self.error, rest_s = describe_connection_error(error), compute_backoff_s(failures)
                     failures += 1
                     self.state = "idle"
-                self._obey()
-                self.rest(rest_s)
+                self._raise_if_killed()
+                self.sleep(rest_s)
         except Killed:
             self.state = "dead"
         finally:
             self.client.close()
 
 
-def _is_of_redis(error: Exception) -> bool:
+def _is_redis_error(error: Exception) -> bool:
     from redis.exceptions import RedisError
 
     return isinstance(error, RedisError | ServerError | OSError)
 
 
-def stop_all(actors: Iterable[Actor]) -> None:
-    """Dismiss all of them, then wait for all."""
-    known = list(actors)
-    for actor in known:
+def stop_actors(actors: Iterable[Actor]) -> None:
+    """Dismiss all actors, then wait until all have ended."""
+    stopped = list(actors)
+    for actor in stopped:
         actor.dismiss()
-    for actor in known:
+    for actor in stopped:
         actor.join()

@@ -1,7 +1,7 @@
-"""Bodies, ids and names of simulated jobs, all from a seeded generator: plausible, and a few of them hostile.
+"""Bodies, ids and names of simulated jobs, all from a seeded generator; the scenarios call it for their plans.
 
-What a queue really holds is JSON with addresses and amounts in several scripts, and now and then something that a
-screen must survive: markup, escape sequences, wide characters, MessagePack, plain binary, a secret, a long text.
+The bodies resemble real ones: JSON with addresses and amounts in several scripts. A few test what a screen must
+survive: markup, escape sequences, wide characters, MessagePack, plain binary, a secret, a long text.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from rqtui.ids import DIGITS
 
-Write = Callable[[Random], bytes]
+BodyBuilder = Callable[[Random], bytes]
 
-_EPOCH_MS = 1_764_547_200_000  # ids look like those of December 2025, whenever the demo runs: the seed alone decides
+_EPOCH_MS = 1_764_547_200_000  # December 2025: ids contain a time, and must follow from the seed alone
 _PEOPLE = (
     ("Ada Lovelace", "ada@analytical.example"),
     ("Zoë Krüger", "zoe@münchen.example"),
@@ -31,8 +31,8 @@ _WARES = ("tea pot", "crème brûlée torch", "寿司 knife", "wool socks", "Gie
 _PAGES = ("/", "/cart", "/search?q=寿司", "/pay")
 
 
-def generated_id(rng: Random, number: int) -> str:
-    """22 letters of the shape that `ids.new_id` gives: sortable, and unique per `number`."""
+def generate_id(rng: Random, number: int) -> str:
+    """Return an id of 22 characters like those of `ids.create_id`: sortable, and unique per `number`."""
     value = ((_EPOCH_MS + number * 7) << 80) | 7 << 76 | rng.getrandbits(76)
     letters = []
     for _ in range(22):
@@ -41,16 +41,16 @@ def generated_id(rng: Random, number: int) -> str:
     return "".join(reversed(letters))
 
 
-def as_json(body: Any) -> bytes:
-    """A body as the queue's codec writes it."""
+def encode_json(body: Any) -> bytes:
+    """Return a JSON body as the queue's codec writes it."""
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def send_invoice(rng: Random) -> bytes:
-    """An invoice with lines and a total."""
+def build_invoice(rng: Random) -> bytes:
+    """Return the body of an invoice with lines and a total."""
     name, address = rng.choice(_PEOPLE)
     bought = [(rng.choice(_WARES), rng.randrange(1, 4), rng.randrange(199, 24_900)) for _ in range(rng.randrange(1, 4))]
-    return as_json(
+    return encode_json(
         {
             "to": address,
             "name": name,
@@ -62,39 +62,39 @@ def send_invoice(rng: Random) -> bytes:
     )
 
 
-def welcome(rng: Random) -> bytes:
-    """A first letter to a new user."""
+def build_welcome(rng: Random) -> bytes:
+    """Return the body of a welcome mail to a new user."""
     name, address = rng.choice(_PEOPLE)
     locale = rng.choice(("de", "en", "pt", "ja"))
-    return as_json(
+    return encode_json(
         {"to": address, "subject": f"Welcome, {name.split()[0]}!", "template": "welcome-2", "locale": locale}
     )
 
 
-def reminder(rng: Random) -> bytes:
-    """A reminder of an appointment."""
+def build_reminder(rng: Random) -> bytes:
+    """Return the body of a reminder of an appointment."""
     name, address = rng.choice(_PEOPLE)
     text = f"{name}: {rng.choice(_CITIES)}, {rng.randrange(8, 19)}:{rng.choice(('00', '15', '30'))}"
-    return as_json({"to": address, "text": text, "channel": rng.choice(("mail", "sms", "push"))})
+    return encode_json({"to": address, "text": text, "channel": rng.choice(("mail", "sms", "push"))})
 
 
-def digest(rng: Random) -> bytes:
-    """A weekly digest: a longer body."""
+def build_digest(rng: Random) -> bytes:
+    """Return the longer body of a weekly digest."""
     titles = [f"{rng.choice(_WARES)} · {rng.choice(_CITIES)}" for _ in range(rng.randrange(4, 12))]
     items = [{"title": title, "reads": rng.randrange(9_000)} for title in titles]
-    return as_json({"to": rng.choice(_PEOPLE)[1], "week": rng.randrange(1, 53), "items": items})
+    return encode_json({"to": rng.choice(_PEOPLE)[1], "week": rng.randrange(1, 53), "items": items})
 
 
-def resize_image(rng: Random) -> bytes:
-    """An image to be resized."""
+def build_image_task(rng: Random) -> bytes:
+    """Return the body of a job that resizes an image."""
     sizes = [[1600, 1200], [640, 480], [96, 96]][: rng.randrange(1, 4)]
     source = f"s3://photos/{rng.getrandbits(64):016x}.jpg"
-    return as_json({"src": source, "sizes": sizes, "quality": rng.randrange(60, 96)})
+    return encode_json({"src": source, "sizes": sizes, "quality": rng.randrange(60, 96)})
 
 
-def order(rng: Random) -> bytes:
-    """A step of an order."""
-    return as_json(
+def build_order(rng: Random) -> bytes:
+    """Return the body of a step of an order."""
+    return encode_json(
         {
             "order": rng.randrange(40_000, 60_000),
             "customer": rng.choice(_PEOPLE)[1],
@@ -105,9 +105,9 @@ def order(rng: Random) -> bytes:
     )
 
 
-def webhook(rng: Random) -> bytes:
-    """A webhook with a secret in it, which a screen has to mask."""
-    return as_json(
+def build_webhook(rng: Random) -> bytes:
+    """Return the body of a webhook with a secret, which a screen has to mask."""
+    return encode_json(
         {
             "url": f"https://hooks.example/v1/{rng.getrandbits(48):012x}",
             "event": rng.choice(("order.paid", "order.sent")),
@@ -116,29 +116,31 @@ def webhook(rng: Random) -> bytes:
     )
 
 
-def upload(rng: Random) -> bytes:
-    """An archive that nobody should unpack."""
+def build_upload(rng: Random) -> bytes:
+    """Return the body that names an archive too large to unpack."""
     source = f"s3://uploads/{rng.getrandbits(40):010x}.zip"
-    return as_json({"upload": source, "bytes": 42_374, "unpacked_bytes": 4_503_599_626_321_920})
+    return encode_json({"upload": source, "bytes": 42_374, "unpacked_bytes": 4_503_599_626_321_920})
 
 
-def event(rng: Random) -> bytes:
-    """A small event, of which there are many."""
-    return as_json({"user": rng.randrange(1_000_000), "page": rng.choice(_PAGES), "ms": rng.randrange(4, 900)})
+def build_event(rng: Random) -> bytes:
+    """Return the small body of a frequent event."""
+    return encode_json({"user": rng.randrange(1_000_000), "page": rng.choice(_PAGES), "ms": rng.randrange(4, 900)})
 
 
-def _markup(_rng: Random) -> bytes:
-    return as_json({"subject": "[bold red]SALE[/bold red] [link=https://evil.example]click[/link] [/]", "text": "[/b]"})
+def _build_markup(_rng: Random) -> bytes:
+    return encode_json(
+        {"subject": "[bold red]SALE[/bold red] [link=https://evil.example]click[/link] [/]", "text": "[/b]"}
+    )
 
 
-def _escapes(_rng: Random) -> bytes:
+def _build_escapes(_rng: Random) -> bytes:
     return (
         b'{"subject":"\x1b[2J\x1b[31mred\x1b[0m \x1b]0;a new title\x07", "note":"control characters, shown as signs"}'
     )
 
 
-def _bidi(_rng: Random) -> bytes:
-    return as_json(
+def _build_bidi(_rng: Random) -> bytes:
+    return encode_json(
         {
             "file": "invoice\u202egpj.exe",
             "zero": "a\u200bb\ufeffc",
@@ -149,11 +151,11 @@ def _bidi(_rng: Random) -> bytes:
     )
 
 
-def _binary(rng: Random) -> bytes:
+def _build_binary(rng: Random) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + rng.randbytes(180)
 
 
-def _packed(rng: Random) -> bytes:
+def _build_msgpack(rng: Random) -> bytes:
     import msgpack
 
     body = {"to": rng.choice(_PEOPLE)[1], "amount": rng.randrange(1000), "raw": rng.randbytes(8), "tags": ["msgpack"]}
@@ -161,15 +163,23 @@ def _packed(rng: Random) -> bytes:
     return packed
 
 
-def _long(rng: Random) -> bytes:
+def _build_long_text(rng: Random) -> bytes:
     words = [rng.choice((*_WARES, *_CITIES)) for _ in range(900)]
-    return as_json({"to": rng.choice(_PEOPLE)[1], "text": " ".join(words)})
+    return encode_json({"to": rng.choice(_PEOPLE)[1], "text": " ".join(words)})
 
 
-def _secret(rng: Random) -> bytes:
+def _build_secret(rng: Random) -> bytes:
     login = {"user": "robot", "password": f"hunter{rng.randrange(10)}"}
-    return as_json({"smtp": login, "session_token": f"{rng.getrandbits(128):032x}"})
+    return encode_json({"smtp": login, "session_token": f"{rng.getrandbits(128):032x}"})
 
 
-HOSTILE: tuple[Write, ...] = (_markup, _escapes, _bidi, _binary, _packed, _long, _secret)
-"""Bodies that a screen has to survive; each takes the generator."""
+HOSTILE: tuple[BodyBuilder, ...] = (
+    _build_markup,
+    _build_escapes,
+    _build_bidi,
+    _build_binary,
+    _build_msgpack,
+    _build_long_text,
+    _build_secret,
+)
+"""Functions for bodies that a screen has to survive; each takes the generator."""

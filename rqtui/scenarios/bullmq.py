@@ -1,9 +1,10 @@
-"""`bullmq`: a label printer that is away, a killed worker, and what an upgrade from BullMQ 5 left behind.
+"""The scenario `bullmq`: an unreachable label printer, a killed worker, and jobs left by an upgrade from BullMQ 5.
 
-Since the printer answers nobody every label fails three times, and lands in `failed`; parcels, which wait for their
-labels, wait for ever; web-9 was killed with −9, and what it ran stands in `active` without a lock, for a minute; of a
-pause by BullMQ 5 two dozen jobs stand in `paused`, where no worker of BullMQ 6 looks. Somebody still runs a script
-with BullMQ 5, too: a key of the strip pauses and resumes by it. The fix is another; the rest is rqtui's to mend.
+The printer does not reply, so each label fails three times and moves to `failed`; the parcels that depend on labels
+wait. Worker web-9 was killed with SIGKILL and leaves its jobs in `active` without a lock for a minute. A pause by
+BullMQ 5 left two dozen jobs in `paused`, which no worker of BullMQ 6 reads. A script with BullMQ 5 still runs: a key of
+the strip pauses and resumes with it. Another key applies the fix; rqtui can repair the rest. `registry.py` lists the
+scenario.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from typing import Any
 from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import bullmq as original
 from rqtui.scenarios.pace import IDLE_S
-from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
+from rqtui.scenarios.scenario import CONTROLS, FIX, Control, replace_digit_keys
 from rqtui.scenarios.shop import NAMES, Cause, ShopStage
-from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, map_places
 
 QUEUE = "shop"
-LOCK_MS = 8_000  # an option of its workers: nothing here runs as long
+LOCK_MS = 8_000  # an option of the workers; no job of this scenario runs as long
 _KILLED = "web-9"
 _KILLED_MS = 48_000  # ago
 _HELD, _STORM, _OLD, _LEFT, _WAITING, _AHEAD, _PARCELS = 3, 140, 24, 24, 30, 24, 5
-_STORM_MS = 8 * 60_000  # ago: the first of the labels that failed
+_STORM_MS = 8 * 60_000  # ago: the time of the first failed label
 
 
 STORM = Cause(
@@ -48,7 +49,7 @@ _BY_JOB = {cause.job: cause for cause in CAUSES}
 
 
 class Shop(ShopStage):
-    """A shop's jobs, and four workers of one job at a time."""
+    """The stage of `bullmq`: a shop's jobs, and four workers of one job at a time."""
 
     overslept_s = LOCK_MS / 1000 + 4
 
@@ -58,32 +59,36 @@ class Shop(ShopStage):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._is_paused = False
-        self.presses = {**self.presses, "old": self._toggle_pause}
+        self.actions = {**self.actions, "old": self._toggle_pause}
 
-    def plan(self) -> Iterator[Errand]:
-        """What web-9 held, what has failed, what 5 left, what waits and is due; then three jobs a second."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield web-9's jobs, failed jobs, jobs left by BullMQ 5, and waiting jobs; then three per second."""
         rng = Random(f"bullmq:{self.seed}")
         for _ in range(_HELD):
-            yield self.errand(rng, 0, -_KILLED_MS, "held", "resizeImage")
+            yield self.build_command(rng, 0, -_KILLED_MS, "held", "resizeImage")
         for _ in range(_STORM):
-            yield self.errand(rng, 0, -rng.randrange(10_000, _STORM_MS), "failed", STORM.job)
+            yield self.build_command(rng, 0, -rng.randrange(10_000, _STORM_MS), "failed", STORM.job)
         for _ in range(_OLD):
-            yield self.errand(rng, 0, -rng.randrange(600_000, 9_000_000), "failed", OLD.job)
+            yield self.build_command(rng, 0, -rng.randrange(600_000, 9_000_000), "failed", OLD.job)
         for _ in range(_LEFT):
-            yield self.errand(rng, 0, -rng.randrange(3_600_000, 4_000_000), "left", "sendMail")
+            yield self.build_command(rng, 0, -rng.randrange(3_600_000, 4_000_000), "left", "sendMail")
         for number in range(_PARCELS):
             order, ago_ms = 61_000 + 7 * number, -rng.randrange(30_000, _STORM_MS)
             parcel = f"parcel-{order}"
-            yield Errand(0, parcel.encode(), _body("shipParcel", order=order), ago_ms, "parcel")
-            yield Errand(0, f"label-{order}".encode(), _body(STORM.job, order=order, parent=parcel), ago_ms, "failed")
+            yield ProducerCommand(0, parcel.encode(), _encode_body("shipParcel", order=order), ago_ms, "parcel")
+            yield ProducerCommand(
+                0, f"label-{order}".encode(), _encode_body(STORM.job, order=order, parent=parcel), ago_ms, "failed"
+            )
         for _ in range(_WAITING):
-            yield self.errand(rng, 0)
+            yield self.build_command(rng, 0)
         for _ in range(_AHEAD):
-            yield self.errand(rng, 0, rng.randrange(5_000, 150_000), "put", "remind")
-        yield from self.arrivals(rng)
+            yield self.build_command(rng, 0, rng.randrange(5_000, 150_000), "put", "remind")
+        yield from self.plan_arrivals(rng)
 
-    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
-        """A call of the shop."""
+    def build_command(
+        self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = ""
+    ) -> ProducerCommand:
+        """Create the command for one job of the shop, at random unless `job` names its kind."""
         order, name = rng.randrange(40_000, 60_000), rng.choice(NAMES)
         calls: dict[str, dict[str, object]] = {
             "confirmOrder": {"order": order},
@@ -96,131 +101,135 @@ class Shop(ShopStage):
         }
         usual = ("confirmOrder", "confirmOrder", "charge", "printLabel", "renderInvoice", "resizeImage", "sendMail")
         chosen = job or rng.choice(usual)
-        return Errand(at_ms, f"job-{rng.getrandbits(48):012x}".encode(), _body(chosen, **calls[chosen]), delay_ms, verb)
+        return ProducerCommand(
+            at_ms, f"job-{rng.getrandbits(48):012x}".encode(), _encode_body(chosen, **calls[chosen]), delay_ms, verb
+        )
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """The producer's `Queue.add`; and how things came to stand as they do at the beginning."""
-        if errand.verb in ("pause", "resume"):
-            self._run_by_5(original.Queue(client, self.queue), errand.verb)
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Add a job by the producer's `Queue.add`, or write a record of the initial state."""
+        if command.verb in ("pause", "resume"):
+            self._run_by_5(original.Queue(client, self.queue), command.verb)
             return
-        at_s = time.time() + min(0, errand.delay_ms) / 1000
-        queue, id = original.Queue(client, self.queue, lambda: at_s), errand.job.decode()
-        name, data = json.loads(errand.body)
+        at_s = time.time() + min(0, command.delay_ms) / 1000
+        queue, id = original.Queue(client, self.queue, lambda: at_s), command.job.decode()
+        name, data = json.loads(command.body)
         opts = {"attempts": 3, "backoff": {"type": "fixed", "delay": 20_000}, "jobId": id}
         if name == "charge":
             opts["priority"] = 2
-        if errand.verb == "put":
+        if command.verb == "put":
             if not client.exists(f"{queue.p}meta"):
                 queue.connect()
-            queue.add(id, name, data, opts, errand.delay_ms)
+            queue.add(id, name, data, opts, command.delay_ms)
         else:
             queue.connect()
-            self._past(client, queue, errand, queue.fields(name, data, opts))
-        self.ledger.put[errand.job] = 1
+            self.write_past_job(client, queue, command, queue.build_fields(name, data, opts))
+        self.ledger.put[command.job] = 1
 
     def _run_by_5(self, queue: original.Queue, verb: str) -> None:
-        """A script with BullMQ 5; what it takes out of every place is noted."""
+        """Pause or resume with BullMQ 5, and record the jobs that this removes from all places."""
         for job in queue.pause_as_5(verb == "pause"):
-            self.ledger.note(self.ledger.fell, job)
-        queue.connect()  # the producers do every now and then
+            self.ledger.count(self.ledger.lost_with_worker, job)
+        queue.connect()  # as the producers do from time to time
 
-    def _past(self, client: Any, queue: original.Queue, errand: Errand, fields: dict[str, Any]) -> None:
-        id, name, at_ms, p = errand.job.decode(), fields["name"], queue.now_ms(), queue.p
+    def write_past_job(
+        self, client: Any, queue: original.Queue, command: ProducerCommand, fields: dict[str, Any]
+    ) -> None:
+        id, name, at_ms, p = command.job.decode(), fields["name"], queue.read_clock_ms(), queue.p
         parent = json.loads(fields["data"]).get("parent")
         pipe = client.pipeline(transaction=True)
-        if errand.verb == "held":
+        if command.verb == "held":
             fields |= {"processedOn": at_ms, "ats": 1, "pb": _KILLED}
             pipe.lpush(f"{p}active", id)
-        elif errand.verb == "left":
+        elif command.verb == "left":
             pipe.lpush(f"{p}paused", id)
-        elif errand.verb == "parcel":
+        elif command.verb == "parcel":
             pipe.zadd(f"{p}waiting-children", {id: at_ms})
         else:
-            error = thrown(_BY_JOB[name])
-            worker = f"web-{1 + int(4 * self.roll(errand.job))}"
+            error = build_error(_BY_JOB[name])
+            worker = f"web-{1 + int(4 * self.roll(command.job))}"
             times = {"timestamp": at_ms - 41_000, "processedOn": at_ms - 300, "finishedOn": at_ms}
             fields |= {"atm": 3, "ats": 3, "pb": worker, **times}
-            fields |= {"failedReason": str(error), "stacktrace": original.encoded([error.trace] * 3)}
+            fields |= {"failedReason": str(error), "stacktrace": original.encode_json([error.trace] * 3)}
             pipe.zadd(f"{p}failed", {id: at_ms})
         if parent:
             link = {"id": parent, "queueKey": p[:-1]}
-            fields |= {"parentKey": f"{p}{parent}", "parent": original.encoded(link)}
+            fields |= {"parentKey": f"{p}{parent}", "parent": original.encode_json(link)}
             pipe.sadd(f"{p}{parent}:dependencies", f"{p}{id}")
         pipe.hset(f"{p}{id}", mapping=fields)
         pipe.execute()
 
-    def name(self, number: int) -> str:
-        """What a worker is called there."""
+    def name_worker(self, number: int) -> str:
+        """Return the name of a worker."""
         return f"web-{number if number < 9 else number + 1}"
 
-    def worker(self, actor: Actor) -> Turn:
-        """Tells its name, then takes, runs and records."""
-        is_there = False
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a worker, which registers, then takes, runs and records jobs."""
+        is_registered = False
 
         def run(id: str, name: str, _data: object) -> object:
             job = id.encode()
-            attempt = self.attempt(job)
+            attempt = self.count_attempt(job)
             actor.work(job, 0.3 + 1.4 * self.roll(job))
             cause = _BY_JOB.get(name)
-            if cause and self.fails(job, attempt, cause.share):
-                raise thrown(cause)
+            if cause and self.is_failing(job, attempt, cause.share):
+                raise build_error(cause)
             return {"ok": True}
 
         worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, lock_ms=LOCK_MS)
 
-        def turn() -> float:
-            nonlocal is_there
-            if not is_there:
+        def take_turn() -> float:
+            nonlocal is_registered
+            if not is_registered:
                 worker.connect()
-                is_there = True
+                is_registered = True
             word = worker.step()
             if word == "completed":
                 self.ledger.finish(actor.holds)
             elif word in ("retried", "failed"):
-                self.ledger.say("rejected")
+                self.ledger.count_word("rejected")
             elif word == "late":
-                self.ledger.say("late")
+                self.ledger.count_word("late")
             return IDLE_S / 2 if word == "idle" else 0.0
 
-        return turn
+        return take_turn
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """The workers' look for stalled jobs, twice a minute."""
-        return {"stalled": self._stalled}
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return the actor for the workers' check for stalled jobs."""
+        return {"stalled": self._build_stalled_check_turn}
 
-    def _stalled(self, actor: Actor) -> Turn:
+    def _build_stalled_check_turn(self, actor: Actor) -> Turn:
         queue = original.Queue(actor.client, self.queue)
 
-        def turn() -> float:
-            queue.look_for_stalled()
+        def take_turn() -> float:
+            queue.move_stalled_jobs()
             return 1.0
 
-        return turn
+        return take_turn
 
     def _toggle_pause(self) -> str:
         self._is_paused = not self._is_paused
-        self.send(Errand(0, b"", verb="pause" if self._is_paused else "resume"))
+        self.send_command(ProducerCommand(0, b"", verb="pause" if self._is_paused else "resume"))
         if self._is_paused:
             return "a script with BullMQ 5 pauses: wait became paused, and what is added now stands in wait"
         return "a script with BullMQ 5 resumes: paused becomes wait, and what stood in wait is in no place"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The lists and the sorted sets."""
-        p = original.before(self.queue)
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the members of the lists and the sorted sets by place."""
+        p = original.build_key_prefix(self.queue)
         lists = {place: client.lrange(f"{p}{place}", 0, -1) for place in ("wait", "paused", "active")}
         sets = {
             place.replace("-", "_"): client.zrange(f"{p}{place}", 0, -1)
             for place in ("delayed", "waiting-children", "prioritized", "completed", "failed")
         }
-        return places_of(**lists, **sets)
+        return map_places(**lists, **sets)
 
 
-def thrown(cause: Cause) -> original.JobError:
-    """As Node throws it."""
+def build_error(cause: Cause) -> original.JobError:
+    """Return the error as Node throws it."""
     return original.JobError(cause.kind, cause.message, cause.line, "async Worker.processJob (worker.js:606:28)")
 
 
-def _body(name: str, **data: object) -> bytes:
+def _encode_body(name: str, **data: object) -> bytes:
     return json.dumps([name, data]).encode()
 
 
@@ -229,10 +238,10 @@ OLD_SCRIPT = Control("0", "old", "pause by 5", "a script with BullMQ 5 pauses; o
 BULLMQ = ForeignScenario(
     name="bullmq",
     summary="labels fail and parcels wait for them, a worker killed, jobs that an upgrade from 5 left in paused",
-    layout="bullmq",
+    system="bullmq",
     queue=QUEUE,
     stage=Shop,
-    controls=beside_places(  # those of this scenario first: a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
         (OLD_SCRIPT, FIX, *(control for control in CONTROLS if control.name != "poison"))
     ),
     loops=False,

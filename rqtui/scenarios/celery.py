@@ -1,10 +1,10 @@
-"""`celery`: a card gateway that times out, a worker killed with exports in hands, reminders that will run twice.
+"""The scenario `celery`: a card gateway that times out, a worker killed during exports, and reminders that run twice.
 
-Charges fail, are tried again, and are gone then: Celery keeps a result and no job. web-9 was killed with −9, and
-its three exports stand in `unacked` until the visibility timeout (a minute here, an hour where nobody sets it) is over
-and somebody sweeps. Reminders have an ETA beyond that minute: at the sweep they go out again while a worker holds them,
-and run twice. Last in the queue stands a text that is no JSON: the worker that takes it exits. Somebody killed an
-`inspect`, and what workers answered to it stands in a list for ever.
+Charges fail, are retried once, and then exist only as results, because Celery keeps no failed task. Worker web-9 was
+killed with SIGKILL; its three exports stay in `unacked` until the visibility timeout (a minute here, an hour by
+default) ends and a worker restores them. The ETA of reminders is beyond that minute: they are delivered again while a
+worker holds them, and run twice. The last entry of the queue is not JSON: the worker that takes it exits. A killed
+`inspect` left a reply list that never expires. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from uuid import UUID
 from rqtui.scenarios.actors import Actor, Killed, Turn
 from rqtui.scenarios.originals import celery as original
 from rqtui.scenarios.pace import IDLE_S, TURN_S
-from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
+from rqtui.scenarios.scenario import CONTROLS, FIX, Control, replace_digit_keys
 from rqtui.scenarios.shop import NAMES, ShopStage
-from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, map_places
 
 QUEUE = "shop"
-VISIBILITY_S, FLOWER_S = 60, 5  # of the workers, and of a Flower that somebody set up otherwise
-LATE = "shop.export"  # the only task that acks late; the others are acked when they begin, as Celery has it
+VISIBILITY_S, FLOWER_S = 60, 5  # of the workers, and of a Flower with another setting
+LATE = "shop.export"  # the only task that acks late; the others are acked at their start, Celery's default
 _KILLED = "web-9"
-_KILLED_MS = 45_000  # ago: what it held is late a quarter of a minute after the scenario began
+_KILLED_MS = 45_000  # ago: its jobs are late 15 s after the scenario starts
 _HELD, _WAITING, _AGAIN, _LOW, _REMINDERS, _REPLIES = 3, 48, 14, 12, 18, 9
 RETRIES = 1
 _RETRY_S = 6.0
@@ -46,7 +46,7 @@ _TRACE = """Traceback (most recent call last):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a task of that name fails, in which share of its runs, and whether it is tried again."""
+    """The reason why a task fails, its share of runs, and whether the task is retried."""
 
     task: str
     share: float
@@ -56,8 +56,8 @@ class Cause:
     code: str
     is_retried: bool = False
 
-    def error(self, retries: int) -> original.TaskError:
-        """As Python raises it."""
+    def build_error(self, retries: int) -> original.TaskError:
+        """Return the error as Python raises it."""
         function = self.task.rpartition(".")[2]
         trace = _TRACE.format(line=self.line, function=function, code=self.code, kind=self.kind, message=self.message)
         is_again = self.is_retried and retries < RETRIES
@@ -79,7 +79,7 @@ _BY_TASK = {cause.task: cause for cause in CAUSES}
 
 
 class Shop(ShopStage):
-    """A shop's tasks, of which exports ack late, and four workers of one task at a time."""
+    """The stage of `celery`: a shop's tasks, of which exports ack late, and four workers of one task at a time."""
 
     reminds = ("shop.remind", 0.08, 240_000)
     on_fix = ("the gateway answers: nothing fails from now on", "the gateway is away again")
@@ -89,27 +89,29 @@ class Shop(ShopStage):
         super().__init__(*args)
         self._workers: list[tuple[Actor, original.Worker]] = []
         self._raws = 0
-        self.presses = {**self.presses, "raw": self._send_raw, "flower": self._send_flower}
+        self.actions = {**self.actions, "raw": self._send_raw, "flower": self._send_flower}
 
-    def plan(self) -> Iterator[Errand]:
-        """What web-9 held, what nobody read, what waits; then five tasks in two seconds."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield web-9's tasks, unread replies and waiting tasks; then five tasks every two seconds."""
         rng = Random(f"celery:{self.seed}")
-        yield Errand(0, b"", verb="replies")
+        yield ProducerCommand(0, b"", verb="replies")
         for _ in range(_HELD):
-            yield self.errand(rng, 0, -_KILLED_MS, "held", LATE)
+            yield self.build_command(rng, 0, -_KILLED_MS, "held", LATE)
         for _ in range(_LOW):
-            yield self.errand(rng, 0, job="shop.stock")
-        yield Errand(0, _RAW, verb="raw")
+            yield self.build_command(rng, 0, job="shop.stock")
+        yield ProducerCommand(0, _RAW, verb="raw")
         for _ in range(_REMINDERS):
-            yield self.errand(rng, 0, rng.randrange(150_000, 280_000), job="shop.remind")
+            yield self.build_command(rng, 0, rng.randrange(150_000, 280_000), job="shop.remind")
         for _ in range(_AGAIN):
-            yield self.errand(rng, 0, verb="again", job=STORM.task)
+            yield self.build_command(rng, 0, verb="again", job=STORM.task)
         for _ in range(_WAITING):
-            yield self.errand(rng, 0)
-        yield from self.arrivals(rng)
+            yield self.build_command(rng, 0)
+        yield from self.plan_arrivals(rng)
 
-    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
-        """A call of the shop."""
+    def build_command(
+        self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = ""
+    ) -> ProducerCommand:
+        """Create the command for one job of the shop, at random unless `job` names its kind."""
         order, name = rng.randrange(40_000, 60_000), rng.choice(NAMES)
         calls: dict[str, tuple[list[object], dict[str, object]]] = {
             "shop.confirm": ([order], {}),
@@ -126,58 +128,58 @@ class Shop(ShopStage):
         args, kwargs = calls[chosen]
         priority = _LOWEST if chosen == "shop.stock" else 0
         id = str(UUID(int=rng.getrandbits(128), version=4)).encode()
-        return Errand(at_ms, id, json.dumps([chosen, args, kwargs, priority]).encode(), delay_ms, verb)
+        return ProducerCommand(at_ms, id, json.dumps([chosen, args, kwargs, priority]).encode(), delay_ms, verb)
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """The producer's `apply_async`; what others do; and how things came to stand as they do at the beginning."""
-        if errand.verb == "replies":
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Send a task by `apply_async`, act as another client, or write a record of the initial state."""
+        if command.verb == "replies":
             mailbox = str(UUID(int=Random(f"celery-replies:{self.seed}").getrandbits(128), version=4))
             hosts = (f"celery@web-{number}" for number in range(1, _REPLIES + 1))
             original.leave_replies(client, mailbox, hosts, time.time() - 86_400)
             return
-        if errand.verb == "flower":
+        if command.verb == "flower":
             original.sweep(client, FLOWER_S)
             return
         original.declare(client, self.queue)
-        if errand.verb == "raw":
-            client.lpush(original.list_key(self.queue, _LOWEST if errand.job == _RAW else 0), errand.job)
+        if command.verb == "raw":
+            client.lpush(original.build_list_key(self.queue, _LOWEST if command.job == _RAW else 0), command.job)
         else:
-            self._send_task(client, errand)
-        self.ledger.put[errand.job] = 1
+            self._send_task(client, command)
+        self.ledger.put[command.job] = 1
 
-    def _send_task(self, client: Any, errand: Errand) -> None:
-        name, args, kwargs, priority = json.loads(errand.body)
-        at_s = time.time() + errand.delay_ms / 1000
-        message = original.task(
+    def _send_task(self, client: Any, command: ProducerCommand) -> None:
+        name, args, kwargs, priority = json.loads(command.body)
+        at_s = time.time() + command.delay_ms / 1000
+        message = original.build_task_message(
             name,
-            errand.job.decode(),
+            command.job.decode(),
             self.queue,
             args,
             kwargs,
             priority=priority,
-            eta_s=at_s if errand.delay_ms > 0 else None,
-            retries=int(errand.verb == "again"),
+            eta_s=at_s if command.delay_ms > 0 else None,
+            retries=int(command.verb == "again"),
         )
-        if errand.verb == "held":
+        if command.verb == "held":
             original.reserve(client, self.queue, message, at_s)
         else:
             original.publish(client, self.queue, message)
 
-    def name(self, number: int) -> str:
-        """The machine of a worker."""
+    def name_worker(self, number: int) -> str:
+        """Return the host name of a worker."""
         return f"web-{number if number < 9 else number + 1}"
 
-    def title(self, job: bytes) -> str:
-        """The beginning of its id."""
+    def describe_job(self, job: bytes) -> str:
+        """Return the first characters of a job's id."""
         return f"task {job[:8].decode()}"
 
-    def worker(self, actor: Actor) -> Turn:
-        """Takes, runs and tells; its beats and its orders come from `main`."""
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a worker, which runs tasks; another actor has heartbeats and commands."""
 
         def run(headers: Mapping[str, Any], _args: list[Any], _kwargs: dict[str, Any]) -> object:
             id, name = str(headers["id"]), str(headers["task"])
             job = id.encode()
-            attempt = self.attempt(job)
+            attempt = self.count_attempt(job)
             if not name.startswith("shop."):
                 raise original.TaskError("NotRegistered", f"{name!r}", f"celery.exceptions.NotRegistered: {name!r}\n")
             run_s = 9 + 9 * self.roll(job) if name == LATE else 0.3 + 1.4 * self.roll(job)
@@ -185,8 +187,8 @@ class Shop(ShopStage):
             if worker.is_terminated(id):
                 raise original.Terminated
             cause = _BY_TASK.get(name)
-            if cause and self.fails(job, attempt, cause.share):
-                raise cause.error(headers.get("retries", 0))
+            if cause and self.is_failing(job, attempt, cause.share):
+                raise cause.build_error(headers.get("retries", 0))
             return {"ok": True}
 
         number = int(actor.name.rpartition("-")[2])
@@ -200,77 +202,77 @@ class Shop(ShopStage):
             visibility_s=VISIBILITY_S,
             number=number,
         )
-        is_there = False
+        is_registered = False
 
-        def turn() -> float:
-            nonlocal is_there
-            if not is_there:
+        def take_turn() -> float:
+            nonlocal is_registered
+            if not is_registered:
                 worker.begin()
                 self._workers.append((actor, worker))
-                is_there = True
+                is_registered = True
             try:
                 word = worker.step()
             except original.Unreadable as error:
-                self.ledger.note(self.ledger.fell, error.raw)
+                self.ledger.count(self.ledger.lost_with_worker, error.raw)
                 if not error.ends:
                     return TURN_S
                 worker.exit()
                 actor.kill()
                 raise Killed from error
-            self._note(word, worker.last_id.encode())
-            actor.rest(IDLE_S / 2 if word == "idle" else 0.0)
+            self._record_outcome(word, worker.last_id.encode())
+            actor.sleep(IDLE_S / 2 if word == "idle" else 0.0)
             if actor.is_dismissed:
                 worker.leave()
             return 0.0
 
-        return turn
+        return take_turn
 
-    def _note(self, word: str, job: bytes) -> None:
+    def _record_outcome(self, word: str, job: bytes) -> None:
         if word == "succeeded":
             self.ledger.finish(job)
         elif word == "revoked":
-            self.ledger.note(self.ledger.withdrawn, job)
+            self.ledger.count(self.ledger.withdrawn, job)
         elif word in ("failed", "retried"):
-            self.ledger.say("rejected")
+            self.ledger.count_word("rejected")
             if word == "failed":
-                self.ledger.note(self.ledger.given_up, job)
+                self.ledger.count(self.ledger.given_up, job)
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """The main process of each worker: beats, orders and sweeps go on while a task runs."""
-        return {"main": self._main}
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return the workers' main processes: heartbeats, commands and restores continue while a task runs."""
+        return {"main": self._build_main_turn}
 
-    def _main(self, actor: Actor) -> Turn:
-        def turn() -> float:
+    def _build_main_turn(self, actor: Actor) -> Turn:
+        def take_turn() -> float:
             for its_actor, worker in list(self._workers):
                 if its_actor.state == "dead":
                     worker.die()
                     self._workers.remove((its_actor, worker))
                     continue
-                worker.tend(actor.client)
+                worker.run_background_step(actor.client)
                 if worker.is_terminated(its_actor.holds.decode()):
                     its_actor.until_s = 0.0
             return TURN_S
 
-        return turn
+        return take_turn
 
     def _send_raw(self) -> str:
         self._raws += 1
-        self.send(Errand(0, b"%b %d" % (_RAW, self._raws), verb="raw"))
+        self.send_command(ProducerCommand(0, b"%b %d" % (_RAW, self._raws), verb="raw"))
         return "a script pushes a text that is no JSON: the worker that takes it exits"
 
     def _send_flower(self) -> str:
-        self.send(Errand(0, b"", verb="flower"))
+        self.send_command(ProducerCommand(0, b"", verb="flower"))
         return f"a Flower with a visibility timeout of {FLOWER_S} s starts: what workers hold goes out again"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The lists of all priorities, and `unacked`."""
-        return places_of(
-            queue=[_id(raw) for key in original.lists(self.queue) for raw in client.lrange(key, 0, -1)],
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the tasks in the lists of all priorities and in `unacked` by place."""
+        return map_places(
+            queue=[_parse_id(raw) for key in original.build_list_keys(self.queue) for raw in client.lrange(key, 0, -1)],
             unacked=[str(json.loads(raw)[0]["headers"]["id"]).encode() for raw in client.hvals("unacked")],
         )
 
 
-def _id(raw: bytes) -> bytes:
+def _parse_id(raw: bytes) -> bytes:
     try:
         return str(json.loads(raw)["headers"]["id"]).encode()
     except ValueError:
@@ -283,10 +285,10 @@ FLOWER = Control("7", "flower", "flower", "a Flower with a visibility timeout of
 CELERY = ForeignScenario(
     name="celery",
     summary="charges fail, a worker killed with exports in hands, reminders beyond the visibility timeout",
-    layout=f"celery:visibility={VISIBILITY_S}",
+    system=f"celery:visibility={VISIBILITY_S}",
     queue=QUEUE,
     stage=Shop,
-    controls=beside_places(  # those of this scenario first: a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
         (RAW, FIX, FLOWER, *(control for control in CONTROLS if control.name not in ("poison", "stall")))
     ),
     loops=False,

@@ -1,7 +1,7 @@
-"""`consumers`: consumers that beat, a killed one's processing list, rejected jobs and the collector (orizuru).
+"""The scenario `consumers`: consumers with heartbeats, a killed one's list, rejected jobs and the collector (orizuru).
 
-rqtui's reaper gives back the jobs that a dead consumer held, which nothing does in the original; its collector puts
-rejected jobs into the *processing* list, where nobody reads them again.
+rqtui's reaper returns the jobs of a dead consumer, which no part of the original does. The original's collector puts
+rejected jobs into the *processing* list, which no consumer reads again. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import orizuru as original
 from rqtui.scenarios.pace import IDLE_S
 from rqtui.scenarios.scenario import CONTROLS, Control
-from rqtui.scenarios.stage import Errand, ForeignScenario, Stage, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, Stage, map_places
 
 SOURCE = "thumbnails"
 SILENT_MS = 5_000
@@ -28,11 +28,11 @@ _UNDECODABLE = b"\xc1 never used"
 
 
 class Rejected(Exception):
-    """The work failed."""
+    """The error of an attempt whose work failed."""
 
 
 class Consumers(Stage):
-    """A producer of pictures to be resized, and five consumers."""
+    """The stage of `consumers`: a producer of images to resize, and five consumers."""
 
     workers = 5
     overslept_s = SILENT_MS / 1000 + 4
@@ -41,51 +41,51 @@ class Consumers(Stage):
         super().__init__(*args)
         self._is_collecting = False
         self._bad = 0
-        self.presses = {"collect": self._collect, "undecodable": self._send_undecodable}
+        self.actions = {"collect": self._request_collection, "undecodable": self._send_undecodable}
 
-    def plan(self) -> Iterator[Errand]:
-        """Some at the beginning, then three a second."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield the first jobs at once, then three per second."""
         rng = Random(f"consumers:{self.seed}")
         at_ms = 0.0
         for number in range(1 << 30):
-            yield _picture(rng, number, int(at_ms))
+            yield _build_image_command(rng, number, int(at_ms))
             at_ms += 0 if number < _FIRST else rng.expovariate(1 / 330)
 
-    def extra(self) -> Iterator[Errand]:
-        """More pictures."""
+    def plan_burst(self) -> Iterator[ProducerCommand]:
+        """Yield the images of bursts."""
         rng = Random(f"consumers-burst:{self.seed}")
         for number in range(1 << 30, 1 << 31):
-            yield _picture(rng, number, 0)
+            yield _build_image_command(rng, number, 0)
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """The producer's LPUSH."""
-        client.lpush(SOURCE, errand.body)
-        self.ledger.put[errand.body] += 1
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Add the job with the producer's LPUSH."""
+        client.lpush(SOURCE, command.body)
+        self.ledger.put[command.body] += 1
 
-    def name(self, number: int) -> str:
-        """The consumer's name in its keys."""
+    def name_worker(self, number: int) -> str:
+        """Return the consumer's name in its keys."""
         return f"resizer-{number}"
 
-    def title(self, job: bytes) -> str:
-        """The picture's number."""
+    def describe_job(self, job: bytes) -> str:
+        """Return the number of the image."""
         return f"picture {msgpack.unpackb(job)[0]}"
 
-    def worker(self, actor: Actor) -> Turn:
-        """Beats between two messages; takes, runs, acks or rejects."""
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a consumer, which sends a heartbeat, then runs a job and acks or rejects it."""
         beat_s = 0.0
 
         def run(message: list[Any]) -> None:
             job = original.encode(*message)
-            attempt = self.attempt(job)
+            attempt = self.count_attempt(job)
             began_s = time.monotonic()
             actor.work(job, 0.3 + 1.2 * self.roll(job))
-            hung = time.monotonic() - began_s > self.overslept_s  # a late reject would make a second job of it
+            hung = time.monotonic() - began_s > self.overslept_s  # a late reject would duplicate the job
             if self.roll(job, f"reject {attempt}") < _REJECTED and not hung:
                 raise Rejected
 
         worker = original.Worker(actor.client, SOURCE, actor.name, run, actor.pause)
 
-        def turn() -> float:
+        def take_turn() -> float:
             nonlocal beat_s
             if not beat_s:
                 worker.register()
@@ -96,47 +96,47 @@ class Consumers(Stage):
             if word == "acked":
                 self.ledger.finish(actor.holds)
             elif word != "idle":
-                self.ledger.say(word)
+                self.ledger.count_word(word)
             return IDLE_S / 2 if word == "idle" else 0.0
 
-        return turn
+        return take_turn
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """The original's collector, which makes a pass when it is told to."""
-        return {"collector": self._collector}
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return the original's collector, which runs one pass after its key is pressed."""
+        return {"collector": self._build_collector_turn}
 
-    def _collector(self, actor: Actor) -> Turn:
-        def turn() -> float:
+    def _build_collector_turn(self, actor: Actor) -> Turn:
+        def take_turn() -> float:
             if self._is_collecting:
                 self._is_collecting = False
                 original.collect(actor.client, actor.pause)
             return IDLE_S
 
-        return turn
+        return take_turn
 
-    def _collect(self) -> str:
+    def _request_collection(self) -> str:
         self._is_collecting = True
         return "the original's collector makes a pass: unacked goes to processing, which nobody reads"
 
     def _send_undecodable(self) -> str:
         self._bad += 1
         body = b"%s %d" % (_UNDECODABLE, self._bad)
-        self.send(Errand(0, body, body))
+        self.send_command(ProducerCommand(0, body, body))
         return "a body sent that is no MessagePack: its consumer leaves it in processing"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The source, and both lists of every consumer that ever was."""
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the jobs of the source, and of both lists of every consumer that existed, by place."""
         found: dict[str, list[bytes]] = {"source": list(client.lrange(SOURCE, 0, -1)), "processing": [], "unacked": []}
         for key in client.scan_iter("orizuru:consumers:*:*", count=1000):
             place = key.decode().rsplit(":", 1)[-1]
             if place in found:
                 found[place] += client.lrange(key, 0, -1)
-        return places_of(**found)
+        return map_places(**found)
 
 
-def _picture(rng: Random, number: int, at_ms: int) -> Errand:
+def _build_image_command(rng: Random, number: int, at_ms: int) -> ProducerCommand:
     body = original.encode(number, f"s3://photos/{rng.getrandbits(48):012x}.jpg", rng.choice((96, 640, 1600)))
-    return Errand(at_ms, body, body)
+    return ProducerCommand(at_ms, body, body)
 
 
 COLLECT = Control("0", "collect", "collector", "one pass of the original's own collector")
@@ -145,7 +145,7 @@ BAD = Control("_", "undecodable", "bad body", "a body that no consumer can decod
 CONSUMERS = ForeignScenario(
     name="consumers",
     summary="consumers that beat; the jobs of a dead one are reaped, and rejected jobs wait for you",
-    layout=f"orizuru:source={SOURCE},silent_ms={SILENT_MS}",
+    system=f"orizuru:source={SOURCE},silent_ms={SILENT_MS}",
     queue=SOURCE,
     stage=Consumers,
     controls=(*(control for control in CONTROLS if control.name != "poison"), COLLECT, BAD),

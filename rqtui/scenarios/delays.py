@@ -1,7 +1,8 @@
-"""`delays`: jobs that are due over a minute, on the keys of redis_queue_dispatcher (dispatcher).
+"""The scenario `delays`: jobs that become due over a minute, on the keys of redis_queue_dispatcher (dispatcher).
 
-rqtui's dispatcher moves them; the original one can be started beside it, or instead of it, to see its batches of ten
-and its back-off. A consumer there keeps no lease: what it has popped dies with it, and the ledger says so.
+rqtui's dispatcher moves the due jobs. The original's dispatcher can run beside it or instead of it, to show its batches
+of ten and its back-off. A consumer of this system keeps no lease: a popped job is lost if its consumer dies, and the
+ledger records it. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import dispatcher as original
 from rqtui.scenarios.pace import IDLE_S
 from rqtui.scenarios.scenario import CONTROLS, Control
-from rqtui.scenarios.stage import Errand, ForeignScenario, Stage, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, Stage, map_places
 
-_KINDS: tuple[tuple[str, bodies.Write, float, tuple[float, float]], ...] = (
+_KINDS: tuple[tuple[str, bodies.BodyBuilder, float, tuple[float, float]], ...] = (
     # kind, body, weight, seconds of work
-    ("send_invoice", bodies.send_invoice, 4, (0.3, 1.4)),
-    ("welcome", bodies.welcome, 3, (0.2, 0.8)),
-    ("digest", bodies.digest, 1, (0.9, 2.4)),
-    ("reminder", bodies.reminder, 3, (0.15, 0.7)),
-    ("resize_image", bodies.resize_image, 3, (0.5, 2.2)),
+    ("send_invoice", bodies.build_invoice, 4, (0.3, 1.4)),
+    ("welcome", bodies.build_welcome, 3, (0.2, 0.8)),
+    ("digest", bodies.build_digest, 1, (0.9, 2.4)),
+    ("reminder", bodies.build_reminder, 3, (0.15, 0.7)),
+    ("resize_image", bodies.build_image_task, 3, (0.5, 2.2)),
 )
 _FIRST = 260  # due over the first minute
-_READY = 10  # of which these are due at once
+_READY = 10  # how many of `_FIRST` are due at once
 _HOSTILE_EVERY = 23
 _MOST = 1 << 30
 
 
 class Delays(Stage):
-    """A producer that puts tasks for later, and six consumers."""
+    """The stage of `delays`: a producer of delayed tasks, and six consumers."""
 
     workers = 6
     keeps_leases = False
@@ -42,36 +43,36 @@ class Delays(Stage):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._is_original_on = False
-        self.presses = {"original": self._toggle_original}
+        self.actions = {"original": self._toggle_original}
 
-    def plan(self) -> Iterator[Errand]:
-        """A minute full of jobs, then a few every second."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield jobs due over the first minute, then a few every second."""
         rng = Random(f"delays:{self.seed}")
         for number in range(_FIRST):
-            yield _errand(rng, number, 0, 0 if number < _READY else rng.randrange(500, 60_000))
+            yield _build_command(rng, number, 0, 0 if number < _READY else rng.randrange(500, 60_000))
         at_ms = 1_000.0
         for number in range(_FIRST, _MOST):
             at_ms += rng.expovariate(1 / 280)
             delay_ms = rng.choice((0, 5_000, 15_000, 30_000, 60_000)) + rng.randrange(4_000)
-            yield _errand(rng, number, int(at_ms), delay_ms)
+            yield _build_command(rng, number, int(at_ms), delay_ms)
 
-    def extra(self) -> Iterator[Errand]:
-        """Jobs within the next twenty seconds."""
+    def plan_burst(self) -> Iterator[ProducerCommand]:
+        """Yield jobs that are due within the next twenty seconds."""
         rng = Random(f"delays-burst:{self.seed}")
         for number in range(_MOST, 2 * _MOST):
-            yield _errand(rng, number, 0, rng.randrange(0, 20_000))
+            yield _build_command(rng, number, 0, rng.randrange(0, 20_000))
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """The producer's ZADD, whose score is in whole seconds."""
-        original.put(client, errand.body, int(time.time() + errand.delay_ms / 1000))
-        self.ledger.put[errand.body] = 1
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Add the job with the producer's ZADD, whose score is in whole seconds."""
+        original.put(client, command.body, int(time.time() + command.delay_ms / 1000))
+        self.ledger.put[command.body] = 1
 
-    def title(self, job: bytes) -> str:
-        """The id that stands in the body of most."""
+    def describe_job(self, job: bytes) -> str:
+        """Return the id that most bodies contain."""
         return job[7:29].decode() if job.startswith(b'{"id":"') else "a task without an id"
 
-    def worker(self, actor: Actor) -> Turn:
-        """Pops and works."""
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a worker, which pops a job and processes it."""
 
         def work(task: bytes) -> None:
             low, high = next((row[3] for row in _KINDS if b'"%s"' % row[0].encode() in task[:60]), (0.2, 0.9))
@@ -79,23 +80,23 @@ class Delays(Stage):
 
         worker = original.Worker(actor.client, work, pause=actor.pause)
 
-        def turn() -> float:
+        def take_turn() -> float:
             task = worker.step()
             if task is None:
                 return IDLE_S
             self.ledger.finish(task)
             return 0.0
 
-        return turn
+        return take_turn
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """The original's dispatcher, asleep until somebody starts it."""
-        return {"original": self._dispatcher}
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return the original's dispatcher, which is idle until its key is pressed."""
+        return {"original": self._build_dispatcher_turn}
 
-    def _dispatcher(self, actor: Actor) -> Turn:
+    def _build_dispatcher_turn(self, actor: Actor) -> Turn:
         program: list[original.Dispatcher] = []
 
-        def turn() -> float:
+        def take_turn() -> float:
             if not self._is_original_on:
                 program.clear()
                 return IDLE_S
@@ -106,10 +107,10 @@ class Delays(Stage):
                 return IDLE_S
             until_s = time.monotonic() + program[0].backing_off_s
             while self._is_original_on and time.monotonic() < until_s and not actor.is_dismissed:
-                actor.rest(min(IDLE_S, max(0.0, until_s - time.monotonic())))
+                actor.sleep(min(IDLE_S, max(0.0, until_s - time.monotonic())))
             return 0.0
 
-        return turn
+        return take_turn
 
     def _toggle_original(self) -> str:
         self._is_original_on = not self._is_original_on
@@ -117,22 +118,22 @@ class Delays(Stage):
             return "the original's dispatcher runs: ten at a time, and up to 13 s late once it has idled"
         return "the original's dispatcher has ended"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The sorted set and the list."""
-        return places_of(
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the jobs of the sorted set and the list by place."""
+        return map_places(
             delayed=list(client.zrange(original.DELAYED, 0, -1)), ready=list(client.lrange(original.READY, 0, -1))
         )
 
 
-def _errand(rng: Random, number: int, at_ms: int, delay_ms: int) -> Errand:
+def _build_command(rng: Random, number: int, at_ms: int, delay_ms: int) -> ProducerCommand:
     kind, write, _, _ = rng.choices(_KINDS, [row[2] for row in _KINDS])[0]
-    id = bodies.generated_id(rng, number)
+    id = bodies.generate_id(rng, number)
     body = write(rng)
     if number % _HOSTILE_EVERY == _HOSTILE_EVERY - 1:
         body = bodies.HOSTILE[number // _HOSTILE_EVERY % len(bodies.HOSTILE)](rng)
     if body.startswith(b"{"):  # two equal payloads would be one member here
         body = b'{"id":"%s","kind":"%s",%s' % (id.encode(), kind.encode(), body[1:])
-    return Errand(at_ms, body, body, delay_ms)
+    return ProducerCommand(at_ms, body, body, delay_ms)
 
 
 ORIGINAL = Control("0", "original", "original", "the original's dispatcher, on or off")
@@ -140,7 +141,7 @@ ORIGINAL = Control("0", "original", "original", "the original's dispatcher, on o
 DELAYS = ForeignScenario(
     name="delays",
     summary="jobs that are due over a minute, then more of them; the dispatcher brings each to its workers",
-    layout="dispatcher",
+    system="dispatcher",
     queue=original.READY,
     stage=Delays,
     controls=(*(control for control in CONTROLS if control.name != "poison"), ORIGINAL),

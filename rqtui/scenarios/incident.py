@@ -1,8 +1,9 @@
-"""The scenario `incident`: what a person on call is woken for, with its causes, its victims and its way out.
+"""The scenario `incident`: an outage as a person on call meets it, with its causes, its effects and the fix.
 
-A shop's `orders` fail for three reasons: 5 000 jobs died of them, two workers fell silent with a hundred leases each,
-20 000 jobs wait, and every other attempt still fails, until somebody deploys the fix (`_`). `mails` and `images` are
-well. It has happened when the screen opens; the tour in `docs/tour.md` follows it from the alarm to the report.
+The queue `orders` of a shop fails for three reasons: 5 000 jobs are dead, two workers sent no heartbeat for minutes and
+hold a hundred leases each, 20 000 jobs are ready, and every second attempt fails until the fix is deployed (`_`).
+`mails` and `images` are healthy. All of it precedes the first screen; `docs/tour.md` follows it from the alarm to the
+report.
 """
 
 from __future__ import annotations
@@ -15,16 +16,16 @@ from typing import NamedTuple
 from rqtui.scenarios import bodies
 from rqtui.scenarios.scenario import CONTROLS, FIX, Arrival, Kind, NativeScenario, NewJob, PastGroup, QueuePlan
 
-_EXTRA, _PAST = 1 << 30, 1 << 31  # first numbers of jobs, so that the ids of bursts and of the past meet no other's
-_CHUNK = 250  # jobs of one cause that die at once
+_EXTRA, _PAST = 1 << 30, 1 << 31  # first job numbers, so that the ids of bursts and of the past are unique
+_CHUNK = 250  # jobs of one cause that die together
 _DIED_MINUTES = (40, 13)  # ago: from, to
 _SILENT_MINUTES, _WAITING_MINUTES = 12, 10
 _WAITING, _SILENT, _HELD_EACH = 20_000, ("orders-eu-7", "orders-eu-9"), 100
-_LEASE_MS = 3_600_000  # long enough that no reaper comes to help
+_LEASE_MS = 3_600_000  # too long for the reaper to return the jobs during a demo
 
 
 class _Cause(NamedTuple):
-    """Why jobs died: how many, of which kinds, and the traceback that each left; its holes are filled per job."""
+    """The reason why jobs died: their number, names and traceback, with placeholders filled per job."""
 
     dead: int
     names: tuple[str, ...]
@@ -66,47 +67,47 @@ _ORDERS = ("charge_card", "charge_card", "charge_card", "notify_warehouse", "not
 _PER_S = {"orders": 9.0, "mails": 6.0, "images": 2.0}
 
 
-def _order(rng: Random, number: int, name: str = "") -> NewJob:
-    return NewJob(bodies.generated_id(rng, number), bodies.order(rng), name or rng.choice(_ORDERS))
+def _build_order(rng: Random, number: int, name: str = "") -> NewJob:
+    return NewJob(bodies.generate_id(rng, number), bodies.build_order(rng), name or rng.choice(_ORDERS))
 
 
-def _mail(rng: Random, number: int) -> NewJob:
-    name, write = rng.choice((("send_invoice", bodies.send_invoice), ("welcome", bodies.welcome)))
+def _build_mail(rng: Random, number: int) -> NewJob:
+    name, write = rng.choice((("send_invoice", bodies.build_invoice), ("welcome", bodies.build_welcome)))
     delay_ms = rng.randrange(10_000, 240_000) if rng.random() < 0.1 else None
-    return NewJob(bodies.generated_id(rng, number), write(rng), name, delay_ms)
+    return NewJob(bodies.generate_id(rng, number), write(rng), name, delay_ms)
 
 
-def _image(rng: Random, number: int) -> NewJob:
-    return NewJob(bodies.generated_id(rng, number), bodies.resize_image(rng), "resize_image")
+def _build_image(rng: Random, number: int) -> NewJob:
+    return NewJob(bodies.generate_id(rng, number), bodies.build_image_task(rng), "resize_image")
 
 
-_MAKE = {"orders": _order, "mails": _mail, "images": _image}
+_JOB_BUILDERS = {"orders": _build_order, "mails": _build_mail, "images": _build_image}
 
 
-def _plan(seed: int) -> Iterator[Arrival]:
+def _plan_arrivals(seed: int) -> Iterator[Arrival]:
     rng, at_ms = Random(f"incident:{seed}"), 0.0
     queues, weights = list(_PER_S), list(_PER_S.values())
     for number in range(_EXTRA):
         (queue,) = rng.choices(queues, weights)
-        yield Arrival(int(at_ms), queue, _MAKE[queue](rng, number))
+        yield Arrival(int(at_ms), queue, _JOB_BUILDERS[queue](rng, number))
         at_ms += 1_000 * rng.expovariate(sum(weights))
 
 
-def _extra(seed: int) -> Iterator[Arrival]:
+def _plan_burst(seed: int) -> Iterator[Arrival]:
     rng = Random(f"incident-burst:{seed}")
     for number in range(_EXTRA, _PAST):
-        yield Arrival(0, "orders", _order(rng, number))
+        yield Arrival(0, "orders", _build_order(rng, number))
 
 
-def _past(seed: int) -> tuple[PastGroup, ...]:
-    """Who died, chunk by chunk; then what the silent workers hold; then what has come since and waits."""
+def _build_past(seed: int) -> tuple[PastGroup, ...]:
+    """Return the past: dead jobs in chunks, then the jobs of the silent workers, then the ready jobs."""
     rng, number = Random(f"incident-past:{seed}"), _PAST
 
-    def jobs(names: tuple[str, ...] = _ORDERS) -> Iterator[NewJob]:
+    def yield_jobs(names: tuple[str, ...] = _ORDERS) -> Iterator[NewJob]:
         nonlocal number
         while True:
             number += 1
-            yield _order(rng, number, rng.choice(names))
+            yield _build_order(rng, number, rng.choice(names))
 
     dead = [cause for cause in _CAUSES for _ in range(cause.dead // _CHUNK)]
     rest = [(cause, cause.dead % _CHUNK) for cause in _CAUSES if cause.dead % _CHUNK]
@@ -115,35 +116,38 @@ def _past(seed: int) -> tuple[PastGroup, ...]:
     first, last = _DIED_MINUTES
     groups = [
         PastGroup(
-            first - (first - last) * at // len(chunks), "orders", cause.error, tuple(islice(jobs(cause.names), size))
+            first - (first - last) * at // len(chunks),
+            "orders",
+            cause.error,
+            tuple(islice(yield_jobs(cause.names), size)),
         )
         for at, (cause, size) in enumerate(chunks)
     ]
     groups += [
-        PastGroup(_SILENT_MINUTES, "orders", "", tuple(islice(jobs(), _HELD_EACH)), worker=name, ttr_ms=_LEASE_MS)
+        PastGroup(_SILENT_MINUTES, "orders", "", tuple(islice(yield_jobs(), _HELD_EACH)), worker=name, ttr_ms=_LEASE_MS)
         for name in _SILENT
     ]
     per_minute = _WAITING // _WAITING_MINUTES
     groups += [
-        PastGroup(ago, "orders", "", tuple(islice(jobs(), per_minute))) for ago in range(_WAITING_MINUTES, 0, -1)
+        PastGroup(ago, "orders", "", tuple(islice(yield_jobs(), per_minute))) for ago in range(_WAITING_MINUTES, 0, -1)
     ]
     return tuple(groups)
 
 
-_KEPT = {"keep_ms": 300_000, "done_max": 5_000, "max_attempts": 3, "backoff_ms": 20_000}
+_QUEUE_SETTINGS = {"keep_ms": 300_000, "done_max": 5_000, "max_attempts": 3, "backoff_ms": 20_000}
 
 INCIDENT = NativeScenario(
     name="incident",
     summary="5 000 dead of three causes, 200 jobs of silent workers, 20 000 waiting: find out why, and mend it",
     queues=(
-        QueuePlan("orders", 7, settings={**_KEPT, "ttr_ms": 30_000}),
-        QueuePlan("mails", 2, settings={**_KEPT, "ttr_ms": 30_000}),
-        QueuePlan("images", 2, settings={**_KEPT, "ttr_ms": 30_000}),
+        QueuePlan("orders", 7, settings={**_QUEUE_SETTINGS, "ttr_ms": 30_000}),
+        QueuePlan("mails", 2, settings={**_QUEUE_SETTINGS, "ttr_ms": 30_000}),
+        QueuePlan("images", 2, settings={**_QUEUE_SETTINGS, "ttr_ms": 30_000}),
     ),
     kinds={kind.name: kind for kind in _KINDS},
-    plan=_plan,
-    extra=_extra,
-    past=_past,
+    plan=_plan_arrivals,
+    extra=_plan_burst,
+    past=_build_past,
     tries=(
         ("e", "the errors by cause: how many, since when, in which line of which file"),
         ("w", "the workers: two are silent, and hold a hundred jobs each; L releases them"),

@@ -1,7 +1,8 @@
-"""`latecomer`: a worker that is slower than its lease, and whose ack comes when another has its job (safe_pop).
+"""The scenario `latecomer`: a worker slower than its lease, whose ack comes when another has the job (safe_pop).
 
-Some workers are the original's, some are rqtui's on the same keys: those have the entry as their token, so that their
-late ack is refused. An original's late `mark_done` is not: it marks a job as done that somebody else works on.
+Some workers are the original's, others are rqtui's on the same keys. rqtui's workers use the entry as their token, so a
+late ack is refused. An original's late `mark_done` is accepted: it marks a job as done that another worker still runs.
+`registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import safe_pop as original
 from rqtui.scenarios.pace import IDLE_S
 from rqtui.scenarios.scenario import CONTROLS, Control
-from rqtui.scenarios.stage import Errand, ForeignScenario, Stage, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, Stage, map_places
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
@@ -27,67 +28,69 @@ TIMEOUT_S = 4
 _SLOW_S = TIMEOUT_S + 3.5  # late is strictly more than the timeout, in whole seconds
 _SLOW = 0.3  # the share of jobs for which the slow worker is too slow
 _FIRST = 40
-_OURS, _THEIRS = "rqtui", "python"
+_RQTUI_PREFIX, _ORIGINAL_PREFIX = "rqtui", "python"
 _GAP = "popped, not yet pushed back"
 
 
 class Latecomer(Stage):
-    """Two workers with tokens, one of them slow, and three of the original's."""
+    """The stage of `latecomer`: rqtui's workers with tokens, one of them slow, and the original's."""
 
     workers = 5
     bursts_of = 20
     overslept_s = _SLOW_S
-    stalls_first = _OURS
+    stalls_first = _RQTUI_PREFIX
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self._crashes = 0
-        self.presses = {"crash": self._crash}
+        self.actions = {"crash": self._request_crash}
 
-    def plan(self) -> Iterator[Errand]:
-        """Some at the beginning, then two a second."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield the first jobs at once, then two per second."""
         rng = Random(f"latecomer:{self.seed}")
         at_ms = 0.0
         for number in range(1 << 30):
-            yield _parcel(rng, int(at_ms))
+            yield _build_parcel(rng, int(at_ms))
             at_ms += 0 if number < _FIRST else rng.expovariate(1 / 550)
 
-    def extra(self) -> Iterator[Errand]:
-        """More parcels."""
+    def plan_burst(self) -> Iterator[ProducerCommand]:
+        """Yield the parcels of bursts."""
         rng = Random(f"latecomer-burst:{self.seed}")
         while True:
-            yield _parcel(rng, 0)
+            yield _build_parcel(rng, 0)
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """`push_msg`, with an id from the seed."""
-        client.set(original.data_key(QUEUE, errand.job), errand.body, ex=original.DATA_S)
-        original.push(client, QUEUE, errand.job)
-        self.ledger.put[errand.job] = 1
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Push the job as `push_msg` does, with an id from the seed."""
+        client.set(original.build_data_key(QUEUE, command.job), command.body, ex=original.DATA_S)
+        original.push_id(client, QUEUE, command.job)
+        self.ledger.put[command.job] = 1
 
-    def name(self, number: int) -> str:
-        """Every second one is rqtui's."""
-        return f"{_OURS if number % 2 else _THEIRS}-{number}"
+    def name_worker(self, number: int) -> str:
+        """Return the worker's name; every second worker is rqtui's."""
+        return f"{_RQTUI_PREFIX if number % 2 else _ORIGINAL_PREFIX}-{number}"
 
-    def worker(self, actor: Actor) -> Turn:
-        """One of ours, or one of theirs."""
-        return self._ours(actor) if actor.name.startswith(_OURS) else self._theirs(actor)
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of one of rqtui's workers or of the original's."""
+        return (
+            self._build_rqtui_turn(actor) if actor.name.startswith(_RQTUI_PREFIX) else self._build_original_turn(actor)
+        )
 
-    def _theirs(self, actor: Actor) -> Turn:
+    def _build_original_turn(self, actor: Actor) -> Turn:
         def work(id: bytes, _message: bytes) -> None:
-            self.attempt(id)
-            actor.work(id, self._run_s(id))
+            self.count_attempt(id)
+            actor.work(id, self._choose_run_s(id))
 
         worker = original.Worker(
             actor.client,
             QUEUE,
             work,
             task_timeout_s=TIMEOUT_S,
-            block_s=1,  # 30 in the original: for so long it sleeps when it meets an entry that runs
+            block_s=1,  # 30 in the original, which sleeps that long when it meets a running entry
             pause=actor.pause,
-            sleep=actor.rest,
+            sleep=actor.sleep,
         )
 
-        def turn() -> float:
+        def take_turn() -> float:
             if self._crashes:
                 self._crashes -= 1
                 actor.dies_in = _GAP
@@ -95,49 +98,49 @@ class Latecomer(Stage):
                 self.ledger.finish(actor.holds)
             return 0.0
 
-        return turn
+        return take_turn
 
-    def _ours(self, actor: Actor) -> Turn:
-        layout = registry.make(self.scenario.layout)
-        engine, ref = Engine(actor.client, [layout]), Ref(layout.name, QUEUE)
-        is_slow = actor.name == f"{_OURS}-1"
+    def _build_rqtui_turn(self, actor: Actor) -> Turn:
+        system = registry.create_system(self.scenario.system)
+        engine, ref = Engine(actor.client, [system]), Ref(system.name, QUEUE)
+        is_slow = actor.name == f"{_RQTUI_PREFIX}-1"
 
-        def turn() -> float:
-            answer = scripts.run(actor.client, layout.call("reserve", QUEUE, {"limit": 1}))
-            taken = layout.taken(QUEUE, answer)
+        def take_turn() -> float:
+            answer = scripts.run(actor.client, system.build_call("reserve", QUEUE, {"limit": 1}))
+            taken = system.read_taken_jobs(QUEUE, answer)
             for job in taken:
-                attempt = self.attempt(job.id)
+                attempt = self.count_attempt(job.id)
                 slow = is_slow and self.roll(job.id, f"slow {attempt}") < _SLOW
-                actor.work(job.id, self._run_s(job.id), _SLOW_S if slow else 0.0)
-                [outcome] = engine.act("ack", ref, [job])
+                actor.work(job.id, self._choose_run_s(job.id), _SLOW_S if slow else 0.0)
+                [outcome] = engine.apply_verb("ack", ref, [job])
                 if outcome.moved:
                     self.ledger.finish(job.id)
                 else:
-                    self.ledger.say("stale")
+                    self.ledger.count_word("stale")
             return 0.0 if taken else IDLE_S
 
-        return turn
+        return take_turn
 
-    def _run_s(self, id: bytes) -> float:
+    def _choose_run_s(self, id: bytes) -> float:
         return 0.4 + 1.6 * self.roll(id)
 
-    def _crash(self) -> str:
+    def _request_crash(self) -> str:
         self._crashes += 1
         return "the next original worker that pops dies before it has pushed back: that job is lost, in no list at all"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The ids in the list, those that are marked as done left out: the original drops them when it meets them."""
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the listed ids by place, without those marked as done, which the original drops later."""
         done = client.smembers(f"{QUEUE}:done")
         entries = [entry.partition(b"|")[::2] for entry in client.lrange(QUEUE, 0, -1)]
-        return places_of(
+        return map_places(
             ready=[id for id, at_s in entries if not at_s],
             handed_out=[id for id, at_s in entries if at_s and id not in done],
         )
 
 
-def _parcel(rng: Random, at_ms: int) -> Errand:
+def _build_parcel(rng: Random, at_ms: int) -> ProducerCommand:
     id = str(UUID(int=rng.getrandbits(128), version=4)).encode()
-    return Errand(at_ms, id, bodies.order(rng))
+    return ProducerCommand(at_ms, id, bodies.build_order(rng))
 
 
 CRASH = Control("0", "crash", "crash", "an original worker dies between its pop and its push")
@@ -145,7 +148,7 @@ CRASH = Control("0", "crash", "crash", "an original worker dies between its pop 
 LATECOMER = ForeignScenario(
     name="latecomer",
     summary="a worker that is slower than its lease: its job is handed out again, and its late ack is refused",
-    layout=f"safe_pop:queue={QUEUE},timeout_s={TIMEOUT_S}",
+    system=f"safe_pop:queue={QUEUE},timeout_s={TIMEOUT_S}",
     queue=QUEUE,
     stage=Latecomer,
     controls=(*(control for control in CONTROLS if control.name != "poison"), CRASH),

@@ -1,7 +1,7 @@
-"""Ledger: what a scenario's actors did, job by job, so that what stands in Redis at the end can be held against it.
+"""The class `Ledger`: the record of what a scenario's actors did to each job, for comparison with the state of Redis.
 
-Written by many threads, read by the strip and by the check. Jobs are named by their bytes: an id, or the body where a
-system has none; equal ones are counted.
+Many threads write it; the strip and the final check read it. A job is named by its bytes: an id, or the body if a
+system has no ids. Equal bodies are counted.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ RATE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The ledger against Redis: jobs of which a trace is missing, and jobs that stand in two places."""
+    """The comparison of the ledger with Redis: lost jobs, waiting jobs and jobs in two places."""
 
     lost: tuple[bytes, ...]
-    standing: int  # jobs that wait, or are worked on
+    unfinished: int  # jobs that wait or run
     two_places: Mapping[bytes, Sequence[str]]
-    again: int  # jobs that were finished more often than they were put
+    duplicates: int  # jobs that were finished more often than they were put
 
 
 class Ledger:
@@ -32,11 +32,11 @@ class Ledger:
     def __init__(self) -> None:
         self.put: Counter[bytes] = Counter()
         self.finished: Counter[bytes] = Counter()
-        self.withdrawn: Counter[bytes] = Counter()  # taken back by whoever put them
-        self.fell: Counter[bytes] = Counter()  # in the hands of a worker that died
-        self.given_up: Counter[bytes] = Counter()  # failed for good, where a system keeps no failed jobs
+        self.withdrawn: Counter[bytes] = Counter()  # deleted or revoked before they ran
+        self.lost_with_worker: Counter[bytes] = Counter()  # lost with a worker that died
+        self.given_up: Counter[bytes] = Counter()  # failed at the last attempt, if the system keeps no failed jobs
         self.attempts: Counter[bytes] = Counter()
-        self.words: Counter[str] = Counter()  # late, stale, rejected, …: what a system answered
+        self.words: Counter[str] = Counter()  # the system's replies: late, stale, rejected, …
         self._lock = threading.Lock()
         self._digest = hashlib.sha256()
         self._pulse: deque[float] = deque(maxlen=20_000)
@@ -44,44 +44,44 @@ class Ledger:
 
     @property
     def digest(self) -> str:
-        """A digest of what the plan put, in order."""
+        """The digest of the plan's actions, in order."""
         return self._digest.hexdigest()[:16]
 
-    def plan(self, what: object) -> None:
-        """Note something the plan did, for the digest."""
-        self._digest.update(repr(what).encode())
+    def update_digest(self, action: object) -> None:
+        """Add an action of the plan to the digest."""
+        self._digest.update(repr(action).encode())
 
-    def note(self, counter: Counter[bytes], job: bytes) -> int:
-        """One more of it; how many it makes."""
+    def count(self, counter: Counter[bytes], job: bytes) -> int:
+        """Increment the counter of a job and return the new count."""
         with self._lock:
             counter[job] += 1
             return counter[job]
 
     def finish(self, job: bytes) -> None:
-        """A worker is done with it."""
-        self.note(self.finished, job)
+        """Record that a worker finished a job."""
+        self.count(self.finished, job)
         self._pulse.append(time.monotonic())
 
-    def say(self, word: str) -> None:
-        """A system's answer, counted."""
+    def count_word(self, word: str) -> None:
+        """Count a reply of the system."""
         with self._lock:
             self.words[word] += 1
 
-    def finished_s(self) -> float:
-        """Jobs finished per second, over the last five seconds."""
+    def compute_finished_per_s(self) -> float:
+        """Return the jobs finished per second, over the last five seconds."""
         now = time.monotonic()
         since_s = max(now - RATE_S, self._began_s)
         return sum(at_s >= since_s for at_s in self._pulse.copy()) / max(0.5, now - since_s)
 
-    def balance(self, standing: Mapping[bytes, Sequence[str]]) -> Balance:
-        """Hold it against the places in which each job stands."""
-        lost, again, waiting = [], 0, 0
+    def compute_balance(self, places_by_job: Mapping[bytes, Sequence[str]]) -> Balance:
+        """Compare the ledger with the places of each job."""
+        lost, duplicates, waiting = [], 0, 0
         for job, number in self.put.items():
-            left = self.finished[job] + self.withdrawn[job] + self.fell[job] + self.given_up[job]
-            if left + len(standing.get(job, ())) < number:
+            ended = self.finished[job] + self.withdrawn[job] + self.lost_with_worker[job] + self.given_up[job]
+            if ended + len(places_by_job.get(job, ())) < number:
                 lost.append(job)
-            elif left < number:
+            elif ended < number:
                 waiting += 1
-            again += max(0, self.finished[job] - number)
-        two = {job: places for job, places in standing.items() if len(places) > max(1, self.put[job])}
-        return Balance(tuple(lost), waiting, two, again)
+            duplicates += max(0, self.finished[job] - number)
+        two_places = {job: places for job, places in places_by_job.items() if len(places) > max(1, self.put[job])}
+        return Balance(tuple(lost), waiting, two_places, duplicates)

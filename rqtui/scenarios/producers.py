@@ -1,7 +1,7 @@
-"""The producing half of a running scenario: puts its jobs when their time has come.
+"""The class `Producers`: the part of a running native scenario that enqueues jobs when their time has come.
 
-One step for a `Loop`, at most one round trip per turn. It survives Redis being away: what was not answered is sent
-again, which is harmless since every job has its id. `native.py` owns it.
+Its `turn` is a step for a `Loop`, with at most one round trip. It survives an unavailable Redis: jobs without a reply
+are sent again, which is harmless because every job has its id. `native_run.py` owns it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
-from rqtui.client.native_keys import QUEUES, keys
-from rqtui.connection.connect import translated
+from rqtui.client.native_keys import QUEUES, build_keys
+from rqtui.connection.connect import translate_errors
 from rqtui.engine.loops import Round
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
-from rqtui.scenarios.scenario import Arrival, NativeScenario, NewJob, size_for
+from rqtui.scenarios.scenario import Arrival, NativeScenario, NewJob, choose_size
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
 
@@ -25,7 +25,7 @@ BATCH = 1_000  # jobs per enqueue
 
 
 class Producers:
-    """Puts the jobs of a plan when their time has come, and those of bursts at once."""
+    """The producers of a run: they put planned jobs at their time, and jobs of bursts at once."""
 
     def __init__(self, scenario: NativeScenario, seed: int, client: Any, pace: Pace) -> None:
         self.put = 0
@@ -33,98 +33,100 @@ class Producers:
         self._scenario, self._client, self._pace = scenario, client, pace
         self._plan = scenario.plan(seed)
         self._next: Arrival | None = next(self._plan)
-        self._taken = 0
-        self._bursts = scenario.extra(seed)
-        self._extra: deque[Arrival] = deque()
-        self._under_way: list[Arrival] = []  # sent, and not answered yet: sent again, since ids make that harmless
-        self._known: set[str] = set()
+        self._taken_count = 0
+        self._burst_plan = scenario.extra(seed)
+        self._burst_jobs: deque[Arrival] = deque()
+        self._pending: list[Arrival] = []  # sent without a reply yet; sent again, which the ids make harmless
+        self._registered_queues: set[str] = set()
         self._digest = hashlib.sha256()
-        self._is_again = False  # what is under way was sent before, and its answer was lost
-        self._accepted: dict[str, list[bytes]] | None = {} if scenario.is_proved else None
+        self._is_resend = False  # the pending jobs were sent before, and the reply was lost
+        self._accepted_ids: dict[str, list[bytes]] | None = {} if scenario.is_proved else None
 
     @property
     def digest(self) -> str:
-        """A digest of the planned jobs that were put: id, kind, body, delay and order."""
+        """The digest of the planned jobs that were put: id, kind, body, delay and order."""
         return self._digest.hexdigest()[:16]
 
-    def accepted(self) -> dict[str, list[bytes]]:
-        """By queue, the ids that Redis took; only a scenario that proves its end keeps them."""
-        return {queue: list(ids) for queue, ids in (self._accepted or {}).items()}
+    def copy_accepted_ids(self) -> dict[str, list[bytes]]:
+        """Return the accepted ids by queue, if the scenario checks all jobs at its end."""
+        return {queue: list(ids) for queue, ids in (self._accepted_ids or {}).items()}
 
-    def burst(self, number: int) -> None:
-        """Put so many more jobs, beginning at the next turn."""
-        self._extra.extend(next(self._bursts) for _ in range(number))
+    def add_burst(self, number: int) -> None:
+        """Put `number` more jobs from the next turn on."""
+        self._burst_jobs.extend(next(self._burst_plan) for _ in range(number))
 
     def add(self, arrival: Arrival) -> None:
-        """Put this one at the next turn."""
-        self._extra.append(arrival)
+        """Put a job at the next turn."""
+        self._burst_jobs.append(arrival)
 
     def turn(self) -> Round:
-        """Put what is due, at most `BATCH` jobs; rests until the next arrival."""
-        if not self._under_way:
-            self._under_way = self._due()
-        if self._under_way:
+        """Put at most `BATCH` due jobs; the returned round waits until the next arrival."""
+        if not self._pending:
+            self._pending = self._take_due_jobs()
+        if self._pending:
             began = time.monotonic()
-            sent = len(self._under_way)
-            self._send()
+            sent = len(self._pending)
+            self._send_pending()
             if self.size is None and self._scenario.sizes:
-                self.size = size_for(self._scenario, sent / (time.monotonic() - began))
-        return Round(wait_s=self._rest_s())
+                self.size = choose_size(self._scenario, sent / (time.monotonic() - began))
+        return Round(wait_s=self._compute_rest_s())
 
     def flush(self) -> None:
         """Put everything that is due by now."""
-        while self._under_way or self._extra or self._is_due():
+        while self._pending or self._burst_jobs or self._is_due():
             self.turn()
 
     def _is_due(self) -> bool:
-        return self._next is not None and self._next.at_ms <= self._pace.now_s() * 1000
+        return self._next is not None and self._next.at_ms <= self._pace.read_clock_s() * 1000
 
-    def _rest_s(self) -> float:
-        if self._extra or self._next is None:
-            return TURN_S if self._extra else IDLE_S
-        until_s = (self._next.at_ms / 1000 - self._pace.now_s()) / self._pace.speed
+    def _compute_rest_s(self) -> float:
+        if self._burst_jobs or self._next is None:
+            return TURN_S if self._burst_jobs else IDLE_S
+        until_s = (self._next.at_ms / 1000 - self._pace.read_clock_s()) / self._pace.speed
         return min(IDLE_S, max(TURN_S, until_s))
 
-    def _due(self) -> list[Arrival]:
-        found = [self._extra.popleft() for _ in range(min(BATCH, len(self._extra)))]
-        now_ms = self._pace.now_s() * 1000
-        while self._next is not None and self._next.at_ms <= now_ms and len(found) < BATCH:
-            found.append(self._next)
-            self._note(self._next)
-            self._taken += 1
-            is_last = self.size is not None and self._taken >= self.size
+    def _take_due_jobs(self) -> list[Arrival]:
+        due = [self._burst_jobs.popleft() for _ in range(min(BATCH, len(self._burst_jobs)))]
+        now_ms = self._pace.read_clock_s() * 1000
+        while self._next is not None and self._next.at_ms <= now_ms and len(due) < BATCH:
+            due.append(self._next)
+            self._update_digest(self._next)
+            self._taken_count += 1
+            is_last = self.size is not None and self._taken_count >= self.size
             self._next = None if is_last else next(self._plan, None)
-        return found
+        return due
 
-    def _note(self, arrival: Arrival) -> None:
+    def _update_digest(self, arrival: Arrival) -> None:
         job = arrival.job
         self._digest.update(repr((arrival.queue, job.id, job.name, job.delay_ms, job.priority)).encode() + job.body)
 
-    def _send(self) -> None:
-        queues = list(dict.fromkeys(arrival.queue for arrival in self._under_way))
-        calls = [enqueue(queue, [a.job for a in self._under_way if a.queue == queue]) for queue in queues]
-        answers = scripts.run_all(self._client, calls)
-        for answer in answers:
-            if isinstance(answer, ServerError):
-                self._is_again = True
-                raise answer
-        words = ("moved", "exists") if self._is_again else ("moved",)
-        for queue, answer in zip(queues, answers, strict=True):
-            if not isinstance(answer, Exception):
-                sent = [arrival for arrival in self._under_way if arrival.queue == queue]
-                taken = [a.job.id for a, each in zip(sent, answer.each, strict=True) if each.word in words]
-                self.put += len(taken)
-                if self._accepted is not None:
-                    self._accepted.setdefault(queue, []).extend(id.encode() for id in taken)
-        self._under_way, self._is_again = [], False
-        if new := set(queues) - self._known:
-            with translated():  # the demo may end, and its server with it, while a step is under way
+    def _send_pending(self) -> None:
+        queues = list(dict.fromkeys(arrival.queue for arrival in self._pending))
+        calls = [build_enqueue_call(queue, [a.job for a in self._pending if a.queue == queue]) for queue in queues]
+        replies = scripts.run_all(self._client, calls)
+        for reply in replies:
+            if isinstance(reply, ServerError):
+                self._is_resend = True
+                raise reply
+        words = ("moved", "exists") if self._is_resend else ("moved",)
+        for queue, reply in zip(queues, replies, strict=True):
+            if not isinstance(reply, Exception):
+                sent = [arrival for arrival in self._pending if arrival.queue == queue]
+                accepted_ids = [a.job.id for a, each in zip(sent, reply.each, strict=True) if each.word in words]
+                self.put += len(accepted_ids)
+                if self._accepted_ids is not None:
+                    self._accepted_ids.setdefault(queue, []).extend(id.encode() for id in accepted_ids)
+        self._pending, self._is_resend = [], False
+        if new := set(queues) - self._registered_queues:
+            with translate_errors():  # the demo may end, and its server with it, while a step is under way
                 self._client.sadd(QUEUES, *new)
-            self._known |= new
+            self._registered_queues |= new
 
 
-def enqueue(queue: str, jobs: Sequence[NewJob], now_ms: int | None = None) -> Call:
-    """The call that puts jobs, at most `BATCH` of them."""
+def build_enqueue_call(queue: str, jobs: Sequence[NewJob], now_ms: int | None = None) -> Call:
+    """Build the call that enqueues at most `BATCH` jobs."""
     script = scripts.load("native")["enqueue"]
     names = [arg.name for arg in script.each]
-    return script.call(keys(queue), {"now_ms": now_ms}, [[getattr(job, name) for name in names] for job in jobs])
+    return script.build_call(
+        build_keys(queue), {"now_ms": now_ms}, [[getattr(job, name) for name in names] for job in jobs]
+    )

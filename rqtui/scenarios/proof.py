@@ -1,6 +1,7 @@
-"""Proof: whether every job that was put is still somewhere, and in one place only.
+"""The check that every accepted job still exists in exactly one place.
 
-It asks by plain commands, so that none of our scripts vouches for itself.
+The check uses plain commands, so that its result does not depend on rqtui's own scripts. `native_run.py` and
+`headless_native.py` call it.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rqtui.client.native_keys import keys
-from rqtui.connection.connect import translated
+from rqtui.client.native_keys import build_keys
+from rqtui.connection.connect import translate_errors
 from rqtui.model import State
 
 CHUNK = 1_000  # ids per round trip
@@ -18,23 +19,23 @@ CHUNK = 1_000  # ids per round trip
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What became of the jobs that were accepted. `taken` is how many were deleted or purged by hand since."""
+    """The places of the accepted jobs. `deleted_count` is the number of jobs that a person deleted or purged since."""
 
     accepted: int
     places: Mapping[str, int]
     missing: tuple[bytes, ...] = ()
     doubled: tuple[bytes, ...] = ()
-    taken: int = 0
+    deleted_count: int = 0
 
     @property
     def lost(self) -> int:
-        """Jobs that are nowhere, and that nobody took away."""
-        return max(0, len(self.missing) - self.taken)
+        """The number of missing jobs that no person deleted."""
+        return max(0, len(self.missing) - self.deleted_count)
 
-    def sentence(self) -> str:
-        """The same in words."""
-        where = ", ".join(f"{number} {place}" for place, number in self.places.items() if number)
-        words = [f"{self.accepted} were put: {where or 'none is left'}"]
+    def format_result(self) -> str:
+        """Return the result as a sentence."""
+        places_text = ", ".join(f"{number} {place}" for place, number in self.places.items() if number)
+        words = [f"{self.accepted} were put: {places_text or 'none is left'}"]
         if self.missing and not self.lost:
             words.append(f"{len(self.missing)} deleted by hand")
         if self.doubled:
@@ -46,15 +47,15 @@ class Proof:
         return "; ".join(words)
 
 
-def prove(client: Any, accepted: Mapping[str, Sequence[bytes]]) -> Proof:
-    """Look for each accepted id, by queue, in all five places of its queue at one instant. Raises ServerError."""
+def verify_accepted_jobs(client: Any, accepted: Mapping[str, Sequence[bytes]]) -> Proof:
+    """Search all five places of each queue for its accepted ids, at one instant. Raise ServerError."""
     places = dict.fromkeys((state.value for state in State), 0)
     missing: list[bytes] = []
     doubled: list[bytes] = []
-    taken = 0
-    with translated():
+    deleted_count = 0
+    with translate_errors():
         for queue, ids in accepted.items():
-            names = keys(queue)
+            names = build_keys(queue)
             for start in range(0, len(ids), CHUNK):
                 chunk = ids[start : start + CHUNK]
                 with client.pipeline(transaction=True) as pipe:
@@ -63,11 +64,11 @@ def prove(client: Any, accepted: Mapping[str, Sequence[bytes]]) -> Proof:
                     pipe.hmget(names["meta"], "deleted", "purged", "restored")
                     *scores, counters = pipe.execute()
                 for id, *found in zip(chunk, *scores, strict=True):
-                    standing = [place for place, score in zip(places, found, strict=True) if score is not None]
-                    for place in standing[:1]:
+                    found_places = [place for place, score in zip(places, found, strict=True) if score is not None]
+                    for place in found_places[:1]:
                         places[place] += 1
-                    missing += [] if standing else [id]
-                    doubled += [id] if len(standing) > 1 else []
+                    missing += [] if found_places else [id]
+                    doubled += [id] if len(found_places) > 1 else []
             deleted, purged, restored = (int(value or 0) for value in counters) if ids else (0, 0, 0)
-            taken += deleted + purged - restored
-    return Proof(sum(map(len, accepted.values())), places, tuple(missing), tuple(doubled), taken)
+            deleted_count += deleted + purged - restored
+    return Proof(sum(map(len, accepted.values())), places, tuple(missing), tuple(doubled), deleted_count)

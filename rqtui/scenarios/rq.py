@@ -1,8 +1,8 @@
-"""`rq`: a bad deploy, workers that are killed, and jobs that are due while nobody schedules (RQ).
+"""The scenario `rq`: a failing deployment, killed workers, and due jobs without a scheduler (RQ).
 
-The shop's new version fails two hundred jobs for three reasons; web-9 was killed and left what it ran in `started`;
-reminders and retries wait in `scheduled`, where nobody takes them out: no worker runs with `--with-scheduler`. The fix
-is a key of the strip; what is failed, abandoned or overdue then is rqtui's to mend.
+The shop's new version fails two hundred jobs for three reasons. Worker web-9 was killed and left its jobs in `started`.
+Reminders and retries stay in `scheduled`, because no worker runs with `--with-scheduler`. A key of the strip applies
+the fix; rqtui can repair the failed, abandoned and overdue jobs. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from uuid import UUID, uuid4
 from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import rq as original
 from rqtui.scenarios.pace import IDLE_S
-from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
+from rqtui.scenarios.scenario import CONTROLS, FIX, Control, replace_digit_keys
 from rqtui.scenarios.shop import NAMES, ShopStage
-from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, map_places
 
 QUEUE = "default"
 TIMEOUT_S = 10
 _KILLED = "web-9"
-_KILLED_S = 55  # ago: what it held is late a quarter of a minute after the scenario began
+_KILLED_S = 55  # ago: its jobs are late 15 s after the scenario starts
 _HELD, _FAILED, _WAITING, _OVERDUE, _AHEAD = 3, 200, 40, 24, 24
-_DEPLOYED_MS, _LAST_MS = 14 * 60_000, 20_000  # ago: the first and the last of the jobs that have failed
+_DEPLOYED_MS, _LAST_MS = 14 * 60_000, 20_000  # ago: the times of the first and the last failed job
 _SCHEDULE_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a function of the new version fails, in which share of its calls; `line` is where."""
+    """The reason why a function of the new version fails: the share of calls, the error and its line."""
 
     function: str
     share: float
@@ -82,11 +82,11 @@ rq.timeouts.JobTimeoutException: Task exceeded maximum timeout value ({} seconds
 
 
 class Failed(Exception):
-    """The work failed; its text is the traceback that the worker records."""
+    """The error of a failed job; its text is the traceback that the worker records."""
 
 
 class Shop(ShopStage):
-    """A shop's jobs, and four workers of its new version."""
+    """The stage of `rq`: a shop's jobs, and four workers of its new version."""
 
     overslept_s = TIMEOUT_S + 0.5
 
@@ -95,26 +95,28 @@ class Shop(ShopStage):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._schedules = False
-        self.presses = {**self.presses, "scheduler": self._toggle_scheduler}
+        self._is_scheduling = False
+        self.actions = {**self.actions, "scheduler": self._toggle_scheduler}
 
-    def plan(self) -> Iterator[Errand]:
-        """What web-9 held, what has failed, what waits and what is due; then three jobs a second."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield web-9's jobs, failed, waiting and due jobs, and then three jobs per second."""
         rng = Random(f"rq:{self.seed}")
         for _ in range(_HELD):
-            yield self.errand(rng, 0, -1000 * _KILLED_S, "held", "shop.images.resize")
+            yield self.build_command(rng, 0, -1000 * _KILLED_S, "held", "shop.images.resize")
         for _ in range(_FAILED):
             (cause,) = rng.choices(CAUSES, (11, 6, 3))
-            yield self.errand(rng, 0, -rng.randrange(_LAST_MS, _DEPLOYED_MS), "failed", cause.function)
+            yield self.build_command(rng, 0, -rng.randrange(_LAST_MS, _DEPLOYED_MS), "failed", cause.function)
         for _ in range(_WAITING):
-            yield self.errand(rng, 0)
+            yield self.build_command(rng, 0)
         for number in range(_OVERDUE + _AHEAD):
             delay_ms = rng.randrange(5_000, 150_000)
-            yield self.errand(rng, 0, -delay_ms if number < _OVERDUE else delay_ms, "put", "shop.mails.remind")
-        yield from self.arrivals(rng)
+            yield self.build_command(rng, 0, -delay_ms if number < _OVERDUE else delay_ms, "put", "shop.mails.remind")
+        yield from self.plan_arrivals(rng)
 
-    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
-        """A call of the shop."""
+    def build_command(
+        self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = ""
+    ) -> ProducerCommand:
+        """Create the command for one job of the shop, at random unless `job` names its kind."""
         order, name = rng.randrange(40_000, 60_000), rng.choice(NAMES)
         calls: dict[str, tuple[list[object], dict[str, object]]] = {
             "shop.orders.confirm": ([order], {}),
@@ -129,33 +131,33 @@ class Shop(ShopStage):
         chosen = job or rng.choice(("shop.orders.confirm", *_BY_FUNCTION))
         args, kwargs = calls[chosen]
         id = str(UUID(int=rng.getrandbits(128), version=4)).encode()
-        return Errand(at_ms, id, json.dumps([chosen, args, kwargs]).encode(), delay_ms, verb)
+        return ProducerCommand(at_ms, id, json.dumps([chosen, args, kwargs]).encode(), delay_ms, verb)
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """The producer's `enqueue` and `enqueue_in`; and how things came to stand as they do at the beginning."""
-        function, args, kwargs = json.loads(errand.body)
-        id, at_s = errand.job.decode(), errand.delay_ms / 1000
-        words = id, original.encoded(function, *args, **kwargs), original.described(function, *args, **kwargs)
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Put a job by `enqueue` or `enqueue_in`, or write a record of the initial state."""
+        function, args, kwargs = json.loads(command.body)
+        id, at_s = command.job.decode(), command.delay_ms / 1000
+        words = id, original.encode_call(function, *args, **kwargs), original.format_call(function, *args, **kwargs)
         fields: dict[str, Any] = {"timeout": TIMEOUT_S}
         if function == "shop.mails.send":
             fields |= {"retries_left": 1, "retry_intervals": "[20]"}
-        if errand.verb == "put":
+        if command.verb == "put":
             queue = original.Queue(client, self.queue)
-            queue.enqueue_in(at_s, *words, **fields) if errand.delay_ms else queue.enqueue(*words, **fields)
+            queue.enqueue_in(at_s, *words, **fields) if command.delay_ms else queue.enqueue(*words, **fields)
         else:
-            self._past(client, errand, words)
-        self.ledger.put[errand.job] = 1
+            self.write_past_job(client, command, words)
+        self.ledger.put[command.job] = 1
 
-    def _past(self, client: Any, errand: Errand, words: tuple[str, bytes, str]) -> None:
-        began_s = time.time() + errand.delay_ms / 1000
+    def write_past_job(self, client: Any, command: ProducerCommand, words: tuple[str, bytes, str]) -> None:
+        began_s = time.time() + command.delay_ms / 1000
 
         def clock() -> float:
             return began_s
 
-        is_held = errand.verb == "held"
-        name = _KILLED if is_held else f"web-{1 + int(4 * self.roll(errand.job))}"
+        is_held = command.verb == "held"
+        name = _KILLED if is_held else f"web-{1 + int(4 * self.roll(command.job))}"
         worker = original.Worker(client, self.queue, name, clock=clock, host="web")
-        fields: dict[str, Any] = {"timeout": TIMEOUT_S, "enqueued_at": original.instant(began_s)}
+        fields: dict[str, Any] = {"timeout": TIMEOUT_S, "enqueued_at": original.format_time(began_s)}
         if is_held:
             fields["retries_left"] = 1
         pipe = client.pipeline(transaction=True)
@@ -165,81 +167,81 @@ class Shop(ShopStage):
         if is_held:
             worker.register()
             execution = worker.begin(job)
-            for key in (original.worker_key(name), f"rq:execution:{job.id}:{execution}"):
-                client.expire(key, original.lease_s(TIMEOUT_S) - _KILLED_S)
+            for key in (original.build_worker_key(name), f"rq:execution:{job.id}:{execution}"):
+                client.expire(key, original.compute_lease_s(TIMEOUT_S) - _KILLED_S)
         else:
-            worker.fail(job, "", trace(_BY_FUNCTION[json.loads(errand.body)[0]]), began_s)
+            worker.fail(job, "", format_traceback(_BY_FUNCTION[json.loads(command.body)[0]]), began_s)
 
-    def name(self, number: int) -> str:
-        """What a worker is called there."""
+    def name_worker(self, number: int) -> str:
+        """Return the name of a worker."""
         return f"web-{number}"
 
-    def title(self, job: bytes) -> str:
-        """The beginning of its id."""
+    def describe_job(self, job: bytes) -> str:
+        """Return the first characters of a job's id."""
         return f"job {job[:8].decode()}"
 
-    def worker(self, actor: Actor) -> Turn:
-        """Registers, then takes, runs and records."""
-        is_there = False
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a worker, which registers, then takes, runs and records jobs."""
+        is_registered = False
 
         def run(job: original.Job) -> None:
             id = job.id.encode()
-            attempt, began_s = self.attempt(id), time.monotonic()
+            attempt, began_s = self.count_attempt(id), time.monotonic()
             actor.work(id, 0.3 + 1.4 * self.roll(id))
             if time.monotonic() - began_s > TIMEOUT_S and not actor.is_dismissed:
                 raise Failed(_OVERSLEPT.format("{}", TIMEOUT_S))
             cause = _BY_FUNCTION.get(job.function)
-            if cause and self.fails(id, attempt, cause.share):
-                raise Failed(trace(cause))
+            if cause and self.is_failing(id, attempt, cause.share):
+                raise Failed(format_traceback(cause))
 
         worker = original.Worker(actor.client, self.queue, actor.name, run, actor.pause, host="web", trace=str)
 
-        def turn() -> float:
-            nonlocal is_there
-            if not is_there:
+        def take_turn() -> float:
+            nonlocal is_registered
+            if not is_registered:
                 worker.register()
-                is_there = True
+                is_registered = True
             word = worker.step()
             if word == "finished":
                 self.ledger.finish(actor.holds)
             elif word == "failed":
-                self.ledger.say("rejected")
+                self.ledger.count_word("rejected")
             return IDLE_S / 2 if word in ("idle", "suspended") else 0.0
 
-        return turn
+        return take_turn
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """The scheduler of a worker that runs `--with-scheduler`, which is not there until somebody starts it."""
-        return {"scheduler": self._scheduler}
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return the scheduler of a worker with `--with-scheduler`, idle until its key is pressed."""
+        return {"scheduler": self._build_scheduler_turn}
 
-    def _scheduler(self, actor: Actor) -> Turn:
-        owner, is_at_it = uuid4().hex, False
+    def _build_scheduler_turn(self, actor: Actor) -> Turn:
+        owner, is_active = uuid4().hex, False
 
-        def turn() -> float:
-            nonlocal is_at_it
-            was_at_it, is_at_it = is_at_it, self._schedules  # which a person changes meanwhile
-            if is_at_it:
-                original.schedule(actor.client, self.queue, owner)
-            elif was_at_it:
-                original.unlock(actor.client, self.queue, owner)
-            return _SCHEDULE_S if is_at_it else IDLE_S
+        def take_turn() -> float:
+            nonlocal is_active
+            was_active, is_active = is_active, self._is_scheduling  # a person may change it between turns
+            if is_active:
+                original.enqueue_due_jobs(actor.client, self.queue, owner)
+            elif was_active:
+                original.release_scheduler_lock(actor.client, self.queue, owner)
+            return _SCHEDULE_S if is_active else IDLE_S
 
-        return turn
+        return take_turn
 
     def _toggle_scheduler(self) -> str:
-        self._schedules = not self._schedules
-        if self._schedules:
+        self._is_scheduling = not self._is_scheduling
+        if self._is_scheduling:
             return "a worker starts with --with-scheduler: what is due is queued, once a second"
         return "the scheduler stops, and gives its lock back: what is due stays in scheduled"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The two lists and the registries of the queue."""
-        list_key = original.queue_key(self.queue)
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the jobs of the two lists and the queue's registries by place."""
+        list_key = original.build_queue_key(self.queue)
         registries = {
             place: client.zrange(f"rq:{place}:{self.queue}", 0, -1)
             for place in ("scheduled", "deferred", "finished", "failed", "canceled")
         }
-        return places_of(
+        return map_places(
             queued=client.lrange(list_key, 0, -1),
             intermediate=client.lrange(f"{list_key}:intermediate", 0, -1),
             started=[member.rpartition(b":")[0] for member in client.zrange(f"rq:wip:{self.queue}", 0, -1)],
@@ -247,8 +249,8 @@ class Shop(ShopStage):
         )
 
 
-def trace(cause: Cause) -> str:
-    """The traceback that a worker of the shop records."""
+def format_traceback(cause: Cause) -> str:
+    """Return the traceback that a worker of the shop records."""
     function = cause.function.rpartition(".")[2]
     return _TRACE.format(file=cause.file, line=cause.line, function=function, code=cause.code, error=cause.error)
 
@@ -259,10 +261,10 @@ SCHEDULER = Control("0", "scheduler", "scheduler", "a worker starts with --with-
 RQ = ForeignScenario(
     name="rq",
     summary="a bad deploy: 200 jobs failed for three reasons, a worker killed, reminders due and no scheduler",
-    layout="rq",
+    system="rq",
     queue=QUEUE,
     stage=Shop,
-    controls=beside_places(  # those of this scenario first: a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
         (
             SCHEDULER,
             FIX,

@@ -1,7 +1,8 @@
-"""What a scenario is, as data: its queues, its jobs in order of arrival, how work on them goes, what to try and watch.
+"""The data classes that define a scenario: queues, arriving jobs, how work on them ends, and what a person can try.
 
-Nothing here talks to Redis or looks at a clock: the jobs of a scenario follow from its seed alone, so that two runs
-with one seed are comparable. Native scenarios stand in `stories.py`, those of other systems in a module each.
+No function in this module talks to Redis or reads a clock. The jobs of a scenario follow from its seed alone, so that
+two runs with one seed are comparable. `native_scenarios.py` defines the native scenarios; each other system has a
+module of its own.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from zlib import crc32
 
-PLAY_S = 20.0  # without a screen, where nobody says how long
+PLAY_S = 20.0  # the default length of a run without a screen
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """A job before it is put; its fields are the columns of `enqueue`."""
+    """A job before it is enqueued; its fields are the columns of the `enqueue` script."""
 
     id: str
     body: bytes
@@ -34,7 +35,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A job that is put into `queue`, `at_ms` after the scenario began."""
+    """A job that is enqueued into `queue`, `at_ms` after the scenario started."""
 
     at_ms: int
     queue: str
@@ -43,7 +44,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How work on one kind of job goes: how long it takes, how often it fails and why, whether it kills its worker.
+    """The behavior of one kind of job: run time, failures with their errors, and whether it kills its worker.
 
     `fails` is the share of attempts that fail, `doomed` the share of jobs that fail at every attempt.
     """
@@ -59,26 +60,26 @@ class Kind:
 _LETTERS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def filled(error: str, number: int) -> str:
-    """An error with its holes filled as `number` has it: {n} a number, {hex} 12 digits, {mixed} 10 letters and digits.
+def fill_placeholders(error: str, number: int) -> str:
+    """Return `error` with its placeholders filled by random text, with `number` as the seed.
 
-    A hole has another filling each time it occurs.
+    {n} becomes a number, {hex} 12 hexadecimal digits, {mixed} 10 letters and digits. Each occurrence has its own value.
     """
     rng = Random(number)
 
-    def fill(hole: re.Match[str]) -> str:
-        if hole[1] == "n":
+    def fill_placeholder(placeholder: re.Match[str]) -> str:
+        if placeholder[1] == "n":
             return str(rng.randrange(1, 30))
-        if hole[1] == "hex":
+        if placeholder[1] == "hex":
             return f"{rng.getrandbits(48):012x}"
         return "".join(rng.choices(_LETTERS, k=10))
 
-    return re.sub(r"\{(n|hex|mixed)\}", fill, error) if "{" in error else error
+    return re.sub(r"\{(n|hex|mixed)\}", fill_placeholder, error) if "{" in error else error
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """How one attempt at one job ends: after `run_ms`, well (`error` is empty) or not, or with the worker's death."""
+    """The end of one attempt after `run_ms`: success (`error` is empty), failure, or the worker's death."""
 
     run_ms: int
     error: str = ""
@@ -87,7 +88,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class QueuePlan:
-    """A queue of a scenario: its settings, how many workers begin on it, and how many jobs each takes at once."""
+    """A queue of a scenario: its settings, its initial workers, and how many jobs each reserves at once."""
 
     name: str
     workers: int
@@ -97,10 +98,10 @@ class QueuePlan:
 
 @dataclass(frozen=True, slots=True)
 class PastGroup:
-    """Jobs that came before anybody looked, `minutes_ago`, and what became of them.
+    """A group of jobs enqueued `minutes_ago` before the scenario starts, and their outcome.
 
-    With an `error` they failed with it at every attempt and died; with a `worker` it leased them for `ttr_ms` and has
-    been silent since; with neither they wait. Those that wait are the youngest of their queue.
+    With an `error`, the jobs failed with it at every attempt and died. With a `worker`, it leased them for `ttr_ms` and
+    has sent no heartbeat since. With neither, they are ready. Ready groups must be the newest of their queue.
     """
 
     minutes_ago: int
@@ -113,7 +114,7 @@ class PastGroup:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A key of the demo's strip; `name` is what `Run.press` takes."""
+    """A key of the demo's strip; `name` is the argument of `Run.press`."""
 
     key: str
     name: str
@@ -131,13 +132,13 @@ CONTROLS: tuple[Control, ...] = (
     Control(")", "faster", "faster", "twice the speed"),
     Control("!", "cut", "cut Redis", "Redis does not answer for ten seconds"),
 )
-"""Every key of the strip. These signs mean nothing else on any screen, and a digit nothing else where the system of the
-scenario has fewer places: see `beside_places`."""
+"""The usual keys of the strip. No screen uses the signs otherwise, and none uses the digits if the system of the
+scenario has fewer places: see `replace_digit_keys`."""
 _SIGNS = {"6": "@", "7": "#", "8": "$", "9": "^"}
 
 
-def beside_places(controls: tuple[Control, ...]) -> tuple[Control, ...]:
-    """The same controls for a system of more than five places, whose places have the digits: on signs."""
+def replace_digit_keys(controls: tuple[Control, ...]) -> tuple[Control, ...]:
+    """Return `controls` with signs as keys, for systems with more than five places: digits select those."""
     return tuple(replace(each, key=_SIGNS.get(each.key, each.key)) for each in controls)
 
 
@@ -147,7 +148,7 @@ FIX = Control("_", "fix", "fix", "the code that fails is repaired; what is dead 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What people are told of a scenario, whatever system it plays on. `layout` is what stands behind `--layout`.
+    """The description of a scenario on any system. `system` is the value of the option `--system`.
 
     `loops`: rqtui's dispatcher and reaper run on its screen from the start.
     """
@@ -156,17 +157,17 @@ class Scenario:
     summary: str
     tries: tuple[tuple[str, str], ...]  # (keys, what happens)
     watch: tuple[str, ...]
-    layout: str = "native"
+    system: str = "native"
     controls: tuple[Control, ...] = CONTROLS
     loops: bool = True
 
     @property
     def queue_names(self) -> tuple[str, ...]:
-        """The queues it plays on, the most telling one first."""
+        """The names of the scenario's queues, the most informative one first."""
         raise NotImplementedError
 
-    def length(self, seconds: float | None) -> str:
-        """How long it plays without a screen when it is asked for `seconds` (None: as long as it likes), in words."""
+    def describe_length(self, seconds: float | None) -> str:
+        """Return the length of a run without a screen as text. `seconds` is the requested length, or None."""
         return f"{seconds or PLAY_S:g} s"
 
 
@@ -177,11 +178,11 @@ _ACTS = ((0.2, "kill"), (0.35, "stall"), (0.5, "add"), (0.5, "burst"), (0.6, "po
 class NativeScenario(Scenario):
     """A scenario on rqtui's own queues, with its simulated workers.
 
-    `plan(seed)` yields its jobs without end, in order of arrival; `extra(seed)` those of bursts.
-    `sizes`, largest first, bound the plan where it is a fixed number of jobs: the first that the server takes in
-    `FILL_S` seconds at the speed it shows with the first thousand.
-    `cut_at_s`: when Redis is held for the first time, beside a screen (0: never). `acts`: in a run without a screen,
-    which control is pressed when, in shares of its length. `is_proved`: every id that was put is looked for at the end.
+    `plan(seed)` yields the jobs in order of arrival, without end; `extra(seed)` yields the jobs of bursts. `sizes`,
+    largest first, are the possible numbers of jobs of a plan that ends: the run takes the first size that the server
+    accepts in `FILL_S` seconds, estimated from the first thousand jobs. `cut_at_s` is when Redis is suspended for the
+    first time in a run with a screen (0: never). `acts` lists the controls that a run without a screen presses, each
+    with its time as a share of the run's length. `is_proved`: at the end, every accepted id is searched for.
     """
 
     queues: tuple[QueuePlan, ...]
@@ -197,11 +198,11 @@ class NativeScenario(Scenario):
 
     @property
     def queue_names(self) -> tuple[str, ...]:
-        """The names of its queues."""
+        """The names of the scenario's queues."""
         return tuple(plan.name for plan in self.queues)
 
-    def fate(self, seed: int, name: str, id: bytes, attempt: int) -> Fate:
-        """How attempt number `attempt` at a job ends; the same for the same seed, job and attempt."""
+    def choose_fate(self, seed: int, name: str, id: bytes, attempt: int) -> Fate:
+        """Return how one attempt at a job ends. Equal seed, job and attempt give an equal result."""
         kind = self.kinds.get(name) or _ANY
         low, high = kind.run_ms
         roll, pick = divmod(crc32(b"%d:%d:%s" % (seed, attempt, id)), 1 << 16)
@@ -210,16 +211,16 @@ class NativeScenario(Scenario):
             return Fate(run_ms, kills=True)
         is_doomed = kind.doomed > 0 and crc32(b"%d:doomed:%s" % (seed, id)) < kind.doomed * 2**32
         if kind.errors and (is_doomed or roll < kind.fails * 2**16):
-            return Fate(run_ms, filled(kind.errors[pick % len(kind.errors)], crc32(id) + attempt))
+            return Fate(run_ms, fill_placeholders(kind.errors[pick % len(kind.errors)], crc32(id) + attempt))
         return Fate(run_ms)
 
 
-FILL_S = 5.0  # Redis takes 60 000 a second and more, fakeredis some thousands: no size is a close call
-_ANY = Kind("")  # jobs that a person adds by hand
+FILL_S = 5.0  # Redis accepts 60 000 jobs per second or more, fakeredis a few thousand: the choice is clear
+_ANY = Kind("")  # for jobs that a person adds by hand
 
 
-def size_for(scenario: NativeScenario, jobs_s: float) -> int | None:
-    """How many jobs the plan has on a server that takes `jobs_s` a second; None where the plan is endless."""
+def choose_size(scenario: NativeScenario, jobs_s: float) -> int | None:
+    """Return the plan's job count for a server that accepts `jobs_s` per second; None for an endless plan."""
     if not scenario.sizes:
         return None
     return next((size for size in scenario.sizes if size <= jobs_s * FILL_S), scenario.sizes[-1])

@@ -1,6 +1,6 @@
-"""ShopStage: what the shops on RQ, Celery, Sidekiq and BullMQ have in common: jobs that arrive, and a fix.
+"""The `ShopStage` class, which the RQ, Celery, Sidekiq and BullMQ scenarios subclass: arriving jobs, and a fix.
 
-Each says which jobs it has (`errand`), how they come to stand as they do at the beginning, and what its workers do.
+Each subclass defines its jobs (`build_command`), how the initial state is written, and how its workers run.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
-from rqtui.scenarios.stage import Errand, Stage
+from rqtui.scenarios.stage import ProducerCommand, Stage
 
 NAMES = ("ada", "zoe", "jose", "hanako", "olga", "neha", "ngoc", "sam")  # of customers
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why jobs of that name fail, in which share of their runs: the error's class, its message, and the line of it."""
+    """The reason why jobs of one name fail: the share of runs, and the error's class, message and line."""
 
     job: str
     share: float
@@ -27,40 +27,42 @@ class Cause:
 
 
 class ShopStage(Stage):
-    """A shop of one queue, whose jobs arrive one by one; some of them are reminders for later."""
+    """The base stage of a shop with one queue, whose jobs arrive one by one; some are delayed reminders."""
 
     every_ms: ClassVar[float] = 330
-    reminds: ClassVar[tuple[str, float, int]]  # what a reminder is called, its share of the jobs, and its longest delay
-    on_fix: ClassVar[tuple[str, str]]  # what is said when the fix is there, and when it is taken back
+    reminds: ClassVar[tuple[str, float, int]]  # the reminder's job name, its share of the jobs, its longest delay in ms
+    on_fix: ClassVar[tuple[str, str]]  # the messages after the fix is applied, and after it is reverted
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.presses = {"fix": self._fix}
+        self.actions = {"fix": self._toggle_fix}
 
-    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
-        """A job, of a kind that is usual where none is given."""
+    def build_command(
+        self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = ""
+    ) -> ProducerCommand:
+        """Create the command for one job; without `job`, choose one of the usual kinds."""
         raise NotImplementedError
 
-    def arrivals(self, rng: Random) -> Iterator[Errand]:
-        """Jobs without end."""
+    def plan_arrivals(self, rng: Random) -> Iterator[ProducerCommand]:
+        """Yield jobs without end."""
         reminder, share, longest_ms = self.reminds
         at_ms = 0.0
         while True:
             at_ms += rng.expovariate(1 / self.every_ms)
             is_later = rng.random() < share
             delay_ms = rng.randrange(10_000, longest_ms) if is_later else 0
-            yield self.errand(rng, int(at_ms), delay_ms, job=reminder if is_later else "")
+            yield self.build_command(rng, int(at_ms), delay_ms, job=reminder if is_later else "")
 
-    def extra(self) -> Iterator[Errand]:
-        """More of the same."""
+    def plan_burst(self) -> Iterator[ProducerCommand]:
+        """Yield the jobs of bursts."""
         rng = Random(f"{self.scenario.name}-burst:{self.seed}")
         while True:
-            yield self.errand(rng, 0)
+            yield self.build_command(rng, 0)
 
-    def fails(self, job: bytes, attempt: int, share: float) -> bool:
-        """Whether this attempt of a job fails, as that share of its kind does until the fix is there."""
+    def is_failing(self, job: bytes, attempt: int, share: float) -> bool:
+        """Return whether this attempt fails. The given share of attempts fails until the fix is applied."""
         return not self.is_fixed and self.roll(job, f"fails {attempt}") < share
 
-    def _fix(self) -> str:
+    def _toggle_fix(self) -> str:
         self.is_fixed = not self.is_fixed
         return self.on_fix[0 if self.is_fixed else 1]

@@ -1,9 +1,9 @@
-"""`sidekiq`: a card gateway that times out, a process killed with jobs in hands, and what is due while nobody polls.
+"""The scenario `sidekiq`: a card gateway that times out, a killed process that held jobs, and no poller for due jobs.
 
-Since the gateway is away every charge fails, and waits in `retry` for another try; web-9 was killed with −9 and its
-three exports are gone a minute after its last beat, unless somebody puts them back; the pollers of all processes have
-died, so that what is due in `schedule` and `retry` stays there; among it stands a member that a poller would lose, and
-in `dead` one that is no JSON. The fix is a key of the strip, and so are the pollers; the rest is rqtui's to mend.
+The gateway is down, so every charge fails and waits in `retry`. Process web-9 was killed with SIGKILL; Sidekiq loses
+its three exports one minute after its last heartbeat unless they are put back. The pollers of all processes have died,
+so due jobs stay in `schedule` and `retry`. One member of `schedule` and one of `dead` are not JSON. Keys of the strip
+apply the fix and start the pollers; rqtui can repair the rest. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any
 from rqtui.scenarios.actors import Actor, Killed, Turn
 from rqtui.scenarios.originals import sidekiq as original
 from rqtui.scenarios.pace import IDLE_S, TURN_S
-from rqtui.scenarios.scenario import CONTROLS, FIX, Control, beside_places
+from rqtui.scenarios.scenario import CONTROLS, FIX, Control, replace_digit_keys
 from rqtui.scenarios.shop import NAMES, Cause, ShopStage
-from rqtui.scenarios.stage import Errand, ForeignScenario, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, map_places
 
 QUEUE = "default"
 _KILLED = "web-9"
-_KILLED_S = 22  # ago: its jobs can be put back eight seconds after the scenario began, and are gone half a minute later
+_KILLED_S = 22  # ago: its jobs can be put back 8 s after the scenario starts, and expire 30 s later
 _HELD, _STORM, _DEAD, _WAITING, _OVERDUE, _AHEAD = 3, 160, 24, 40, 20, 24
-_STORM_MS = 6 * 60_000  # ago: the first of the charges that failed
+_STORM_MS = 6 * 60_000  # ago: the time of the first failed charge
 _POLL_S = 1.0
 _RAW = b"\x82\xa5class\xabExportJob\xa4args\x91\xcd\x12\x67"
 _TORN = b'{"retry":true,"queue":"default","class":"RemindJob","args":["ada@exam'
@@ -50,38 +50,40 @@ _BY_JOB = {cause.job: cause for cause in CAUSES}
 
 
 class Shop(ShopStage):
-    """A shop's jobs, and four processes of one thread each."""
+    """The stage of `sidekiq`: a shop's jobs, and four processes of one thread each."""
 
     reminds = ("RemindJob", 0.12, 90_000)
     on_fix = ("the gateway answers: nothing fails from now on", "the gateway is away again")
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._polls = False
+        self._is_polling = False
         self._processes: list[original.Process] = []
-        self._killed: original.Process | None = None  # before anybody looked
-        self.presses = {**self.presses, "poller": self._toggle_poller}
+        self._killed: original.Process | None = None  # died before the scenario starts
+        self.actions = {**self.actions, "poller": self._toggle_poller}
 
-    def plan(self) -> Iterator[Errand]:
-        """What web-9 held, what has failed and died, what waits and what is due; then three jobs a second."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield web-9's jobs, failed, dead, waiting and due jobs, and then three jobs per second."""
         rng = Random(f"sidekiq:{self.seed}")
-        yield Errand(0, _RAW, verb="raw")
-        yield Errand(0, _TORN, verb="torn", delay_ms=-170_000)
+        yield ProducerCommand(0, _RAW, verb="raw")
+        yield ProducerCommand(0, _TORN, verb="torn", delay_ms=-170_000)
         for _ in range(_HELD):
-            yield self.errand(rng, 0, -1000 * _KILLED_S, "held", "ExportJob")
+            yield self.build_command(rng, 0, -1000 * _KILLED_S, "held", "ExportJob")
         for _ in range(_STORM):
-            yield self.errand(rng, 0, -rng.randrange(10_000, _STORM_MS), "failed", STORM.job)
+            yield self.build_command(rng, 0, -rng.randrange(10_000, _STORM_MS), "failed", STORM.job)
         for _ in range(_DEAD):
-            yield self.errand(rng, 0, -rng.randrange(600_000, 9_000_000), "died", _OLD.job)
+            yield self.build_command(rng, 0, -rng.randrange(600_000, 9_000_000), "died", _OLD.job)
         for _ in range(_WAITING):
-            yield self.errand(rng, 0)
+            yield self.build_command(rng, 0)
         for number in range(_OVERDUE + _AHEAD):
             delay_ms = rng.randrange(61_000, 150_000)
-            yield self.errand(rng, 0, -delay_ms if number < _OVERDUE else delay_ms, "put", "RemindJob")
-        yield from self.arrivals(rng)
+            yield self.build_command(rng, 0, -delay_ms if number < _OVERDUE else delay_ms, "put", "RemindJob")
+        yield from self.plan_arrivals(rng)
 
-    def errand(self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = "") -> Errand:
-        """A call of the shop."""
+    def build_command(
+        self, rng: Random, at_ms: int, delay_ms: int = 0, verb: str = "put", job: str = ""
+    ) -> ProducerCommand:
+        """Create the command for one job of the shop, at random unless `job` names its kind."""
         order, name = rng.randrange(40_000, 60_000), rng.choice(NAMES)
         calls: dict[str, list[object]] = {
             "ConfirmOrderJob": [order],
@@ -95,74 +97,76 @@ class Shop(ShopStage):
         usual = ("ConfirmOrderJob", "ConfirmOrderJob", "ChargeCardJob", "RenderInvoiceJob", "ResizeImageJob")
         chosen = job or ("ExportJob" if rng.random() < 0.03 else rng.choice((*usual, "WelcomeMailJob")))
         jid = f"{rng.getrandbits(96):024x}".encode()
-        return Errand(at_ms, jid, json.dumps([chosen, calls[chosen]]).encode(), delay_ms, verb)
+        return ProducerCommand(at_ms, jid, json.dumps([chosen, calls[chosen]]).encode(), delay_ms, verb)
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """The producer's `perform_async` and `perform_in`; and how things came to stand as they do at the beginning."""
-        at_s = time.time() + errand.delay_ms / 1000
-        if errand.verb == "raw":
-            client.zadd("dead", {errand.job: at_s - 3600})
-        elif errand.verb == "torn":
-            client.zadd("schedule", {errand.job: at_s})
-        elif errand.verb == "put":
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Put a job by `perform_async` or `perform_in`, or write a record of the initial state."""
+        at_s = time.time() + command.delay_ms / 1000
+        if command.verb == "raw":
+            client.zadd("dead", {command.job: at_s - 3600})
+        elif command.verb == "torn":
+            client.zadd("schedule", {command.job: at_s})
+        elif command.verb == "put":
             producer = original.Client(client, self.queue)
-            item = self._item(producer, errand)
-            producer.push_in(errand.delay_ms / 1000, item) if errand.delay_ms else producer.push(item)
+            item = self._build_item(producer, command)
+            producer.push_in(command.delay_ms / 1000, item) if command.delay_ms else producer.push(item)
         else:
-            self._past(client, errand, at_s)
-        self.ledger.put[errand.job] = 1
+            self.write_past_job(client, command, at_s)
+        self.ledger.put[command.job] = 1
 
-    def _item(self, producer: original.Client, errand: Errand) -> dict[str, object]:
-        job, args = json.loads(errand.body)
-        id = errand.job.decode()
+    def _build_item(self, producer: original.Client, command: ProducerCommand) -> dict[str, object]:
+        job, args = json.loads(command.body)
+        id = command.job.decode()
         if job == "WelcomeMailJob":
-            return producer.item(id, job, **original.wrapped(job, f"{id[:8]}-0000-4000-8000-{id[:12]}", *args))
-        return producer.item(id, job, *args)
+            return producer.build_item(
+                id, job, **original.wrap_active_job(job, f"{id[:8]}-0000-4000-8000-{id[:12]}", *args)
+            )
+        return producer.build_item(id, job, *args)
 
-    def _past(self, client: Any, errand: Errand, at_s: float) -> None:
+    def write_past_job(self, client: Any, command: ProducerCommand, at_s: float) -> None:
         producer = original.Client(client, self.queue, lambda: at_s)
-        item = {**self._item(producer, errand), "enqueued_at": original.ms(at_s)}
+        item = {**self._build_item(producer, command), "enqueued_at": original.to_ms(at_s)}
         client.sadd("queues", self.queue)
-        if errand.verb == "held":
+        if command.verb == "held":
             self._killed = self._killed or original.Process(
                 client, self.queue, _KILLED, clock=lambda: at_s, number=9, threads=_HELD
             )
-            self._killed.begin(original.encoded(item))
+            self._killed.begin(original.encode_item(item))
             self._killed.beat(client)
             for key in (self._killed.identity, f"{self._killed.identity}:work"):
                 client.expire(key, original.LIFE_S - _KILLED_S)
             return
         cause = _BY_JOB[str(item["class"])]
-        if errand.verb == "died":
-            told = original.failed({**item, "retry": 3, "retry_count": 2}, raised(cause), at_s)
-            original.bury(client, original.encoded(told), at_s)
+        if command.verb == "died":
+            told = original.add_error({**item, "retry": 3, "retry_count": 2}, build_error(cause), at_s)
+            original.add_to_dead(client, original.encode_item(told), at_s)
             return
-        process = original.Process(client, self.queue, _KILLED, clock=lambda: at_s, roll=lambda: self.roll(errand.job))
-        process.fail(item, raised(cause))
+        process = original.Process(client, self.queue, _KILLED, clock=lambda: at_s, roll=lambda: self.roll(command.job))
+        process.fail(item, build_error(cause))
 
-    def name(self, number: int) -> str:
-        """The machine of a process."""
+    def name_worker(self, number: int) -> str:
+        """Return the host name of a process."""
         return f"web-{number}"
 
-    def title(self, job: bytes) -> str:
-        """The beginning of its jid."""
+    def describe_job(self, job: bytes) -> str:
+        """Return the first characters of a job's jid."""
         return f"job {job[:8].decode()}"
 
-    def worker(self, actor: Actor) -> Turn:
-        """Takes, runs, and writes down what fails; its beats come from `beats`."""
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a process, which runs jobs and records failures; another actor sends its heartbeats."""
 
         def run(item: Mapping[str, Any]) -> None:
             jid = str(item["jid"]).encode()
-            attempt, job = self.attempt(jid), str(item.get("wrapped") or item["class"])
+            attempt, job = self.count_attempt(jid), str(item.get("wrapped") or item["class"])
             try:
                 actor.work(jid, 9 + 9 * self.roll(jid) if job == "ExportJob" else 0.3 + 1.4 * self.roll(jid))
             except Killed:
-                if not process.die():  # no beat has told of it: it was in its memory alone
-                    self.ledger.note(self.ledger.fell, jid)
+                if not process.die():  # no heartbeat has reported the job, so that only the process knew it
+                    self.ledger.count(self.ledger.lost_with_worker, jid)
                 raise
             cause = _BY_JOB.get(job)
-            if cause and self.fails(jid, attempt, cause.share):
-                raise raised(cause)
+            if cause and self.is_failing(jid, attempt, cause.share):
+                raise build_error(cause)
 
         number = int(actor.name.rpartition("-")[2])
         process = original.Process(
@@ -174,77 +178,77 @@ class Shop(ShopStage):
             roll=lambda: self.roll(actor.holds, "jitter"),
             number=number if number < 9 else number + 1,
         )
-        is_there = False
+        is_registered = False
 
-        def turn() -> float:
-            nonlocal is_there
-            if not is_there:
+        def take_turn() -> float:
+            nonlocal is_registered
+            if not is_registered:
                 process.beat()
                 self._processes.append(process)
-                is_there = True
+                is_registered = True
             word = process.step()
             if word == "finished":
                 self.ledger.finish(actor.holds)
             elif word in ("retried", "dead"):
-                self.ledger.say("rejected")
-            actor.rest(IDLE_S / 2 if word == "idle" else 0.0)
+                self.ledger.count_word("rejected")
+            actor.sleep(IDLE_S / 2 if word == "idle" else 0.0)
             if actor.is_dismissed:
                 process.leave()
             return 0.0
 
-        return turn
+        return take_turn
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """The beats of all processes, and their pollers, which are not there until somebody starts them."""
-        return {"beats": self._beats, "poller": self._poller}
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return the actors for the heartbeats and the pollers of all processes; pollers start by a key."""
+        return {"beats": self._build_heartbeat_turn, "poller": self._build_poller_turn}
 
-    def _beats(self, actor: Actor) -> Turn:
-        def turn() -> float:
+    def _build_heartbeat_turn(self, actor: Actor) -> Turn:
+        def take_turn() -> float:
             for process in self._processes:
                 process.beat(actor.client)
             return original.BEAT_S
 
-        return turn
+        return take_turn
 
-    def _poller(self, actor: Actor) -> Turn:
-        def turn() -> float:
-            if not self._polls:
+    def _build_poller_turn(self, actor: Actor) -> Turn:
+        def take_turn() -> float:
+            if not self._is_polling:
                 return IDLE_S
             try:
-                original.poll(actor.client)
+                original.enqueue_due_jobs(actor.client)
             except original.Unreadable as error:
-                self.ledger.note(self.ledger.fell, error.member)
+                self.ledger.count(self.ledger.lost_with_worker, error.member)
                 return TURN_S
             return _POLL_S
 
-        return turn
+        return take_turn
 
     def _toggle_poller(self) -> str:
-        self._polls = not self._polls
-        if self._polls:
+        self._is_polling = not self._is_polling
+        if self._is_polling:
             return "the processes poll again: what is due is queued, once a second"
         return "the pollers have died: what is due stays in schedule and retry"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The list, the three sorted sets, and what processes told that they run."""
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the jobs of the list, the three sorted sets and the processes' `work` hashes by place."""
         work = [
             json.loads(told)["payload"].encode()
             for identity in client.smembers("processes")
             for told in client.hvals(identity + b":work")
         ]
-        return places_of(
-            queue=list(map(_jid, client.lrange(f"queue:{self.queue}", 0, -1))),
-            work=list(map(_jid, work)),
-            **{place: list(map(_jid, client.zrange(place, 0, -1))) for place in ("schedule", "retry", "dead")},
+        return map_places(
+            queue=list(map(_parse_jid, client.lrange(f"queue:{self.queue}", 0, -1))),
+            work=list(map(_parse_jid, work)),
+            **{place: list(map(_parse_jid, client.zrange(place, 0, -1))) for place in ("schedule", "retry", "dead")},
         )
 
 
-def raised(cause: Cause) -> original.JobError:
-    """As Ruby raises it."""
+def build_error(cause: Cause) -> original.JobError:
+    """Return the error as Ruby raises it."""
     return original.JobError(cause.kind, cause.message, cause.line, "/srv/shop/config/boot.rb:14:in `call'")
 
 
-def _jid(payload: bytes) -> bytes:
+def _parse_jid(payload: bytes) -> bytes:
     try:
         return str(json.loads(payload)["jid"]).encode()
     except ValueError:
@@ -256,10 +260,10 @@ POLLER = Control("0", "poller", "poller", "the processes poll again; once more, 
 SIDEKIQ = ForeignScenario(
     name="sidekiq",
     summary="a retry storm, a process killed with three jobs in hands, and nobody polls",
-    layout="sidekiq",
+    system="sidekiq",
     queue=QUEUE,
     stage=Shop,
-    controls=beside_places(  # those of this scenario first: a narrow strip has no room for all
+    controls=replace_digit_keys(  # this scenario's own controls come first, because a narrow strip has no room for all
         (POLLER, FIX, *(control for control in CONTROLS if control.name not in ("poison", "stall")))
     ),
     loops=False,

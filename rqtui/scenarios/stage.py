@@ -1,8 +1,8 @@
-"""Stage: one system's side of a scenario: what its producers and workers do, all of it by the original's own code.
+"""The base class `Stage`: how one system's producers and workers behave in a scenario, by the original's code.
 
-A scenario on another system is a `Stage` and a `ForeignScenario` that names it; `foreign.py` plays it. What
-happens follows from a plan of errands and from fates, both from the seed alone; in which order forty threads come to
-them does not, nor which worker takes which job.
+A scenario on another system is a `Stage` subclass and a `ForeignScenario` that names it; `foreign_run.py` runs it. The
+plan of commands and the outcome of each job follow from the seed alone. The order of threads, and which worker takes
+which job, do not.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 from zlib import crc32
 
-from rqtui.layout.layout import Layout
 from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.ledger import Ledger
 from rqtui.scenarios.pace import IDLE_S, TURN_S, Pace
 from rqtui.scenarios.scenario import Scenario
+from rqtui.system_base.system import System
 from rqtui.systems import registry
 
-ERRANDS = 200  # per turn of the producer
+MAX_COMMANDS = 200  # per turn of the producer
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """Something a producer does, `at_ms` after the scenario began: put a job, or delete it."""
+class ProducerCommand:
+    """One action of a producer, `at_ms` after the scenario started: put a job, or delete it."""
 
     at_ms: int
     job: bytes
@@ -37,9 +37,9 @@ class Errand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForeignScenario(Scenario):
-    """A scenario on the keys of another system; `queue` is what `layout` calls it.
+    """A scenario on the keys of another system; `queue` is the queue's name in that system.
 
-    `acts`: in a run without a screen, which control is pressed when, in shares of its length.
+    `acts` lists the controls that a run without a screen presses, each with its time as a share of the run's length.
     """
 
     queue: str
@@ -48,147 +48,147 @@ class ForeignScenario(Scenario):
 
     @property
     def queue_names(self) -> tuple[str, ...]:
-        """The one queue."""
+        """The name of the scenario's only queue."""
         return (self.queue,)
 
-    def length(self, seconds: float | None) -> str:
-        """The seconds, or that it plays to its end."""
-        return "to its end" if self.stage.longest_s and seconds is None else Scenario.length(self, seconds)
+    def describe_length(self, seconds: float | None) -> str:
+        """Return the length in seconds as text, or "to its end" for a scenario that ends by itself."""
+        return "to its end" if self.stage.longest_s and seconds is None else Scenario.describe_length(self, seconds)
 
 
 class Stage:
-    """Subclassed per system; one is made for each run."""
+    """The behavior of one system's producers and workers in one run; each system has a subclass."""
 
     workers: ClassVar[int] = 4
     bursts_of: ClassVar[int] = 50
-    keeps_leases: ClassVar[bool] = True  # whether a job outlives a worker that dies with it
+    keeps_leases: ClassVar[bool] = True  # whether a job survives the death of its worker
     overslept_s: ClassVar[float] = 6.0  # how long a worker hangs: longer than its lease
     speed: ClassVar[float] = 1.0  # of a run without a screen
-    stalls_first: ClassVar[str] = ""  # of the workers at work, one whose name begins so hangs
-    longest_s: ClassVar[float] = 0.0  # plays to its end unless seconds were asked for, but no longer than this
-    ends_in: ClassVar[str] = ""  # where every job is at its end
+    stalls_first: ClassVar[str] = ""  # prefix of the busy workers that stall first
+    longest_s: ClassVar[float] = 0.0  # the longest run to the scenario's end; 0: it has no end
+    ends_in: ClassVar[str] = ""  # the place of every job at the end
 
     def __init__(self, scenario: ForeignScenario, seed: int, pace: Pace, ledger: Ledger) -> None:
         self.scenario, self.seed, self.pace, self.ledger = scenario, seed, pace, ledger
-        self.layout: Layout = registry.make(scenario.layout)
+        self.system: System = registry.create_system(scenario.system)
         self.queue = scenario.queue
         self.size: int | None = None  # jobs of the plan; None: it has no end
-        self.presses: Mapping[str, Callable[[], str]] = {}
+        self.actions: Mapping[str, Callable[[], str]] = {}
         self.is_fixed = False  # the code that fails, where there is such
-        self._errands = self.plan()
-        self._next: Errand | None = next(self._errands, None)
-        self._extra = self.extra()
-        self._at_once: deque[Errand] = deque()
-        self._sending: deque[Errand] = deque()
+        self._commands = self.plan_commands()
+        self._next: ProducerCommand | None = next(self._commands, None)
+        self._burst_commands = self.plan_burst()
+        self._at_once: deque[ProducerCommand] = deque()
+        self._sending: deque[ProducerCommand] = deque()
         self._lock = threading.Lock()
 
-    # -- what a subclass says -----------------------------------------------------------------------------------------
+    # -- defined by subclasses -----------------------------------------------------------------------------------------
 
-    def plan(self) -> Iterator[Errand]:
-        """What the producers do, in order of time."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield the producers' commands in order of time."""
         raise NotImplementedError
 
-    def extra(self) -> Iterator[Errand]:
-        """The jobs of bursts."""
+    def plan_burst(self) -> Iterator[ProducerCommand]:
+        """Return the commands of bursts."""
         return iter(())
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """Do one, as the original's producer does it."""
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Run one command in the way of the original's producer."""
         raise NotImplementedError
 
-    def name(self, number: int) -> str:
-        """What the worker of that number is called."""
+    def name_worker(self, number: int) -> str:
+        """Return the name of the worker with that number."""
         return f"worker-{number}"
 
-    def title(self, job: bytes) -> str:
-        """What a person is told of a job: its id."""
+    def describe_job(self, job: bytes) -> str:
+        """Return the text that identifies a job on the screen: its id."""
         return job.decode("utf-8", "replace")
 
-    def worker(self, actor: Actor) -> Turn:
-        """The turn of a worker."""
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a worker."""
         raise NotImplementedError
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Other parts of the system that run from the start: a garbage collector, heartbeats."""
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return further actors that run from the start, such as a garbage collector or heartbeats."""
         return {}
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """By plain commands: in which places each job stands, named once for each time it stands there."""
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the places of each job, read by plain Redis commands. A place is repeated per entry of the job."""
         raise NotImplementedError
 
     def is_over(self, client: Any) -> bool:
-        """Whether there is nothing left to happen; False where there is no end."""
+        """Return whether the scenario reached its end; always False for an endless one."""
         return False
 
     @property
     def is_sent(self) -> bool:
-        """Whether the plan has come to its end."""
+        """Whether all commands of the plan were run."""
         return self._next is None and not self._sending and not self._at_once
 
     # -- the producers ------------------------------------------------------------------------------------------------
 
-    def producer(self, actor: Actor) -> Turn:
-        """The turn of the one producer: what is due, at most `ERRANDS` of it."""
+    def build_producer_turn(self, actor: Actor) -> Turn:
+        """Return the turn of the only producer, which runs at most `MAX_COMMANDS` due commands."""
 
-        def turn() -> float:
+        def take_turn() -> float:
             self.produce(actor.client)
             if self._next is None:
                 return IDLE_S
-            until_s = (self._next.at_ms / 1000 - self.pace.now_s()) / self.pace.speed
+            until_s = (self._next.at_ms / 1000 - self.pace.read_clock_s()) / self.pace.speed
             return min(IDLE_S, max(0.0 if until_s <= 0 else TURN_S, until_s))
 
-        return turn
+        return take_turn
 
     def produce(self, client: Any) -> bool:
-        """Do what is due now; False when nothing was. An errand whose answer was lost is run again."""
+        """Run the due commands; return False if none was due. A command without a reply is run again."""
         with self._lock:
             if not self._sending:
-                self._sending.extend(self._due())
-            is_something = bool(self._sending)
+                self._sending.extend(self._take_due_commands())
+            has_due = bool(self._sending)
             while self._sending:
-                self.run_errand(client, self._sending[0])
+                self.run_command(client, self._sending[0])
                 self._sending.popleft()
-        return is_something
+        return has_due
 
-    def burst(self, number: int) -> int:
-        """Put so many more at once; how many there are."""
-        found = [errand for errand, _ in zip(self._extra, range(number), strict=False)]
-        self._at_once.extend(found)
-        return len(found)
+    def add_burst(self, number: int) -> int:
+        """Add `number` jobs of a burst to the next turn. Return how many were added, fewer if the burst has ended."""
+        commands = [command for command, _ in zip(self._burst_commands, range(number), strict=False)]
+        self._at_once.extend(commands)
+        return len(commands)
 
-    def send(self, errand: Errand) -> None:
-        """Do this one at the producer's next turn."""
-        self._at_once.append(errand)
+    def send_command(self, command: ProducerCommand) -> None:
+        """Run a command at the producer's next turn."""
+        self._at_once.append(command)
 
-    def _due(self) -> list[Errand]:
-        found = [self._at_once.popleft() for _ in range(min(ERRANDS, len(self._at_once)))]
-        now_ms = self.pace.now_s() * 1000
-        while self._next is not None and self._next.at_ms <= now_ms and len(found) < ERRANDS:
-            self.ledger.plan((self._next.verb, self._next.job, self._next.body, self._next.delay_ms))
-            found.append(self._next)
-            self._next = next(self._errands, None)
-        return found
+    def _take_due_commands(self) -> list[ProducerCommand]:
+        due = [self._at_once.popleft() for _ in range(min(MAX_COMMANDS, len(self._at_once)))]
+        now_ms = self.pace.read_clock_s() * 1000
+        while self._next is not None and self._next.at_ms <= now_ms and len(due) < MAX_COMMANDS:
+            self.ledger.update_digest((self._next.verb, self._next.job, self._next.body, self._next.delay_ms))
+            due.append(self._next)
+            self._next = next(self._commands, None)
+        return due
 
     # -- fates --------------------------------------------------------------------------------------------------------
 
     def roll(self, job: bytes, what: str = "") -> float:
-        """A number from 0 to 1 (without it) that follows from seed, job and `what` alone."""
+        """Return a number in [0, 1) that follows from the seed, the job and `what` alone."""
         return (crc32(b"%d:%s:%s" % (self.seed, what.encode(), job)) & 0xFFFFFFFF) / 2**32
 
-    def attempt(self, job: bytes) -> int:
-        """Somebody begins to work on a job; for the which time."""
-        return self.ledger.note(self.ledger.attempts, job)
+    def count_attempt(self, job: bytes) -> int:
+        """Count a new attempt at a job and return its number."""
+        return self.ledger.count(self.ledger.attempts, job)
 
 
-def places_of(**members: Sequence[bytes]) -> dict[bytes, list[str]]:
-    """In which of these places each member stands."""
-    found: dict[bytes, list[str]] = {}
+def map_places(**members: Sequence[bytes]) -> dict[bytes, list[str]]:
+    """Return the places of each member, from the members of each place."""
+    places: dict[bytes, list[str]] = {}
     for place, jobs in members.items():
         for job in jobs:
-            found.setdefault(job, []).append(place)
-    return found
+            places.setdefault(job, []).append(place)
+    return places
 
 
-def count_places(standing: Mapping[bytes, Sequence[str]]) -> Counter[str]:
-    """How many stand in each place."""
-    return Counter(place for places in standing.values() for place in places)
+def count_places(places_by_job: Mapping[bytes, Sequence[str]]) -> Counter[str]:
+    """Return the number of jobs in each place."""
+    return Counter(place for places in places_by_job.values() for place in places)

@@ -1,7 +1,7 @@
-"""`timeouts`: 10 000 items, 40 workers, and now and then work that takes longer than the lock lasts (timeout_sets).
+"""The scenario `timeouts`: 10 000 items, 40 workers, and some work that outlasts its lock (timeout_sets).
 
-The reaper gives an item back whose lock is gone, and another worker draws it; the late worker is told so, as far as
-the original can tell. At the end every item is in `done` and none elsewhere.
+The reaper returns an item whose lock expired, and another worker draws it. The original worker detects that it is
+late where its lock shows it. At the end every item is in `done` and in no other set. `registry.py` lists the scenario.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from rqtui.scenarios.actors import Actor, Turn
 from rqtui.scenarios.originals import timeout_sets as original
 from rqtui.scenarios.pace import IDLE_S
 from rqtui.scenarios.scenario import CONTROLS, Control
-from rqtui.scenarios.stage import Errand, ForeignScenario, Stage, places_of
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, Stage, map_places
 
 ITEMS = 10_000
-LATE, LATE_S = 0.02, (1.1, 2.2)  # the share of attempts that outlast the lock of a second, and by how much
+LATE, LATE_S = 0.02, (1.1, 2.2)  # the share of attempts that outlast the one-second lock, and by how much
 RUN_S = (0.1, 0.5)
 TRIES = 3  # the third attempt is never late
-GAPS_S = {"moved, not locked": 0.01}  # wide enough for the original's cleaner to fall into
+GAPS_S = {"moved, not locked": 0.01}  # long enough that the original's cleaner can run inside the gap
 
 
 class Timeouts(Stage):
-    """Items are numbers; a worker that finds none looks again until all are done."""
+    """The stage of `timeouts`: items are numbers, and idle workers poll until all items are done."""
 
     workers = 40
     bursts_of = 1_000
@@ -38,79 +38,79 @@ class Timeouts(Stage):
         super().__init__(*args)
         self.size = self.items
         self._cleans = 0
-        self.presses: Mapping[str, Callable[[], str]] = {"clean": self._clean}
+        self.actions: Mapping[str, Callable[[], str]] = {"clean": self._request_cleaning}
 
-    def plan(self) -> Iterator[Errand]:
-        """All items at once, in an order of their own."""
+    def plan_commands(self) -> Iterator[ProducerCommand]:
+        """Yield all items at once, in an order shuffled by the seed."""
         numbers = list(range(1, self.items + 1))
         Random(f"timeouts:{self.seed}").shuffle(numbers)
         for number in numbers:
-            yield Errand(0, b"%d" % number)
+            yield ProducerCommand(0, b"%d" % number)
 
-    def extra(self) -> Iterator[Errand]:
-        """More numbers."""
+    def plan_burst(self) -> Iterator[ProducerCommand]:
+        """Yield the items of bursts, with numbers that the plan does not use."""
         for number in range(1_000_001, 2_000_000):
-            yield Errand(0, b"%d" % number)
+            yield ProducerCommand(0, b"%d" % number)
 
-    def run_errand(self, client: Any, errand: Errand) -> None:
-        """The creator's SADD."""
-        original.put(client, [errand.job])
-        self.ledger.put[errand.job] = 1
+    def run_command(self, client: Any, command: ProducerCommand) -> None:
+        """Add the item with SADD, as the original's creator does."""
+        original.put(client, [command.job])
+        self.ledger.put[command.job] = 1
 
-    def worker(self, actor: Actor) -> Turn:
-        """Draws, locks, works, acknowledges."""
+    def build_worker_turn(self, actor: Actor) -> Turn:
+        """Return the turn of a worker, which draws, locks, processes and acknowledges one item."""
 
         def work(item: int) -> None:
             job = b"%d" % item
-            run_s, late_s = self.fate(job, self.attempt(job))
+            run_s, late_s = self.choose_work_time(job, self.count_attempt(job))
             actor.work(job, run_s, late_s)
 
         actor.gaps_s = GAPS_S
         worker = original.Worker(actor.client, work=work, pause=actor.pause)
 
-        def turn() -> float:
+        def take_turn() -> float:
             word = worker.step()
             if word == "done":
                 self.ledger.finish(actor.holds)
             elif word == "late":
-                self.ledger.say("late")
+                self.ledger.count_word("late")
             return IDLE_S if word == "empty" else 0.0
 
-        return turn
+        return take_turn
 
-    def fate(self, job: bytes, attempt: int) -> tuple[float, float]:
-        """Seconds of the scenario, and seconds by the clock, that this attempt takes."""
+    def choose_work_time(self, job: bytes, attempt: int) -> tuple[float, float]:
+        """Return how long an attempt takes, in seconds of scenario time and additional seconds of wall time."""
         run, late = self.roll(job, f"run {attempt}"), self.roll(job, f"late {attempt}")
         run_s = RUN_S[0] + run * (RUN_S[1] - RUN_S[0])
         is_late = late < LATE and attempt < TRIES
         return run_s, LATE_S[0] + run * (LATE_S[1] - LATE_S[0]) if is_late else 0.0
 
-    def supporters(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """The original's cleaner, which makes a pass when it is told to."""
-        return {"cleaner": self._cleaner}
+    def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
+        """Return the original's cleaner, which runs one pass after its key is pressed."""
+        return {"cleaner": self._build_cleaner_turn}
 
-    def _cleaner(self, actor: Actor) -> Turn:
+    def _build_cleaner_turn(self, actor: Actor) -> Turn:
         cleaner = original.Cleaner(actor.client)
 
-        def turn() -> float:
+        def take_turn() -> float:
             if self._cleans:
                 self._cleans = 0
                 cleaner.step()
             return IDLE_S
 
-        return turn
+        return take_turn
 
-    def _clean(self) -> str:
+    def _request_cleaning(self) -> str:
         self._cleans = 1
         return "the original's cleaner makes a pass: whatever has no lock at that moment goes back"
 
-    def standing(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """The three sets."""
+    def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
+        """Return the members of the three sets by place."""
         sets = {name: list(client.smembers(name)) for name in (original.TODOS, original.IN_PROGRESS, original.DONE)}
-        return places_of(**sets)
+        return map_places(**sets)
 
     def is_over(self, client: Any) -> bool:
-        """All were put, and none is to do or in progress."""
+        """Return whether all items were put and none is waiting or in progress."""
         return self.is_sent and not client.scard(original.TODOS) and not client.scard(original.IN_PROGRESS)
 
 
@@ -119,7 +119,7 @@ CLEAN = Control("0", "clean", "cleaner", "one pass of the original's own cleaner
 TIMEOUTS = ForeignScenario(
     name="timeouts",
     summary="10 000 items and 40 workers; some work takes longer than its lock lasts, and all of it gets done",
-    layout="timeout_sets",
+    system="timeout_sets",
     queue=original.TODOS,
     stage=Timeouts,
     controls=(*(control for control in CONTROLS if control.name != "poison"), CLEAN),

@@ -1,1 +1,1 @@
-"""Lua scripts, called by the names in their headers: the grammar, the values, the transport, the errors."""
+"""Lua scripts, called by the names in their headers: header grammar, values and transport."""

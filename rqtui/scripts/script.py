@@ -1,14 +1,15 @@
-"""Lua files as functions that are called by names: load, call, run, answer.
+"""Lua scripts as functions with named keys and arguments: load a script, build a call, send it, parse the reply.
 
-A script's header is its whole signature (`lua/README.md`); nothing here, and nobody who calls it, lists one a
-second time. `load` finds a folder of scripts, `Script.call` makes a `Call` from named keys and arguments, `run` and
-`run_all` send calls and give `Answer`s. Nothing is ever sent twice, whatever retries the client is set to.
-Layouts, the engine and the client use it; the grammar stands in `header.py`, the types in `values.py`.
+The header of a script is its whole signature (`lua/README.md`); neither this module nor its callers repeat it. `load`
+reads a folder of scripts, `Script.build_call` makes a `Call` from named keys and arguments, `run` and `run_all` send
+calls and return `Reply`s. Nothing is ever sent twice, whatever retries the client is set to. Systems, the engine and
+the client use this module; the grammar is in `header.py`, the types are in `values.py`.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -19,10 +20,12 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from rqtui.errors import ScriptError, UsageError
+from rqtui.errors import ScriptError, ServerError, UsageError
 from rqtui.scripts.header import Arg, Header, Key, Move, Word, parse_header
-from rqtui.scripts.values import Wire, filled, read, read_table, tail_to_argv, to_argv
+from rqtui.scripts.include import assemble_script
+from rqtui.scripts.values import Wire, convert_tail, parse_table, parse_value, to_argv, trim_columns
 from rqtui.text.names import to_bytes
+from rqtui.text.source_lines import Piece
 
 if TYPE_CHECKING:
     from redis import Redis
@@ -30,20 +33,20 @@ if TYPE_CHECKING:
     from rqtui.connection.cluster import Cluster
 
 __all__ = [
-    "Answer",
+    "Reply",
     "Arg",
     "Call",
     "Command",
     "Key",
     "Move",
-    "Reads",
+    "ReadCommands",
     "Script",
     "Word",
-    "command",
+    "build_command",
     "load",
-    "packed",
+    "pack_command",
     "parse",
-    "reads",
+    "build_reads",
     "run",
     "run_all",
 ]
@@ -53,121 +56,145 @@ _COUNTED = re.compile(r"'HINCRBY', meta, '([a-z_]+)'")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a script said: a declared word, the header's words for it, its values by name, its table.
+class Reply:
+    """The reply of a script: a declared word, the header's text for it, its values by name, and its table.
 
-    `rows` are tuples in the order of the header. Of a script that `returns each`, `word` is empty and `each` holds one
-    answer per row of the call, in its order. Answers without values are shared: do not change their lists.
+    `rows` are tuples in the order of the header. For a script that `returns each`, `word` is empty and `each` holds one
+    reply per row of the call, in their order. Replies without values are shared objects: do not change their lists.
     """
 
     word: str
     text: str = ""
     values: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
     rows: list[tuple[Any, ...]] = field(default_factory=list)
-    each: list[Answer] = field(default_factory=list)
+    each: list[Reply] = field(default_factory=list)
     columns: tuple[str, ...] = field(default=(), compare=False)  # of `rows`
 
 
 @dataclass(frozen=True, eq=False)
 class Script(Header):
-    """One Lua file: all that its header says, and how to call it. Equal only to itself."""
+    """One Lua file: everything its header declares, and how to call it. Equal only to itself.
+
+    `file_text` is the file as it is, `blocks` are those that it can include.
+    """
 
     name: str
     path: str
-    source: str
-    sha: str
+    file_text: str
+    blocks: Mapping[str, Piece]
+
+    @cached_property
+    def source(self) -> str:
+        """The complete script, as Redis gets it: the file with its blocks. Raises ScriptError for an unknown block.
+
+        Assembled at first use: many scripts of a system are looked up for their headers, and few are sent.
+        """
+        return assemble_script(self.file_text, self.path, self.blocks, self)
+
+    @cached_property
+    def sha(self) -> str:
+        """The digest by which Redis knows the script."""
+        return hashlib.sha1(self.source.encode(), usedforsecurity=False).hexdigest()
 
     @cached_property
     def sources(self) -> tuple[str, ...]:
-        """The places it can take jobs from, each once."""
+        """The places from which the script can take jobs, without duplicates."""
         return tuple(dict.fromkeys(place for move in self.moves for place in move.sources))
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
-        """The places it can bring jobs to, each once."""
+        """The places to which the script can move jobs, without duplicates."""
         return tuple(dict.fromkeys(place for move in self.moves for place in move.targets))
 
     @cached_property
     def counters(self) -> frozenset[str]:
-        """What it counts in its key `meta`, as its Lua says: every word that is added to there."""
+        """The counters that the script increments in its key `meta`, read from its Lua text."""
         return frozenset(_COUNTED.findall(self.source))
 
     @cached_property
     def read_only(self) -> bool:
-        """Whether it changes nothing; then the server is asked to enforce that."""
+        """Whether the script changes nothing; the server is then asked to enforce that."""
         return not (self.moves or self.forgets or self.writes)
 
     @cached_property
     def done_word(self) -> str:
-        """The first word of the header: it happened."""
+        """The first word of the header, which means success."""
         return next(iter(self.returns))
 
-    def call(
+    def build_call(
         self,
         keys: Mapping[str, str | bytes],
         args: Mapping[str, object] = _NOTHING,
         rows: Iterable[Mapping[str, object] | Sequence[object]] = (),
         each_keys: Iterable[Mapping[str, str | bytes] | Sequence[str | bytes]] = (),
     ) -> Call:
-        """Make a call; nothing is sent yet.
+        """Build a call; nothing is sent yet.
 
-        `keys` may hold more than the script declares (all keys of a queue), `args` may not. `rows` fill the tail of
-        ARGV, `each_keys` that of KEYS: mappings by name, or sequences in the header's order (faster). A script that
-        takes `columns` gets those up to the last that some row fills; sequences may end there, all at the same.
-        Raises UsageError, which names the script and what is missing, unknown or of a wrong type.
+        `keys` may contain more than the script declares (all keys of a queue), `args` may not. `rows` fill the tail of
+        ARGV, `each_keys` the tail of KEYS: mappings by name, or sequences in the header's order (faster). A script that
+        takes `columns` gets the columns up to the last one that some row fills; sequences may end there, all at the
+        same column. Raises UsageError, which names the script and what is missing, unknown or of a wrong type.
         """
-        opening = keys.opening if isinstance(keys, KeysOf) and keys.script is self else None
+        opening = keys.opening if isinstance(keys, BoundKeys) and keys.script is self else None
         key_list = opening.keys if opening else self._key_list(keys)
         if each_keys:
             if not self.keys_each:
                 raise UsageError(f"{self.name}: it takes no keys beyond {', '.join(self._key_names)}")
-            key_list = [*key_list, *tail_to_argv(each_keys, self._each_key_columns, self.name)]
+            key_list = [*key_list, *convert_tail(each_keys, self._each_key_columns, self.name)]
         if len(args) > len(self.args) or not self._arg_names.issuperset(args):
             unknown = next(name for name in args if name not in self._arg_names)
             taken = " ".join(arg.name for arg in self.args) or "none"
             raise UsageError(f"{self.name}: it has no argument {unknown}; it takes: {taken}")
         columns: Sequence[Arg] = self.each
         if self.cuts_rows:
-            columns, rows = filled(list(rows), columns, self.name)
+            columns, rows = trim_columns(list(rows), columns, self.name)
             args = {**args, "columns": len(columns)}
         argv = [to_argv(args.get(arg.name), arg, self.name) for arg in self.args]
         scalars = len(argv)
-        tail = tail_to_argv(rows, columns, self.name) if self.each else list(rows)
+        tail = convert_tail(rows, columns, self.name) if self.each else list(rows)
         if tail and not self.each:
             raise UsageError(f"{self.name}: it takes no rows")
         argv += tail  # type: ignore[arg-type]  # without `each` the tail is empty here
         row_count = (len(argv) - scalars) // len(columns) if self.each else 0
         return Call(self, key_list, argv, row_count, None if each_keys else opening)
 
-    def on(self, keys: Mapping[str, str | bytes]) -> KeysOf:
-        """`keys` for many calls of this script: looked up, checked and packed once."""
-        return KeysOf(self, keys)
+    def bind_keys(self, keys: Mapping[str, str | bytes]) -> BoundKeys:
+        """Look up, check and pack `keys` once, for many calls of this script."""
+        return BoundKeys(self, keys)
 
-    def done_answer(self, row_count: int) -> tuple[bytes, Answer] | None:
-        """What the server sends when it happened, with all rows of a call, and what that means; None where there is
-        more to say than the first word of the header, and where nothing happens."""
+    def build_success_reply(self, row_count: int) -> tuple[bytes, Reply] | None:
+        """Return the bytes that the server sends if a call succeeds for all its rows, and the `Reply` they mean.
+
+        None if success has more to say than the first word of the header, and for read-only scripts.
+        """
         if row_count == 1 or not self.per_row:
             return self._done_once
-        if not self._done_bytes:
+        if not self._success_bytes:
             return None
-        return b"*%d\r\n%b" % (row_count, self._done_bytes * row_count), Answer("", each=[self._done] * row_count)
+        return b"*%d\r\n%b" % (row_count, self._success_bytes * row_count), Reply(
+            "", each=[self._success_reply] * row_count
+        )
 
     @cached_property
-    def _done_once(self) -> tuple[bytes, Answer] | None:
-        if not self._done_bytes:
+    def _done_once(self) -> tuple[bytes, Reply] | None:
+        if not self._success_bytes:
             return None
         word = self.done_word.encode()
-        return (b"*1\r\n" + self._done_bytes, self._alone[word]) if self.per_row else (self._done_bytes, self._done)
+        return (
+            (b"*1\r\n" + self._success_bytes, self._single_row_replies[word])
+            if self.per_row
+            else (self._success_bytes, self._success_reply)
+        )
 
     @cached_property
-    def _done_bytes(self) -> bytes:
-        """The first word of the header, as it comes over the wire; empty where that is not all there is to say."""
+    def _success_bytes(self) -> bytes:
+        """The success word as sent over the wire; empty if a successful reply has more than that word."""
         word = self.done_word.encode()
-        return b"$%d\r\n%b\r\n" % (len(word), word) if word in self._bare and not self.read_only else b""
+        return b"$%d\r\n%b\r\n" % (len(word), word) if word in self._word_replies and not self.read_only else b""
 
     @cached_property
-    def _done(self) -> Answer:
-        return self._bare[self.done_word.encode()]
+    def _success_reply(self) -> Reply:
+        return self._word_replies[self.done_word.encode()]
 
     def _key_list(self, keys: Mapping[str, str | bytes]) -> list[Wire]:
         try:
@@ -177,7 +204,7 @@ class Script(Header):
 
     @cached_property
     def cuts_rows(self) -> bool:
-        """Whether a call says how many columns its rows have, from the left, in `columns` (`lua/README.md`)."""
+        """Whether a call says in `columns` how many columns its rows have, from the left (`lua/README.md`)."""
         return bool(self.each) and any(arg.name == "columns" and arg.optional for arg in self.args)
 
     def _argv_of_shortest_rows(self) -> list[Wire]:
@@ -198,24 +225,24 @@ class Script(Header):
         return frozenset(arg.name for arg in self.args)
 
     @cached_property
-    def _bare(self) -> Mapping[bytes, Answer]:
-        """Answers that are a word and nothing else, by the bytes of the reply: made once."""
+    def _word_replies(self) -> Mapping[bytes, Reply]:
+        """The replies that consist of a word only, by the bytes of that word; built once."""
         plain = [word for word in self.returns.values() if not word.values and not word.rows]
-        return {word.word.encode(): Answer(word.word, word.text) for word in plain}
+        return {word.word.encode(): Reply(word.word, word.text) for word in plain}
 
     @cached_property
-    def _alone(self) -> Mapping[bytes, Answer]:
-        """The same for a call of one row."""
-        return {word: Answer("", each=[answer]) for word, answer in self._bare.items()}
+    def _single_row_replies(self) -> Mapping[bytes, Reply]:
+        """The replies of `_bare`, wrapped for a call of one row."""
+        return {word: Reply("", each=[answer]) for word, answer in self._word_replies.items()}
 
-    def _answer(self, reply: Any) -> Answer:
-        """One reply, `word` or `{word, value, …, rows}`, as an Answer."""
+    def _parse_reply(self, reply: Any) -> Reply:
+        """Convert one raw reply, `word` or `{word, value, …, rows}`, to a `Reply`. Raises ScriptError."""
         if isinstance(reply, bytes):
             reply = [reply]
         elif not isinstance(reply, list) or not reply or not isinstance(reply[0], bytes):
             raise ScriptError(f"{self.path}:1: it returned {reply!r:.80}, which does not begin with a word")
-        if len(reply) == 1 and reply[0] in self._bare:
-            return self._bare[reply[0]]
+        if len(reply) == 1 and reply[0] in self._word_replies:
+            return self._word_replies[reply[0]]
         word = self.returns.get(reply[0].decode("utf-8", "replace"))
         if word is None:
             declared = " ".join(self.returns)
@@ -227,16 +254,18 @@ class Script(Header):
         if len(given) != expected:
             raise ScriptError(f"{where} came with {len(given)} values; the header declares {expected}")
         values = {
-            arg.name: value if type(value) is int and arg.type == "int" else read(value, arg, where)
+            arg.name: value if type(value) is int and arg.type == "int" else parse_value(value, arg, where)
             for arg, value in zip(word.values, given, strict=False)
         }
-        rows = read_table(given[-1], word.rows, where) if word.rows else []
-        return Answer(word.word, word.text, values, rows, columns=tuple(column.name for column in word.rows))
+        rows = parse_table(given[-1], word.rows, where) if word.rows else []
+        return Reply(word.word, word.text, values, rows, columns=tuple(column.name for column in word.rows))
 
 
 class Opening:
-    """What many calls of a script begin with: its keys, and `argv`, the first of its arguments. `heads` holds that as
-    it goes over the wire, by whether the script only reads; who sends fills it."""
+    """The common beginning of many calls of a script: its keys, and `argv`, its first arguments.
+
+    `heads` caches the packed bytes of the beginning by whether the call is read-only; the transport fills it.
+    """
 
     __slots__ = ("argv", "heads", "keys", "script")
 
@@ -244,13 +273,13 @@ class Opening:
         self.script, self.keys, self.argv = script, keys, argv
         self.heads: dict[bool, bytes] = {}
 
-    def call(self, tail: list[Wire], row_count: int) -> Call:
-        """A call whose other arguments are `tail`, as they are sent, for who made all of them; nothing is looked at."""
+    def build_call(self, tail: list[Wire], row_count: int) -> Call:
+        """Build a call whose other arguments are `tail`, already in wire form; nothing is checked."""
         return Call(self.script, self.keys, self.argv + tail, row_count, self)
 
 
-class KeysOf(dict[str, "str | bytes"]):
-    """Keys by name for one script, and how calls of it on them open."""
+class BoundKeys(dict[str, "str | bytes"]):
+    """Keys by name, checked and packed for one script."""
 
     __slots__ = ("opening", "script")
 
@@ -259,14 +288,14 @@ class KeysOf(dict[str, "str | bytes"]):
         self.script = script
         self.opening = Opening(script, script._key_list(keys), [])
 
-    def shortest_rows(self) -> Opening:
-        """How calls open whose rows fill the columns that none may leave empty, and that say nothing else."""
+    def open_shortest_rows(self) -> Opening:
+        """Return the opening of calls whose rows have only the required columns and which have no other arguments."""
         return Opening(self.script, self.opening.keys, self.script._argv_of_shortest_rows())
 
 
 @dataclass(slots=True)  # frozen it takes 0.4 µs more to make, of 23 that a put takes
 class Call:
-    """A script with its keys and arguments, ready to be sent; `row_count` rows stand in the tail."""
+    """A script with its keys and arguments, ready to be sent; `row_count` rows are in the tail."""
 
     script: Script
     keys: list[Wire]
@@ -276,122 +305,133 @@ class Call:
     packed: bytes = b""  # of commands that are no call of a script: as they go over the wire
 
     @property
-    def replies(self) -> int:
-        """How many replies it gets."""
+    def reply_count(self) -> int:
+        """The number of replies that Redis sends for this call."""
         return 1
 
     def command(self, read_only: bool) -> list[Wire]:
-        """The command by digest; `read_only` chooses EVALSHA_RO, which Redis has from 7 on."""
+        """Return the command with the script's digest; `read_only` chooses EVALSHA_RO (Redis 7 or later)."""
         name = b"EVALSHA_RO" if read_only else b"EVALSHA"
         return [name, self.script.sha, str(len(self.keys)), *self.keys, *self.argv]
 
     def command_in_full(self, read_only: bool) -> list[Wire]:
-        """The command with the script's text, for a server that does not know the digest."""
+        """Return the command with the script's text, for a server that does not have the digest."""
         name = b"EVAL_RO" if read_only else b"EVAL"
         return [name, self.script.source, str(len(self.keys)), *self.keys, *self.argv]
 
-    def parse(self, reply: Any) -> Answer:
-        """The Answer in a reply of Redis. Raises ScriptError where it breaks the header."""
+    def parse(self, reply: Any) -> Reply:
+        """Convert a raw reply of Redis to a `Reply`. Raises ScriptError if it does not match the header."""
         script = self.script
         if not script.per_row:
-            return script._answer(reply)
+            return script._parse_reply(reply)
         if not isinstance(reply, list) or len(reply) != self.row_count:
             count = len(reply) if isinstance(reply, list) else "no"
             raise ScriptError(f"{script.path}:1: it returned {count} answers for {self.row_count} rows")
-        bare = script._bare
-        if len(reply) == 1 and type(reply[0]) is bytes and (alone := script._alone.get(reply[0])):
+        bare = script._word_replies
+        if len(reply) == 1 and type(reply[0]) is bytes and (alone := script._single_row_replies.get(reply[0])):
             return alone
         try:
-            each = [bare[item] if type(item) is bytes else script._answer(item) for item in reply]
+            each = [bare[item] if type(item) is bytes else script._parse_reply(item) for item in reply]
         except KeyError:
-            each = [script._answer(item) for item in reply]
-        return Answer("", each=each)
+            each = [script._parse_reply(item) for item in reply]
+        return Reply("", each=each)
 
 
 @dataclass(slots=True)
 class Command(Call):
-    """A command that no script may call, sent as it is; the answer has the reply of Redis as `reply`.
+    """A plain Redis command that no script may call; the raw reply is in the value `reply`.
 
-    `keys` are not sent: of a Cluster they say which node is asked.
+    `keys` are not sent; in a Cluster they choose the node.
     """
 
     def command(self, read_only: bool) -> list[Wire]:
-        """Its words."""
+        """Return the words of the command."""
         return self.argv
 
     def command_in_full(self, read_only: bool) -> list[Wire]:
-        """Its words."""
+        """Return the words of the command."""
         return self.argv
 
-    def parse(self, reply: Any) -> Answer:
-        """The reply, whatever it is."""
-        return Answer("told", values={"reply": reply})
+    def parse(self, reply: Any) -> Reply:
+        """Return the reply, which must be text. Raises ServerError for any other type."""
+        if not isinstance(reply, bytes):
+            raise ServerError(f"{' '.join(map(str, self.argv))} was answered with {reply!r:.80}, which no Redis does.")
+        return Reply("told", values={"reply": reply})
 
 
 @dataclass(slots=True)
-class Reads(Call):
-    """Plain commands that only read, `packed` as they go over the wire; the answer has all replies as `replies`.
+class ReadCommands(Call):
+    """Plain read commands, `packed` as sent over the wire; all raw replies are in the value `replies`.
 
-    Errors of Redis stand among them. It fits no Cluster: all of it goes to one server.
+    Errors of Redis are among the replies. Not for a Cluster, because all commands go to one server.
     """
 
     number: int = 0
 
     @property
-    def replies(self) -> int:
-        """How many commands they are."""
+    def reply_count(self) -> int:
+        """The number of commands, each of which has one reply."""
         return self.number
 
-    def parse(self, reply: Any) -> Answer:
-        """The replies, whatever they are."""
-        return Answer("told", values={"replies": reply})
+    def parse(self, reply: Any) -> Reply:
+        """Return the raw replies unchanged."""
+        return Reply("told", values={"replies": reply})
 
 
-def reads(commands: Sequence[bytes], number: int) -> Reads:
-    """`number` commands that `packed` has packed, one or more in each piece."""
-    return Reads(_plain("plain reads"), [], [], packed=b"".join(commands), number=number)
+def build_reads(commands: Sequence[bytes], number: int) -> ReadCommands:
+    """Build a call of `number` read commands packed by `pack_command`, one or more in each item."""
+    return ReadCommands(_build_placeholder_script("plain reads"), [], [], packed=b"".join(commands), number=number)
 
 
-def packed(words: Sequence[bytes]) -> bytes:
-    """A command as it goes over the wire."""
+def pack_command(words: Sequence[bytes]) -> bytes:
+    """Encode a command in the Redis protocol (RESP)."""
     return b"*%d\r\n%b" % (len(words), b"".join([b"$%d\r\n%b\r\n" % (len(word), word) for word in words]))
 
 
-def command(words: str, key: str = "") -> Command:
-    """`CLIENT LIST` and the like; `key` is one of the node that is asked. Raises UsageError for one that may write."""
+def build_command(words: str, key: str = "") -> Command:
+    """Build a call of a plain command such as `CLIENT LIST`. Raises UsageError for one that is not in COMMANDS.
+
+    In a Cluster, the node of `key` is asked.
+    """
     if words not in COMMANDS:
         raise UsageError(f"{words} is not sent as it is; those that are: {', '.join(COMMANDS)}")
-    return Command(_plain(words), [to_bytes(key)] if key else [], list(words.split()))
+    return Command(_build_placeholder_script(words), [to_bytes(key)] if key else [], list(words.split()))
 
 
 COMMANDS = ("CLIENT LIST", "CLIENT INFO")  # they read, and Redis lets no script call them
 
 
 @cache
-def _plain(words: str) -> Script:
-    """What stands for a command where errors name a script."""
+def _build_placeholder_script(words: str) -> Script:
+    """Return the script that represents a plain command in error messages."""
     return parse("-- A command of Redis.\n--\n-- returns  told  (reply bytes)\n", f"{words}.lua")
 
 
-def parse(text: str, path: str) -> Script:
-    """A script from its text; `path` names it in errors, and its last part without `.lua` is its name.
+def parse(text: str, path: str, blocks: Mapping[str, Piece] = _NOTHING) -> Script:
+    """Parse the text of a script; `path` names it in errors, its last part without `.lua` is the script's name.
 
-    Raises ScriptError, `path:line: …`, when the header does not parse.
+    Raises ScriptError, `path:line: …`, if the header cannot be parsed.
     """
     header = parse_header(text, path)
-    sha = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-    said = {name.name: getattr(header, name.name) for name in fields(header)}
-    return Script(**said, name=Path(path).stem, path=path, source=text, sha=sha)
+    values = {name.name: getattr(header, name.name) for name in fields(header)}
+    return Script(**values, name=Path(path).stem, path=path, file_text=text, blocks=blocks)
 
 
 class Folder(Mapping[str, Script]):
-    """Scripts by name, each parsed when it is first asked for: a screen of one system needs few of all of them.
+    """Scripts by name, each parsed when it is first used, because a screen of one system needs few of them.
 
-    Asking for one that is not there raises ScriptError: the installation is not whole.
+    `blocks` are those that the scripts can include: of the folder, and of `lua/shared/`.
+    A missing script raises ScriptError: the installation is incomplete.
     """
 
-    def __init__(self, name: str, scripts: Mapping[str, Script | Callable[[], Script]], path: Path) -> None:
-        self.name, self.path = name, path
+    def __init__(
+        self,
+        name: str,
+        scripts: Mapping[str, Script | Callable[[], Script]],
+        path: Path,
+        blocks: Mapping[str, Piece] = _NOTHING,
+    ) -> None:
+        self.name, self.path, self.blocks = name, path, blocks
         self._scripts = dict(scripts)
         self._parsing = Lock()
 
@@ -419,51 +459,86 @@ class Folder(Mapping[str, Script]):
         return len(self._scripts)
 
     def get(self, script: str, default: Script | None = None) -> Script | None:  # type: ignore[override]
-        """The script of that name; `default` where there is none."""
+        """Return the script of that name, or `default` if there is none."""
         return self[script] if script in self._scripts else default
 
 
 @cache
 def load(folder: str | Path) -> Folder:
-    """The scripts of a folder of `lua/`, or of one that stands elsewhere, by name; read once. Raises ScriptError."""
-    tried = (Path(str(files("rqtui"))) / "lua", Path(__file__).resolve().parents[2] / "lua")
+    """Return the scripts of a folder in `lua/`, or of a folder given as a path, by name. Raises ScriptError.
+
+    The files are read once per process. The blocks that a script includes are those of its folder and of `lua/shared/`.
+    """
     name = f"lua/{folder}" if isinstance(folder, str) else folder.name
-    for root in tried if isinstance(folder, str) else (folder.parent,):
-        where = root / folder if isinstance(folder, str) else folder
-        paths = sorted(where.glob("*.lua"))
-        if paths:
-            # All texts at once: after an upgrade of what is running others would stand there.
-            found = {path.stem: partial(parse, _text(path), f"{name}/{path.name}") for path in paths}
-            loaded = Folder(where.name, found, where)
-            if isinstance(folder, Path):
-                [*loaded.values()]  # a fault in somebody else's script is told at once
-            return loaded
-    looked = [str(root) for root in tried] if isinstance(folder, str) else [str(folder)]
-    raise ScriptError(f"{name}:0: no scripts there; looked in {' and '.join(looked)}")
+    where = _find_folder(folder) if isinstance(folder, str) else folder
+    # All texts at once: after an upgrade of what is running others would stand there.
+    texts = _read_texts(where) if where else {}
+    if not where or not texts:
+        looked = [str(root) for root in _list_roots()] if isinstance(folder, str) else [str(folder)]
+        raise ScriptError(f"{name}:0: no scripts there; looked in {' and '.join(looked)}")
+    blocks = _read_blocks(where, name)
+    if folder != "shared":
+        blocks = {**load("shared").blocks, **blocks}
+    found = {script: partial(parse, text, f"{name}/{script}.lua", blocks) for script, text in texts.items()}
+    loaded = Folder(where.name, found, where, blocks)
+    if isinstance(folder, Path):
+        [script.source for script in loaded.values()]  # a fault in somebody else's script is reported at once
+    return loaded
 
 
-def _text(path: Path) -> str:
+@cache
+def _list_roots() -> tuple[Path, Path]:
+    """Return where the folders of scripts may be: inside the installed package, and beside it in a checkout."""
+    return Path(str(files("rqtui"))) / "lua", Path(__file__).resolve().parents[2] / "lua"
+
+
+def _find_folder(name: str) -> Path | None:
+    return next((root / name for root in _list_roots() if (root / name).is_dir()), None)
+
+
+def list_folders() -> list[str]:
+    """Return the names of the folders in `lua/`, sorted."""
+    shared = _find_folder("shared")
+    return sorted(path.name for path in shared.parent.iterdir() if path.is_dir()) if shared else []
+
+
+def _read_blocks(folder: Path, name: str) -> dict[str, Piece]:
+    texts = _read_texts(folder / "blocks")
+    return {block: Piece(f"{name}/blocks/{block}.lua", 1, text) for block, text in texts.items()}
+
+
+def _read_texts(folder: Path) -> dict[str, str]:
+    """Return the texts of the Lua files in a folder, by their names without `.lua`; none if there is no such folder."""
     try:
-        return path.read_bytes().decode("utf-8")  # read_text would change line ends, and with them the digest
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    return {name[:-4]: _read_text(f"{folder}{os.sep}{name}") for name in names if name.endswith(".lua")}
+
+
+def _read_text(path: str) -> str:
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read().decode("utf-8")  # text mode would change line ends, and with them the digest
     except (OSError, UnicodeDecodeError) as error:
         raise ScriptError(f"{path}:1: it cannot be read: {error}") from error
 
 
-def run(client: Redis | Cluster, call: Call) -> Answer:
-    """Send one call and return its answer. Raises the errors that `run_all` returns."""
-    answer: Answer = _transport().run(client, call)
+def run(client: Redis | Cluster, call: Call) -> Reply:
+    """Send one call and return its reply. Raises the errors that `run_all` returns."""
+    answer: Reply = _transport().run(client, call)
     return answer
 
 
-def run_all(client: Redis | Cluster, calls: Sequence[Call]) -> list[Answer | Exception]:
-    """Send calls in one pipeline (no transaction) and return an answer or an error for each, in order.
+def run_all(client: Redis | Cluster, calls: Sequence[Call]) -> list[Reply | Exception]:
+    """Send calls in one pipeline (no transaction) and return a reply or an error for each, in order.
 
-    The client speaks RESP2 and does not decode (`connect` sees to both).
-    Scripts that the server does not know follow in a second trip, each with its text once; they run after the others.
-    Errors: Unreachable (nothing was done), Unknown (a change was sent, its reply was lost), Denied, WrongType,
-    Refused (by the script), ServerError, ScriptError. Nothing is sent again after a connection broke.
+    The client must speak RESP2 and not decode replies (`connect` sees to both). Calls of scripts that the server does
+    not have follow in a second round trip, each text once; they run after the other calls. Errors: Unreachable (nothing
+    was done), Unknown (a change was sent, its reply was lost), Denied, WrongType, Refused (by the script), ServerError,
+    ScriptError. Nothing is sent again after a connection broke.
     """
-    results: list[Answer | Exception] = _transport().send(client, calls) if calls else []
+    results: list[Reply | Exception] = _transport().send(client, calls) if calls else []
     return results
 
 

@@ -1,8 +1,8 @@
-"""Python values ↔ the strings of Redis, by the types that a script's header declares.
+"""Conversion between Python values and Redis strings, by the types that a script's header declares.
 
-Out (`to_argv`, `tail_to_argv`): wrong values raise UsageError, which names the script and the argument, before
-anything is sent. In (`read`, `read_table`): a reply that breaks the header raises ScriptError. Whole columns are
-converted at once, because batches of a thousand rows go through here.
+Out (`to_argv`, `convert_tail`): a wrong value raises UsageError, which names the script and the argument, before
+anything is sent. In (`read`, `read_table`): a reply that does not match the header raises ScriptError. Whole columns
+are converted at once, because batches of a thousand rows pass through this module.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _EXACT = 2**53  # Lua's numbers are doubles: a larger integer would silently bec
 
 
 def to_argv(value: object, arg: Arg, where: str) -> Wire:
-    """One value as Redis gets it. `where` names the script in errors. Raises UsageError."""
+    """Convert one value to its form in a command. `where` names the script in errors. Raises UsageError."""
     if value is None:
         if arg.optional:
             return b""
@@ -31,10 +31,10 @@ def to_argv(value: object, arg: Arg, where: str) -> Wire:
     return _WRITERS[arg.type](value, arg, where)
 
 
-def tail_to_argv(
+def convert_tail(
     rows: Iterable[Mapping[str, object] | Sequence[object]], columns: Sequence[Arg], where: str
 ) -> list[Wire]:
-    """The rows of a tail, one after the other. A row is a sequence in the header's order, or a mapping by name."""
+    """Convert the rows of a tail to a flat list. A row is a sequence in the header's order, or a mapping by name."""
     rows = list(rows)
     if not rows:
         return []
@@ -46,7 +46,7 @@ def tail_to_argv(
         if issubclass(kind, str | bytes):
             raise UsageError(f"{where}: a row is a sequence or a mapping, not {kind.__name__}")
         if issubclass(kind, Mapping):
-            rows = _in_order(rows, columns, where)
+            rows = _order_rows(rows, columns, where)
     try:
         values = list(zip(*rows, strict=True))
     except ValueError:
@@ -57,18 +57,18 @@ def tail_to_argv(
         raise UsageError(f"{where}: row {bad} has {len(rows[bad - 1])} values, expected {width}: {names}")
     argv: list[Wire] = [b""] * (len(rows) * width)
     for i, column in enumerate(columns):
-        argv[i::width] = _column_to_argv(values[i], column, where)
+        argv[i::width] = _convert_column(values[i], column, where)
     return argv
 
 
-def filled(
+def trim_columns(
     rows: list[Mapping[str, object] | Sequence[object]], columns: Sequence[Arg], where: str
 ) -> tuple[Sequence[Arg], list[Any]]:
-    """The columns up to the last that some row fills, or that none may leave empty, and the rows cut there.
+    """Return the columns up to the last one that some row fills or that is required, and the rows cut there.
 
-    Rows that differ in their width, or are none, are returned as they are: `tail_to_argv` refuses them.
+    Rows that differ in width, or that are no rows, are returned unchanged: `convert_tail` refuses them.
     """
-    made = _in_order(rows, columns, where)
+    made = _order_rows(rows, columns, where)
     width = len(made[0]) if made and not isinstance(made[0], str | bytes) else 0
     needed = sum(not column.optional for column in columns)
     if not needed <= width <= len(columns) or any(len(row) != width for row in made):
@@ -78,8 +78,8 @@ def filled(
     return columns[:width], made if len(made[0]) == width else [row[:width] for row in made]
 
 
-def _in_order(rows: Iterable[Any], columns: Sequence[Arg], where: str) -> list[Any]:
-    """The rows; those that are mappings as tuples."""
+def _order_rows(rows: Iterable[Any], columns: Sequence[Arg], where: str) -> list[Any]:
+    """Return the rows, with mappings converted to tuples in the order of `columns`."""
     names = [column.name for column in columns]
     known = frozenset(names)
     made: list[Any] = []
@@ -94,8 +94,8 @@ def _in_order(rows: Iterable[Any], columns: Sequence[Arg], where: str) -> list[A
     return made
 
 
-def _column_to_argv(values: Sequence[Any], arg: Arg, where: str) -> Sequence[Wire]:
-    """A whole column; uniform ones (the usual case) take no Python call per value."""
+def _convert_column(values: Sequence[Any], arg: Arg, where: str) -> Sequence[Wire]:
+    """Convert a whole column; uniform ones (the usual case) need no Python call per value."""
     kinds = set(map(type, values))
     if kinds == {bytes} and arg.type in ("bytes", "str"):
         return values
@@ -107,11 +107,11 @@ def _column_to_argv(values: Sequence[Any], arg: Arg, where: str) -> Sequence[Wir
         try:
             return [value.encode(*ENCODING) for value in values]
         except UnicodeEncodeError:
-            return _one_by_one(values, arg, where)  # to name the row
-    return _one_by_one(values, arg, where)
+            return _convert_one_by_one(values, arg, where)  # to name the row
+    return _convert_one_by_one(values, arg, where)
 
 
-def _one_by_one(values: Sequence[object], arg: Arg, where: str) -> list[Wire]:
+def _convert_one_by_one(values: Sequence[object], arg: Arg, where: str) -> list[Wire]:
     found: list[Wire] = []
     for row, value in enumerate(values, 1):
         try:
@@ -121,7 +121,7 @@ def _one_by_one(values: Sequence[object], arg: Arg, where: str) -> list[Wire]:
     return found
 
 
-def _wrong(value: object, arg: Arg, where: str, expected: str) -> UsageError:
+def _build_error(value: object, arg: Arg, where: str, expected: str) -> UsageError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:59] + "…"
     return UsageError(f"{where}: {arg.name} must be {expected}, not {shown}")
@@ -136,15 +136,15 @@ def _write_text(value: object, arg: Arg, where: str) -> Wire:
         try:
             return value.encode(*ENCODING)
         except UnicodeEncodeError:
-            raise _wrong(value, arg, where, "text that UTF-8 can encode") from None
-    raise _wrong(value, arg, where, "text or bytes")
+            raise _build_error(value, arg, where, "text that UTF-8 can encode") from None
+    raise _build_error(value, arg, where, "text or bytes")
 
 
 def _write_int(value: object, arg: Arg, where: str) -> Wire:
     if isinstance(value, float) and math.isfinite(value) and value.is_integer():
         value = int(value)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise _wrong(value, arg, where, "a whole number")
+        raise _build_error(value, arg, where, "a whole number")
     if abs(value) > _EXACT:
         raise UsageError(f"{where}: {arg.name} is beyond ±2^53, the whole numbers that Lua keeps exactly")
     return str(value)
@@ -152,19 +152,19 @@ def _write_int(value: object, arg: Arg, where: str) -> Wire:
 
 def _write_float(value: object, arg: Arg, where: str) -> Wire:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise _wrong(value, arg, where, "a number")
+        raise _build_error(value, arg, where, "a number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise _wrong(value if isinstance(value, float) else "a huge number", arg, where, "a finite number")
+        raise _build_error(value if isinstance(value, float) else "a huge number", arg, where, "a finite number")
     return repr(number)
 
 
 def _write_bool(value: object, arg: Arg, where: str) -> Wire:
     if not isinstance(value, bool):
-        raise _wrong(value, arg, where, "true or false")
+        raise _build_error(value, arg, where, "true or false")
     return b"1" if value else b""
 
 
@@ -199,8 +199,8 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
 _EMPTY_IS_NONE = ("int", "float")
 
 
-def read(value: Any, arg: Arg, where: str) -> Any:
-    """One value of a reply. An optional number that is empty is None; so is an optional nil of any type."""
+def parse_value(value: Any, arg: Arg, where: str) -> Any:
+    """Convert one value of a reply. An empty optional number is None; so is an optional nil of any type."""
     if arg.optional and (value is None or (value == b"" and arg.type in _EMPTY_IS_NONE)):
         return None
     try:
@@ -211,8 +211,8 @@ def read(value: Any, arg: Arg, where: str) -> Any:
         raise ScriptError(f"{where}: {arg.name} was returned as {value!r}, the header says {arg.type}") from None
 
 
-def read_table(rows: Sequence[Sequence[Any]], columns: Sequence[Arg], where: str) -> list[tuple[Any, ...]]:
-    """A table of a reply as tuples in the header's order. Raises ScriptError."""
+def parse_table(rows: Sequence[Sequence[Any]], columns: Sequence[Arg], where: str) -> list[tuple[Any, ...]]:
+    """Convert a table of a reply to tuples in the header's order. Raises ScriptError."""
     if not rows:
         return []
     try:
@@ -234,4 +234,4 @@ def _read_column(values: Sequence[Any], arg: Arg, where: str) -> Iterable[Any]:
         return values
     if kinds == {bytes} and arg.type == "str":
         return [value.decode(*ENCODING) for value in values]
-    return [read(value, arg, where) for value in values]
+    return [parse_value(value, arg, where) for value in values]

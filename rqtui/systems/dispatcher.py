@@ -1,10 +1,10 @@
-"""dispatcher: the keys of redis_queue_dispatcher, a Rust program that makes delayed tasks ready when they are due.
+"""Read and change the keys of redis_queue_dispatcher, a Rust program that moves delayed tasks to a list when due.
 
 ZSET `delayedtaskset`, task by due time in unix **seconds**; LIST `readytasklist`, RPUSH in and BLPOP out. A task is its
-bytes. The names are options, and not self-describing: without options only the default names are looked for. The
-program never takes scores below 0 (its range begins there) and ends at any error of Redis, of which its README says
-nothing. There is no lease, so there is no ack: what a worker has popped is in its hands alone.
-`rqtui:{<ready>}:leaving` is rqtui's own, there while a migration runs. Page: `docs/systems/dispatcher.md`.
+bytes. The key names are options and do not describe themselves: without options only the default names are searched.
+The program never takes scores below 0 (its range begins there) and ends at any error of Redis, which its README does
+not mention. There are no leases and no ack: only the worker that popped a task has it. `rqtui:{<ready>}:leaving` is
+rqtui's own key and exists while a migration runs. Operators' page: `docs/systems/dispatcher.md`.
 """
 
 from __future__ import annotations
@@ -14,17 +14,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rqtui.errors import UsageError
-from rqtui.layout.entries import Entry
-from rqtui.layout.foreign import Entrywise, side_key
-from rqtui.layout.key_types import kinds
-from rqtui.model import Job, Place, State
+from rqtui.model import Job, MigrationTerms, Place, State
+from rqtui.system_base.entries import Entry
+from rqtui.system_base.foreign_system import EntrySystem, build_side_key
+from rqtui.system_base.key_types import read_key_types
 
 _LOOKS_LIKE_MS = 1e11  # as seconds this is in the year 5138; as milliseconds in 1973
+_PARKED_UNTIL_MS = 9_007_199_254_000  # lua/dispatcher/park.lua takes nothing that is due later
 _KINDS = {"delayed": "zset", "ready": "list"}
 
 
-class Dispatcher(Entrywise):
-    """Delayed and ready tasks; a queue is called by the key of its ready list."""
+class Dispatcher(EntrySystem):
+    """The queue system of redis_queue_dispatcher: delayed and ready tasks.
+
+    A queue is named by the key of its ready list.
+    """
 
     name = "dispatcher"
     places = (
@@ -37,45 +41,56 @@ class Dispatcher(Entrywise):
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         for spec in self.specs:
-            _check(spec["ready"], spec["delayed"])
+            _check_keys(spec["ready"], spec["delayed"])
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """The ready list is the queue's name; the set that feeds it is an option."""
-        if queue not in self.named() and self.options["ready"] != self.defaults["ready"]:
+        """Return the keys of a queue: its name is the ready list, the delayed set is an option.
+
+        Raises UsageError if no option says which set feeds this list.
+        """
+        if queue not in self.named_queues() and self.options["ready"] != self.defaults["ready"]:
             raise UsageError(
                 f'dispatcher: which set feeds the list "{queue}"? The names do not tell: '
-                f"say --layout dispatcher:ready={queue},delayed=KEY."
+                f"say --system dispatcher:ready={queue},delayed=KEY."
             )
         delayed = self.options_of(queue)["delayed"]
-        _check(queue, delayed)
-        return {"delayed": delayed, "ready": queue, "leaving": side_key(queue, "leaving")}
+        _check_keys(queue, delayed)
+        return {"delayed": delayed, "ready": queue, "leaving": build_side_key(queue, "leaving")}
 
-    def shown_by(self) -> Sequence[str]:
-        """The list and the set of those queues that the options name."""
-        return [self.keys(queue)[name] for queue in self.named() for name in _KINDS]
+    def marker_keys(self) -> Sequence[str]:
+        """Return the ready lists and delayed sets of all queues named by options."""
+        return [self.keys(queue)[name] for queue in self.named_queues() for name in _KINDS]
 
-    def is_there(self, client: Any, queue: str) -> bool:
-        """Whether a key of it has the right type."""
+    def has_keys_of(self, client: Any, queue: str) -> bool:
+        """Return whether one of the queue's keys exists with the right type."""
         keys = self.keys(queue)
-        found = kinds(client, [keys[name] for name in _KINDS])
+        found = read_key_types(client, [keys[name] for name in _KINDS])
         return any(kind == wanted for kind, wanted in zip(found, _KINDS.values(), strict=True))
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """The bytes are the task; a delayed one has its due time as score."""
+        """Build a job from an entry: its bytes are the task, its score is the due time."""
         where = self.place(place)
-        due_ms, problem = _due(row["score"]) if row["score"] else (None, "")
+        due_ms, problem = _convert_due_time(row["score"]) if row["score"] else (None, "")
         return Job(b"", queue, self.name, where.name, where.state, entry.head, due_ms=due_ms, problem=problem)
 
+    def migration_terms(self, job: Job) -> MigrationTerms:
+        """Return one run: a worker pops a task once, and no program delivers it again.
 
-def _check(ready: str, delayed: str) -> None:
+        `park` skips tasks that are never due.
+        """
+        is_never_due = job.place == "delayed" and (job.due_ms is None or job.due_ms > _PARKED_UNTIL_MS)
+        return MigrationTerms(0, 1, obstacle=job.problem or "it is due after the year 2255" if is_never_due else "")
+
+
+def _check_keys(ready: str, delayed: str) -> None:
     if not ready or not delayed:
         raise UsageError("dispatcher: ready and delayed are names of keys, a list and a sorted set; neither is empty.")
     if ready == delayed:
         raise UsageError(f'dispatcher: ready and delayed are two keys, and both are called "{ready}".')
 
 
-def _due(score: str) -> tuple[int | None, str]:
-    """The instant that a score stands for, in ms, and what is wrong with it."""
+def _convert_due_time(score: str) -> tuple[int | None, str]:
+    """Convert a score to a due time in ms, and describe what is wrong with it."""
     due_s = float(score)
     if due_s < 0:
         return 0, "a due time below 0: redis_queue_dispatcher never takes it, rqtui does at once"
@@ -86,4 +101,4 @@ def _due(score: str) -> tuple[int | None, str]:
     return round(due_s * 1000), ""
 
 
-LAYOUT = Dispatcher
+SYSTEM = Dispatcher

@@ -1,4 +1,4 @@
-"""rqtui's own queue, as `lua/README.md` describes it (schema versions 1 and 2).
+"""Read and change rqtui's own queue, whose keys `lua/README.md` describes (schema versions 1 and 2).
 
 Keys of queue `q`: `rqtui:{q}:` followed by scheduled, ready, reserved, done, dead (sorted sets of ids), jobs, bodies,
 attempts, errors, meta, workers (hashes), events, minutes (streams), wake (a marker). `rqtui:queues` is a set of names.
@@ -16,125 +16,152 @@ from math import isfinite
 from typing import Any
 
 from rqtui.client import native_record
-from rqtui.client.native_keys import QUEUES, keys
+from rqtui.client.native_keys import QUEUES, build_keys
 from rqtui.errors import ServerError, UsageError
-from rqtui.layout.layout import Answers, Ask, Layout, answered, uncounted
 from rqtui.model import Attempt, Count, Finding, Job, Page, Place, Queue, State, Worker
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Call, packed
+from rqtui.scripts.script import Call, Reply, pack_command
+from rqtui.system_base.system import Replies, Request, System, build_uncounted_queue, unwrap_reply
 from rqtui.text.names import to_bytes, to_text
 
-_LOOKED_AT = 1000  # leases: a millisecond of the server
-_GRACE_MS = 60_000  # that a worker may hold a lease before its first beat; the client's beats come every ten seconds
-_FIGURES = 23  # columns of a row of `shared/tally.lua`; behind them stands its stamp
-WHOLE = 10  # looks of which one tells of every queue, whatever its stamp is: twenty seconds of a screen
-_NAMED = 3  # silent workers
+_MAX_LEASES = 1000  # leases per probe, which take the server a millisecond
+_GRACE_MS = 60_000  # from lease to first heartbeat; the client sends heartbeats every ten seconds
+_QUEUE_COLUMNS = 23  # columns of a row of `shared/tally.lua` before its stamp
+FULL_COUNT_POLLS = 10  # every tenth poll counts all queues whatever their stamps are: 20 s on a screen
+_MAX_NAMED_WORKERS = 3  # silent workers named in a finding
+_MAX_INTERRUPTED = 20  # jobs of each place that are searched for repeatedly interrupted ones
+_INTERRUPTED_MS = 86_400_000  # dead jobs that died earlier are not searched
 _SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done": "forget ms", "dead": "died ms"}
 
 
-class Native(Layout):
-    """The native queue."""
+class Native(System):
+    """The native queue system of rqtui."""
 
     name = "native"
     places = tuple(Place(state.value, state, f"rqtui:{{<queue>}}:{state}", "zset", _SCORES[state]) for state in State)
-    patterns = (r"^rqtui:{.*}:meta$",)
+    key_patterns = (r"^rqtui:{.*}:meta$",)
     loops_by_default = True
     has_json_bodies = True
     has_client = True
-    names_key = QUEUES
-    fits_cluster = True
-    inspects = frozenset({State.RESERVED})
-    finds_by_id = True
-    tells = frozenset({"name", "tried", "error", "worker", "priority", "lease"})
+    queue_names_key = QUEUES
+    works_on_cluster = True
+    first_heartbeat_ms = _GRACE_MS
+    can_find_by_id = True
+    known_fields = frozenset({"name", "tried", "error", "worker", "priority", "lease"})
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         self._tallies = 0
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Keys by name; raises UsageError for a name that would scatter them over slots."""
-        return keys(queue)
+        """Return the keys of a queue by their script names.
+
+        Raises UsageError for a name that would spread them over slots.
+        """
+        return build_keys(queue)
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """The names in `rqtui:queues`; what a crash left out of it, the walk over the keys finds."""
+        """Yield the queue names in `rqtui:queues`, one batch per round trip.
+
+        The key walk finds queues that are missing there after a crash.
+        """
         cursor = 0
         while True:
             cursor, found = client.sscan(QUEUES, cursor=cursor, count=1000)
-            yield self.spotted(client, found)
+            yield self.find_queues_of_keys(client, found)
             if cursor == 0:
                 break
 
-    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """The queues of keys such as `rqtui:{mail}:meta`, or of plain names."""
-        return [name for name in dict.fromkeys(_queue_of(item) for item in found) if name]
+    def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """Return the queue names of keys such as `rqtui:{mail}:meta`, or of plain queue names."""
+        return [name for name in dict.fromkeys(_parse_queue_name(item) for item in found) if name]
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Whether it was ever used."""
-        return bool(client.exists(to_bytes(keys(queue)["meta"])))
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the queue was ever used."""
+        return bool(client.exists(to_bytes(build_keys(queue)["meta"])))
 
-    def queue_ask(self, queue: str) -> Ask[Queue]:
-        """Counts, ages and cumulative counters."""
-        return Ask((self._read("counts", queue),), lambda answers: _queue(queue, answers[0]))
+    def queue_request(self, queue: str) -> Request[Queue]:
+        """Build the request for the counts, ages and cumulative counters of one queue."""
+        return Request((self._read("counts", queue),), lambda answers: _parse_queue(queue, answers[0]))
 
-    def queues_ask(self, queues: Sequence[str]) -> Ask[list[Queue] | Ask[list[Queue]]]:
-        """The same of many queues by one script. Of those at rest when this very ask was last read, plain reads tell
-        whether they still are; those that are not have the script tell of them, in a second trip.
+    def queues_request(self, queues: Sequence[str]) -> Request[list[Queue] | Request[list[Queue]]]:
+        """Build the request for the counts of many queues, answered by one script.
 
-        In one of `WHOLE` asks the script tells of all, since hands, and a counter that could not be written, leave no
-        trace in a stamp.
+          The request can be sent again at each poll. It then checks queues that were idle with plain reads, and calls
+        the script in a second round trip only for those that changed. Every `FULL_COUNT_POLLS`-th request counts all
+        queues by the script, because manual changes, and a counter that could not be written, leave no trace in a
+        queue's stamp.
         """
         self._tallies += 1
-        return _Together(queues, map(self.keys, queues), self._tallies).ask()
+        return _QueueBatch(queues, map(self.keys, queues), self._tallies).build_request()
 
-    def page_ask(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Ask[Page]:
-        """A page in the place's own order; offset -1 is the last page."""
+    def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
+        """Build the request for one page of jobs in place order. Offset -1 means the last page."""
         self.place(place)
         call = self._read("page", queue, place=place, offset=offset, limit=limit, body_bytes=body_bytes)
-        return Ask((call,), lambda answers: _page(queue, place, offset, limit, answers[0]))
+        return Request((call,), lambda answers: _parse_page(queue, place, offset, limit, answers[0]))
 
-    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
-        """All about one job, with the history of its failed attempts."""
+    def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
+        """Build the request for one job with the history of its failed attempts."""
         call = self._read("show", queue, id=id, body_bytes=body_bytes)
-        return Ask((call,), lambda answers: _shown(queue, id, answers))
+        return Request((call,), lambda answers: _parse_job(queue, id, answers))
 
-    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
-        """Everybody in the hash of workers, the late ones too."""
-        return Ask((self._read("roster", queue),), lambda answers: _workers(queue, answers))
+    def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
+        """Build the request for all workers in the `workers` hash, including those with late heartbeats."""
+        return Request((self._read("roster", queue),), lambda answers: _parse_workers(queue, answers))
 
-    def inspect_ask(self, queue: str) -> Ask[tuple[Finding, ...]]:
-        """Leases of workers that do not beat, among those that end first."""
-        call = self._read("leases", queue, limit=_LOOKED_AT, grace_ms=_GRACE_MS)
-        return Ask((call,), lambda answers: _silent(queue, answers[0]))
+    def needs_probe(self, queue: Queue) -> bool:
+        """Return whether jobs are reserved, or whether leases expired and their jobs may still be ready or dead."""
+        if queue.counters.get("expired", 0) < 2:
+            return queue.count_in_state(State.RESERVED) > 0
+        return any(map(queue.count_in_state, (State.RESERVED, State.READY, State.DEAD)))
 
-    def announce(self, client: Any, queue: str) -> None:
-        """Adds the name to `rqtui:queues`; in another slot, so after the script that made the queue."""
+    def probe_request(self, queue: str) -> Request[tuple[Finding, ...]]:
+        """Build the request that finds leases of workers without a heartbeat, and jobs that lost several leases.
+
+        Both searches read a bounded number of jobs: the leases that expire first, and the ends of the places.
+        """
+        leases = self._read("leases", queue, limit=_MAX_LEASES, grace_ms=_GRACE_MS)
+        interrupted = self._read("interrupted", queue, within_ms=_INTERRUPTED_MS, limit=_MAX_INTERRUPTED)
+
+        def parse_reply(answers: Replies) -> tuple[Finding, ...]:
+            silent, lost = map(_read_probe_rows, answers)
+            return _find_silent_leases(queue, silent) + _find_interrupted_jobs(queue, lost)
+
+        return Request((leases, interrupted), parse_reply)
+
+    def register_queue(self, client: Any, queue: str) -> None:
+        """Add the queue name to `rqtui:queues`.
+
+        The set is in another slot than the queue, so the name is added after the script that creates the queue.
+        """
         client.sadd(QUEUES, to_bytes(queue))
 
-    def retire(self, client: Any, queue: str) -> None:
-        """Takes the name out of `rqtui:queues`."""
+    def unregister_queue(self, client: Any, queue: str) -> None:
+        """Remove the queue name from `rqtui:queues`."""
         client.srem(QUEUES, to_bytes(queue))
 
-    def taken(self, queue: str, answer: Answer) -> tuple[Job, ...]:
-        """The jobs in the answer of `reserve` or `pull`."""
-        return tuple(_taken(queue, row) for row in answer.rows)
+    def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
+        """Return the jobs in the reply of `reserve` or `pull`."""
+        return tuple(_parse_taken_job(queue, row) for row in answer.rows)
 
     def _read(self, script: str, queue: str, **args: object) -> Call:
-        return self.call(self.scripts[script].name, queue, args)
+        return self.build_call(self.scripts[script].name, queue, args)
 
 
-LAYOUT = Native
+SYSTEM = Native
 
-_PLAIN = re.compile(r"[A-Za-z0-9_.:/+@-]{1,200}").fullmatch  # the name of a queue for sure: there may be ten thousand
+_is_plain_name = re.compile(r"[A-Za-z0-9_.:/+@-]{1,200}").fullmatch  # a fast check, for 10 000 names
 
 
-def _queue_of(item: bytes) -> str:
+def _parse_queue_name(item: bytes) -> str:
     name = to_text(item)
     if name.startswith("rqtui:{") and name.endswith("}:meta"):
         name = name[7:-6]
-    if _PLAIN(name):
+    if _is_plain_name(name):
         return name
     try:
-        keys(name)
+        build_keys(name)
     except UsageError:
         return ""
     return name
@@ -143,171 +170,181 @@ def _queue_of(item: bytes) -> str:
 _STATES = tuple((state.value, state) for state in State)
 
 
-def _queue(queue: str, answer: Answer | Exception) -> Queue:
+def _parse_queue(queue: str, answer: Reply | Exception) -> Queue:
     if isinstance(answer, ServerError):
-        return uncounted(queue, "native", answer)
+        return build_uncounted_queue(queue, "native", answer)
     if isinstance(answer, Exception):
         raise answer
     v: Mapping[str, Any] = answer.values
     now_ms, age_ms = v["now_ms"], v["oldest_ms"]
-    told = {**v, "since_ms": now_ms - age_ms if age_ms >= 0 else -1}
-    return _counted(queue, now_ms, _note(_Counted(), tuple(told[column] for column in _columns())))
+    values = {**v, "since_ms": now_ms - age_ms if age_ms >= 0 else -1}
+    return _build_queue(
+        queue, now_ms, _store_row(_CountedQueue(), tuple(values[column] for column in _list_queue_columns()))
+    )
 
 
 @cache
-def _columns() -> tuple[str, ...]:
-    """The columns of `shared/tally.lua`, in which `_counted` reads a queue; not the one that is about the row."""
-    return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)[:_FIGURES]
+def _list_queue_columns() -> tuple[str, ...]:
+    """Return the columns of `shared/tally.lua` that describe a queue, without the stamp of the row."""
+    return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)[:_QUEUE_COLUMNS]
 
 
 @lru_cache(10_000)
-def _count(place: str, state: State, number: int) -> Count:
-    """The same object for the same count: of ten thousand queues most are 0."""
+def _share_count(place: str, state: State, number: int) -> Count:
+    """Return a `Count`, as one shared object per value: most counts of 10 000 queues are 0."""
     return Count(place, state, number)
 
 
 @dataclass(slots=True)
-class _Counted:
-    """What was counted last, and what was made of it; most queues are at rest most of the time.
+class _CountedQueue:
+    """The last row of one queue from `shared/tally.lua`, and the counts and counters computed from it.
 
-    `heard` are the replies to `_question` that say the same as the stamp of the row.
+    `heard` has the replies to `_pack_idle_check` that match the stamp of the row. Caching pays because most queues are
+    idle.
     """
 
     row: tuple[Any, ...] = ()
     counts: tuple[Count, ...] = ()
     counters: Mapping[str, int] = field(default_factory=dict)
-    heard: list[Any] = field(default_factory=list)
+    matching_replies: list[Any] = field(default_factory=list)
 
     @property
-    def is_at_rest(self) -> bool:
-        """Whether jobs only waited in it, so that plain reads can tell that it is as it was."""
+    def is_idle(self) -> bool:
+        """Whether the queue only has waiting jobs, so that plain reads can check if it changed."""
         return bool(self.row and self.row[-1])
 
-    def is_still(self, replies: list[Any]) -> bool:
-        """Whether these replies to `_question` say that the row holds, but for the time."""
-        if replies == self.heard:
+    def is_unchanged(self, replies: list[Any]) -> bool:
+        """Return whether these replies to `_pack_idle_check` match the row's stamp, so that only the time changed."""
+        if replies == self.matching_replies:
             return True
-        others, number, first, told = replies
-        if others != 0 or not isinstance(first, list) or not isinstance(told, list):
+        others, number, first, fields = replies
+        if others != 0 or not isinstance(first, list) or not isinstance(fields, list):
             return False
-        if b" ".join([b"%d" % number, *(each or b"" for each in told), *(first or [b""])]) != self.row[-1]:
+        if b" ".join([b"%d" % number, *(each or b"" for each in fields), *(first or [b""])]) != self.row[-1]:
             return False
-        self.heard = replies
+        self.matching_replies = replies
         return True
 
 
-class _Together:
-    """Many queues that are counted again and again."""
+class _QueueBatch:
+    """The counts of many queues, updated by the same request at each poll."""
 
     def __init__(self, queues: Sequence[str], every: Iterable[Mapping[str, str]], turn: int) -> None:
         self._queues = queues
         script = scripts.load("shared")["tally"]
         self._names = [key.name for key in script.keys_each]
         each = [[named[name] for name in self._names] for named in every]
-        self._whole = script.call({}, {}, each_keys=each)
-        self._before = [_Counted() for _queue in queues]
-        self._packed: dict[int, bytes] = {}  # questions, each packed once
-        self._turns = itertools.count(turn)  # not those of all asks in the same tick
-        self._at_rest: list[int] = []  # which of the queues are asked whether they still are; the others are told whole
-        self._calls = [self._whole]
+        self._full_call = script.build_call({}, {}, each_keys=each)
+        self._counted_queues = [_CountedQueue() for _queue in queues]
+        self._packed: dict[int, bytes] = {}  # packed reads by queue number
+        self._polls = itertools.count(
+            turn
+        )  # starts differ, so that full counts of several requests fall into different polls
+        self._idle_numbers: list[int] = []  # queues that are only checked for changes
+        self._calls = [self._full_call]
 
-    def ask(self) -> Ask[list[Queue] | Ask[list[Queue]]]:
-        """The calls of the next look, which `read` makes others."""
-        return Ask(self._calls, self._read)
+    def build_request(self) -> Request[list[Queue] | Request[list[Queue]]]:
+        """Return the request of the next poll; parsing its replies replaces the calls for the poll after it."""
+        return Request(self._calls, self._parse_replies)
 
-    def _read(self, answers: Answers) -> list[Queue] | Ask[list[Queue]]:
-        asked, self._calls[:] = self._at_rest, [self._whole]
-        self._at_rest = []
+    def _parse_replies(self, answers: Replies) -> list[Queue] | Request[list[Queue]]:
+        asked, self._calls[:] = self._idle_numbers, [self._full_call]
+        self._idle_numbers = []
         now_ms, told = 0, answers
         moved: list[int] = []
         if asked:
-            replies = answered(answers[0]).values["replies"]
+            replies = unwrap_reply(answers[0]).values["replies"]
             clock, told = replies[0], answers[1:]
             now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
             moved = [
                 number
-                for at, number in zip(range(1, len(replies), _READS), asked, strict=True)
-                if not self._before[number].is_still(replies[at : at + _READS])
+                for at, number in zip(range(1, len(replies), _READS_PER_CHECK), asked, strict=True)
+                if not self._counted_queues[number].is_unchanged(replies[at : at + _READS_PER_CHECK])
             ]
         if told:
             others = set(asked)
-            now_ms = self._take([number for number in range(len(self._queues)) if number not in others], told[0])
+            now_ms = self._store_rows([number for number in range(len(self._queues)) if number not in others], told[0])
         if not moved:
-            return self._found(now_ms)
-        return Ask([self._tally(moved)], lambda answers: self._found(self._take(moved, answers[0])))
+            return self._build_queues(now_ms)
+        return Request(
+            [self._build_tally_call(moved)], lambda answers: self._build_queues(self._store_rows(moved, answers[0]))
+        )
 
-    def _take(self, numbers: Sequence[int], told: Answer | Exception) -> int:
-        """Takes in the rows of these queues; the instant that they are of."""
-        answer = answered(told)
+    def _store_rows(self, numbers: Sequence[int], told: Reply | Exception) -> int:
+        """Store the rows of these queues, and return the server time in ms at which they were counted."""
+        answer = unwrap_reply(told)
         for number, row in zip(numbers, answer.rows, strict=True):
-            last = self._before[number]
+            last = self._counted_queues[number]
             if row != last.row:
-                _note(last, row)
+                _store_row(last, row)
         now_ms: int = answer.values["now_ms"]
         return now_ms
 
-    def _found(self, now_ms: int) -> list[Queue]:
-        """The queues as they are known by now; and the calls of the next look."""
-        if next(self._turns) % WHOLE:
-            self._at_rest = [number for number, last in enumerate(self._before) if last.is_at_rest]
-        if self._at_rest:
-            packed = [_TIME, *map(self._question, self._at_rest)]
-            others = [number for number, last in enumerate(self._before) if not last.is_at_rest]
-            reads = scripts.reads(packed, 1 + _READS * len(self._at_rest))
-            self._calls[:] = [reads, *([self._tally(others)] if others else [])]
-        return [_counted(queue, now_ms, last) for queue, last in zip(self._queues, self._before, strict=True)]
+    def _build_queues(self, now_ms: int) -> list[Queue]:
+        """Return the queues with their counts, and prepare the calls of the next poll."""
+        if next(self._polls) % FULL_COUNT_POLLS:
+            self._idle_numbers = [number for number, last in enumerate(self._counted_queues) if last.is_idle]
+        if self._idle_numbers:
+            packed = [_TIME, *map(self._pack_idle_check, self._idle_numbers)]
+            others = [number for number, last in enumerate(self._counted_queues) if not last.is_idle]
+            reads = scripts.build_reads(packed, 1 + _READS_PER_CHECK * len(self._idle_numbers))
+            self._calls[:] = [reads, *([self._build_tally_call(others)] if others else [])]
+        return [
+            _build_queue(queue, now_ms, last) for queue, last in zip(self._queues, self._counted_queues, strict=True)
+        ]
 
-    def _tally(self, numbers: Sequence[int]) -> Call:
-        return replace(self._whole, keys=[key for number in numbers for key in self._keys(number)])
+    def _build_tally_call(self, numbers: Sequence[int]) -> Call:
+        return replace(self._full_call, keys=[key for number in numbers for key in self._slice_keys(number)])
 
-    def _keys(self, number: int) -> Sequence[bytes | str]:
-        """The keys of one of the queues, in the order of the script's header."""
+    def _slice_keys(self, number: int) -> Sequence[bytes | str]:
+        """Return the keys of one queue, in the order of the script's header."""
         width = len(self._names)
-        return self._whole.keys[number * width : (number + 1) * width]
+        return self._full_call.keys[number * width : (number + 1) * width]
 
-    def _question(self, number: int) -> bytes:
-        """Whether anything stands beside the ready jobs, and what the stamp of a row has."""
+    def _pack_idle_check(self, number: int) -> bytes:
+        """Pack the reads that show whether a queue has other than ready jobs, and the values in its stamp."""
         found = self._packed.get(number)
         if found is None:
-            named = dict(zip(self._names, map(to_bytes, self._keys(number)), strict=True))
+            named = dict(zip(self._names, map(to_bytes, self._slice_keys(number)), strict=True))
             words = (
                 (b"EXISTS", *(named[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))),
                 (b"ZCARD", named["ready"]),
                 (b"ZRANGE", named["ready"], b"0", b"0"),
                 (b"HMGET", named["meta"], b"token", b"paused", b"enqueued"),
             )
-            found = self._packed[number] = b"".join(map(packed, words))
+            found = self._packed[number] = b"".join(map(pack_command, words))
         return found
 
 
-_READS = 4  # commands of a question
+_READS_PER_CHECK = 4  # commands that check one idle queue
 _TIME = b"*1\r\n$4\r\nTIME\r\n"
 
 
-def _note(last: _Counted, row: tuple[Any, ...]) -> _Counted:
-    """Takes in a row of `shared/tally.lua`."""
-    last.row, last.heard = row, []
-    last.counts = _counts(row[:5])
-    counters = _counters(row[11], row[13:_FIGURES])
+def _store_row(last: _CountedQueue, row: tuple[Any, ...]) -> _CountedQueue:
+    """Store a row of `shared/tally.lua` and the counts and counters computed from it."""
+    last.row, last.matching_replies = row, []
+    last.counts = _share_counts(row[:5])
+    counters = _share_counters(row[11], row[13:_QUEUE_COLUMNS])
     if counters != last.counters:
         last.counters = counters
     return last
 
 
 @lru_cache(1_000)
-def _counts(numbers: tuple[int, ...]) -> tuple[Count, ...]:
-    """The same object for the same counts, and so below: of ten thousand queues many are alike."""
-    return tuple([_count(place, state, number) for (place, state), number in zip(_STATES, numbers, strict=True)])
+def _share_counts(numbers: tuple[int, ...]) -> tuple[Count, ...]:
+    """Return the counts per place, as one shared object for equal counts: many of 10 000 queues are alike."""
+    return tuple([_share_count(place, state, number) for (place, state), number in zip(_STATES, numbers, strict=True)])
 
 
 @lru_cache(1_000)
-def _counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, int]:
+def _share_counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, int]:
     enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max = figures
     return {
         "in": enqueued,
         "out": acked + pulled,
         "failed": rejected + ran_out,
         "dead": died,
+        "expired": ran_out,
         "reserved": leased,
         "dispatched": dispatched,
         "unnoted": unnoted,
@@ -316,8 +353,8 @@ def _counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, int]:
     }
 
 
-def _counted(queue: str, now_ms: int, last: _Counted) -> Queue:
-    """A queue by its last row."""
+def _build_queue(queue: str, now_ms: int, last: _CountedQueue) -> Queue:
+    """Build a queue from the row of its last count."""
     paused, since, due, deadline, overdue, expired, _registered, live = last.row[5:13]
     return Queue(
         queue,
@@ -336,7 +373,7 @@ def _counted(queue: str, now_ms: int, last: _Counted) -> Queue:
     )
 
 
-def _page(queue: str, place: str, offset: int, limit: int, answer: Answer | Exception) -> Page:
+def _parse_page(queue: str, place: str, offset: int, limit: int, answer: Reply | Exception) -> Page:
     if isinstance(answer, ServerError):
         return Page(queue, "native", place, (), 0, error=str(answer))
     if isinstance(answer, Exception):
@@ -346,21 +383,21 @@ def _page(queue: str, place: str, offset: int, limit: int, answer: Answer | Exce
     jobs = []
     for row in answer.rows:
         id, score, record, size, body, line, error = row
-        job = decode(queue, place, id, score, record, line)
+        job = decode_job(queue, place, id, score, record, line)
         jobs.append(
             replace(
                 job,
                 max_attempts=job.max_attempts or answer.values["max_attempts"],
                 body=body if body or size == 0 else None,
                 body_bytes=size,
-                error=text(error) or job.error,
+                error=decode_text(error) or job.error,
             )
         )
     following = first + len(jobs)
     return Page(queue, "native", place, tuple(jobs), total, True, first, following if following < total else None)
 
 
-def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
+def _parse_job(queue: str, id: bytes, answers: Replies) -> Job | None:
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
@@ -368,8 +405,8 @@ def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
         return None
     v: Mapping[str, Any] = answer.values
     place = v["place"] or "dead"
-    job = decode(queue, place, id, float(v["score"] or 0), v["record"], v["line"])
-    past = history(v["errors"])
+    job = decode_job(queue, place, id, float(v["score"] or 0), v["record"], v["line"])
+    past = parse_history(v["errors"])
     whole = bool(v["body"]) or v["bytes"] == 0
     return replace(
         job,
@@ -377,21 +414,21 @@ def _shown(queue: str, id: bytes, answers: Answers) -> Job | None:
         body=v["body"] if whole else None,
         body_bytes=v["bytes"],
         history=past,
-        line=v["line"],
+        attempts_line=v["line"],
         error=past[-1].error if past else job.error,
         problem=job.problem if v["place"] else "it stands in no place; rqtui check finds and repairs it",
     )
 
 
-def _taken(queue: str, row: tuple[Any, ...]) -> Job:
+def _parse_taken_job(queue: str, row: tuple[Any, ...]) -> Job:
     id, *lease, record, long_body = row
     body = long_body or record.partition(b"\n")[2]
-    job = decode(queue, "reserved" if lease else "ready", id, 0.0, record, b"")
+    job = decode_job(queue, "reserved" if lease else "ready", id, 0.0, record, b"")
     job = replace(job, body=body, body_bytes=len(body))
     if not lease:
         return job
     token, attempt, most, ttr_ms = lease
-    reserved_ms = int(token) // 1000  # a token is the microsecond of the lease
+    reserved_ms = int(token) // 1000  # a token is the time of the lease in microseconds
     return replace(
         job,
         token=token.encode(),
@@ -403,75 +440,110 @@ def _taken(queue: str, row: tuple[Any, ...]) -> Job:
     )
 
 
-def _workers(queue: str, answers: Answers) -> tuple[Worker, ...]:
+def _parse_workers(queue: str, answers: Replies) -> tuple[Worker, ...]:
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
     workers = []
     for name, line in answer.rows:
         fields = line.split(b" ", 6)
-        if len(fields) < 6 or not (_is_whole(fields[0]) and _is_whole(fields[1])):
+        if len(fields) < 6 or not (_is_number(fields[0]) and _is_number(fields[1])):
             continue
-        beat, ttl, order, started, pid, host = (text(field) for field in fields[:6])
+        beat, ttl, order, started, pid, host = (decode_text(field) for field in fields[:6])
         job = fields[6] if len(fields) > 6 else b""
-        since = int(started) if _is_whole(fields[3]) else None
-        workers.append(Worker(text(name), queue, int(beat), int(ttl), order, pid, host, since, job))
+        since = int(started) if _is_number(fields[3]) else None
+        workers.append(Worker(decode_text(name), queue, int(beat), int(ttl), order, pid, host, since, job))
     return tuple(workers)
 
 
-def _silent(queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
-    """One finding for all leases of silent workers; the counts say what is wrong with the keys."""
-    if isinstance(answer, ServerError):
-        return ()
-    if isinstance(answer, Exception):
-        raise answer
-    if not answer.rows:
-        return ()
-    from rqtui.text.formats import numbered  # rarely
+def _read_probe_rows(answer: Reply | Exception) -> Sequence[tuple[Any, ...]]:
+    """Return the rows of a probe's reply; none for an error of the server, because the counts report wrong keys."""
+    return () if isinstance(answer, ServerError) else unwrap_reply(answer).rows
 
-    rows = sorted(answer.rows, key=lambda row: -row[1])
+
+def _find_silent_leases(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:
+    """Build one finding for all leases of workers without a heartbeat, from the rows of `leases`."""
+    if not found:
+        return ()
+    from rqtui.text.formats import format_quantity  # imported here because findings are rare
+
+    rows = sorted(found, key=lambda row: -row[1])
     jobs = sum(row[1] for row in rows)
-    leases = numbered(jobs, "lease")
+    leases = format_quantity(jobs, "lease")
     since_ms = min(beat if beat >= 0 else since for _worker, _leases, beat, since in rows)
-    names = [text(row[0]) or "a worker without a name" for row in rows]
+    names = [decode_text(row[0]) or "a worker without a name" for row in rows]
     said, detail = f"{leases} of {names[0]}, which does not beat", ""
     if len(rows) > 1:
-        said, detail = f"{leases} of {len(rows)} workers that do not beat", "held by " + ", ".join(names[:_NAMED])
-        detail += f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    found = Finding("silent-leases", "warning", queue, said, key="w", detail=detail, since_ms=since_ms, jobs=jobs)
-    return (found,)
+        said, detail = (
+            f"{leases} of {len(rows)} workers that do not beat",
+            "held by " + ", ".join(names[:_MAX_NAMED_WORKERS]),
+        )
+        detail += f" and {len(names) - _MAX_NAMED_WORKERS} more" if len(names) > _MAX_NAMED_WORKERS else ""
+    finding = Finding("silent-leases", "warning", queue, said, key="w", detail=detail, since_ms=since_ms, jobs=jobs)
+    return (finding,)
 
 
-def decode(queue: str, place: str, id: bytes, score: float, record: bytes, line: bytes) -> Job:
-    """A job from its score, the header line of its record and its line of attempts (formats: `lua/README.md`).
+def _find_interrupted_jobs(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:
+    """Build one finding for the jobs that lost at least two leases, from the rows of `interrupted`.
 
-    What cannot be read is said in `problem`; it never raises.
+    It names the job that lost the most.
+    """
+    if not found:
+        return ()
+    from rqtui.text.formats import format_quantity  # imported here because findings are rare
+    from rqtui.text.sanitise import format_id
+
+    rows = sorted(found, key=lambda row: -row[2])
+    id, place, leases, died, _since_ms = rows[0]
+    if died >= 2:
+        text = f"job {format_id(id)} was running when {format_quantity(died, 'worker')} died"
+    else:
+        text = f"job {format_id(id)} lost {format_quantity(leases, 'lease')}: its worker did not extend them"
+    others = f"{format_quantity(len(rows) - 1, 'other job')} too" if len(rows) > 1 else ""
+    finding = Finding(
+        "interrupted",
+        "warning",
+        queue,
+        text,
+        "find out why before it runs again" if place != "dead" else "find out why before it is requeued",
+        ids=tuple(row[0] for row in rows),
+        detail=others,
+        since_ms=min(row[4] for row in rows) or None,
+        jobs=len(rows),
+    )
+    return (finding,)
+
+
+def decode_job(queue: str, place: str, id: bytes, score: float, record: bytes, line: bytes) -> Job:
+    """Build a job from its score, the header line of its record and its line of attempts (formats: `lua/README.md`).
+
+    Never raises: unreadable parts are described in `problem`.
     """
     state = State(place)
     at = int(score) if isfinite(score) else 0
-    known = _header(state, record) | _line(state, line)
+    fields = _parse_header(state, record) | _parse_attempts_line(state, line)
     if state is State.SCHEDULED:
-        known["due_ms"] = at
+        fields["due_ms"] = at
     if state is State.RESERVED:
-        known["deadline_ms"] = at
-    if state is State.DEAD or (state is State.DONE and "since_ms" not in known):
-        known["since_ms"] = at
-    return Job(id, queue, "native", place, state, id, **known)
+        fields["deadline_ms"] = at
+    if state is State.DEAD or (state is State.DONE and "since_ms" not in fields):
+        fields["since_ms"] = at
+    return Job(id, queue, "native", place, state, id, **fields)
 
 
-def _header(state: State, record: bytes) -> dict[str, Any]:
-    """What a record says in its first line."""
+def _parse_header(state: State, record: bytes) -> dict[str, Any]:
+    """Parse the first line of a job's record; an unreadable record gives a `problem`."""
     try:
         enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = map(
-            text, native_record.fields(record)
+            decode_text, native_record.parse_fields(record)
         )
         return {
-            "enqueued_ms": _whole(enqueued),
-            "priority": _whole(priority),
-            "ttr_ms": None if ttr == "-" else _whole(ttr),
-            "max_attempts": None if most == "-" else _whole(most),
+            "enqueued_ms": _parse_int(enqueued),
+            "priority": _parse_int(priority),
+            "ttr_ms": None if ttr == "-" else _parse_int(ttr),
+            "max_attempts": None if most == "-" else _parse_int(most),
             "name": name,
-            "since_ms": max(_whole(enqueued), 0 if due == "-" else _whole(due)),
+            "since_ms": max(_parse_int(enqueued), 0 if due == "-" else _parse_int(due)),
         }
     except ValueError:
         if record:
@@ -481,56 +553,58 @@ def _header(state: State, record: bytes) -> dict[str, Any]:
         return {"problem": "it has no record: nothing is known of it but its id"}
 
 
-def _line(state: State, line: bytes) -> dict[str, Any]:
-    """What a line of attempts says; nothing where there is none."""
+def _parse_attempts_line(state: State, line: bytes) -> dict[str, Any]:
+    """Parse one value of the `attempts` hash. Returns an empty dict for a missing value."""
     if not line:
         return {}
     try:
         attempts, token, _score, at, priority, flag, worker = line.split(b" ", 6)
-        since_ms = int(at) if _is_whole(at) else None
-        known: dict[str, Any] = {"attempts": _whole(attempts), "since_ms": since_ms, "cancelled": flag == b"c"}
+        since_ms = int(at) if _is_number(at) else None
+        fields: dict[str, Any] = {"attempts": _parse_int(attempts), "since_ms": since_ms, "is_cancelled": flag == b"c"}
         if priority != b"-":
-            known["priority"] = _whole(priority)
+            fields["priority"] = _parse_int(priority)
     except ValueError:
         return {"problem": "its line of attempts cannot be read"}
-    known["worker"] = text(worker)
-    if state is State.DONE and _is_whole(token):
-        known["reserved_ms"] = int(token) // 1000  # it keeps the token of its last lease: the microsecond of its start
-    return known | ({"reserved_ms": since_ms, "token": token} if state is State.RESERVED else {})
+    fields["worker"] = decode_text(worker)
+    if state is State.DONE and _is_number(token):
+        fields["reserved_ms"] = int(token) // 1000  # the token is the start of the last lease in µs
+    return fields | ({"reserved_ms": since_ms, "token": token} if state is State.RESERVED else {})
 
 
-def history(errors: bytes) -> tuple[Attempt, ...]:
-    """The failed attempts of a job, oldest first; what cannot be read is one attempt that says so."""
+def parse_history(errors: bytes) -> tuple[Attempt, ...]:
+    """Parse the failed attempts of a job, oldest first. Unreadable JSON gives one attempt whose error says so."""
     if not errors:
         return ()
     try:
         entries = json.loads(errors.decode("utf-8", "replace"))
-        told = ((_whole(start), _whole(end), _said(worker), _said(error)) for start, end, worker, error in entries)
-        return tuple(Attempt(*each) for each in told)
+        return tuple(
+            Attempt(_parse_int(start), _parse_int(end), _to_lossless_text(worker), _to_lossless_text(error))
+            for start, end, worker, error in entries
+        )
     except (ValueError, TypeError, OverflowError, RecursionError):  # Infinity is a number in Python's JSON
         return (Attempt(0, 0, "", "the errors of this job cannot be read"),)
 
 
-def _said(value: Any) -> str:
-    """Text out of JSON, where `\\ud800` stands for half a letter: no text has it, but its bytes can be kept."""
+def _to_lossless_text(value: Any) -> str:
+    r"""Convert a JSON value to text. A lone surrogate such as `\ud800`, which text cannot contain, keeps its bytes."""
     return to_text(str(value).encode("utf-8", "surrogatepass"))
 
 
-_DIGITS = 17  # of a token; no instant, length or count has more
+_DIGITS = 17  # of a token; no time, length or count has more
 
 
-def _is_whole(value: bytes) -> bool:
+def _is_number(value: bytes) -> bool:
     return value.isdigit() and len(value) <= _DIGITS
 
 
-def _whole(value: Any) -> int:
-    """A number that somebody wrote down. Raises ValueError where it is none, or longer than any of ours."""
+def _parse_int(value: Any) -> int:
+    """Convert a value to int. Raises ValueError for no number, or for one with more than `_DIGITS` digits."""
     number = int(value)
     if abs(number) >= 10**_DIGITS:
         raise ValueError("too long for an instant or a count")
     return number
 
 
-def text(value: bytes) -> str:
-    """Bytes as text that can be turned back into the same bytes."""
+def decode_text(value: bytes) -> str:
+    """Decode bytes to text that encodes back to the same bytes."""
     return to_text(value)

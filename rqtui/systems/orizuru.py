@@ -1,11 +1,11 @@
-"""orizuru: the lists of a Rust crate of that name, a source and two lists per consumer.
+"""Read and change the lists of orizuru, a Rust crate with a source list and two lists per consumer.
 
 LIST `<source>`, LPUSH in and BRPOPLPUSH out, to LIST `orizuru:consumers:<name>:processing`; rejected jobs in LIST
 `orizuru:consumers:<name>:unacked`. SET `orizuru:consumers` of registered names; STRING
 `orizuru:consumers:<name>:heartbeat` (unix ms, PX) and HASH `orizuru:heartbeats` name → unix ms. A job is its bytes,
-MessagePack of a struct. Its README says that the garbage collector brings rejected jobs back to the source; its code
-brings them to *processing*, where nobody reads them, and nothing in it reads the heartbeats. Which source a consumer
-reads is not stored, so the source is an option. Page: `docs/systems/orizuru.md`.
+MessagePack of a struct. According to its README the garbage collector moves rejected jobs back to the source; its code
+moves them to *processing*, which no consumer reads, and nothing in it reads the heartbeats. The source of a consumer is
+not stored, so the source is an option. Operators' page: `docs/systems/orizuru.md`.
 """
 
 from __future__ import annotations
@@ -14,26 +14,29 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rqtui.errors import ServerError, UsageError
-from rqtui.layout.entries import Entry
-from rqtui.layout.foreign import Entrywise, rows_by_name
-from rqtui.layout.key_types import kinds
-from rqtui.layout.layout import Answers, Ask
-from rqtui.layout.option_values import whole
-from rqtui.model import Job, Place, State, Worker
+from rqtui.model import Job, MigrationTerms, Place, State, Worker, WorkerList
 from rqtui.scripts.script import Call, Script
-from rqtui.text.msgpack import is_packed, packed
+from rqtui.system_base.entries import Entry
+from rqtui.system_base.foreign_system import EntrySystem, describe_unread, read_rows
+from rqtui.system_base.key_types import read_key_types
+from rqtui.system_base.option_values import accept_whole_number
+from rqtui.system_base.system import Replies, Request
+from rqtui.text.msgpack import is_packed, to_msgpack
 from rqtui.text.names import to_text
 
 CONSUMERS, HEARTBEATS, PREFIX = "orizuru:consumers", "orizuru:heartbeats", "orizuru:consumers:"
-SEEN = "rqtui:{orizuru}:seen"  # ours: since when the lists of silent consumers stand as they are
-NO_SOURCE = "rqtui:{orizuru}:unknown-source"  # stands for a source that nobody named; nothing ever writes it
-_REMEMBERED = 1000  # consumers that the walk over the keys has seen; the scripts look at no more either
-_CHECKED_BYTES = 65536  # longer bodies are not decoded for every row of a page
+SEEN_KEY = "rqtui:{orizuru}:seen"  # rqtui's own key: since when the lists of silent consumers are unchanged
+NO_SOURCE_KEY = "rqtui:{orizuru}:unknown-source"  # replaces the key of an unnamed source; never written
+_MAX_CONSUMERS = 1000  # consumers found by the key walk; the scripts read no more either
+_CHECKED_BYTES = 65536  # decoding longer bodies would slow down every page
 _UNREADABLE = "its body is no MessagePack: no consumer can read it"
 
 
-class Orizuru(Entrywise):
-    """A source and everybody's lists; without a source, everybody's lists alone, in a queue called `orizuru`."""
+class Orizuru(EntrySystem):
+    """The queue system of orizuru: a source and the lists of all consumers.
+
+    Without a named source the lists of all consumers form one queue called `orizuru`.
+    """
 
     name = "orizuru"
     places = (
@@ -42,78 +45,87 @@ class Orizuru(Entrywise):
         Place("unacked", State.DEAD, PREFIX + "<worker>:unacked", "list"),
     )
     defaults = {"source": "", "silent_ms": "60000"}
-    option_values = {"silent_ms": whole(1, 10**12, "milliseconds")}
+    option_values = {"silent_ms": accept_whole_number(1, 10**12, "milliseconds")}
     queue_option = "source"
-    tells = frozenset({"worker", "owner"})
-    learns_by_walk = True
-    patterns = (r"^orizuru:consumers:.*:processing$", r"^orizuru:consumers:.*:unacked$")
+    known_fields = frozenset({"worker", "owner"})
+    needs_key_walk = True
+    unmigrated_places = {
+        "unacked": "its consumer rejected it, and no id tells it from its equals: requeue or delete it"
+    }
+    key_patterns = (r"^orizuru:consumers:.*:processing$", r"^orizuru:consumers:.*:unacked$")
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
-        self._spotted: tuple[str, ...] = ()  # replaced, never changed: loops read it on threads of their own
+        self._found_consumers: tuple[str, ...] = ()  # replaced, never mutated, because background threads read it
         for spec in self.specs:
             if spec["source"]:
                 self.keys(spec["source"])
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """The source, and the two registries; consumers' keys are made in the scripts."""
+        """Return the source and the two registries; scripts derive the keys of consumers.
+
+        Raises UsageError for no source.
+        """
         if not queue or queue in (CONSUMERS, HEARTBEATS) or queue.startswith(PREFIX):
             raise UsageError(f'orizuru: "{queue}" is no source; name the list that producers push to.')
-        source = NO_SOURCE if self._is_nameless(queue) else queue
-        return {"source": source, "consumers": CONSUMERS, "heartbeats": HEARTBEATS, "seen": SEEN}
+        source = NO_SOURCE_KEY if self._is_unnamed(queue) else queue
+        return {"source": source, "consumers": CONSUMERS, "heartbeats": HEARTBEATS, "seen": SEEN_KEY}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """The sources that were named; else one nameless queue where a registry is there."""
-        if self.is_asked and self.named():
-            yield self.named()
+        """Yield the named sources; without any, the unnamed queue if a registry exists."""
+        if self.is_explicit and self.named_queues():
+            yield self.named_queues()
         else:
-            yield [self.name] if _is_there(client) else []
+            yield [self.name] if _is_present(client) else []
 
-    def shown_by(self) -> Sequence[str]:
-        """Who is registered, or beats."""
+    def marker_keys(self) -> Sequence[str]:
+        """Return the keys of registered consumers and of heartbeats."""
         return CONSUMERS, HEARTBEATS
 
-    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Remembers whose lists these are; without a named source they are a queue of their own."""
-        lists = [key for key, kind in zip(found, kinds(client, found), strict=True) if kind == "list"]
+    def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """Store the consumers whose lists were found; without a named source return their unnamed queue."""
+        lists = [key for key, kind in zip(found, read_key_types(client, found), strict=True) if kind == "list"]
         names = [to_text(key).removeprefix(PREFIX).rpartition(":")[0] for key in lists]
-        self._spotted = tuple(dict.fromkeys([*names, *self._spotted]))[:_REMEMBERED]
-        return [self.name] if lists and not self.named() else []
+        self._found_consumers = tuple(dict.fromkeys([*names, *self._found_consumers]))[:_MAX_CONSUMERS]
+        return [self.name] if lists and not self.named_queues() else []
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Whether it was named, or is the nameless one and somebody is registered or beats."""
-        return super().recognises(client, queue) or (self._is_nameless(queue) and _is_there(client))
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the source was named, or the queue is the unnamed one and consumers are registered."""
+        return super().has_queue(client, queue) or (self._is_unnamed(queue) and _is_present(client))
 
-    def tail(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
-        """The consumers whose lists were seen, for scripts that look at all of them."""
+    def build_queue_rows(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
+        """Return the consumers found by the key walk, for scripts that read the lists of all consumers."""
         if script.per_row or not any(column.name == "worker" for column in script.each):
             return ()
-        return [{"worker": name} for name in self._spotted]
+        return [{"worker": name} for name in self._found_consumers]
 
-    def call(
+    def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """As every layout; a verb that needs the source is refused where nobody named it."""
+        """Build the call of a script. Raises UsageError for a verb that needs the source if no source was named."""
         script = self.script(name)
         needs_source = "source" in script.targets or script.sources == ("source",)
-        if needs_source and self._is_nameless(queue):
+        if needs_source and self._is_unnamed(queue):
             raise UsageError(
-                f"{name} needs the source list, which orizuru does not store: say --layout orizuru:source=KEY."
+                f"{name} needs the source list, which orizuru does not store: say --system orizuru:source=KEY."
             )
-        return super().call(name, queue, args, rows)
+        return super().build_call(name, queue, args, rows)
 
-    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
-        """Consumers that ever beat, the silent ones too; without a beat there is no age, and `faults` names them."""
+    def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
+        """Build the request for all consumers that ever sent a heartbeat, including silent ones.
+
+        Consumers without a heartbeat have no age; the script `faults` reports them.
+        """
         silent_ms = int(self.options_of(queue)["silent_ms"])
-        call = self.call("roster", queue, {})
-        return Ask((call,), lambda answers: _workers(queue, silent_ms, answers))
+        call = self.build_call("roster", queue, {})
+        return Request((call,), lambda answers: _parse_workers(queue, silent_ms, answers))
 
-    def encoded(self, body: bytes) -> bytes:
-        """A list or an object of JSON as MessagePack, which a consumer reads as its struct."""
-        return packed(body)
+    def encode_body(self, body: bytes) -> bytes:
+        """Convert a JSON list or object to MessagePack, which a consumer decodes to its struct."""
+        return to_msgpack(body)
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """A job and whose it is; the lease ends when its consumer counts as dead."""
+        """Build a job with its consumer; the lease ends when the consumer counts as dead."""
         is_short = entry.size <= min(_CHECKED_BYTES, len(entry.head))
         return Job(
             b"",
@@ -128,26 +140,31 @@ class Orizuru(Entrywise):
             problem=_UNREADABLE if is_short and not is_packed(entry.head) else "",
         )
 
-    def words(self, queue: str) -> str:
-        """As every layout; of the nameless queue, what has to be said first."""
-        return "--layout orizuru:source=KEY orizuru:KEY" if self._is_nameless(queue) else super().words(queue)
+    def migration_terms(self, job: Job) -> MigrationTerms:
+        """Return one run: a rejected job is not delivered again."""
+        return MigrationTerms(0, 1)
 
-    def _is_nameless(self, queue: str) -> bool:
-        return queue == self.name and queue not in self.named()
+    def queue_argument(self, queue: str) -> str:
+        """Return the command-line argument of a queue; for the unnamed queue with the option to add first."""
+        return "--system orizuru:source=KEY orizuru:KEY" if self._is_unnamed(queue) else super().queue_argument(queue)
+
+    def _is_unnamed(self, queue: str) -> bool:
+        return queue == self.name and queue not in self.named_queues()
 
 
-LAYOUT = Orizuru
+SYSTEM = Orizuru
 
 
-def _is_there(client: Any) -> bool:
-    registry, heartbeats = kinds(client, [CONSUMERS, HEARTBEATS])
+def _is_present(client: Any) -> bool:
+    registry, heartbeats = read_key_types(client, [CONSUMERS, HEARTBEATS])
     return registry == "set" or heartbeats == "hash"
 
 
-def _workers(queue: str, silent_ms: int, answers: Answers) -> tuple[Worker, ...]:
+def _parse_workers(queue: str, silent_ms: int, answers: Replies) -> tuple[Worker, ...]:
     answer = answers[0]
     if isinstance(answer, ServerError):
-        return ()  # the counts say what is wrong with the keys
+        return ()  # the counts already report wrong keys
     if isinstance(answer, Exception):
         raise answer
-    return tuple(Worker(to_text(row["worker"]), queue, row["beat_ms"], silent_ms) for row in rows_by_name(answer))
+    workers = (Worker(to_text(row["worker"]), queue, row["beat_ms"], silent_ms) for row in read_rows(answer))
+    return WorkerList(workers, describe_unread(len(answer.rows), answer.values["total"], "consumers of orizuru"))

@@ -1,10 +1,11 @@
-"""redisched: delayed jobs by id, primitives in Lua with glue in Node and in Go. See docs/systems/redisched.md.
+"""Read and change the topics of redisched: delayed jobs by id, Lua scripts used from Node and Go.
 
 Keys of topic `T`: hash `__REDIS_SCHED_JOBS__T` (id → body), sorted sets `__REDIS_SCHED_QUEUED__T` (id → due) and
-`__REDIS_SCHED_RESERVED__T` (id → end of the lease, which is the token). The Node glue writes milliseconds, the Go glue
+`__REDIS_SCHED_RESERVED__T` (id → end of the lease, which is the token). The Node code writes milliseconds, the Go code
 seconds; a score from 10¹¹ on is milliseconds, whatever the option says. Its README calls `release` the end of a job;
-its code puts the job back, and its servers finish one with `delete`: so does `ack` here. Ours alone is
-`rqtui:{__REDIS_SCHED_RESERVED__T}:expiries`, how many leases rqtui saw expire, for the thousand most frequent ids.
+its code puts the job back, and its servers finish one with `delete`: so does `ack` here. Only
+`rqtui:{__REDIS_SCHED_RESERVED__T}:expiries` is rqtui's own key: how many leases rqtui saw expire, for the thousand most
+frequent ids. Operators' page: `docs/systems/redisched.md`.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from math import isfinite
 from typing import Any
 
 from rqtui.errors import UsageError
-from rqtui.layout.foreign import Foreign
-from rqtui.layout.option_values import one_of, whole
-from rqtui.model import Finding, Job, Place, State
-from rqtui.scripts.script import Answer
+from rqtui.model import MAX_ATTEMPTS, Finding, Job, MigrationTerms, Place, State
+from rqtui.scripts.script import Reply
+from rqtui.system_base.foreign_system import ForeignSystem
+from rqtui.system_base.option_values import accept_whole_number, accept_words
 from rqtui.text.names import to_bytes, to_text
 
 _PREFIXES = {
@@ -27,13 +28,13 @@ _PREFIXES = {
     "reserved": ("__REDIS_SCHED_RESERVED__", b"zset"),
 }
 _QUEUED, _RESERVED = (_PREFIXES[name][0] + "<queue>" for name in ("queued", "reserved"))
-_MS_FROM = 1e11  # 1973 in milliseconds, the year 5138 in seconds
-_MOST_MS = 2**53
-_INSTANTS = {State.SCHEDULED: "due_ms", State.READY: "since_ms", State.RESERVED: "deadline_ms"}
+_MIN_MS_SCORE = 1e11  # 1973 in milliseconds, the year 5138 in seconds
+_MAX_MS = 2**53
+_TIME_FIELDS = {State.SCHEDULED: "due_ms", State.READY: "since_ms", State.RESERVED: "deadline_ms"}
 
 
-class Redisched(Foreign):
-    """Topics of redisched."""
+class Redisched(ForeignSystem):
+    """The queue system of redisched; a queue is a topic."""
 
     name = "redisched"
     places = (
@@ -43,19 +44,22 @@ class Redisched(Foreign):
         Place("expired", State.RESERVED, _RESERVED, "zset", "deadline ms or s", "score <= now"),
     )
     defaults = {"topic": "", "unit": "auto", "ttr_ms": "60000"}
-    option_values = {"unit": one_of("auto", "ms", "s"), "ttr_ms": whole(1, 365 * 86_400_000, "milliseconds")}
+    option_values = {
+        "unit": accept_words("auto", "ms", "s"),
+        "ttr_ms": accept_whole_number(1, 365 * 86_400_000, "milliseconds"),
+    }
     queue_option = "topic"
-    patterns = tuple(f"^{prefix}." for prefix, _type in _PREFIXES.values())
+    key_patterns = tuple(f"^{prefix}." for prefix, _type in _PREFIXES.values())
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Keys by name; raises UsageError for a topic without a name."""
+        """Return the keys of a topic by their script names. Raises UsageError for an empty name."""
         if not queue:
-            raise UsageError("a topic of redisched has a name, as in --layout redisched:topic=mail.")
+            raise UsageError("a topic of redisched has a name, as in --system redisched:topic=mail.")
         own = {name: prefix + queue for name, (prefix, _type) in _PREFIXES.items()}
         return {**own, "expiries": f"rqtui:{{{own['reserved']}}}:expiries"}
 
-    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """The topics of keys that begin with one of the prefixes, where the key is of the right type."""
+    def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """Return the topics of keys that begin with one of the prefixes and have the right type."""
         keys = [(key, *about) for key in found for about in _PREFIXES.values() if key.startswith(about[0].encode())]
         pipe = client.pipeline(transaction=False)
         for key, _prefix, _right in keys:
@@ -65,12 +69,12 @@ class Redisched(Foreign):
             for (key, prefix, right), type in zip(keys, pipe.execute(), strict=True)
             if type == right
         ]
-        only = self.named() if self.is_asked else []
+        only = self.named_queues() if self.is_explicit else []
         return [topic for topic in dict.fromkeys(fits) if topic and (not only or topic in only)]
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Whether it was named, or one of its keys is there with the right type."""
-        if super().recognises(client, queue):
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the topic was named, or one of its keys exists with the right type."""
+        if super().has_queue(client, queue):
             return True
         keys = self.keys(queue)
         pipe = client.pipeline(transaction=False)
@@ -78,39 +82,48 @@ class Redisched(Foreign):
             pipe.type(to_bytes(keys[name]))
         return any(type == right for type, (_prefix, right) in zip(pipe.execute(), _PREFIXES.values(), strict=True))
 
-    def _findings(self, queue: str, answer: Answer | Exception) -> tuple[Finding, ...]:
-        found = super()._findings(queue, answer)
-        words = self.words(queue)
-        if words.startswith("--layout "):  # a topic with other options keeps them: of two layouts for it one counts
-            in_ms = type(self)({**self.options_of(queue), "unit": "ms"}).words(queue)
-            plain = f"--layout redisched:unit=ms act repair {words}"
+    def _parse_findings(self, queue: str, answer: Reply | Exception) -> tuple[Finding, ...]:
+        found = super()._parse_findings(queue, answer)
+        words = self.queue_argument(queue)
+        if words.startswith("--system "):  # a topic keeps its other options, because only one system can serve it
+            in_ms = type(self)({**self.options_of(queue), "unit": "ms"}).queue_argument(queue)
+            plain = f"--system redisched:unit=ms act repair {words}"
             found = tuple(replace(one, remedy=one.remedy.replace(plain, f"act repair {in_ms}", 1)) for one in found)
         return found
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """A job from its id, its score and its body."""
-        state, at_ms = self.place(place).state, _ms(row["score"])
+        """Build a job from its id, score and body."""
+        state, at_ms = self.place(place).state, _convert_score_ms(row["score"])
         body = row["body"] if row["has_body"] and (row["body"] or not row["bytes"]) else None
         token = row["score"] if state is State.RESERVED else b""
-        known: dict[str, Any] = {_INSTANTS[state]: at_ms, "attempts": row["expiries"], "problem": _problem(row, at_ms)}
+        known: dict[str, Any] = {
+            _TIME_FIELDS[state]: at_ms,
+            "attempts": row["expiries"],
+            "problem": _describe_problem(row, at_ms),
+        }
         known["ttr_ms"] = (
             int(self.options_of(queue)["ttr_ms"]) if token else None
-        )  # what it was leased for nobody keeps
+        )  # redisched does not store the duration of a lease
         id: bytes = row["id"]
         return Job(id, queue, self.name, place, state, id, token, body=body, body_bytes=row["bytes"], **known)
 
+    def migration_terms(self, job: Job) -> MigrationTerms:
+        """Return unlimited runs: an unfinished job is due again when its lease ends."""
+        lease_ms = int(self.options_of(job.queue)["ttr_ms"])
+        return MigrationTerms(job.attempts, MAX_ATTEMPTS, lease_ms, lease_ms)
 
-def _ms(score: bytes) -> int | None:
-    """An instant from a score of either unit; None for what is none."""
+
+def _convert_score_ms(score: bytes) -> int | None:
+    """Convert a score in ms or s to ms; None if it is no time."""
     try:
         value = float(score)
     except ValueError:
         return None
-    value = value if value >= _MS_FROM else value * 1000
-    return int(value) if isfinite(value) and abs(value) <= _MOST_MS else None
+    value = value if value >= _MIN_MS_SCORE else value * 1000
+    return int(value) if isfinite(value) and abs(value) <= _MAX_MS else None
 
 
-def _problem(row: Mapping[str, Any], at_ms: int | None) -> str:
+def _describe_problem(row: Mapping[str, Any], at_ms: int | None) -> str:
     if not row["has_body"]:
         return "it has no body: its own workers are handed nothing"
     if row.get("both"):
@@ -120,4 +133,4 @@ def _problem(row: Mapping[str, Any], at_ms: int | None) -> str:
     return "" if row["score"] or "both" not in row else "it stands in no place: repair makes it due"
 
 
-LAYOUT = Redisched
+SYSTEM = Redisched

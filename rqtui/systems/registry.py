@@ -1,14 +1,14 @@
-"""The table of queue systems: a row for each that rqtui speaks or knows by sight, and the layouts of those it speaks.
+"""Register the queue systems that rqtui supports or recognises by their keys, and create them from `--system` options.
 
-Another package brings a system by an entry point of the group `rqtui.systems`, whose name is that of the system and
-which names its `Layout`. It is looked for when somebody asks for names of systems, and imported when the system is; one
-that cannot be used is a sentence (`left_out`), and stops no other.
+Called by the session, the commands and key discovery. Another package adds a system with an entry point of the group
+`rqtui.systems`: the name of the entry point is the name of the system, its value names a `System` subclass. Entry
+points are listed when system names are needed, and imported when the system is created. An entry point that cannot be
+used becomes an error sentence (`left_out`); the other systems still work.
 
-A system that is spoken has a module, whose `LAYOUT` is a subclass of `rqtui.layout.layout.Layout`; it is imported when
-it is first asked for. The modules never import one another. One that is known by sight has the keys by which
-`systems/by_sight.py` counts what rqtui does not speak: with a module it is not counted any more. The names of those
-keys are those of BullMQ 5, Bull 4, Bee-Queue 1, Resque 2, asynq 0.25,
-dramatiq 1, Huey 2 and ARQ 0.26.
+A supported system has a module whose `SYSTEM` is a subclass of `rqtui.system_base.system.System`. The module is
+imported on first use, and these modules never import one another. A system that is only recognised has key patterns,
+with which `systems/by_sight.py` counts its keys; a system with a module is not counted there. The patterns follow the
+key names of BullMQ 5, Bull 4, Bee-Queue 1, Resque 2, asynq 0.25, dramatiq 1, Huey 2 and ARQ 0.26.
 """
 
 from __future__ import annotations
@@ -25,19 +25,20 @@ from rqtui.errors import RqtuiError, UsageError
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-    from rqtui.layout.layout import Layout
+    from rqtui.system_base.system import System
 
-GROUP = "rqtui.systems"  # of entry points
+GROUP = "rqtui.systems"  # the entry point group
 
 
 @dataclass(frozen=True, slots=True)
-class System:
-    """A queue system, as `module` speaks it (empty: not yet), and as its keys look, in Lua patterns.
+class SystemEntry:
+    """One queue system: the module that implements it (empty if rqtui only recognises it) and Lua patterns of its keys.
 
-    By its keys a system is there when one of the patterns of `marks` fits a key (none: any of `keys`); `keys` are
-    counted as its own, and `queues` are those of them that stand for a queue each. `but` is the system that is meant
-    where both are there: the two share their keys. `package` brings it, with its version; empty: rqtui itself.
-    `module` then is `package.module:Class`.
+    The system is present if a key matches one of `marks`, or one of `keys` if there are no marks. Keys that match
+    `keys` are counted as keys of the system; `queues` matches the one key that each queue has. `but` names the system
+    to report instead if both are present, because the two share their keys. `package` is the package that adds the
+    system, with its version; empty for rqtui's own systems. With a package, `module` has the form
+    `package.module:Class`.
     """
 
     name: str
@@ -51,21 +52,21 @@ class System:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """All patterns of its keys."""
+        """All key patterns of the system: keys, queues and marks."""
         return (*self.keys, *filter(None, (self.queues,)), *self.marks)
 
 
-SYSTEMS: tuple[System, ...] = (
-    System("native", "rqtui", "rqtui.systems.native"),
-    System("dispatcher", "redis_queue_dispatcher", "rqtui.systems.dispatcher"),
-    System("orizuru", "orizuru", "rqtui.systems.orizuru"),
-    System("redisched", "redisched", "rqtui.systems.redisched"),
-    System("safe_pop", "redis-queue", "rqtui.systems.safe_pop"),
-    System("timeout_sets", "distributed-timeout-queue", "rqtui.systems.timeout_sets"),
-    System("rq", "RQ", "rqtui.systems.rq"),
-    System("sidekiq", "Sidekiq", "rqtui.systems.sidekiq"),
-    System("celery", "Celery", "rqtui.systems.celery.layout"),
-    System(
+SYSTEMS: tuple[SystemEntry, ...] = (
+    SystemEntry("native", "rqtui", "rqtui.systems.native"),
+    SystemEntry("dispatcher", "redis_queue_dispatcher", "rqtui.systems.dispatcher"),
+    SystemEntry("orizuru", "orizuru", "rqtui.systems.orizuru"),
+    SystemEntry("redisched", "redisched", "rqtui.systems.redisched"),
+    SystemEntry("safe_pop", "redis-queue", "rqtui.systems.safe_pop"),
+    SystemEntry("timeout_sets", "distributed-timeout-queue", "rqtui.systems.timeout_sets"),
+    SystemEntry("rq", "RQ", "rqtui.systems.rq"),
+    SystemEntry("sidekiq", "Sidekiq", "rqtui.systems.sidekiq"),
+    SystemEntry("celery", "Celery", "rqtui.systems.celery.system"),
+    SystemEntry(
         "bullmq",
         "BullMQ",
         "rqtui.systems.bullmq",
@@ -73,7 +74,7 @@ SYSTEMS: tuple[System, ...] = (
         queues=r"^bull:[^:]+:meta$",
         marks=(r"^bull:[^:]+:meta$",),
     ),
-    System(
+    SystemEntry(
         "bull",
         "Bull",
         keys=(r"^bull:",),
@@ -81,151 +82,168 @@ SYSTEMS: tuple[System, ...] = (
         marks=(r"^bull:[^:]+:stalled%-check$", r"^bull:[^:]+:id$"),
         but="bullmq",
     ),
-    System("bee-queue", "Bee-Queue", keys=(r"^bq:",), queues=r"^bq:[^:]+:id$"),
-    System("resque", "Resque", keys=(r"^resque:",), queues=r"^resque:queue:"),
-    System("asynq", "asynq", keys=(r"^asynq:",), queues=r"^asynq:{[^}]+}:pending$"),
-    System("dramatiq", "dramatiq", keys=(r"^dramatiq:",), queues=r"^dramatiq:[^_.][^.]*$"),
-    System("huey", "Huey", keys=(r"^huey%.",), queues=r"^huey%.redis%."),
-    System("arq", "ARQ", keys=(r"^arq:",), queues=r"^arq:queue"),
+    SystemEntry("bee-queue", "Bee-Queue", keys=(r"^bq:",), queues=r"^bq:[^:]+:id$"),
+    SystemEntry("resque", "Resque", keys=(r"^resque:",), queues=r"^resque:queue:"),
+    SystemEntry("asynq", "asynq", keys=(r"^asynq:",), queues=r"^asynq:{[^}]+}:pending$"),
+    SystemEntry("dramatiq", "dramatiq", keys=(r"^dramatiq:",), queues=r"^dramatiq:[^_.][^.]*$"),
+    SystemEntry("huey", "Huey", keys=(r"^huey%.",), queues=r"^huey%.redis%."),
+    SystemEntry("arq", "ARQ", keys=(r"^arq:",), queues=r"^arq:queue"),
 )
 
 
-class Brought(NamedTuple):
-    """What other packages bring: systems, and sentences about those that are left out."""
+class ExternalSystems(NamedTuple):
+    """The systems that other packages add, and error sentences about entry points that cannot be used."""
 
-    systems: tuple[System, ...] = ()
+    systems: tuple[SystemEntry, ...] = ()
     left_out: tuple[str, ...] = ()
 
 
-def systems() -> tuple[System, ...]:
-    """The whole table, with what other packages bring: who speaks a system replaces who knows it by sight."""
-    brought = _brought().systems
-    names = {system.name for system in brought}
-    return (*(system for system in SYSTEMS if system.module or system.name not in names), *brought)
+def list_systems() -> tuple[SystemEntry, ...]:
+    """Return all queue systems, including those of other packages.
+
+    A system that another package implements replaces the entry of the same name that is only recognised by its keys.
+    """
+    external = _load_external_systems().systems
+    names = {system.name for system in external}
+    return (*(system for system in SYSTEMS if system.module or system.name not in names), *external)
 
 
-def names() -> list[str]:
-    """The layouts there are: the systems that are spoken."""
-    return sorted(system.name for system in systems() if system.module)
+def list_names() -> list[str]:
+    """Return the sorted names of all supported systems."""
+    return sorted(system.name for system in list_systems() if system.module)
 
 
-def own_names() -> list[str]:
-    """Those that rqtui brings itself."""
+def list_own_names() -> list[str]:
+    """Return the sorted names of the systems that rqtui implements itself."""
     return sorted(system.name for system in SYSTEMS if system.module)
 
 
-def every() -> tuple[list[Layout], tuple[str, ...]]:
-    """(A layout of each system, sentences about what other packages bring and that cannot be used)."""
-    return _usable(names(), lambda name: True)
+def create_every() -> tuple[list[System], tuple[str, ...]]:
+    """Create every supported system. Returns the systems, and sentences about unusable ones of other packages."""
+    return _create_usable(list_names(), lambda name: True)
 
 
 @cache
-def _brought() -> Brought:
+def _load_external_systems() -> ExternalSystems:
     from importlib.metadata import entry_points
 
-    found: list[System] = []
+    entries: list[SystemEntry] = []
     left_out: list[str] = []
     spoken = {system.name: "rqtui itself" for system in SYSTEMS if system.module}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _package(point))):
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _format_package(point))):
         if point.name in spoken:
             by = spoken[point.name]
-            left_out.append(f"{_package(point)} brings a system {point.name}, as {by} does: that of {by} is used.")
+            left_out.append(
+                f"{_format_package(point)} brings a system {point.name}, as {by} does: that of {by} is used."
+            )
             continue
-        found.append(System(point.name, point.name, point.value, package=_package(point)))
-        spoken[point.name] = _package(point)
-    return Brought(tuple(found), tuple(left_out))
+        entries.append(SystemEntry(point.name, point.name, point.value, package=_format_package(point)))
+        spoken[point.name] = _format_package(point)
+    return ExternalSystems(tuple(entries), tuple(left_out))
 
 
-def _package(point: EntryPoint) -> str:
+def _format_package(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
 
 
-def _row(name: str) -> System:
-    return next((system for system in systems() if system.name == name), System(name, name))
+def _find_entry(name: str) -> SystemEntry:
+    return next((system for system in list_systems() if system.name == name), SystemEntry(name, name))
 
 
-def package_of(name: str) -> str:
-    """The package that brings the system of that name, with its version; empty for rqtui's own."""
-    return _row(name).package
+def find_package(name: str) -> str:
+    """Return the package and version that adds the named system; empty for rqtui's own systems."""
+    return _find_entry(name).package
 
 
-def make(*specs: str) -> Layout:
-    """The layout that `NAME` or `NAME:key=value,key=value` asks for, several with one name; raises UsageError."""
-    return _made(name_of(specs[0]), *(_options(spec) for spec in specs))
+def create_system(*specs: str) -> System:
+    """Create the system given as `NAME` or `NAME:key=value,key=value`; several specs must have one name.
+
+    Raises UsageError for an unknown system or a malformed option.
+    """
+    return _create_system(parse_name(specs[0]), *(_parse_options(spec) for spec in specs))
 
 
-def make_all(specs: Sequence[str] = ()) -> list[Layout]:
-    """The layouts that are asked for; none named: the default one, and every other in case its keys are there."""
+def create_systems(specs: Sequence[str] = ()) -> list[System]:
+    """Create the systems named in `specs`; without specs the default system and every other one that can be used.
+
+    Several specs with one name become one system.
+    """
     if not specs:
-        return usable()[0]
+        return create_usable()[0]
     groups: dict[str, list[str]] = {}
     for spec in specs:
-        groups.setdefault(name_of(spec), []).append(spec)
-    return [make(*group) for group in groups.values()]
+        groups.setdefault(parse_name(spec), []).append(spec)
+    return [create_system(*group) for group in groups.values()]
 
 
-def usable() -> tuple[list[Layout], tuple[str, ...]]:
-    """(The default layout and every other, in case its keys are there; sentences about what is left out)."""
-    first = (DEFAULT_SYSTEM, *(name for name in names() if name != DEFAULT_SYSTEM))
-    return _usable(first, lambda name: name == DEFAULT_SYSTEM)
+def create_usable() -> tuple[list[System], tuple[str, ...]]:
+    """Create the default system and every other supported system, and return them with sentences about unusable ones.
+
+    A system that is not the default reports queues only if its keys are present.
+    """
+    first = (DEFAULT_SYSTEM, *(name for name in list_names() if name != DEFAULT_SYSTEM))
+    return _create_usable(first, lambda name: name == DEFAULT_SYSTEM)
 
 
-def _usable(names: Sequence[str], is_asked: Callable[[str], bool]) -> tuple[list[Layout], tuple[str, ...]]:
-    made, left_out = [], [*_brought().left_out]
+def _create_usable(names: Sequence[str], is_asked: Callable[[str], bool]) -> tuple[list[System], tuple[str, ...]]:
+    created, left_out = [], [*_load_external_systems().left_out]
     for name in names:
         try:
-            made.append(_made(name, is_asked=is_asked(name)))
+            created.append(_create_system(name, is_asked=is_asked(name)))
         except RqtuiError as error:
-            if not _row(name).package:
+            if not _find_entry(name).package:
                 raise
             left_out.append(str(error))
-    return made, tuple(left_out)
+    return created, tuple(left_out)
 
 
-def name_of(spec: str) -> str:
-    """The name of the layout in `NAME:key=value`."""
+def parse_name(spec: str) -> str:
+    """Return the system name of a spec such as `NAME:key=value`."""
     return spec.partition(":")[0]
 
 
-def _made(name: str, *options: dict[str, str], is_asked: bool = True) -> Layout:
-    """Raises UsageError where there is none, and for whatever goes wrong in another package's system."""
-    system = _row(name)
-    if not system.module:
-        raise UsageError(f'there is no layout "{name}"; there are: {", ".join(names())}.')
-    if not system.package:
-        layout: type[Layout] = import_module(system.module).LAYOUT
-        return layout(*options, is_asked=is_asked)
+def _create_system(name: str, *options: dict[str, str], is_asked: bool = True) -> System:
+    """Create a system from parsed options.
+
+    Raises UsageError for an unknown name, and for any error in the code of another package's system.
+    """
+    entry = _find_entry(name)
+    if not entry.module:
+        raise UsageError(f'there is no system "{name}"; there are: {", ".join(list_names())}.')
+    if not entry.package:
+        system: type[System] = import_module(entry.module).SYSTEM
+        return system(*options, is_asked=is_asked)
     try:
-        return _of_a_package(system)(*options, is_asked=is_asked)
+        return _import_external_class(entry)(*options, is_asked=is_asked)
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
         why = str(error) if isinstance(error, RqtuiError) else f"{type(error).__name__}: {error}"
-        raise UsageError(f"the system {name} of {system.package} cannot be used: {why.rstrip('.')}.") from error
+        raise UsageError(f"the system {name} of {entry.package} cannot be used: {why.rstrip('.')}.") from error
 
 
-def _of_a_package(system: System) -> type[Layout]:
-    from rqtui.layout.layout import Layout
+def _import_external_class(system: SystemEntry) -> type[System]:
+    from rqtui.system_base.system import System
 
     module, _colon, name = system.module.partition(":")
-    found: object = import_module(module.strip())
+    target: object = import_module(module.strip())
     for part in filter(None, name.strip().split(".")):
-        found = getattr(found, part)
-    if not (isinstance(found, type) and issubclass(found, Layout)):
-        raise TypeError(f"{system.module} is no Layout")
-    if found.name != system.name:
-        raise ValueError(f"its layout is called {found.name}, its entry point {system.name}")
-    return found
+        target = getattr(target, part)
+    if not (isinstance(target, type) and issubclass(target, System)):
+        raise TypeError(f"{system.module} is no System")
+    if target.name != system.name:
+        raise ValueError(f"its system is called {target.name}, its entry point {system.name}")
+    return target
 
 
-def _options(spec: str) -> dict[str, str]:
+def _parse_options(spec: str) -> dict[str, str]:
     name, _, rest = spec.partition(":")
     options: dict[str, str] = {}
     for part in filter(None, rest.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise UsageError(f'layout {name}: "{part}" is not key=value.')
+            raise UsageError(f'system {name}: "{part}" is not key=value.')
         if key.strip() in options:
-            raise UsageError(f"layout {name}: {key.strip()} stands there twice; --layout may be repeated instead.")
+            raise UsageError(f"system {name}: {key.strip()} stands there twice; --system may be repeated instead.")
         options[key.strip()] = value.strip()
     return options

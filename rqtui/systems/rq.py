@@ -1,11 +1,12 @@
-"""RQ (Redis Queue, Python, `rq/rq` 2.6 and 3.0): a list per queue, a sorted set per fate, a hash per job.
+"""Read and change RQ queues (Redis Queue, Python, `rq/rq` 2.6 and 3.0).
 
-LIST `rq:queue:<q>` of ids, RPUSH in; `…:intermediate` between queue and start. ZSETs of ids: `rq:scheduled:<q>` by due,
-`deferred`, `ready` (3.0) and `canceled` by since when, `finished` and `failed` by when they are forgotten; `rq:wip:<q>`
-of `<id>:<execution>` by deadline. Scores are seconds, times in hashes `2026-11-22T04:43:55.938008Z`. In the HASH
-`rq:job:<id>`, `data` is zlib of a pickle (or JSON) of (function, instance, args, kwargs). STREAM `rq:results:<id>`:
-type 1 returned, 2 failed, 3 stopped, 4 and 5 asked to be retried. `rq` is the prefix, in 3.0 any. What is decoded here
-is never run. Page: `docs/systems/rq.md`.
+RQ has a list per queue, a sorted set per outcome and a hash per job. LIST `rq:queue:<q>` of ids, RPUSH in;
+`…:intermediate` between queue and start. ZSETs of ids: `rq:scheduled:<q>` by due time, `deferred`, `ready` (3.0) and
+`canceled` by the time of entry, `finished` and `failed` by the time of deletion; `rq:wip:<q>` of `<id>:<execution>` by
+deadline. Scores are seconds, times in hashes have the form `2026-11-22T04:43:55.938008Z`. In the HASH `rq:job:<id>`,
+`data` is zlib of a pickle (or JSON) of (function, instance, args, kwargs). STREAM `rq:results:<id>`: type 1 returned,
+2 failed, 3 stopped, 4 and 5 asked for a retry. `rq` is the prefix; RQ 3.0 allows any. Decoded data is never executed.
+Operators' page: `docs/systems/rq.md`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from math import isfinite
@@ -25,24 +25,37 @@ from typing import Any, NamedTuple
 
 from rqtui import durations
 from rqtui.errors import UsageError
-from rqtui.layout.foreign import Foreign, rows_by_name
-from rqtui.layout.layout import Answers, Ask, answered
-from rqtui.layout.option_values import matching, one_of
-from rqtui.model import Attempt, Fact, Job, Place, Schedule, State, Worker
+from rqtui.model import (
+    MAX_BACKOFF_MS,
+    Attempt,
+    Fact,
+    Job,
+    MigrationTerms,
+    Place,
+    Queue,
+    Schedule,
+    State,
+    Worker,
+    WorkerList,
+)
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Call
+from rqtui.scripts.script import Call, Reply
+from rqtui.system_base.foreign_system import ForeignSystem, describe_unread, list_facts, read_rows
+from rqtui.system_base.option_values import accept_pattern, accept_words
+from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.text import pickles
-from rqtui.text.body import inflated
+from rqtui.text.body import decompress
 from rqtui.text.names import to_bytes, to_text
-from rqtui.text.pickling import pickled
+from rqtui.text.pickling import write_pickle
 from rqtui.text.sanitise import safe
 
-ROSTER, ROSTERS = 150, 4  # workers per call, and calls for those of a queue
-_READ_BYTES = 64 * 1024  # of what `data` inflates to, in a page; a job that is looked at alone: `pickles.MOST_BYTES`
-_LONGEST_CALL = 1000  # characters
-_MOST_QUEUES = 10_000  # that are looked through for a name, in one step
+WORKERS_PER_CALL = 150
+MIN_WORKERS, MAX_WORKERS = 600, 20_000  # workers of a queue that are read: before their number is known, and at most
+_READ_BYTES = 64 * 1024  # of inflated `data` per job of a page; for a single job `pickles.MOST_BYTES`
+_MAX_CALL_LENGTH = 1000  # characters
+_MAX_SCANNED_QUEUES = 10_000  # names scanned for one queue, in one step
 _NO_DATA, _NO_HASH, _NOT_A_HASH = -1, -2, -3
-_LATEST_S = 1e11  # scores from here on, the year 5138, are no seconds
+_MAX_SECONDS = 1e11  # scores from the year 5138 on are no seconds
 _PLACE_OF = {
     "scheduled": "scheduled",
     "deferred": "deferred",
@@ -57,10 +70,11 @@ _PLACE_OF = {
 }
 
 
-class Rq(Foreign):
-    """RQ, of one prefix."""
+class Rq(ForeignSystem):
+    """RQ with one key prefix."""
 
     name = "rq"
+    derived_counters = frozenset({"failed"})  # the number of jobs in the failed registry
     places = (
         Place("scheduled", State.SCHEDULED, "<prefix>:scheduled:<queue>", "zset", "due s"),
         Place("deferred", State.SCHEDULED, "<prefix>:deferred:<queue>", "zset", "since s"),
@@ -70,18 +84,23 @@ class Rq(Foreign):
         Place("intermediate", State.RESERVED, "<prefix>:queue:<queue>:intermediate", "list"),
         Place("finished", State.DONE, "<prefix>:finished:<queue>", "zset", "forget s"),
         Place("failed", State.DEAD, "<prefix>:failed:<queue>", "zset", "forget s"),
-        Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s", failures=False),
+        Place("canceled", State.DEAD, "<prefix>:canceled:<queue>", "zset", "since s", has_failures=False),
     )
     defaults = {"prefix": "rq", "serializer": "auto"}
     option_values = {
-        "prefix": matching(r"[A-Za-z0-9_.:{}-]+", "letters, digits and _.:-{}"),  # rq/defaults.py 3.0
-        "serializer": one_of("auto", "pickle", "json"),
+        "prefix": accept_pattern(r"[A-Za-z0-9_.:{}-]+", "letters, digits and _.:-{}"),  # rq/defaults.py 3.0
+        "serializer": accept_words("auto", "pickle", "json"),
     }
-    only_option = "prefix"
-    names_key = "rq:queues"
-    finds_by_id = True
-    tells = frozenset({"name", "error", "worker"})
-    remedies = {
+    shared_option = "prefix"
+    unmigrated_places = {
+        "deferred": "it waits for other jobs: move the queue again when they are done",
+        "ready_to_enqueue": "RQ is about to enqueue it: move the queue again then",
+        "canceled": "it was canceled, and nobody is to run it",
+    }
+    queue_names_key = "rq:queues"
+    can_find_by_id = True
+    known_fields = frozenset({"name", "error", "worker"})
+    finding_remedies = {
         "no-live-worker": "start one: rq worker {queue}",
         "oldest-ready": "add workers: rq worker {queue}",
         "backlog-grows": "add workers: rq worker {queue}",
@@ -90,10 +109,10 @@ class Rq(Foreign):
     }
     has_json_bodies = True
     shares_workers = True
-    page_at_once = 25
-    at_once = 100  # a job is a hash, two sets and a place: 500 kept the server for 20 ms
-    new_body = '{"func": "module.function", "args": [], "kwargs": {}}'
-    effects = {
+    jobs_per_page_call = 25
+    jobs_per_call = 100  # a job is a hash, two sets and a place: 500 blocked the server for 20 ms
+    body_template = '{"func": "module.function", "args": [], "kwargs": {}}'
+    verb_effects = {
         "pause": "no worker takes a job of any queue of this RQ until it is resumed; jobs that are started go on",
         "resume": "workers take jobs of all queues of this RQ again, at once",
         "kill": "nobody runs them until they are requeued; jobs that wait for one of them stay deferred",
@@ -101,24 +120,27 @@ class Rq(Foreign):
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
-        self.names_key = f"{self.prefix}:queues"
-        self.fits_cluster = re.search(r"\{[^}]+\}", self.prefix) is not None  # a tag: all keys share a slot
-        self._serializers: dict[str, str] = {}  # by queue: what the jobs were made with that were seen there
+        self.queue_names_key = f"{self.prefix}:queues"
+        self.works_on_cluster = (
+            re.search(r"\{[^}]+\}", self.prefix) is not None
+        )  # a hash tag puts all keys into one slot
+        self._worker_counts: dict[str, int] = {}  # by queue: the workers of the last poll, which size the next request
+        self._serializers: dict[str, str] = {}  # by queue: the serializer of its last decoded job
 
     @property
     def prefix(self) -> str:
-        """What stands before all keys."""
+        """The prefix of all keys."""
         return self.options["prefix"]
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """The places, and what RQ keeps beside them. Raises UsageError without a name."""
+        """Return the keys of the places and of RQ's other data for a queue. Raises UsageError for an empty name."""
         if not queue:
             raise UsageError("rq: a queue has a name.")
         prefix = self.prefix
         places = {p.name: p.key.replace("<prefix>", prefix).replace("<queue>", queue) for p in self.places}
         return {
             **places,
-            "queues": self.names_key,
+            "queues": self.queue_names_key,
             "suspended": f"{prefix}:suspended",
             "workers": f"{prefix}:workers:{queue}",
             "lock": f"{prefix}:scheduler-lock:{queue}",
@@ -128,199 +150,244 @@ class Rq(Foreign):
         }
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """The names in `rq:queues`."""
+        """Yield the queue names in `rq:queues`, one batch per round trip."""
         cursor, first = 0, to_bytes(f"{self.prefix}:queue:")
         while True:
-            cursor, found = client.sscan(to_bytes(self.names_key), cursor=cursor, count=1000)
+            cursor, found = client.sscan(to_bytes(self.queue_names_key), cursor=cursor, count=1000)
             yield [to_text(key[len(first) :]) for key in found if key.startswith(first) and key != first]
             if cursor == 0:
                 break
 
-    def shown_by(self) -> Sequence[str]:
-        """The names of its queues."""
-        return (self.names_key,)
+    def marker_keys(self) -> Sequence[str]:
+        """Return the key of the queue names, which exists wherever RQ is used."""
+        return (self.queue_names_key,)
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Whether it stands in `rq:queues`, or jobs do in one of its places."""
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the queue is in `rq:queues` or has jobs in one of its places."""
         keys = self.keys(queue)
         pipe = client.pipeline(transaction=False)
         pipe.exists(*(to_bytes(keys[place.name]) for place in self.places))
         named = re.sub(rb"([*?\[\]\\^-])", rb"\\\1", to_bytes(keys["queued"]))
-        pipe.sscan(to_bytes(keys["queues"]), 0, match=named, count=_MOST_QUEUES)
+        pipe.sscan(to_bytes(keys["queues"]), 0, match=named, count=_MAX_SCANNED_QUEUES)
         jobs, found = pipe.execute(raise_on_error=False)
         return (isinstance(jobs, int) and jobs > 0) or (not isinstance(found, Exception) and bool(found[1]))
 
-    def acquaint(self, client: Any, queue: str) -> None:
-        """A job of each of some places, so that it is known how the queue's jobs are written."""
+    def learn_job_format(self, client: Any, queue: str) -> None:
+        """Detect the serializer of a queue from one job each of four places.
+
+        Skipped if an option sets the serializer or an earlier job showed it.
+        """
         if self.options["serializer"] != "auto" or queue in self._serializers:
             return
-        asks = [self.page_ask(queue, place, 0, 1, 0) for place in ("queued", "scheduled", "failed", "finished")]
+        asks = [self.page_request(queue, place, 0, 1, 0) for place in ("queued", "scheduled", "failed", "finished")]
         answers = scripts.run_all(client, [call for ask in asks for call in ask.calls])
         for ask, answer in zip(asks, answers, strict=True):
-            if isinstance(answer, Answer):
-                ask.read([answer])
+            if isinstance(answer, Reply):
+                ask.parse([answer])
 
     # -- workers and schedules ------------------------------------------------------------------------------------
 
-    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
-        """Everybody who registered for the queue; who died has no beat any more."""
-        calls = tuple(self.call("roster", queue, {"offset": at * ROSTER, "limit": ROSTER}) for at in range(ROSTERS))
+    def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
+        """Build the request for all workers registered for the queue; dead workers are returned without a heartbeat."""
+        wanted = min(MAX_WORKERS, max(MIN_WORKERS, self._worker_counts.get(queue, 0)))
+        calls = tuple(
+            self.build_call("roster", queue, {"offset": offset, "limit": min(WORKERS_PER_CALL, wanted - offset)})
+            for offset in range(0, wanted, WORKERS_PER_CALL)
+        )
 
-        def read(answers: Answers) -> tuple[Worker, ...]:
+        def parse_reply(answers: Replies) -> tuple[Worker, ...]:
             found: dict[str, Worker] = {}
-            for answer in map(answered, answers):
-                now_ms = answer.values["now_ms"]
-                workers = (_worker(queue, row, now_ms) for row in rows_by_name(answer))
+            total = 0
+            for answer in map(unwrap_reply, answers):
+                now_ms, total = answer.values["now_ms"], answer.values["total"]
+                workers = (_build_worker(queue, row, now_ms) for row in read_rows(answer))
                 found.update((worker.name, worker) for worker in workers)
-            return tuple(found[name] for name in sorted(found))
+            self._worker_counts[queue] = total
+            note = describe_unread(min(wanted, total), total, f"workers of {queue}")
+            return WorkerList((found[name] for name in sorted(found)), note)
 
-        return Ask(calls, read)
+        return Request(calls, parse_reply)
 
-    def schedules_ask(self) -> Ask[tuple[Schedule, ...]]:
-        """The jobs of all cron schedulers."""
+    def _parse_queue(self, queue: str, answer: Reply | Exception) -> Queue:
+        counted = super()._parse_queue(queue, answer)
+        if counted.workers is not None:
+            self._worker_counts[queue] = counted.workers
+        return counted
+
+    def schedules_request(self) -> Request[tuple[Schedule, ...]]:
+        """Build the request for the jobs of all cron schedulers."""
         script = self.scripts["schedules"]
         keys = {key.name: f"{self.prefix}:{key.name}" for key in script.keys}
-        call = script.call(keys, {"prefix": self.prefix})
+        call = script.build_call(keys, {"prefix": self.prefix})
 
-        def read(answers: Answers) -> tuple[Schedule, ...]:
-            return _schedules(rows_by_name(answered(answers[0])))
+        def parse_reply(answers: Replies) -> tuple[Schedule, ...]:
+            return _build_schedules(read_rows(unwrap_reply(answers[0])))
 
-        return Ask((call,), read)
+        return Request((call,), parse_reply)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def job_ask(self, queue: str, id: bytes, body_bytes: int) -> Ask[Job | None]:
-        """All about one job, with the history of its runs."""
-        call = self.call("show", queue, {"queue": queue, "id": id, "body_bytes": body_bytes})
-        return Ask((call,), lambda answers: self._shown(queue, answers[0]))
+    def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
+        """Build the request for one job with the history of its runs."""
+        call = self.build_call("show", queue, {"queue": queue, "id": id, "body_bytes": body_bytes})
+        return Request((call,), lambda answers: self._parse_job(queue, answers[0]))
 
-    def _shown(self, queue: str, answer: Answer | Exception) -> Job | None:
-        answer = answered(answer)
+    def _parse_job(self, queue: str, answer: Reply | Exception) -> Job | None:
+        answer = unwrap_reply(answer)
         if answer.word == "gone":
             return None
-        row = {**answer.values, "more": rows_by_name(answer)}
+        row = {**answer.values, "more": read_rows(answer)}
         place = row["place"] or _PLACE_OF.get(row["status"], "canceled")
         return self.decode(queue, place, row, row["now_ms"])
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """A job from the columns of `page`; with `more`, the table of `show`, all that is known of it."""
+        """Build a job from a row of `page`; with `more`, the table of `show`, including its history and all facts."""
         more: Sequence[Mapping[str, Any]] | None = row.get("more")
         size, data, where = row["size"], row["data"], self.place(place)
-        read = _read(data, _READ_BYTES if more is None else pickles.MOST_BYTES) if data else NOTHING
-        if read.name and queue not in self._serializers:
-            self._serializers[queue] = _serializer_of(data)
-        description = to_text(row["description"])
-        name, call = read.name, read.call
-        if not name and not read.problem and (fits := _CALL.match(description)):
-            name, call = fits[1], description
-        times = {field: _instant_ms(row[field]) for field in _TIMES}
-        score_ms = _score_ms(row["score"])
-        since = {"queued": times["enqueued_at"], "finished": times["ended_at"], "failed": times["ended_at"]}
-        if where.name in _SINCE:
-            since[where.name] = times["created_at"] if score_ms is None else score_ms
-        timeout = _whole(row["timeout"])
-        error = _error(row["error"])
-        history = _history(more or ())
-        job = Job(
+        read = self._read_call(queue, row, _READ_BYTES if more is None else pickles.MOST_BYTES)
+        times = {field: _parse_time_ms(row[field]) for field in _TIMES}
+        score_ms = _convert_score_ms(row["score"])
+        error = _decode_error(row["error"])
+        history = _parse_history(more or ())
+        problems = (*self._find_problems(queue, where, row, now_ms), read.problem)
+        return Job(
             id=row["id"],
             queue=queue,
-            layout=self.name,
+            system=self.name,
             place=where.name,
             state=where.state,
             member=row["member"],
-            name=name,
+            name=read.name,
             body=data if data or size == 0 else None,
             body_bytes=max(0, size),
             enqueued_ms=times["enqueued_at"] if times["enqueued_at"] is not None else times["created_at"],
             due_ms=score_ms if where.name == "scheduled" else None,
             deadline_ms=score_ms if where.name == "started" else None,
-            reserved_ms=times["started_at"] if where.state is State.RESERVED else None,
-            since_ms=since.get(where.name),
-            ttr_ms=timeout * 1000 if timeout is not None and timeout > 0 else None,
+            reserved_ms=times["started_at"] if where.state in (State.RESERVED, State.DONE) else None,
+            since_ms=_find_since_ms(where.name, times, score_ms),
+            ttr_ms=max(0, _parse_int(row["timeout"]) or 0) * 1000 or None,
             worker=row["runner"] or row["worker_name"],
             error=error or (history[-1].error if history and where.state is State.DEAD else ""),
             history=history,
-            call=call,
+            problem=safe("; ".join(filter(None, problems))),
+            call=read.call,
+            facts=tuple(_build_facts(queue, where.name, read.call, row)),
+            ended_ms=times["ended_at"] if where.state is State.DONE else None,
         )
-        problems = [*self._problems(queue, job, row, now_ms), *([read.problem] if read.problem else [])]
-        return replace(job, problem=safe("; ".join(problems)), facts=tuple(_facts(job, row, description, more)))
 
-    def _problems(self, queue: str, job: Job, row: Mapping[str, Any], now_ms: int) -> Iterator[str]:
-        """What is wrong with it, in words."""
-        size, status, key = row["size"], row["status"], f"{self.prefix}:job:{to_text(row['id'])}"
+    def _read_call(self, queue: str, row: Mapping[str, Any], most_bytes: int) -> _DecodedCall:
+        """Decode the call of a job from its data; without data from its description, which RQ writes as a call."""
+        data = row["data"]
+        read = _decode_call(data, most_bytes) if data else _DecodedCall()
+        if read.name and queue not in self._serializers:
+            self._serializers[queue] = _detect_serializer(data)
+        if not read.name and not read.problem and (fits := _CALL.match(description := to_text(row["description"]))):
+            return _DecodedCall(fits[1], description)
+        return read
+
+    def _find_problems(self, queue: str, place: Place, row: Mapping[str, Any], now_ms: int) -> Iterator[str]:
+        """Yield a sentence for each thing that is wrong with a job."""
+        size = row["size"]
         if size == _NOT_A_HASH:
+            key = f"{self.prefix}:job:{to_text(row['id'])}"
             yield f"its key {key} holds what is no hash: another program uses this name"
             return
         if size == _NO_HASH:
-            is_forgotten = job.place in _FORGOTTEN and (_score_ms(row["score"]) or now_ms) <= now_ms
+            is_forgotten = place.name in _FORGOTTEN and (_convert_score_ms(row["score"]) or now_ms) <= now_ms
             yield _FORGOTTEN_ID if is_forgotten else _GHOST
             return
         if size == _NO_DATA:
             yield "its hash has no data: no worker can run it"
-        wrong = [name for name in _TIMES if row[name] and _instant_ms(row[name]) is None]
-        if wrong:
-            yield f"{wrong[0]} is no time: {row[wrong[0]][:40]!r}"
-        is_endless = job.place in _MAY_BE_INFINITE and row["score"] == "inf"
-        if row["score"] and _score_ms(row["score"]) is None and not is_endless:
-            yield f"its score {row['score']} is no time in seconds"
+        yield from _describe_wrong_times(place.name, row)
         if "places" in row:
-            yield from _standing(row["places"].split(), status)
+            yield from _describe_wrong_places(row["places"].split(), row["status"])
         if row["origin"] and row["origin"] != queue:
             yield f"its hash says that it is of the queue {row['origin']}"
-        if job.state in (State.READY, State.SCHEDULED) and 0 <= row["left_ms"] < _SOON_MS and not row["ttl"]:
+        if place.state in (State.READY, State.SCHEDULED) and 0 <= row["left_ms"] < _SOON_MS and not row["ttl"]:
             left_s = row["left_ms"] // 1000
             yield f"its hash vanishes in {left_s} s, run or not: a requeue left the time to live of its failure"
 
+    def migration_terms(self, job: Job) -> MigrationTerms:
+        """Return the remaining retries as runs. A job with dependents is refused, because they would wait for ever."""
+        told = {fact.name.replace(" ", "_"): str(fact.value) for fact in job.facts}
+        left = max(0, _parse_int(told.get("retries_left", "")) or 0)
+        attempts = (_parse_int(told.get("number_of_retries", "")) or 0) + (job.state is State.DEAD)
+        backoff_ms, cap_ms, unknown = _compute_backoff(
+            _parse_retry_intervals(told.get("retry_intervals", "")), left, attempts
+        )
+        losses = [unknown] if unknown else []
+        losses += [f"its {_FOLLOW_UPS[name]} would not happen" for name in _FOLLOW_UPS if told.get(name)]
+        if "ttl" in told and told["ttl"] != "for ever":
+            losses.append("it would run however late, though it has a time to live in the queue")
+        obstacle = ""
+        if "dependent" in told:
+            obstacle = "other jobs wait for it: they would wait for ever"
+        elif "rate_limit" in told:
+            obstacle = "it counts for a rate limit, which RQ keeps"
+        return MigrationTerms(
+            attempts, attempts + left + (job.state is not State.DEAD), backoff_ms, cap_ms, tuple(losses), obstacle
+        )
+
     # -- verbs ----------------------------------------------------------------------------------------------------
 
-    def goals(self, name: str, job: Job) -> tuple[str, ...]:
-        """As every layout; one that is tried again may have to wait for that, which no page of jobs says."""
-        found = super().goals(name, job)
-        return ("queued", "scheduled") if name == "reap" and found == ("queued",) else found
+    def find_target_places(self, name: str, job: Job) -> tuple[str, ...]:
+        """Return the places that a verb may move a job to.
 
-    def is_used_up(self, job: Job) -> bool:
-        """RQ counts down: a job that has no retries left fails when its worker is gone."""
+        A reaped job with retries left may be scheduled instead of queued, which pages of jobs do not show.
+        """
+        places = super().find_target_places(name, job)
+        return ("queued", "scheduled") if name == "reap" and places == ("queued",) else places
+
+    def has_no_attempts_left(self, job: Job) -> bool:
+        """Return whether the job has no retries left, so that it fails if its worker is lost."""
         left = next((fact.value for fact in job.facts if fact.name == _RETRIES_LEFT), "")
-        return not (_whole(str(left)) or 0) > 0
+        return not (_parse_int(str(left)) or 0) > 0
 
-    def call(
+    def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """As every layout; a reaper has with it what it writes down of a job that fails by it."""
+        """Build the call of a script; `reap` also gets the error text that it stores for jobs that fail by it."""
         given = {"exc_string": _ABANDONED, **args} if name == "reap" else args
-        return super().call(name, queue, given, rows)
+        return super().build_call(name, queue, given, rows)
 
-    def encoded(self, body: bytes) -> bytes:
-        """A job as a person writes it, or as it stands in a hash, as pickled `data`. Raises UsageError."""
-        return bytes(_made(body, "pickle")["body"])
+    def encode_body(self, body: bytes) -> bytes:
+        """Encode a job written as JSON, or copy one from a hash, as pickled `data`. Raises UsageError."""
+        return bytes(_build_columns(body, "pickle")["body"])
 
-    def described(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
-        """A job as a person writes one, `{"func": "tasks.add", "args": [1, 2]}`; what the row says goes first."""
+    def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
+        """Build the `enqueue` columns for a job such as `{"func": "tasks.add", "args": [1, 2]}`.
+
+        Columns given in `row` take precedence. Raises UsageError for invalid fields.
+        """
         option = self.options["serializer"]
         serializer = self._serializers.get(queue, "pickle") if option == "auto" else option
-        made = _made(bytes(row["body"]), serializer)  # type: ignore[call-overload]
+        columns = _build_columns(bytes(row["body"]), serializer)  # type: ignore[call-overload]
         own = {name: value for name, value in row.items() if value not in (None, "")}
-        _refuse_times(own)
-        return {**made, **own, "body": made["body"]}
+        _check_durations(own)
+        return {**columns, **own, "body": columns["body"]}
 
 
-LAYOUT = Rq
+SYSTEM = Rq
 
 
-def _worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
-    """A worker from its row; its beat is good until RQ takes it for dead."""
-    beat_ms = _instant_ms(row["last_heartbeat"]) or 0
+def _build_worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
+    """Build a worker from its row; its heartbeat is valid until RQ considers the worker dead."""
+    beat_ms = _parse_time_ms(row["last_heartbeat"]) or 0
     is_there = row["left_ms"] != _GONE and not row["death"]
     running = to_text(row["execution"]).partition(":")[0] or to_text(row["current_job"])
     queues = tuple(filter(None, row["queues"].split(",")))
     state = row["state"] if is_there else "gone"
-    facts = [Fact(label, row[name]) for name, label in _COUNTS.items() if row[name]]
-    if row["executions"] > 1:
-        facts.append(Fact("runs", str(row["executions"])))
-    if (seconds := _seconds(row["total_working_time"])) is not None:
-        facts.append(Fact("worked for", round(1000 * seconds), "duration"))
-    if row["version"]:
-        facts.append(Fact("version", f"RQ {row['version']}, Python {row['python_version'].partition(' ')[0]}"))
+    worked_s = _parse_seconds(row["total_working_time"])
+    python = row["python_version"].partition(" ")[0]
+    facts = list_facts(
+        (
+            ("successful jobs", row["successful_job_count"], "text"),
+            ("failed jobs", row["failed_job_count"], "text"),
+            ("runs", str(row["executions"]) if row["executions"] > 1 else "", "text"),
+            ("worked for", None if worked_s is None else round(1000 * worked_s), "duration"),
+            ("version", f"RQ {row['version']}, Python {python}" if row["version"] else "", "text"),
+        )
+    )
     return Worker(
         to_text(row["worker"]),
         queue,
@@ -329,7 +396,7 @@ def _worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
         "stop" if row["shutdown_requested_date"] else "run",
         row["pid"],
         row["hostname"],
-        _instant_ms(row["birth"]),
+        _parse_time_ms(row["birth"]),
         to_bytes(running),
         queues,
         state,
@@ -337,18 +404,17 @@ def _worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
     )
 
 
-_GONE = -2  # of a time to live: the key is not there
+_GONE = -2  # PTTL of a missing key
 _BUSY_TTL_MS = 90_000  # rq/worker: job_monitoring_interval + 60 s, while it runs a job
-_COUNTS = {"successful_job_count": "successful jobs", "failed_job_count": "failed jobs"}
 
 
-def _schedules(rows: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
-    """A schedule for each job of each scheduler."""
-    enqueued = {row["name"]: _score_ms(row["at_s"]) for row in rows if row["kind"] == "enqueued"}
+def _build_schedules(rows: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
+    """Build a schedule for each job of each scheduler; a job that several schedulers enqueue gets a problem."""
+    enqueued = {row["name"]: _convert_score_ms(row["at_s"]) for row in rows if row["kind"] == "enqueued"}
     found: list[Schedule] = []
     for row in rows:
         if row["kind"] == "scheduler":
-            found += _schedules_of(row, enqueued)
+            found += _parse_scheduler(row, enqueued)
     living = Counter((each.name, each.queue, each.call, each.pattern) for each in found if each.enabled)
     return tuple(
         each._replace(problem=f"{number} schedulers enqueue it, each of them")
@@ -358,9 +424,9 @@ def _schedules(rows: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
     )
 
 
-def _schedules_of(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) -> Iterator[Schedule]:
-    """The jobs of one scheduler, as it wrote them."""
-    owner = to_text(row["name"])  # of itself host:pid:…
+def _parse_scheduler(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) -> Iterator[Schedule]:
+    """Yield the schedules of one cron scheduler, as it stored them."""
+    owner = to_text(row["name"])  # by default host:pid:…
     if row["pid"] not in owner:
         owner += f" {row['pid']}@{row['hostname']}"
     is_there = row["left_ms"] != _GONE
@@ -378,14 +444,19 @@ def _schedules_of(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) 
         function = str(told.get("func_name") or "")
         name = str(told.get("name") or function)
         interval, cron = told.get("interval"), told.get("cron")
-        last_ms = _instant_ms(str(told.get("latest_enqueue_time") or ""))
+        last_ms = _parse_time_ms(str(told.get("latest_enqueue_time") or ""))
         yield Schedule(
             name,
             "rq",
             str(told.get("queue_name") or ""),
             str(cron) if cron else f"every {interval} s" if interval else "",
-            pickles.call_text(function, _loaded(told.get("args")), _loaded(told.get("kwargs")), _LONGEST_CALL),
-            _instant_ms(str(told.get("next_enqueue_time") or "")),
+            pickles.format_call(
+                function,
+                _parse_cron_arguments(told.get("args")),
+                _parse_cron_arguments(told.get("kwargs")),
+                _MAX_CALL_LENGTH,
+            ),
+            _parse_time_ms(str(told.get("next_enqueue_time") or "")),
             last_ms if last_ms is not None else enqueued.get(to_bytes(name)),
             owner,
             is_there,
@@ -393,8 +464,11 @@ def _schedules_of(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) 
         )
 
 
-def _loaded(value: object) -> object:
-    """Arguments of a cron job, JSON in JSON; what RQ could not write as JSON is told by its own words."""
+def _parse_cron_arguments(value: object) -> object:
+    """Parse the arguments of a cron job, which are JSON inside JSON.
+
+    Text that is no JSON is returned as one plain value.
+    """
     try:
         return json.loads(value) if isinstance(value, str) else ()
     except (ValueError, RecursionError):
@@ -402,17 +476,35 @@ def _loaded(value: object) -> object:
 
 
 _TIMES = ("created_at", "enqueued_at", "started_at", "ended_at")
-_SINCE = frozenset({"deferred", "ready_to_enqueue", "canceled"})  # places whose scores say since when
-_FORGOTTEN = frozenset({"finished", "failed"})  # and until when
-_MAY_BE_INFINITE = frozenset({"finished", "failed", "deferred"})  # in RQ 2 who is deferred has no time
-_SOON_MS = 86_400_000  # a failure is kept for a year, if nobody says otherwise
+_SINCE = frozenset({"deferred", "ready_to_enqueue", "canceled"})  # places whose score is the time of entry
+_SINCE_FIELDS = {"queued": "enqueued_at", "finished": "ended_at", "failed": "ended_at"}
+_FORGOTTEN = frozenset({"finished", "failed"})  # places whose score is the time of deletion
+_MAY_BE_INFINITE = frozenset({"finished", "failed", "deferred"})  # RQ 2 stores deferred jobs without a time
+_SOON_MS = 86_400_000  # RQ keeps failures for a year by default
 _GHOST = "its hash is gone: it counts, and nothing is known of it but its id"
 _FORGOTTEN_ID = "its time is over, and its hash is gone: RQ's next clean-up takes the id away"
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
 
 
-def _standing(places: Sequence[str], status: str) -> Iterator[str]:
-    """What is wrong with where a job stands."""
+def _find_since_ms(place: str, times: Mapping[str, int | None], score_ms: int | None) -> int | None:
+    """Return since when a job is in its place; None if RQ stores no such time."""
+    if place in _SINCE:
+        return times["created_at"] if score_ms is None else score_ms
+    return times.get(_SINCE_FIELDS.get(place, ""))
+
+
+def _describe_wrong_times(place: str, row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the times and the score of a job."""
+    wrong = [name for name in _TIMES if row[name] and _parse_time_ms(row[name]) is None]
+    if wrong:
+        yield f"{wrong[0]} is no time: {row[wrong[0]][:40]!r}"
+    is_endless = place in _MAY_BE_INFINITE and row["score"] == "inf"
+    if row["score"] and _convert_score_ms(row["score"]) is None and not is_endless:
+        yield f"its score {row['score']} is no time in seconds"
+
+
+def _describe_wrong_places(places: Sequence[str], status: str) -> Iterator[str]:
+    """Yield what is wrong with the set of places that a job is in."""
     if len(places) > 1:
         yield f"it stands in {' and in '.join(places)}"
     elif not places and status == "rate_limited":
@@ -421,44 +513,44 @@ def _standing(places: Sequence[str], status: str) -> Iterator[str]:
         yield f"its status is {status or 'missing'}, and it stands in no place of the queue: no worker will find it"
 
 
-# -- what the bytes hold -----------------------------------------------------------------------------------------------
+# -- decoding job data -------------------------------------------------------------------------------------------------
 
 
-class _Read(NamedTuple):
-    """A function and a call of it, or why neither is known."""
+class _DecodedCall(NamedTuple):
+    """The function and the call decoded from a job's data, or the problem that prevented it."""
 
     name: str = ""
     call: str = ""
     problem: str = ""
 
 
-NOTHING = _Read()
-
-
 @lru_cache(maxsize=2000)
-def _read(data: bytes, most: int) -> _Read:
-    """The call in `data`; pages ask for the same jobs at every tick."""
+def _decode_call(data: bytes, most: int) -> _DecodedCall:
+    """Decode the call in `data`. Cached, because pages request the same jobs at every poll."""
     try:
-        value = _value(data, most)
+        value = _decode_value(data, most)
     except ValueError as error:
-        return _Read(problem=f"{error}: it is shown as bytes")
+        return _DecodedCall(problem=f"{error}: it is shown as bytes")
     parts: Sequence[object] = value if isinstance(value, list | tuple) else ()
     if len(parts) != 4 or not isinstance(parts[0], str):
-        return _Read(problem=f"its data is no call of RQ: {pickles.shown(value, 100)}")
+        return _DecodedCall(problem=f"its data is no call of RQ: {pickles.format_value(value, 100)}")
     function, instance, args, kwargs = parts
     if instance is not None:
-        function = f"{pickles.shown(instance, 200)}.{function}"
-    return _Read(parts[0], pickles.call_text(str(function), args, kwargs, _LONGEST_CALL))
+        function = f"{pickles.format_value(instance, 200)}.{function}"
+    return _DecodedCall(parts[0], pickles.format_call(str(function), args, kwargs, _MAX_CALL_LENGTH))
 
 
-def _value(data: bytes, most: int) -> object:
-    """What bytes of zlib, of a pickle or of JSON hold. Raises ValueError for what none of them is, and for too much."""
-    inner = inflated(data, most) or data
+def _decode_value(data: bytes, most: int) -> object:
+    """Decode zlib-compressed or plain bytes of a pickle or of JSON.
+
+    Raises ValueError for any other format, or if the data inflates to more than `most` bytes.
+    """
+    inner = decompress(data, most) or data
     if len(inner) > most:
         raise ValueError(f"its data inflates to more than {most // 1024} kB, which is not read")
     if inner[:1] == b"\x80":
         try:
-            return pickles.read(inner)
+            return pickles.parse_pickle(inner)
         except ValueError:
             raise ValueError("its data is no pickle that can be read") from None
     try:
@@ -467,16 +559,16 @@ def _value(data: bytes, most: int) -> object:
         raise ValueError("its data is neither a pickle nor JSON") from None
 
 
-def _text(value: bytes) -> str:
-    """A value of meta or of a result as JSON; what is neither pickle nor JSON as text."""
+def _format_value(value: bytes) -> str:
+    """Format a value of `meta` or of a result as JSON, or as text if it is neither pickle nor JSON."""
     try:
-        return json.dumps(pickles.plain(_value(value, pickles.MOST_BYTES)), ensure_ascii=False)
+        return json.dumps(pickles.to_plain(_decode_value(value, pickles.MOST_BYTES)), ensure_ascii=False)
     except ValueError:
         return to_text(value)
 
 
-def _error(raw: bytes) -> str:
-    """An error as it was raised, from zlib, with or without base64 around it; of a long one the beginning."""
+def _decode_error(raw: bytes) -> str:
+    """Decode an error text from zlib, with or without base64 around it. A long text is cut at the end."""
     if not raw:
         return ""
     if raw[:1] != b"\x78":
@@ -484,11 +576,11 @@ def _error(raw: bytes) -> str:
             raw = base64.b64decode(raw[: len(raw) // 4 * 4], validate=True)
         except binascii.Error:
             return to_text(raw)
-    return (inflated(raw, pickles.MOST_BYTES) or raw).decode("utf-8", "replace")
+    return (decompress(raw, pickles.MOST_BYTES) or raw).decode("utf-8", "replace")
 
 
-def _instant_ms(text: str) -> int | None:
-    """A time of RQ's hashes; None where it is none."""
+def _parse_time_ms(text: str) -> int | None:
+    """Parse a time of RQ's hashes to ms; None if it is no time."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
@@ -496,80 +588,113 @@ def _instant_ms(text: str) -> int | None:
     return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _score_ms(score: str) -> int | None:
-    """A score, or a time of an execution, in ms; None for what is no time."""
-    seconds = _seconds(score)
+def _convert_score_ms(score: str) -> int | None:
+    """Convert a score, or the time of an execution, from seconds to ms; None if it is no time."""
+    seconds = _parse_seconds(score)
     return round(seconds * 1000) if seconds is not None and seconds >= 0 else None
 
 
-def _seconds(text: str) -> float | None:
+def _parse_seconds(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
         return None
-    return seconds if isfinite(seconds) and abs(seconds) < _LATEST_S else None
+    return seconds if isfinite(seconds) and abs(seconds) < _MAX_SECONDS else None
 
 
-def _whole(text: str) -> int | None:
+def _parse_int(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
+
+
+_FOLLOW_UPS = {
+    "success_callback_name": "callback on success",
+    "failure_callback_name": "callback on failure",
+    "stopped_callback_name": "callback when it is stopped",
+    "repeats_left": "repetition",
+}
+
+
+def _parse_retry_intervals(text: str) -> list[float]:
+    """Parse the field `retry_intervals` (seconds between attempts). Returns an empty list for an invalid value."""
+    try:
+        told = json.loads(text) if text else []
+    except (ValueError, RecursionError):
+        return []
+    each = told if isinstance(told, list) else [told]
+    return each if all(isinstance(seconds, int | float) and 0 <= seconds < _MAX_SECONDS for seconds in each) else []
+
+
+def _compute_backoff(intervals: Sequence[float], left: int, attempts: int) -> tuple[int, int, str]:
+    """Return base and cap in ms of a doubling back-off, and what the native queue would do differently.
+
+    RQ waits for the interval `len - left`, and for the first if there are more retries than intervals.
+    """
+    waits = [round(1000 * intervals[max(0, len(intervals) - n)]) for n in range(left, 0, -1)] if intervals else []
+    if not waits or not any(waits):
+        return 0, 0, ""
+    first, cap_ms = waits[0], min(max(waits), MAX_BACKOFF_MS)
+    base_ms = first if cap_ms == first else -(-first // 2**attempts)
+    if all(wait == min(cap_ms, base_ms * 2 ** min(attempts + n, 60)) for n, wait in enumerate(waits)):
+        return base_ms, cap_ms, ""
+    return base_ms, cap_ms, "its retry intervals are no constant wait and none that doubles"
 
 
 # -- new jobs ----------------------------------------------------------------------------------------------------------
 
 _SERIALIZERS: Mapping[str, Callable[[object], bytes]] = {  # rq/serializers.py 3.0
-    "pickle": pickled,
+    "pickle": write_pickle,
     "json": lambda value: json.dumps(value).encode(),
 }
 _ABANDONED = base64.b64encode(
     zlib.compress(b"Moved to failed, due to AbandonedJobError: its worker died (found by rqtui)")
 )
-_HOW = 'a job is written as {"func": "tasks.add", "args": [1, 2], "kwargs": {}}'
+_FORMAT_HINT = 'a job is written as {"func": "tasks.add", "args": [1, 2], "kwargs": {}}'
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")  # RQ imports it: a module, and a name in it
 _COLUMNS = {"timeout": "ttr_ms", "result_ttl": "keep_ms", "failure_ttl": "failure_ttl_ms", "ttl": "ttl_ms"}
-_KNOWN = ("func", "args", "kwargs", *_COLUMNS, "retry", "retry_intervals", "description", "meta", "at_front")
+_JOB_FIELDS = ("func", "args", "kwargs", *_COLUMNS, "retry", "retry_intervals", "description", "meta", "at_front")
 
 
-def _serializer_of(data: bytes) -> str:
-    return "pickle" if (inflated(data, 1) or data)[:1] == b"\x80" else "json"
+def _detect_serializer(data: bytes) -> str:
+    return "pickle" if (decompress(data, 1) or data)[:1] == b"\x80" else "json"
 
 
-def _made(body: bytes, serializer: str) -> dict[str, Any]:
-    """The columns of `enqueue` for a job that a person wrote in JSON, or for `data` as it stands in a hash."""
-    if inflated(body, 1):
-        return {"body": body, "description": _read(body, _READ_BYTES).call}
-    job = _written_job(body)
+def _build_columns(body: bytes, serializer: str) -> dict[str, Any]:
+    """Build the `enqueue` columns from a job written in JSON, or from `data` as stored in a hash. Raises UsageError."""
+    if decompress(body, 1):
+        return {"body": body, "description": _decode_call(body, _READ_BYTES).call}
+    job = _parse_written_job(body)
     function, args, kwargs = job["func"], job.get("args", []), job.get("kwargs", {})
-    made: dict[str, Any] = {"description": pickles.call_text(function, args, kwargs, _LONGEST_CALL)}
-    made |= {column: _lasting_ms(name, job[name]) for name, column in _COLUMNS.items() if name in job}
-    made |= {name: job[name] for name in ("description", "at_front") if name in job}
+    columns: dict[str, Any] = {"description": pickles.format_call(function, args, kwargs, _MAX_CALL_LENGTH)}
+    columns |= {column: _parse_duration_ms(name, job[name]) for name, column in _COLUMNS.items() if name in job}
+    columns |= {name: job[name] for name in ("description", "at_front") if name in job}
     if "retry" in job:
-        made["max_attempts"] = job["retry"] + 1
+        columns["max_attempts"] = job["retry"] + 1
     if "retry_intervals" in job:
-        made["retry_intervals"] = json.dumps(job["retry_intervals"])
+        columns["retry_intervals"] = json.dumps(job["retry_intervals"])
     write = _SERIALIZERS[serializer]
     try:
         parts = (function, None, tuple(args) if serializer == "pickle" else args, kwargs)
-        made["body"] = zlib.compress(write(parts))
+        columns["body"] = zlib.compress(write(parts))
         if "meta" in job:
-            made["meta"] = write(job["meta"])
+            columns["meta"] = write(job["meta"])
     except (RecursionError, UnicodeEncodeError):
         raise UsageError("rq: the arguments are nested too deeply.") from None
-    return made
+    return columns
 
 
-def _written_job(body: bytes) -> dict[str, Any]:
-    """A job in JSON with its fields checked. Raises UsageError, which says how one is written."""
+def _parse_written_job(body: bytes) -> dict[str, Any]:
+    """Parse and check a job written in JSON. Raises UsageError, whose text explains the format."""
     try:
         job = json.loads(body)
     except (ValueError, RecursionError):
-        raise UsageError(f"rq: this body is no JSON; {_HOW}.") from None
+        raise UsageError(f"rq: this body is no JSON; {_FORMAT_HINT}.") from None
     if not isinstance(job, dict) or not isinstance(job.get("func"), str):
-        raise UsageError(f"rq: this body names no function; {_HOW}.")
+        raise UsageError(f"rq: this body names no function; {_FORMAT_HINT}.")
     if not _FUNCTION.fullmatch(job["func"]):
         raise UsageError(f'rq: a function is named with its module, as in "tasks.add", not {job["func"]!r:.60}.')
-    if unknown := [name for name in job if name not in _KNOWN]:
-        raise UsageError(f'rq: a job has no "{unknown[0]:.40}"; it has {", ".join(_KNOWN)}.')
-    for name, (fits, what) in _FITTING.items():
+    if unknown := [name for name in job if name not in _JOB_FIELDS]:
+        raise UsageError(f'rq: a job has no "{unknown[0]:.40}"; it has {", ".join(_JOB_FIELDS)}.')
+    for name, (fits, what) in _FIELD_CHECKS.items():
         if name in job and not fits(job[name]):
             raise UsageError(f"rq: {name} is {what}, not {job[name]!r:.60}.")
     return job
@@ -579,7 +704,7 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1_000_000
 
 
-_FITTING: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+_FIELD_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "args": (lambda value: isinstance(value, list), "a list"),
     "kwargs": (lambda value: isinstance(value, dict), "an object"),
     "meta": (lambda value: isinstance(value, dict), "an object"),
@@ -593,32 +718,32 @@ _FITTING: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def _lasting_ms(name: str, value: object) -> int:
-    """A time in seconds, or as a person writes one (`1h`), in ms; -1, for ever, stays. Raises UsageError."""
-    lasting_ms = -1 if value == -1 else durations.parse(value, name)  # type: ignore[arg-type]  # it refuses what is none
-    _refuse_times({_COLUMNS[name]: lasting_ms})
+def _parse_duration_ms(name: str, value: object) -> int:
+    """Convert seconds or a duration such as `1h` to ms; -1 (for ever) stays -1. Raises UsageError."""
+    lasting_ms = -1 if value == -1 else durations.parse_duration(value, name)  # type: ignore[arg-type]  # parse refuses other types
+    _check_durations({_COLUMNS[name]: lasting_ms})
     return lasting_ms
 
 
-def _refuse_times(row: Mapping[str, object]) -> None:
-    """Raises UsageError for a time to run or to live that RQ itself refuses (rq/queue.py 3.0, `create_job`)."""
+def _check_durations(row: Mapping[str, object]) -> None:
+    """Raise UsageError for a timeout or ttl that RQ itself refuses (rq/queue.py 3.0, `create_job`)."""
     if row.get("ttr_ms") == 0:
         raise UsageError("rq: timeout is longer than 0; -1 lets a job run for ever.")
     if row.get("ttl_ms") in (0, -1):
         raise UsageError("rq: ttl is longer than 0; a job without one waits for ever.")
 
 
-# -- all about one job -------------------------------------------------------------------------------------------------
+# -- one job in full ---------------------------------------------------------------------------------------------------
 
 _FAILED, _STOPPED = "2", "3"
 _RETRIES_LEFT = "retries left"  # the name of a fact
-_LONG = 65_536  # bytes of a field of a result: what is longer is cut
+_MAX_FIELD_BYTES = 65_536  # bytes of a result field; longer fields are cut
 _DURATIONS = ("result_ttl", "failure_ttl")
 _HIDDEN = frozenset({"meta", "dependency_ids", "dependency_id", "result", "last_heartbeat", *_DURATIONS})
 
 
-def _records(more: Sequence[Mapping[str, Any]], kind: str) -> dict[bytes, dict[str, bytes]]:
-    """The rows of a kind, as records by what they are of, in their order."""
+def _group_records(more: Sequence[Mapping[str, Any]], kind: str) -> dict[bytes, dict[str, bytes]]:
+    """Return the rows of one kind as a dict of fields per owner, in row order."""
     found: dict[bytes, dict[str, bytes]] = {}
     for row in more:
         if row["kind"] == kind:
@@ -626,87 +751,104 @@ def _records(more: Sequence[Mapping[str, Any]], kind: str) -> dict[bytes, dict[s
     return found
 
 
-def _history(more: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
-    """The runs that failed, the oldest first; RQ keeps the ends of ten, and of those that it tried again none."""
+def _parse_history(more: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """Return the failed runs, oldest first; RQ keeps the last ten results, and none of runs that were retried."""
     runs = []
-    for id, told in _records(more, "result").items():
+    for id, told in _group_records(more, "result").items():
         if to_text(told.get("type", b"")) in (_FAILED, _STOPPED):
             kept_ms = int(id.partition(b"-")[0])
-            end_ms = _score_ms(to_text(told.get("execution_ended_at", b""))) or kept_ms
-            start_ms = _score_ms(to_text(told.get("execution_started_at", b""))) or end_ms
+            end_ms = _convert_score_ms(to_text(told.get("execution_ended_at", b""))) or kept_ms
+            start_ms = _convert_score_ms(to_text(told.get("execution_started_at", b""))) or end_ms
             runs.append(
-                Attempt(start_ms, end_ms, to_text(told.get("worker_name", b"")), _error(told.get("exc_string", b"")))
+                Attempt(
+                    start_ms, end_ms, to_text(told.get("worker_name", b"")), _decode_error(told.get("exc_string", b""))
+                )
             )
     return tuple(runs)
 
 
-def _facts(
-    job: Job, row: Mapping[str, Any], description: str, more: Sequence[Mapping[str, Any]] | None
-) -> Iterator[Fact]:
-    """What RQ knows of a job and other systems do not, in the order in which a person asks for it."""
-    if row["status"] and _PLACE_OF.get(row["status"], row["status"]) != job.place or row["status"] == "stopped":
-        yield Fact("status", row["status"])
-    if description and description != job.call:
-        yield Fact("description", description)
-    if row["retries_left"]:
-        yield Fact(_RETRIES_LEFT, row["retries_left"])
-    if row["rate_limit_key"]:
-        yield Fact("rate limit", row["rate_limit_key"])
-    for name, value in (("last beat", row["beat"]), ("seen by maintenance", row["seen"])):
-        if (at_ms := _score_ms(value)) is not None:
-            yield Fact(name, at_ms, "instant")
-    if more is None:
-        return
-    fields = _records(more, "field").get(b"", {})
-    for told in reversed(_records(more, "result").values()):
-        if len(told.get("return_value", b"")) >= _LONG:
-            yield Fact("result", f"longer than {_LONG // 1024} kB")
-            break
-        if "return_value" in told:
-            yield Fact("result", _result(told["return_value"]), "json")
-            break
-    else:
-        if fields.get("result"):
-            yield Fact("result", _text(fields["result"]), "json")
-    if fields.get("meta"):
-        yield Fact("meta", _text(fields["meta"]), "json")
-    for kind, label in (("dependency", "depends on"), ("dependent", "dependent")):
-        for id, told in _records(more, kind).items():
-            origin = to_text(told["origin"])
-            yield Fact(label, id, "ref", "" if origin == job.queue else origin)
-    for id, told in _records(more, "execution").items():
-        beat_ms = _score_ms(to_text(told.get("last_heartbeat", b"")))
-        yield Fact(
-            "execution", f"{to_text(id)} by {to_text(told.get('worker_name', b'')) or 'a worker without a name'}"
+def _build_facts(queue: str, place: str, call: str, row: Mapping[str, Any]) -> Iterator[Fact]:
+    """Yield the facts about a job that only RQ has, most useful first."""
+    status, description = row["status"], to_text(row["description"])
+    is_elsewhere = status == "stopped" or _PLACE_OF.get(status, status) != place
+    yield from list_facts(
+        (
+            ("status", status if is_elsewhere else "", "text"),
+            ("description", description if description != call else "", "text"),
+            (_RETRIES_LEFT, row["retries_left"], "text"),
+            ("rate limit", row["rate_limit_key"], "text"),
+            ("last beat", _convert_score_ms(row["beat"]), "instant"),
+            ("seen by maintenance", _convert_score_ms(row["seen"]), "instant"),
         )
+    )
+    if "more" in row:
+        yield from _build_details(queue, place, row, row["more"])
+
+
+def _build_details(queue: str, place: str, row: Mapping[str, Any], more: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
+    """Yield the facts that only `show` reads, for a single job: its hash, results, dependencies and executions."""
+    fields = _group_records(more, "field").get(b"", {})
+    yield from _build_result(more, fields)
+    if fields.get("meta"):
+        yield Fact("meta", _format_value(fields["meta"]), "json")
+    for kind, label in (("dependency", "depends on"), ("dependent", "dependent")):
+        for id, told in _group_records(more, kind).items():
+            origin = to_text(told["origin"])
+            yield Fact(label, id, "ref", "" if origin == queue else origin)
+    for id, told in _group_records(more, "execution").items():
+        worker = to_text(told.get("worker_name", b"")) or "a worker without a name"
+        yield Fact("execution", f"{to_text(id)} by {worker}")
+        beat_ms = _convert_score_ms(to_text(told.get("last_heartbeat", b"")))
         if beat_ms is not None and not row["beat"]:
             yield Fact("last beat", beat_ms, "instant")
-    for name, text in (
-        ("timeout", row["timeout"]),
-        ("ttl", row["ttl"]),
-        *((n, to_text(fields.get(n, b""))) for n in _DURATIONS),
-    ):
-        seconds = _whole(text)
-        if seconds is not None:
-            label = name.replace("_", " ")
-            yield Fact(label, seconds * 1000, "duration") if seconds >= 0 else Fact(label, "for ever")
-    if job.place in _FORGOTTEN:
-        until_ms = _score_ms(row["score"])
-        yield Fact("forgotten", until_ms, "instant") if until_ms is not None else Fact("forgotten", "never")
-    elif row["left_ms"] >= 0:
-        yield Fact("hash vanishes", row["now_ms"] + row["left_ms"], "instant")
-    for name, length in _records(more, "long").get(b"", {}).items():
+    yield from _build_lifetimes(place, row, fields)
+    for name, length in _group_records(more, "long").get(b"", {}).items():
         yield Fact(name.replace("_", " "), f"{to_text(length)} bytes: too long to be shown")
     for name, value in fields.items():
         if value and name not in _HIDDEN:
-            at_ms = _instant_ms(to_text(value)) if name.endswith(("_at", "heartbeat")) else None
-            label = name.replace("_", " ")
-            yield Fact(label, to_text(value)) if at_ms is None else Fact(label, at_ms, "instant")
+            yield _build_field(name, to_text(value))
 
 
-def _result(raw: bytes) -> str:
-    """What a run returned, as JSON."""
+def _build_result(more: Sequence[Mapping[str, Any]], fields: Mapping[str, bytes]) -> Iterator[Fact]:
+    """Yield the result of a job: that of the newest run that returned a value, else the one in its hash."""
+    for told in reversed(_group_records(more, "result").values()):
+        if "return_value" in told:
+            raw = told["return_value"]
+            is_long = len(raw) >= _MAX_FIELD_BYTES
+            yield (
+                Fact("result", f"longer than {_MAX_FIELD_BYTES // 1024} kB")
+                if is_long
+                else Fact("result", _decode_result(raw), "json")
+            )
+            return
+    if fields.get("result"):
+        yield Fact("result", _format_value(fields["result"]), "json")
+
+
+def _build_lifetimes(place: str, row: Mapping[str, Any], fields: Mapping[str, bytes]) -> Iterator[Fact]:
+    """Yield how long a job may run, wait and be kept, and when its id or its hash is deleted."""
+    kept = {name: to_text(fields.get(name, b"")) for name in _DURATIONS}
+    for name, text in {"timeout": row["timeout"], "ttl": row["ttl"], **kept}.items():
+        label, seconds = name.replace("_", " "), _parse_int(text)
+        if seconds is not None:
+            yield Fact(label, seconds * 1000, "duration") if seconds >= 0 else Fact(label, "for ever")
+    if place in _FORGOTTEN:
+        until_ms = _convert_score_ms(row["score"])
+        yield Fact("forgotten", "never") if until_ms is None else Fact("forgotten", until_ms, "instant")
+    elif row["left_ms"] >= 0:
+        yield Fact("hash vanishes", row["now_ms"] + row["left_ms"], "instant")
+
+
+def _build_field(name: str, text: str) -> Fact:
+    """Build the fact of any other field of the hash; a field named like a time is a time if it can be parsed."""
+    label = name.replace("_", " ")
+    at_ms = _parse_time_ms(text) if name.endswith(("_at", "heartbeat")) else None
+    return Fact(label, text) if at_ms is None else Fact(label, at_ms, "instant")
+
+
+def _decode_result(raw: bytes) -> str:
+    """Decode the return value of a run as JSON text."""
     try:
-        return _text(base64.b64decode(raw, validate=True))
+        return _format_value(base64.b64decode(raw, validate=True))
     except binascii.Error:
         return to_text(raw)

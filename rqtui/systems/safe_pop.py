@@ -1,10 +1,10 @@
-"""redis-queue (PyPI redis-queue-pyclj 0.2.0, Python; redis-queue-clj 0.1.0, Clojure): one list, popped safely.
+"""Read and change redis-queue lists (PyPI redis-queue-pyclj 0.2.0, Python; redis-queue-clj 0.1.0, Clojure).
 
-Keys of queue `q`: list `q` of `id`, or `id|unix seconds` since it was handed out (LPUSH in, BRPOP out); set `q:done` of
-ids that were finished while their entry stood in the list; string `q:data:<id>` with the body, for a day (Python's
-`push_msg` only; elsewhere the id is all there is). One list is three places: without a time, within the timeout, older.
-README and code agree; the two languages differ in that Clojure's keeps a running entry out of the list while it sleeps.
-Operators' page: docs/systems/safe_pop.md.
+Keys of queue `q`: list `q` of `id`, or `id|unix seconds` of its last delivery (LPUSH in, BRPOP out); set `q:done` of
+ids that were finished while their entry was in the list; string `q:data:<id>` with the body, for a day (Python's
+`push_msg` only; elsewhere there is only the id). One list is three places: entries without a time, within the timeout,
+and older. README and code agree. The two languages differ in one point: Clojure's keeps a running entry out of the list
+while it sleeps. Operators' page: `docs/systems/safe_pop.md`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from typing import Any
 from uuid import uuid4
 
 from rqtui.errors import UsageError
-from rqtui.layout.foreign import Foreign
-from rqtui.layout.key_types import kinds
-from rqtui.layout.layout import Ask
-from rqtui.layout.option_values import whole
-from rqtui.model import Job, Outcome, Place, State
+from rqtui.model import MAX_ATTEMPTS, Job, MigrationTerms, Outcome, Place, State
+from rqtui.system_base.foreign_system import ForeignSystem
+from rqtui.system_base.key_types import read_key_types
+from rqtui.system_base.option_values import accept_whole_number
+from rqtui.system_base.system import Request
 from rqtui.text.names import to_bytes, to_text
 
-DONE = b":done"
-LONGEST_S = 366 * 86400
+DONE_SUFFIX = b":done"
+MAX_TIMEOUT_S = 366 * 86400
 
 
-class SafePop(Foreign):
-    """Lists of ids that carry their own leases."""
+class SafePop(ForeignSystem):
+    """The queue system of redis-queue: lists of ids, each entry with the time of its lease."""
 
     name = "safe_pop"
     places = (
@@ -35,33 +35,33 @@ class SafePop(Foreign):
         Place("expired", State.RESERVED, "<queue>", "list", where="time over timeout_s ago"),
     )
     defaults = {"queue": "", "timeout_s": "30"}
-    option_values = {"timeout_s": whole(1, LONGEST_S, "seconds")}
+    option_values = {"timeout_s": accept_whole_number(1, MAX_TIMEOUT_S, "seconds")}
     queue_option = "queue"
-    patterns = (r":done$",)
+    key_patterns = (r":done$",)
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """The list and its done marks; raises UsageError without a name."""
+        """Return the list and its set of done marks. Raises UsageError for an empty name."""
         if not queue:
-            raise UsageError("safe_pop: a queue is called as its list; name it: --layout safe_pop:queue=KEY.")
+            raise UsageError("safe_pop: a queue is called as its list; name it: --system safe_pop:queue=KEY.")
         return {"entries": queue, "done": f"{queue}:done"}
 
-    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Lists beside a set of done marks; where the layout was asked for, such sets whatever stands beside them."""
-        names = [key[: -len(DONE)] for key in dict.fromkeys(found) if len(key) > len(DONE)]
-        found_kinds = kinds(client, [key for name in names for key in (name + DONE, name)])
+    def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """Return lists that have a set of done marks; if the system was named explicitly, every such set counts."""
+        names = [key[: -len(DONE_SUFFIX)] for key in dict.fromkeys(found) if len(key) > len(DONE_SUFFIX)]
+        found_kinds = read_key_types(client, [key for name in names for key in (name + DONE_SUFFIX, name)])
         pairs = zip(names, found_kinds[::2], found_kinds[1::2], strict=True)
-        return [to_text(name) for name, done, q in pairs if done == "set" and (q == "list" or self.is_asked)]
+        return [to_text(name) for name, done, q in pairs if done == "set" and (q == "list" or self.is_explicit)]
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Whether there is such a list, or marks of one; unasked, only a list that has its marks."""
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the list or its done marks exist; both are needed if the system was not named explicitly."""
         name = to_bytes(queue)
-        found = kinds(client, [name, name + DONE])
-        if not self.is_asked:
+        found = read_key_types(client, [name, name + DONE_SUFFIX])
+        if not self.is_explicit:
             return found == ["list", "set"]
-        return queue in self.named() or found[1] == "set" or found == ["list", "none"]
+        return queue in self.named_queues() or found[1] == "set" or found == ["list", "none"]
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """A job from its entry; its lease is over in the first second that is later than the timeout."""
+        """Build a job from its entry; its lease ends in the first second after the timeout."""
         seconds, member, bytes_ = row["time"], row["member"], row["bytes"]
         problem = ""
         if seconds == -2:
@@ -72,7 +72,7 @@ class SafePop(Foreign):
         return Job(
             id=row["id"],
             queue=queue,
-            layout=self.name,
+            system=self.name,
             place=place,
             state=self.place(place).state,
             member=member,
@@ -85,27 +85,35 @@ class SafePop(Foreign):
             is_partial=len(member) < row["size"],
         )
 
-    def encoded(self, body: bytes) -> bytes:
-        """A body as it is; an empty one is refused, since a worker marks such a job as done without running it."""
+    def migration_terms(self, job: Job) -> MigrationTerms:
+        """Return unlimited runs: an unfinished entry is delivered again after the timeout."""
+        timeout_ms = 1000 * int(self.options_of(job.queue)["timeout_s"])
+        return MigrationTerms(0, MAX_ATTEMPTS, timeout_ms, timeout_ms)
+
+    def encode_body(self, body: bytes) -> bytes:
+        """Return a body unchanged.
+
+        Raises UsageError for an empty one, because a worker marks such a job as done without running it.
+        """
         if not body:
             raise UsageError("safe_pop: a body is not empty: a worker takes that for lost data and never runs the job.")
         return body
 
-    def put_ask(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Ask[list[Outcome]]:
-        """New jobs; who gives no id gets a uuid, as push_msg makes them."""
-        return super().put_ask(queue, [_named(row) for row in rows])
+    def put_request(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Request[list[Outcome]]:
+        """Build the request that puts new jobs; a job without an id gets a uuid, as `push_msg` does."""
+        return super().put_request(queue, [_add_id(row) for row in rows])
 
-    def act_asks(
+    def verb_requests(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
-    ) -> list[Ask[list[Outcome]]]:
-        """What sends a verb; see `put_ask` for new jobs."""
-        return super().act_asks(name, queue, jobs, _named(form) if name == "enqueue" else form)
+    ) -> list[Request[list[Outcome]]]:
+        """Build the requests of a verb; a new job without an id gets a uuid."""
+        return super().verb_requests(name, queue, jobs, _add_id(form) if name == "enqueue" else form)
 
 
-LAYOUT = SafePop
+SYSTEM = SafePop
 
 
-def _named(row: Mapping[str, object]) -> Mapping[str, object]:
+def _add_id(row: Mapping[str, object]) -> Mapping[str, object]:
     id = row.get("id") or str(uuid4())
     if "|" in (id.decode("utf-8", "replace") if isinstance(id, bytes) else str(id)):
         raise UsageError(f'safe_pop: an id holds no "|", since that ends it in the list; not {id!r:.80}.')

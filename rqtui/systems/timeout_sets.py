@@ -1,11 +1,12 @@
-"""distributed-timeout-queue (Python, `vladiibine/distributed-timeout-queue`): three sets, and a lock per running item.
+"""Read and change the sets of distributed-timeout-queue (Python, `vladiibine/distributed-timeout-queue`).
 
-SETs `todos`, `in_progress`, `done` hold the items, which are their own payloads; the STRING `<item>-lock`, empty, is
-gone after `lock_ms` and says that somebody works on one. Its README takes items such as `url1` and locks with SETEX;
+SETs `todos`, `in_progress`, `done` hold the items, which are their own payloads. The STRING `<item>-lock`, empty,
+expires after `lock_ms` and shows that a worker runs the item. Its README has items such as `url1` and locks with SETEX;
 its code calls `int()` on them and locks with SET and PEXPIRE. Lock and cleaner's period: 1000 and 20 000 ms, in its
-last version 200 and 2000. `prefix` stands before all names. Ours: `rqtui:{<in_progress>}:suspects`, notes of `reap`.
+last version 200 and 2000. `prefix` precedes all names. `rqtui:{<in_progress>}:suspects` is rqtui's own key, notes of
+`reap`.
 
-A set has no order, so the layout holds a sample of each place. For operators: `docs/systems/timeout_sets.md`.
+A set has no order, so pages are samples of each place. Operators' page: `docs/systems/timeout_sets.md`.
 """
 
 from __future__ import annotations
@@ -16,22 +17,25 @@ from contextlib import suppress
 from typing import Any
 
 from rqtui.errors import UsageError
-from rqtui.layout.entries import Entry
-from rqtui.layout.key_types import kinds
-from rqtui.layout.option_values import one_of, whole
-from rqtui.layout.unordered import Sampled
-from rqtui.model import Job, Place, State
+from rqtui.model import MAX_ATTEMPTS, MAX_BACKOFF_MS, Job, MigrationTerms, Place, State
+from rqtui.system_base.entries import Entry
+from rqtui.system_base.key_types import read_key_types
+from rqtui.system_base.option_values import accept_whole_number, accept_words
+from rqtui.system_base.set_system import SetSystem
 from rqtui.text.names import to_text
 
 _SETS = ("todos", "in_progress", "done")
-_OURS = re.compile(rb"(\d{16})-\d+(?: (.*))?", re.DOTALL)  # what our locks say: microsecond-number worker
-_NO_LOCK, _FOR_EVER, _NOT_A_LOCK = -2, -1, -3
+_OWN_LOCK = re.compile(
+    rb"(\d{16})-\d+(?: (.*))?", re.DOTALL
+)  # value of a lock set by rqtui: time in µs, number, worker
+_LOCK_MISSING, _LOCK_WITHOUT_EXPIRY, _NOT_A_LOCK = -2, -1, -3
 
 
-class TimeoutSets(Sampled):
-    """Three sets and a lock per running item."""
+class TimeoutSets(SetSystem):
+    """The queue system of distributed-timeout-queue: three sets, and a lock per running item."""
 
     name = "timeout_sets"
+    derived_counters = frozenset({"in", "out"})
     places = (
         Place("todos", State.READY, "<queue>", "set"),
         Place("in_progress", State.RESERVED, "in_progress", "set"),
@@ -45,22 +49,25 @@ class TimeoutSets(Sampled):
         "items": "auto",
     }
     option_values = {
-        **dict.fromkeys(("lock_ms", "period_ms"), whole(1, 10**12, "milliseconds")),
-        "items": one_of("auto", "integer", "text"),
+        **dict.fromkeys(("lock_ms", "period_ms"), accept_whole_number(1, 10**12, "milliseconds")),
+        "items": accept_words("auto", "integer", "text"),
     }
     queue_option = "todos"
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         for spec in self.specs:
-            _validate(spec)
+            _check_set_names(spec)
 
-    def named(self) -> list[str]:
-        """The keys of items to do."""
+    def named_queues(self) -> list[str]:
+        """Return the keys of the `todos` sets that the options name."""
         return [spec["prefix"] + spec["todos"] for spec in self.specs]
 
     def options_of(self, queue: str) -> dict[str, str]:
-        """The options of the spec with that key; `app:todos` without one: those of `todos`, with the prefix `app:`."""
+        """Return the options of the queue with that key.
+
+        A queue `app:todos` without options of its own has those of `todos`, with the prefix `app:`.
+        """
         for spec in self.specs:
             if spec["prefix"] + spec["todos"] == queue:
                 return spec
@@ -69,84 +76,95 @@ class TimeoutSets(Sampled):
         return {**self.options, "todos": queue, "prefix": ""}
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """The three sets and our notes; raises UsageError where two of the sets would be one."""
+        """Return the three sets and rqtui's notes. Raises UsageError if two of the sets have one name."""
         options = self.options_of(queue)
-        _validate(options)
+        _check_set_names(options)
         names = {name: options["prefix"] + options[name] for name in _SETS}
         return {**names, "suspects": f"rqtui:{{{names['in_progress']}}}:suspects"}
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """A queue that was asked for, or whose name ends like its sets' names and whose sets are there."""
-        if self.is_asked and queue in self.named():
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the queue was named, or ends like the `todos` name and its sets exist."""
+        if self.is_explicit and queue in self.named_queues():
             return True
-        return queue.endswith(self.options["todos"]) and self.is_there(client, queue)
+        return queue.endswith(self.options["todos"]) and self.has_keys_of(client, queue)
 
-    def shown_by(self) -> Sequence[str]:
-        """The sets of those queues that the options name."""
-        return [self.keys(queue)[name] for queue in self.named() for name in _SETS]
+    def marker_keys(self) -> Sequence[str]:
+        """Return the sets of all queues named by options."""
+        return [self.keys(queue)[name] for queue in self.named_queues() for name in _SETS]
 
-    def is_there(self, client: Any, queue: str) -> bool:
-        """Whether two of the keys are sets, or one, other than `done`, beside keys that are not there."""
+    def has_keys_of(self, client: Any, queue: str) -> bool:
+        """Return whether two of the keys are sets, or `todos` or `in_progress` is one and the others do not exist."""
         keys = self.keys(queue)
-        found = kinds(client, [keys[name] for name in _SETS])
+        found = read_key_types(client, [keys[name] for name in _SETS])
         return found.count("set") >= 2 or ("set" in found[:2] and set(found) <= {"set", "none"})
 
     def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
-        """Nothing leaves `done` by itself: what comes to it is the rate that the original's log shows."""
+        """Return cumulative counters.
+
+        Nothing leaves `done`, so its growth is the throughput that the original program logs.
+        """
         return {"in": sum(values[name] for name in _SETS), "out": values["done"]}
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """An item and its lock; one in progress without a lock is late since a reaper saw it so, or since now."""
+        """Build a job from an item and its lock.
+
+        An item in progress without a lock is late since a reaper first noted it, or since now.
+        """
         where, lock_ms, token = self.place(place), row["lock_ms"], row["lock"]
-        entry = Entry.of_row(row)
+        entry = Entry.from_row(row)
         deadline_ms, worker, since = None, "", None
         if where.state is State.RESERVED:
-            ours = _OURS.fullmatch(token)
+            ours = _OWN_LOCK.fullmatch(token)
             worker = to_text(ours[2] or b"") if ours else ""
             since = int(ours[1]) // 1000 if ours else None
             if lock_ms >= 0:
                 deadline_ms = now_ms + lock_ms
-            elif lock_ms == _NO_LOCK:
+            elif lock_ms == _LOCK_MISSING:
                 deadline_ms = row["late_ms"] if row["late_ms"] >= 0 else now_ms - 1
         return Job(
-            self.member_id(entry),
+            self.build_member_id(entry),
             queue,
             self.name,
             where.name,
             where.state,
             member=entry.head,
             token=token if where.state is State.RESERVED else b"",
-            body=entry.head if entry.is_whole else None,
+            body=entry.head if entry.is_complete else None,
             body_bytes=entry.size,
             deadline_ms=deadline_ms,
             ttr_ms=None if deadline_ms is None else int(self.options_of(queue)["lock_ms"]),
             reserved_ms=since,
             worker=worker,
-            problem=self._problem(queue, entry.head, lock_ms),
-            is_partial=not entry.is_whole,
+            problem=self._describe_problem(queue, entry.head, lock_ms),
+            is_partial=not entry.is_complete,
         )
 
-    def _problem(self, queue: str, item: bytes, lock_ms: int) -> str:
+    def migration_terms(self, job: Job) -> MigrationTerms:
+        """Return unlimited runs: the cleaner returns an item with an expired lock any number of times."""
+        period_ms = min(int(self.options_of(job.queue)["period_ms"]), MAX_BACKOFF_MS)
+        return MigrationTerms(0, MAX_ATTEMPTS, period_ms, period_ms)
+
+    def _describe_problem(self, queue: str, item: bytes, lock_ms: int) -> str:
         if lock_ms == _NOT_A_LOCK:
             return "the name of its lock is another program's key"
-        if lock_ms == _FOR_EVER:
+        if lock_ms == _LOCK_WITHOUT_EXPIRY:
             return "its lock never runs out: if its worker is gone, nobody takes it back"
         if self.options_of(queue)["items"] == "integer" and not re.fullmatch(rb"0|-?[1-9]\d*", item):
-            return _misread(item) or "no whole number: the original's workers end at it"
+            return _describe_misread_number(item) or "no whole number: the original's workers end at it"
         return ""
 
 
-def _misread(item: bytes) -> str:
-    """What is wrong with an item that `int()` takes for a number of another spelling, such as 07."""
+def _describe_misread_number(item: bytes) -> str:
+    """Describe an item that `int()` reads as a number of another spelling, such as 07."""
     with suppress(ValueError):
         return f"the original takes it for {int(item)}, and never moves it"
     return ""
 
 
-LAYOUT = TimeoutSets
+SYSTEM = TimeoutSets
 
 
-def _validate(options: Mapping[str, str]) -> None:
+def _check_set_names(options: Mapping[str, str]) -> None:
     names = [options[name] for name in _SETS]
     if not all(names) or len(set(names)) < len(names):
         raise UsageError("timeout_sets: todos, in_progress and done are the names of three different keys.")

@@ -1,12 +1,12 @@
-"""Tests for a queue system that another package teaches rqtui: the conformance suite and what it needs.
+"""The public test helpers for a queue system that another package adds to rqtui: the conformance suite and its tools.
 
-    from rqtui.testing import Request, Subject, Use, a_redis, cases, run_all
+    from rqtui.testing import Request, Subject, Use, cases, run_all, start_redis
 
     @pytest.mark.parametrize("script", SUBJECT.scripts)
     def test_a_script_keeps_its_promises(script, client):
         run_all(cases(SUBJECT, [script]), SUBJECT, client)
 
-It needs no pytest. Nothing of rqtui imports it; `docs/writing-a-system.md` leads through it.
+The package needs no pytest, and no other part of rqtui imports it. `docs/writing-a-system.md` explains its use.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from contextlib import contextmanager
 from redis import Redis
 
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import embedded
+from rqtui.connection.embedded import start_server
 from rqtui.testing.conformance import Case, cases, run_all
 from rqtui.testing.keyspace import diff, dump, plant
-from rqtui.testing.subject import Planted, Request, Scene, Subject, Use, World, words_of
+from rqtui.testing.subject import Planted, Request, Scene, Subject, Use, World, list_words
 
 __all__ = [
     "Case",
@@ -30,20 +30,20 @@ __all__ = [
     "Subject",
     "Use",
     "World",
-    "a_redis",
+    "start_redis",
     "cases",
     "diff",
     "dump",
     "plant",
     "run_all",
-    "words_of",
+    "list_words",
 ]
 
 
 @contextmanager
-def a_redis() -> Iterator[Redis]:
-    """A client of an empty Redis of its own, which is gone afterwards; see `connection/embedded.py`."""
-    with embedded() as server:
+def start_redis() -> Iterator[Redis]:
+    """Start an empty, temporary Redis server, and yield a client of it; see `rqtui.connection.embedded`."""
+    with start_server() as server:
         client = connect(server.url)
         try:
             yield client

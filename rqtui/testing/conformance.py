@@ -1,17 +1,17 @@
-"""What every layout must keep: thirteen assertions on the whole database before and after each script.
+"""The conformance suite: thirteen assertions that compare the whole database before and after each script of a system.
 
-A layout is described by a `Subject`: its scripts, its places, how jobs are planted there *as the real system writes
-them* (raw commands, never our own scripts), and for each script a `Use` that says how it is asked. `cases` makes one
-`Case` of each assertion × script × source place; a layout's test file runs them. Nothing here knows any layout.
+A `Subject` describes a system: its scripts, its places, how the *real system* writes jobs there (by raw commands, never
+by our scripts), and for each script a `Use` that defines its calls. `cases` builds one `Case` per assertion, script and
+source place, and a system's test file runs the cases. Nothing in this module depends on a particular system.
 
-     1 reads what the real system wrote, and reading wrote nothing      9 every declared word is reached
-     2 one job left its source and arrived in a declared target        10 only declared keys and arguments are used
-     3 only declared keys changed                                      11 a batch: its limit, oldest first, what is due
-     4 neighbours are untouched, in order                              12 a read-only script passes the read-only call
-     5 bodies are unchanged                                            13 over maxmemory drains drain, fills refuse
-     6 run again: a declared refusal, nothing written                     (a refused write loses no job: part of 2)
-     7 an unknown job: the same
-     8 a key of a wrong type: an error and nothing written, or all as where the key is not, when the call needs none
+     1 a read-only script reads what the real system wrote, without writes     9 every declared word is reached
+     2 one job left its source and arrived in a declared target               10 only declared keys and args are used
+     3 only declared keys changed                                             11 a batch: its limit, oldest first, due
+     4 neighbours are unchanged, in order                                     12 EVAL_RO accepts a read-only script
+     5 bodies are unchanged                                                   13 over maxmemory drains work, fills fail
+     6 a second run gets a declared refusal and writes nothing                   (a refused write loses no job: in 2)
+     7 an unknown job gets a declared refusal and nothing is written
+     8 a key of a wrong type: an error and no write, or, if the call needs no such key, the effect of a missing key
 """
 
 from __future__ import annotations
@@ -26,72 +26,74 @@ from redis.exceptions import ResponseError
 
 from rqtui.errors import Denied, RqtuiError, ServerError
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Script
-from rqtui.testing import keyspace, script_lint
-from rqtui.testing.subject import Request, Scene, Subject, Use, World, words_of
+from rqtui.scripts.script import Reply, Script
+from rqtui.testing import include_lint, keyspace, script_lint
+from rqtui.testing.subject import Request, Scene, Subject, Use, World, list_words
 
 
-def nothing_written(world: World, before: keyspace.Keyspace) -> None:
-    assert not (found := keyspace.diff(before, world.dump())), "it wrote:\n" + "\n".join(found)
+def assert_unchanged(world: World, before: keyspace.Keyspace) -> None:
+    assert not (changes := keyspace.diff(before, world.dump())), "the script wrote:\n" + "\n".join(changes)
 
 
-def refused(scene: Scene, answer: Answer) -> None:
-    """Every word is one the header declares, and none says that it happened."""
-    done = next(iter(scene.script.returns))
-    assert words_of(answer) and done not in words_of(answer), f"it answered {words_of(answer)}"
+def assert_refused(scene: Scene, reply: Reply) -> None:
+    """Assert that the reply has words, none of which is the word for success."""
+    success = next(iter(scene.script.returns))
+    assert list_words(reply) and success not in list_words(reply), f"the script replied {list_words(reply)}"
 
 
-# --- the assertions: each gets a scene maker for one script and one source place ------------------------------------
+# --- the assertions: each gets a function that builds a scene for one script and one source place --------------------
 
-Make = Callable[..., Scene]
+SceneBuilder = Callable[..., Scene]
 
 
-def reads_what_the_system_wrote(make: Make) -> None:
-    scene = make()
+def check_read_without_write(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     before = scene.world.dump()
-    answer = scene.run()
-    nothing_written(scene.world, before)
+    reply = scene.run()
+    assert_unchanged(scene.world, before)
     if scene.use.reads:
-        scene.use.reads(scene.world, answer)
+        scene.use.reads(scene.world, reply)
 
 
-def one_job_moves(make: Make) -> None:
-    scene = make()
-    job, before = scene.targets[0], scene.world.members()
+def check_one_job_moves(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
+    job, before = scene.targets[0], scene.world.read_members()
     scene.run()
-    homes = scene.homes(job)
-    assert len(homes) <= 1, f"the job stands in {homes}"
-    if homes:
-        assert homes[0] in scene.goals, f"the job went to {homes[0]}, the header says {scene.goals}"
+    places = scene.find_places(job)
+    assert len(places) <= 1, f"the job is in {places}"
+    if places:
+        assert places[0] in scene.target_places, f"the job went to {places[0]}, the header says {scene.target_places}"
     else:
-        assert scene.may_leave, "the job is nowhere"
-    gone = {id for ids in before.values() for id in ids} - {id for ids in scene.world.members().values() for id in ids}
-    assert gone <= {job.id}, f"other jobs are gone: {gone - {job.id}}"
+        assert scene.can_leave, "the job is nowhere"
+    missing = {id for ids in before.values() for id in ids} - {
+        id for ids in scene.world.read_members().values() for id in ids
+    }
+    assert missing <= {job.id}, f"other jobs are gone: {missing - {job.id}}"
 
 
-def a_refused_write_loses_no_job(make: Make) -> None:
-    scene = make()
-    denied = {name.lower() for name in re.findall(r"redis\.p?call\(\s*'([A-Z]+)'", scene.script.source)}
+def check_denied_write_loses_no_job(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
+    commands = {name.lower() for name in re.findall(r"redis\.p?call\(\s*'([A-Z]+)'", scene.script.source)}
     execute: Any = scene.world.client.execute_command
     writes = {name.decode() for name in execute("ACL", "CAT", "write")}
-    for command in sorted(denied & writes):
-        scene = make()
-        before = scene.world.members()
+    for command in sorted(commands & writes):
+        scene = build_scene()
+        before = scene.world.read_members()
         try:
-            scene.run(scene.world.as_user("~*", "+@all", f"-{command}"))
+            scene.run(scene.world.create_restricted_client("~*", "+@all", f"-{command}"))
         except Denied:
-            left = set()
+            finished = set()
         else:
-            left = {scene.targets[0].id} if scene.may_leave else set()
-        if scene.may_leave and scene.world.subject.facts(scene.world.client, scene.targets[0].id):
-            left = {scene.targets[0].id}  # what is kept of it is enough to find and repair it
-        after = {id for ids in scene.world.members().values() for id in ids}
-        lost = {id for ids in before.values() for id in ids} - after - left
+            finished = {scene.targets[0].id} if scene.can_leave else set()
+        if scene.can_leave and scene.world.subject.facts(scene.world.client, scene.targets[0].id):
+            finished = {scene.targets[0].id}  # the stored data are enough to find and repair the job
+        after = {id for ids in scene.world.read_members().values() for id in ids}
+        lost = {id for ids in before.values() for id in ids} - after - finished
         assert not lost, f"where {command} is denied, {lost} are lost"
 
 
-def only_declared_keys_change(make: Make) -> None:
-    scene = make()
+def check_only_declared_keys_change(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     script, subject = scene.script, scene.world.subject
     names = {name for move in script.moves for name in (*move.sources, *move.targets)}
     names |= {*script.forgets, *script.writes}
@@ -101,138 +103,169 @@ def only_declared_keys_change(make: Make) -> None:
     after = scene.world.dump()
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     stray = {key for key in changed - allowed if not (script.derived and subject.is_derived(key))}
-    assert not stray, f"it changed {stray}; its header declares {sorted(names)}"
+    assert not stray, f"the script changed {stray}; its header declares {sorted(names)}"
 
 
-def neighbours_stay(make: Make) -> None:
-    scene = make()
+def check_neighbours_stay(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     client, facts, moved = scene.world.client, scene.world.subject.facts, {job.id for job in scene.targets}
     neighbours = [job.id for job in scene.world.planted if job.id not in moved]
-    orders, known = scene.world.members(), [facts(client, id) for id in neighbours]
+    orders, facts_before = scene.world.read_members(), [facts(client, id) for id in neighbours]
     scene.run()
-    for place, ids in scene.world.members().items():
+    for place, ids in scene.world.read_members().items():
         assert [id for id in ids if id not in moved] == [id for id in orders[place] if id not in moved], place
-    assert [facts(client, id) for id in neighbours] == known
+    assert [facts(client, id) for id in neighbours] == facts_before
 
 
-def bodies_stay(make: Make) -> None:
-    scene = make(number=3)  # long ones among them
-    before = scene.world.bodies()
+def check_bodies_stay(build_scene: SceneBuilder) -> None:
+    scene = build_scene(number=3)  # includes jobs with long bodies
+    before = scene.world.read_bodies()
     scene.run()
-    for id, body in scene.world.bodies().items():
-        assert body == before[id] or (body is None and scene.may_leave), f"the body of {id!r} changed"
+    for id, body in scene.world.read_bodies().items():
+        assert body == before[id] or (body is None and scene.can_leave), f"the body of {id!r} changed"
 
 
-def again_is_refused(make: Make) -> None:
-    scene = make()
+def check_second_run_is_refused(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     scene.run()
     before = scene.world.dump()
-    refused(scene, scene.run())
-    nothing_written(scene.world, before)
+    assert_refused(scene, scene.run())
+    assert_unchanged(scene.world, before)
 
 
-def an_unknown_job_is_refused(make: Make) -> None:
-    scene = make()
+def check_unknown_job_is_refused(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     before = scene.world.dump()
     request = scene.use.request([scene.world.new()])
-    refused(scene, scene.world.run(scene.script, request))
-    nothing_written(scene.world, before)
+    assert_refused(scene, scene.world.run(scene.script, request))
+    assert_unchanged(scene.world, before)
 
 
-def a_wrong_type_changes_nothing(make: Make) -> None:
-    scene = make(number=3)
+def check_wrong_type_changes_nothing(build_scene: SceneBuilder) -> None:
+    scene = build_scene(number=3)
     world = scene.world
     before = world.dump()
-    for request in _one_for_each_length(scene):
+    for request in _build_request_per_body_length(scene):
         for key in scene.script.keys:
             if key.type in ("any", "channel"):
                 continue
             name = request.keys.get(key.name) or world.subject.key(key.name)
             world.client.delete(name)
-            other = keyspace.Entry(*(("list", [b"x"]) if key.type == "string" else ("string", b"another program's")))
-            keyspace.plant(world.client, {name: other})
+            wrong_entry = keyspace.Entry(
+                *(("list", [b"x"]) if key.type == "string" else ("string", b"another program's"))
+            )
+            keyspace.plant(world.client, {name: wrong_entry})
             try:
-                answer = world.run(scene.script, request)
+                reply = world.run(scene.script, request)
             except RqtuiError:
                 pass
             else:
                 if scene.script.name in world.subject.unguarded:
-                    _as_without(world, scene.script, request, name, before, answer, other)
+                    _assert_like_missing_key(world, scene.script, request, name, before, reply, wrong_entry)
                     continue
-                assert scene.script.read_only, f"{key.name} holds another type, and it answered {words_of(answer)}"
-            nothing_written(world, {**before, name: other})
+                assert scene.script.read_only, (
+                    f"{key.name} holds another type, and the script replied {list_words(reply)}"
+                )
+            assert_unchanged(world, {**before, name: wrong_entry})
             world.client.delete(name)
             if name in before:
                 keyspace.plant(world.client, {name: before[name]})
 
 
-def _as_without(
-    world: World, script: Script, request: Request, name: str, before: keyspace.Keyspace, answer: Answer, theirs: object
+def _assert_like_missing_key(
+    world: World,
+    script: Script,
+    request: Request,
+    name: str,
+    before: keyspace.Keyspace,
+    reply: Reply,
+    wrong_entry: object,
 ) -> None:
-    """A call that has no need of a key does what it does where there is none, and lets it be. Ends as `before`."""
-    ends = world.dump()
-    assert ends.pop(name) == theirs, f"{name} holds another type, and it wrote there"
+    """Assert that a call that does not need the key `name` acts as if the key were missing, and leaves it unchanged.
+
+    Afterwards the world is in the state `before` again.
+    """
+    after = world.dump()
+    assert after.pop(name) == wrong_entry, f"{name} holds another type, and the script wrote there"
     world.client.flushall()
     keyspace.plant(world.client, {key: entry for key, entry in before.items() if key != name})
-    without = world.run(script, request)
+    expected_reply = world.run(script, request)
     expected = world.dump()
     expected.pop(name, None)
-    what = f"{name} holds another type, and it answered {words_of(answer)}"
-    assert answer == without and not keyspace.diff(expected, ends), what
+    message = f"{name} holds another type, and the script replied {list_words(reply)}"
+    assert reply == expected_reply and not keyspace.diff(_number_stream_ids(expected), _number_stream_ids(after)), (
+        message
+    )
     world.client.flushall()
     keyspace.plant(world.client, before)
 
 
-def _one_for_each_length(scene: Scene) -> list[Request]:
-    """A request for one job; another for one whose body is long, or short: it may stand in other keys."""
+def _number_stream_ids(entries: keyspace.Keyspace) -> keyspace.Keyspace:
+    """Replace the ids of stream entries by numbers, because Redis takes the ids from its clock."""
+    return {
+        name: entry._replace(
+            value=keyspace.Stream((str(number), fields) for number, (_id, fields) in enumerate(entry.value))
+        )
+        if entry.type == "stream"
+        else entry
+        for name, entry in entries.items()
+    }
+
+
+def _build_request_per_body_length(scene: Scene) -> list[Request]:
+    """Return a request for a job with a short body and one for a job with a long body.
+
+    A system may store long bodies in other keys.
+    """
     if scene.use.chooses or not scene.use.knows_jobs:
         return [scene.use.request(scene.targets[:1])]
     lengths = {len(scene.world.subject.body(scene.world.client, job.id) or b"") > 4096: job for job in scene.targets}
     return [scene.use.request([job]) for job in lengths.values()]
 
 
-def somebody_says_how_to_ask_it(make: Make) -> None:
+def fail_without_use(build_scene: SceneBuilder) -> None:
     raise AssertionError("the subject has no Use for this script")
 
 
-def a_word_is_reached(make: Make, word: str) -> None:
-    scene = make()
-    way = scene.use.reach.get(word)
-    request = way(scene.world) if way else scene.request
-    assert word in words_of(scene.world.run(scene.script, request)), f"nothing brings the word {word}"
+def check_word_is_reached(build_scene: SceneBuilder, word: str) -> None:
+    scene = build_scene()
+    build_request = scene.use.reach.get(word)
+    request = build_request(scene.world) if build_request else scene.request
+    assert word in list_words(scene.world.run(scene.script, request)), f"nothing brings the word {word}"
 
 
-def only_declared_names_are_used(make: Make) -> None:
-    scene = make()
-    found = script_lint.faults(scene.script, scene.script.source, scene.script.path)
+def check_only_declared_names_are_used(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
+    found = script_lint.find_differences(scene.script, scene.script.source, scene.script.path)
+    found += include_lint.list_faults(scene.script)
     assert not found, "\n".join(found)
 
 
-def only_declared_keys_are_touched(make: Make) -> None:
-    scene = make()
+def check_only_declared_keys_are_used(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     keys = scene.world.call(scene.script, scene.request).keys
     names = [key.decode() if isinstance(key, bytes) else key for key in keys]
     patterns = ["~" + re.sub(r"([*?\[\\])", r"\\\1", name) for name in names]
     patterns += ["~" + re.sub(r"<[a-z_]+>", "*", template) for template in scene.script.derived]
-    scene.run(scene.world.as_user("+@all", *patterns))
+    scene.run(scene.world.create_restricted_client("+@all", *patterns))
 
 
-def a_batch_takes_the_oldest(make: Make) -> None:
-    scene = make(number=5)
+def check_batch_takes_the_oldest(build_scene: SceneBuilder) -> None:
+    scene = build_scene(number=5)
     scene.world.run(scene.script, scene.use.request(scene.targets[:2]))
-    taken = [job.id for job in scene.targets if scene.source not in scene.homes(job)]
+    taken = [job.id for job in scene.targets if scene.source not in scene.find_places(job)]
     assert taken == [job.id for job in scene.targets[:2]], f"a limit of 2 took {taken}"
 
 
-def what_is_not_due_stays(make: Make) -> None:
-    scene = make(number=3)
-    rest = [id for id in scene.world.members()[scene.source] if id not in {job.id for job in scene.targets}]
+def check_jobs_before_their_time_stay(build_scene: SceneBuilder) -> None:
+    scene = build_scene(number=3)
+    expected = [id for id in scene.world.read_members()[scene.source] if id not in {job.id for job in scene.targets}]
     scene.world.run(scene.script, scene.use.request(scene.targets * 30))
-    assert scene.world.members()[scene.source] == rest
+    assert scene.world.read_members()[scene.source] == expected
 
 
-def the_read_only_call_takes_it(make: Make) -> None:
-    scene = make()
+def check_eval_ro_accepts(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     call = scene.world.call(scene.script, scene.request)
     execute: Any = scene.world.client.execute_command
     try:
@@ -241,37 +274,37 @@ def the_read_only_call_takes_it(make: Make) -> None:
         raise AssertionError(str(error)) from error
 
 
-def drains_go_on_over_maxmemory(make: Make) -> None:
-    scene = make()
-    expected = (words_of(scene.run()), scene.world.members())
-    scene = make()
-    answers: list[Answer] = []
-    with_memory_full(scene, lambda: answers.append(scene.run()))
-    assert (words_of(answers[0]), scene.world.members()) == expected
+def check_drains_over_maxmemory(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
+    expected = (list_words(scene.run()), scene.world.read_members())
+    scene = build_scene()
+    replies: list[Reply] = []
+    run_over_maxmemory(scene, lambda: replies.append(scene.run()))
+    assert (list_words(replies[0]), scene.world.read_members()) == expected
 
 
-def fills_are_refused_over_maxmemory(make: Make) -> None:
-    scene = make()
+def check_fills_are_refused_over_maxmemory(build_scene: SceneBuilder) -> None:
+    scene = build_scene()
     before = scene.world.dump()
 
-    def attempt() -> None:
+    def expect_refusal() -> None:
         try:
-            answer = scene.run()
+            reply = scene.run()
         except ServerError:
             return
-        raise AssertionError(f"over maxmemory it answered {words_of(answer)}")
+        raise AssertionError(f"over maxmemory the script replied {list_words(reply)}")
 
-    with_memory_full(scene, attempt)
-    nothing_written(scene.world, before)
+    run_over_maxmemory(scene, expect_refusal)
+    assert_unchanged(scene.world, before)
 
 
-def with_memory_full(scene: Scene, act: Callable[[], object]) -> None:
-    """Run `act` while Redis uses more memory than it may. The script is loaded before: that is no part of the test."""
+def run_over_maxmemory(scene: Scene, run: Callable[[], object]) -> None:
+    """Call `run` while Redis is over maxmemory. The script is loaded before, so that only the call is tested."""
     client = scene.world.client
     client.script_load(scene.script.source)
     client.config_set("maxmemory", 1)
     try:
-        act()
+        run()
     finally:
         client.config_set("maxmemory", 0)
 
@@ -284,44 +317,52 @@ class Assertion:
     needs: frozenset[str] = frozenset()
 
 
-def _takes(script: Script, use: Use, source: str) -> bool:
+def _takes_from_place(script: Script, use: Use, source: str) -> bool:
     return bool(script.moves) and source != ""
 
 
-def _changes(script: Script, use: Use, source: str) -> bool:
+def _writes(script: Script, use: Use, source: str) -> bool:
     return not script.read_only
 
 
-def _fills(script: Script, use: Use, source: str) -> bool:
+def _adds_jobs(script: Script, use: Use, source: str) -> bool:
     return bool(script.moves) and source == ""
 
 
 ASSERTIONS = (
-    Assertion(1, reads_what_the_system_wrote, lambda script, use, source: script.read_only),
-    Assertion(2, one_job_moves, lambda script, use, source: bool(script.moves)),
-    Assertion(2, a_refused_write_loses_no_job, _takes, frozenset({"acl"})),
-    Assertion(3, only_declared_keys_change, _changes),
-    Assertion(4, neighbours_stay, _changes),
-    Assertion(5, bodies_stay, _changes),
-    Assertion(6, again_is_refused, lambda script, use, source: bool(script.moves) and not (use.chooses or use.repeats)),
+    Assertion(1, check_read_without_write, lambda script, use, source: script.read_only),
+    Assertion(2, check_one_job_moves, lambda script, use, source: bool(script.moves)),
+    Assertion(2, check_denied_write_loses_no_job, _takes_from_place, frozenset({"acl"})),
+    Assertion(3, check_only_declared_keys_change, _writes),
+    Assertion(4, check_neighbours_stay, _writes),
+    Assertion(5, check_bodies_stay, _writes),
+    Assertion(
+        6,
+        check_second_run_is_refused,
+        lambda script, use, source: bool(script.moves) and not (use.chooses or use.repeats),
+    ),
     Assertion(
         7,
-        an_unknown_job_is_refused,
-        lambda script, use, source: use.knows_jobs and not use.chooses and not _fills(script, use, source),
+        check_unknown_job_is_refused,
+        lambda script, use, source: use.knows_jobs and not use.chooses and not _adds_jobs(script, use, source),
     ),
-    Assertion(8, a_wrong_type_changes_nothing, lambda script, use, source: True),
-    Assertion(10, only_declared_names_are_used, lambda script, use, source: True),
-    Assertion(10, only_declared_keys_are_touched, lambda script, use, source: True, frozenset({"acl"})),
-    Assertion(11, a_batch_takes_the_oldest, lambda script, use, source: use.chooses and _takes(script, use, source)),
-    Assertion(11, what_is_not_due_stays, lambda script, use, source: use.ripe),
-    Assertion(12, the_read_only_call_takes_it, lambda script, use, source: script.read_only, frozenset({"eval_ro"})),
+    Assertion(8, check_wrong_type_changes_nothing, lambda script, use, source: True),
+    Assertion(10, check_only_declared_names_are_used, lambda script, use, source: True),
+    Assertion(10, check_only_declared_keys_are_used, lambda script, use, source: True, frozenset({"acl"})),
+    Assertion(
+        11,
+        check_batch_takes_the_oldest,
+        lambda script, use, source: use.chooses and _takes_from_place(script, use, source),
+    ),
+    Assertion(11, check_jobs_before_their_time_stay, lambda script, use, source: use.ripe),
+    Assertion(12, check_eval_ro_accepts, lambda script, use, source: script.read_only, frozenset({"eval_ro"})),
     Assertion(
         13,
-        drains_go_on_over_maxmemory,
-        lambda script, use, source: not script.read_only and not _fills(script, use, source),
+        check_drains_over_maxmemory,
+        lambda script, use, source: not script.read_only and not _adds_jobs(script, use, source),
         frozenset({"maxmemory"}),
     ),
-    Assertion(13, fills_are_refused_over_maxmemory, _fills, frozenset({"maxmemory"})),
+    Assertion(13, check_fills_are_refused_over_maxmemory, _adds_jobs, frozenset({"maxmemory"})),
 )
 
 
@@ -337,45 +378,45 @@ class Case:
     word: str = ""
 
     def __str__(self) -> str:
-        of = "-".join(part for part in (self.script, self.source, self.word) if part)
-        return f"{of}-{self.number}-{self.check.__name__}"
+        subject = "-".join(part for part in (self.script, self.source, self.word) if part)
+        return f"{subject}-{self.number}-{self.check.__name__}"
 
     def run(self, subject: Subject, client: Redis) -> None:
-        def make(number: int = 1) -> Scene:
+        def build_scene(number: int = 1) -> Scene:
             return Scene.build(subject, client, self.script, self.source, number)
 
-        self.check(make, self.word) if self.word else self.check(make)
+        self.check(build_scene, self.word) if self.word else self.check(build_scene)
 
 
 def cases(subject: Subject, names: Iterable[str] = (), alike: bool = False) -> list[Case]:
-    """Every case of the subject's scripts, or of those named. A script without a Use has one, which fails.
+    """Return the cases of all or the named scripts. A script without a Use has one case, which fails.
 
     Sources that are `alike` another are left out, or are the only ones.
     """
-    return [case for name in names or sorted(subject.scripts) for case in _cases(subject, name, alike)]
+    return [case for name in names or sorted(subject.scripts) for case in _yield_cases(subject, name, alike)]
 
 
-def _cases(subject: Subject, name: str, alike: bool) -> Iterator[Case]:
+def _yield_cases(subject: Subject, name: str, alike: bool) -> Iterator[Case]:
     script, use = subject.scripts[name], subject.uses.get(name)
     if use is None:
-        yield Case(0, name, "", somebody_says_how_to_ask_it, frozenset())
+        yield Case(0, name, "", fail_without_use, frozenset())
         return
-    every = use.sources or sorted(script.sources) or [""]
-    own = [source for source in every if source not in subject.alike] or [*every]
-    sources = [source for source in every if source not in own] if alike else own
+    all_sources = use.sources or sorted(script.sources) or [""]
+    own_sources = [source for source in all_sources if source not in subject.alike] or [*all_sources]
+    sources = [source for source in all_sources if source not in own_sources] if alike else own_sources
     for source in sources:
         for assertion in ASSERTIONS:
             if assertion.applies(script, use, source):
                 yield Case(assertion.number, name, source, assertion.check, assertion.needs)
     for word in () if alike else script.returns:
-        yield Case(9, name, sources[0], a_word_is_reached, frozenset(), word)
+        yield Case(9, name, sources[0], check_word_is_reached, frozenset(), word)
 
 
 def run_all(cases: Iterable[Case], subject: Subject, client: Redis) -> None:
-    """Runs those that the server can run; fails with every case that failed, by its name."""
-    has = features(client)
+    """Run the cases that the server supports; fail with the names and errors of all cases that failed."""
+    supported = detect_features(client)
     failed: dict[str, Exception] = {}
-    for case in (case for case in cases if case.needs <= has):
+    for case in (case for case in cases if case.needs <= supported):
         try:
             case.run(subject, client)
         except Exception as error:
@@ -387,7 +428,7 @@ def run_all(cases: Iterable[Case], subject: Subject, client: Redis) -> None:
 
 @dataclass(frozen=True)
 class Planted:
-    """`old` becomes `new` in the script of `verb` (`%s`: what it was); the assertion number `caught` must fail."""
+    """A fault planted in a verb's script: `old` becomes `new` (`%s`: the old text). Assertion `caught` must fail."""
 
     name: str
     verb: str
@@ -399,15 +440,15 @@ class Planted:
         return self.name
 
     def is_caught(self, subject: Subject, client: Redis) -> bool:
-        """Whether the assertion finds the fault."""
+        """Return whether the assertion detects the fault."""
         script = subject.scripts[self.verb]
         assert self.old in script.source, "the script changed; plant the fault elsewhere"
         text = script.source.replace(self.old, self.new.replace("%s", self.old), 1)
-        faulty = replace(subject, scripts={**subject.scripts, self.verb: scripts.parse(text, script.path)})
-        for case in cases(faulty, [self.verb]):
+        faulty_subject = replace(subject, scripts={**subject.scripts, self.verb: scripts.parse(text, script.path)})
+        for case in cases(faulty_subject, [self.verb]):
             if case.number == self.caught:
                 try:
-                    case.run(faulty, client)
+                    case.run(faulty_subject, client)
                 except (AssertionError, RqtuiError):
                     return True
         return False
@@ -416,8 +457,8 @@ class Planted:
 FEATURES = frozenset({"acl", "eval_ro", "maxmemory"})
 
 
-def features(client: Redis) -> frozenset[str]:
-    """Which of FEATURES the server has; fakeredis enforces no ACL inside scripts and has neither of the others."""
+def detect_features(client: Redis) -> frozenset[str]:
+    """Return which FEATURES the server has. fakeredis has none: it enforces no ACL inside scripts."""
     try:
         info = client.info("server")
     except Exception:

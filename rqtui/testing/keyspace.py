@@ -1,7 +1,7 @@
-"""The whole state of a Redis as plain data: what a test compares before and after.
+"""The whole state of a Redis database as plain data, which the conformance suite and tests compare before and after.
 
-`dump` reads it, `plant` writes it (also what `dump` returned), `diff` says in lines what changed. Keys are text (bytes
-that are not UTF-8 survive as surrogates), values bytes.
+`dump` reads the state, `plant` writes it (also the result of `dump`), and `diff` lists the changes. Keys are text
+(bytes that are not UTF-8 become surrogates), values are bytes.
 """
 
 from __future__ import annotations
@@ -26,31 +26,34 @@ Keyspace = dict[str, Entry]
 
 
 class Zset(dict[bytes | str, float]):
-    """Member → score, to tell a sorted set from a hash in `plant`."""
+    """Scores by member; the type distinguishes a sorted set from a hash in `plant`."""
 
 
 class Stream(list[tuple[bytes | str, Mapping[Any, Any]]]):
-    """(id, fields) pairs, to tell a stream from a list in `plant`."""
+    """Pairs of (id, fields); the type distinguishes a stream from a list in `plant`."""
 
 
 def dump(client: Redis) -> Keyspace:
-    """Every key of the database, sorted by name; one key's value in the order in which Redis keeps it."""
+    """Return every key of the database, sorted by name; each value is in the order of Redis."""
     keys = sorted(client.scan_iter(count=1000))
-    about: Any = client.pipeline(transaction=False)  # three trips in all: some tests dump after every step
+    # Pipelines: `dump` makes three round trips for any number of keys, because some tests dump after every step.
+    types_request: Any = client.pipeline(transaction=False)
     for key in keys:
-        about.type(key).pttl(key)
-    found = about.execute()
-    kinds, left = [_text(kind) for kind in found[::2]], found[1::2]
-    values = client.pipeline(transaction=False)
-    for key, kind in zip(keys, kinds, strict=True):
-        READ[kind][0](values, key)
+        types_request.type(key).pttl(key)
+    replies = types_request.execute()
+    types, ttls_ms = [_decode(type) for type in replies[::2]], replies[1::2]
+    values_request = client.pipeline(transaction=False)
+    for key, kind in zip(keys, types, strict=True):
+        _READERS[kind][0](values_request, key)
     return {
-        _text(key): Entry(kind, READ[kind][1](value), pttl >= 0)
-        for key, kind, value, pttl in zip(keys, kinds, values.execute(), left, strict=True)
+        _decode(key): Entry(kind, _READERS[kind][1](value), ttl_ms >= 0)
+        for key, kind, value, ttl_ms in zip(keys, types, values_request.execute(), ttls_ms, strict=True)
     }
 
 
-READ: dict[str, tuple[Callable[[Any, bytes], Any], Callable[[Any], Any]]] = {  # the command, and the shape of its reply
+_READERS: dict[
+    str, tuple[Callable[[Any, bytes], Any], Callable[[Any], Any]]
+] = {  # the command, and the shape of its reply
     "string": (lambda client, key: client.get(key), bytes),
     "list": (lambda client, key: client.lrange(key, 0, -1), list),
     "set": (lambda client, key: client.smembers(key), set),
@@ -61,30 +64,34 @@ READ: dict[str, tuple[Callable[[Any, bytes], Any], Callable[[Any], Any]]] = {  #
 
 
 def plant(client: Redis, spec: Mapping[str, Any]) -> None:
-    """Write keys: str or bytes → string, list, set, dict → hash, `Zset`, `Stream`; or the entries that `dump` gave."""
-    for key, given in spec.items():
+    """Write keys from plain values or from the result of `dump`.
+
+    A str or bytes becomes a string, a list a list, a set a set, a dict a hash, a `Zset` a sorted set, a `Stream` a
+    stream. An entry that expires gets an hour.
+    """
+    for key, content in spec.items():
         name = to_bytes(key)
-        value = given.value if isinstance(given, Entry) else given
-        WRITE[type(value)](client, name, value)
-        if isinstance(given, Entry) and given.expires:
+        value = content.value if isinstance(content, Entry) else content
+        _WRITERS[type(value)](client, name, value)
+        if isinstance(content, Entry) and content.expires:
             client.pexpire(name, 3_600_000)
 
 
-def copies(client: Redis) -> list[tuple[bytes, int, bytes]]:
-    """Every key as Redis dumps it: name, how long it lives (ms; 0: always), value; for `put_back` on this server."""
+def dump_raw_values(client: Redis) -> list[tuple[bytes, int, bytes]]:
+    """Return the name, time to live (ms; 0: none) and DUMP value of every key, for `restore_raw_values`."""
     keys = [*client.scan_iter(count=1000)]
     pipe = client.pipeline(transaction=False)
     for key in keys:
         pipe.pttl(key)
         pipe.dump(key)
-    found = pipe.execute()
-    return [(key, max(0, ms), value) for key, ms, value in zip(keys, found[::2], found[1::2], strict=True)]
+    replies = pipe.execute()
+    return [(key, max(0, ms), value) for key, ms, value in zip(keys, replies[::2], replies[1::2], strict=True)]
 
 
-def put_back(client: Redis, copies: Iterable[tuple[bytes, int, bytes]]) -> None:
-    """Writes keys that are not there, as they were."""
+def restore_raw_values(client: Redis, raw_values: Iterable[tuple[bytes, int, bytes]]) -> None:
+    """Restore the keys that `dump_raw_values` returned. None of them may exist, and the server must be the same."""
     pipe = client.pipeline(transaction=False)
-    for key, ms, value in copies:
+    for key, ms, value in raw_values:
         pipe.restore(key, ms, value)
     pipe.execute()
 
@@ -94,7 +101,7 @@ def _write_stream(client: Redis, key: bytes, entries: Stream) -> None:
         client.xadd(key, dict(fields), id=entry_id)
 
 
-WRITE: dict[type, Callable[[Redis, bytes, Any], Any]] = {
+_WRITERS: dict[type, Callable[[Redis, bytes, Any], Any]] = {
     str: lambda client, key, value: client.set(key, value),
     bytes: lambda client, key, value: client.set(key, value),
     list: lambda client, key, value: client.rpush(key, *value),
@@ -106,45 +113,45 @@ WRITE: dict[type, Callable[[Redis, bytes, Any], Any]] = {
 
 
 def diff(before: Keyspace, after: Keyspace) -> list[str]:
-    """One line per key, member or field that came, went or changed; empty when the two are equal."""
+    """Return one line per key, member or field that was added, removed or changed."""
     lines: list[str] = []
     for key in sorted(before.keys() | after.keys()):
         old, new = before.get(key), after.get(key)
-        if old == new and _order(old) == _order(new):
+        if old == new and _list_members_in_order(old) == _list_members_in_order(new):
             continue
         if old is None or new is None or old.type != new.type:
-            lines.append(f"{key}: {_brief(old)} → {_brief(new)}")
+            lines.append(f"{key}: {_describe_entry(old)} → {_describe_entry(new)}")
             continue
-        same = old.value == new.value and _order(old) == _order(new)
-        parts = [] if same else _parts_diff(old.value, new.value)
+        is_same_value = old.value == new.value and _list_members_in_order(old) == _list_members_in_order(new)
+        changes = [] if is_same_value else _diff_values(old.value, new.value)
         if old.expires != new.expires:
-            parts.append(f"expires {old.expires} → {new.expires}")
-        lines += [f"{key}: {part}" for part in parts]
+            changes.append(f"expires {old.expires} → {new.expires}")
+        lines += [f"{key}: {change}" for change in changes]
     return lines
 
 
-def _order(entry: Entry | None) -> list[Any] | None:
+def _list_members_in_order(entry: Entry | None) -> list[Any] | None:
     return list(entry.value) if entry is not None and entry.type == "zset" else None
 
 
-def _brief(entry: Entry | None) -> str:
+def _describe_entry(entry: Entry | None) -> str:
     return "nothing" if entry is None else f"{entry.type} {entry.value!r}"
 
 
-def _parts_diff(old: Any, new: Any) -> list[str]:
+def _diff_values(old: Any, new: Any) -> list[str]:
     if isinstance(old, Stream):
         old, new = dict(old), dict(new)
     if isinstance(old, dict):
-        found = [f"- {name!r} {old[name]!r}" for name in old.keys() - new.keys()]
-        found += [f"+ {name!r} {new[name]!r}" for name in new.keys() - old.keys()]
-        found += [
+        changes = [f"- {name!r} {old[name]!r}" for name in old.keys() - new.keys()]
+        changes += [f"+ {name!r} {new[name]!r}" for name in new.keys() - old.keys()]
+        changes += [
             f"{name!r} {old[name]!r} → {new[name]!r}" for name in old.keys() & new.keys() if old[name] != new[name]
         ]
-        return sorted(found) or ["another order"]
+        return sorted(changes) or ["another order"]
     if isinstance(old, set):
         return sorted([f"- {member!r}" for member in old - new] + [f"+ {member!r}" for member in new - old])
     return [f"{old!r} → {new!r}"]
 
 
-def _text(value: bytes | str) -> str:
+def _decode(value: bytes | str) -> str:
     return to_text(value) if isinstance(value, bytes) else value

@@ -1,8 +1,8 @@
-"""Does the Lua below a header keep what the header says? Read from the text alone, nothing is run.
+"""The check that a Lua script matches its header, from the text alone. The conformance suite calls it.
 
-`faults` are sentences on keys and arguments beyond the declared ones, undeclared words that are returned, Lua names
-that differ from the header's, and what is declared in vain. It sees literals only: what a script computes (`KEYS[i]`, a
-word from a table) the conformance suite sees, and an undeclared word is refused where an answer is read.
+`find_differences` returns sentences about undeclared keys and arguments, undeclared words that are returned, Lua names
+that differ from the header's, and unused declarations. Only literals are read. The conformance suite covers computed
+names (`KEYS[i]`, a word from a table), and the reply parser refuses an undeclared word.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import re
 from collections.abc import Iterator
 
 from rqtui.scripts.header import Header
+from rqtui.scripts.include import to_local_name
+from rqtui.text.source_lines import find_line
 
-_NOT_CODE = re.compile(
+_COMMENT_OR_STRING = re.compile(
     r"--\[(?P<a>=*)\[.*?\](?P=a)\]|--[^\n]*"
     r"|(?P<text>\[(?P<b>=*)\[.*?\](?P=b)\]|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*')",
     re.DOTALL,
@@ -21,79 +23,90 @@ _INDEX = re.compile(r"\b(?P<table>KEYS|ARGV)\s*\[\s*(?P<index>\d+)\s*\]")
 _BLOCK = re.compile(r"\b(function|if|do|repeat|end|until|return)\b")
 _LITERAL = re.compile(r"return\s*\{?\s*(?P<quote>['\"])(?P<word>[^'\"\n]*)(?P=quote)(?!\s*\.\.)")
 _LOCAL = re.compile(r"\blocal\s+(?P<names>[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*)\s*=(?!=)\s*")
-_IS_INDEX = re.compile(
+_INDEX_EXPRESSION = re.compile(
     r"(?:tonumber\s*\(\s*)?(?P<table>KEYS|ARGV)\s*\[\s*(?P<index>\d+)\s*\]\s*\)?\s*(?:or\b.*|==\s*['\"]1['\"])?",
     re.DOTALL,
 )
-_IS_UNPACK = re.compile(r"unpack\s*\(\s*(?P<table>KEYS|ARGV)\s*\)")
+_UNPACK_EXPRESSION = re.compile(r"unpack\s*\(\s*(?P<table>KEYS|ARGV)\s*\)")
 
 
-def faults(header: Header, source: str, path: str) -> list[str]:
-    """Sentences, `path:line: …`, about what the Lua has otherwise than the header."""
-    code = _without_comments(source)
-    return [*_undeclared(header, code, path), *_unlike(header, code, path)]
+def find_differences(header: Header, source: str, path: str) -> list[str]:
+    """Return one sentence, `path:line: …`, for each difference between the Lua and its header.
+
+    `source` is the complete script; the sentences name the files from which its lines come.
+    """
+    code = _blank_comments(source)
+    found = [*_find_undeclared_literals(header, code, path), *_find_wrong_names(header, code, path)]
+    where = re.compile(rf"^{re.escape(path)}:(\d+)")
+    return [where.sub(lambda match: find_line(source, path, int(match[1])), sentence) for sentence in found]
 
 
-def _undeclared(header: Header, code: str, path: str) -> Iterator[str]:
-    """Literals that the header does not declare."""
+def _find_undeclared_literals(header: Header, code: str, path: str) -> Iterator[str]:
+    """Yield a sentence for each literal key, argument or returned word that the header does not declare."""
     declared = {"KEYS": len(header.keys), "ARGV": len(header.args)}
     open_ended = {"KEYS": bool(header.keys_each), "ARGV": bool(header.each)}
     for match in _INDEX.finditer(code):
         table, index = match["table"], int(match["index"])
         if index == 0 or (index > declared[table] and not open_ended[table]):
-            line, most = _line(code, match.start()), declared[table]
+            line, most = _find_line_number(code, match.start()), declared[table]
             yield f"{path}:{line}: {table}[{index}] is used, but the header declares {most}"
-    for at in _answers(code):
+    for at in _find_returns(code):
         literal = _LITERAL.match(code, at)
         if literal and literal["word"] not in header.returns:
-            line, words = _line(code, at), " ".join(header.returns)
+            line, words = _find_line_number(code, at), " ".join(header.returns)
             yield f"{path}:{line}: {literal['word']!r} is returned, but the header declares: {words}"
 
 
-def _unlike(header: Header, code: str, path: str) -> list[str]:
-    """Lua names that differ from the header's, and what is never used."""
-    bare = _without_strings(code)
-    names = {"KEYS": [key.name for key in header.keys], "ARGV": [arg.name for arg in header.args]}
-    found, bound = [], set()
-    for table, index, name, at in _bindings(bare):
+def _find_wrong_names(header: Header, code: str, path: str) -> list[str]:
+    """Return a sentence for each Lua name that differs from the header's, and for each declaration without a use."""
+    code_without_strings = _blank_strings(code)
+    names = {
+        "KEYS": [to_local_name(key.name) for key in header.keys],
+        "ARGV": [to_local_name(arg.name) for arg in header.args],
+    }
+    sentences, bound = [], set()
+    for table, index, name, at in _find_bindings(code_without_strings):
         expected = names[table][index - 1] if index <= len(names[table]) else ""
         if expected and name != expected:
-            found.append(f"{path}:{_line(code, at)}: {table}[{index}] is called {name}; the header calls it {expected}")
+            line = _find_line_number(code, at)
+            sentences.append(f"{path}:{line}: {table}[{index}] is called {name}; the header calls it {expected}")
         bound.add((table, index))
     for table, declared in names.items():
         for index, name in enumerate(declared, 1):
-            uses = len(re.findall(rf"\b{name}\b", bare)) if (table, index) in bound else 0
-            direct = len(re.findall(rf"\b{table}\s*\[\s*{index}\s*\]", bare))
+            uses = len(re.findall(rf"\b{name}\b", code_without_strings)) if (table, index) in bound else 0
+            direct = len(re.findall(rf"\b{table}\s*\[\s*{index}\s*\]", code_without_strings))
             if uses < 2 and direct < (2 if (table, index) in bound else 1):
-                found.append(f"{path}:1: {table}[{index}], {name}, is declared, but never used")
+                sentences.append(f"{path}:1: {table}[{index}], {name}, is declared, but never used")
     for table, tail in (("KEYS", header.keys_each), ("ARGV", header.each)):
-        if tail and not re.search(rf"\b{table}\b(?!\s*\[\s*\d+\s*\])", bare):
-            found.append(f"{path}:1: the tail `each (…)` of {table} is declared, but never used")
-    return found
+        if tail and not re.search(rf"\b{table}\b(?!\s*\[\s*\d+\s*\])", code_without_strings):
+            sentences.append(f"{path}:1: the tail `each (…)` of {table} is declared, but never used")
+    return sentences
 
 
-def _blank(match: re.Match[str]) -> str:
-    """Spaces instead of what matched: offsets and line numbers stay."""
+def _replace_by_spaces(match: re.Match[str]) -> str:
+    """Replace a match by spaces, so that offsets and line numbers stay."""
     return re.sub(r"[^\n]", " ", match[0])
 
 
-def _without_comments(source: str) -> str:
-    return _NOT_CODE.sub(lambda match: match[0] if match["text"] else _blank(match), source)
+def _blank_comments(source: str) -> str:
+    return _COMMENT_OR_STRING.sub(lambda match: match[0] if match["text"] else _replace_by_spaces(match), source)
 
 
-def _without_strings(code: str) -> str:
-    """Strings become `'   '` of the same length; `'1'` stays, a comparison with it is how a bool is read."""
-    return _NOT_CODE.sub(lambda match: match[0] if len(match[0]) <= 3 else f"'{_blank(match)[1:-1]}'", code)
+def _blank_strings(code: str) -> str:
+    """Replace the text of each string by spaces. `'1'` stays, because scripts read a bool by comparing with it."""
+    return _COMMENT_OR_STRING.sub(
+        lambda match: match[0] if len(match[0]) <= 3 else f"'{_replace_by_spaces(match)[1:-1]}'", code
+    )
 
 
-def _line(code: str, at: int) -> int:
+def _find_line_number(code: str, at: int) -> int:
     return code.count("\n", 0, at) + 1
 
 
-def _answers(code: str) -> Iterator[int]:
-    """Offsets of the `return`s of the script itself; those of local functions need not be answers."""
+def _find_returns(code: str) -> Iterator[int]:
+    """Yield the offsets of the script's own `return`s. A `return` of a local function need not be a reply."""
     blocks: list[str] = []
-    for match in _BLOCK.finditer(_without_strings(code)):
+    for match in _BLOCK.finditer(_blank_strings(code)):
         word = match[0]
         if word == "return":
             if "function" not in blocks:
@@ -105,37 +118,37 @@ def _answers(code: str) -> Iterator[int]:
             blocks.append(word)
 
 
-def _bindings(bare: str) -> Iterator[tuple[str, int, str, int]]:
-    """`local name = KEYS[2]` and its like, as (table, index, name, offset)."""
+def _find_bindings(bare: str) -> Iterator[tuple[str, int, str, int]]:
+    """Yield assignments such as `local name = KEYS[2]` as (table, index, name, offset)."""
     for match in _LOCAL.finditer(bare):
         names = re.split(r"\s*,\s*", match["names"])
-        expressions = _expressions(bare, match.end(), len(names))
-        whole = _IS_UNPACK.fullmatch(expressions[0].strip()) if len(expressions) == 1 else None
-        if whole:
-            yield from ((whole["table"], index, name, match.start()) for index, name in enumerate(names, 1))
+        expressions = _split_expressions(bare, match.end(), len(names))
+        unpack = _UNPACK_EXPRESSION.fullmatch(expressions[0].strip()) if len(expressions) == 1 else None
+        if unpack:
+            yield from ((unpack["table"], index, name, match.start()) for index, name in enumerate(names, 1))
             continue
         for name, expression in zip(names, expressions, strict=False):
-            one = _IS_INDEX.fullmatch(expression.strip())
-            if one:
-                yield one["table"], int(one["index"]), name, match.start()
+            index_expression = _INDEX_EXPRESSION.fullmatch(expression.strip())
+            if index_expression:
+                yield index_expression["table"], int(index_expression["index"]), name, match.start()
 
 
-def _expressions(bare: str, at: int, most: int) -> list[str]:
-    """Up to `most` expressions from an offset on, cut at commas outside of brackets; the last ends with its line."""
-    found: list[str] = []
+def _split_expressions(bare: str, at: int, most: int) -> list[str]:
+    """Return at most `most` comma-separated expressions, starting at an offset. The last one ends with its line."""
+    expressions: list[str] = []
     depth, start = 0, at
-    while at < len(bare) and len(found) < most:
+    while at < len(bare) and len(expressions) < most:
         char = bare[at]
         if char in "([{":
             depth += 1
         elif char in ")]}":
             depth -= 1
         elif char == "," and depth == 0:
-            found.append(bare[start:at])
+            expressions.append(bare[start:at])
             start = at + 1
         elif (char == "\n" and depth == 0 and bare[start:at].strip()) or char == ";":
             break
         at += 1
-    if len(found) < most:
-        found.append(bare[start:at])
-    return found
+    if len(expressions) < most:
+        expressions.append(bare[start:at])
+    return expressions

@@ -1,8 +1,8 @@
-"""A layout as the conformance suite sees it, and the worlds that the suite builds from it.
+"""The description of a system for the conformance suite, and the test databases that the suite builds from it.
 
-A `Subject` describes a layout by data: its scripts, its places, how jobs get there as the real system writes them, and
-a `Use` per script. A `World` is a database with its jobs, a `Scene` one script before its work in a world. Nothing here
-knows any layout.
+A `Subject` describes a system by data: its scripts, its places, how the real system writes jobs there, and a `Use` per
+script. A `World` is a database with its jobs, a `Scene` one script that is ready to run in a world. Nothing in this
+module depends on a particular system.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 from redis import ConnectionPool, Redis
 
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Script
+from rqtui.scripts.script import Reply, Script
 from rqtui.testing import keyspace
 
 
 @dataclass(frozen=True)
 class Planted:
-    """A job that stands in `place` (nowhere when empty); `token` proves its reservation."""
+    """A job that was planted in `place` (empty: in no place). `token` proves its lease."""
 
     id: bytes
     place: str = ""
@@ -31,22 +31,23 @@ class Planted:
 
 @dataclass(frozen=True)
 class Request:
-    """What a script is called with, besides the keys that the subject names."""
+    """The arguments of a script call, without the keys that the subject names."""
 
     args: Mapping[str, object] = field(default_factory=dict)
     rows: Sequence[Sequence[object]] = ()
-    keys: Mapping[str, str] = field(default_factory=dict)  # instead of the subject's
+    keys: Mapping[str, str] = field(default_factory=dict)  # override the subject's keys
     each_keys: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)
 class Use:
-    """How a script is asked to do its work on some jobs.
+    """The way to call one script for some jobs.
 
-    `request` gets the jobs; a script that `chooses` for itself is told only how many. `ripe`: it takes only those
-    whose time has come. `sources` says where its jobs stand, where `moves` does not. `prepare` brings about what must
-    be so before (paused, damaged). `reach` tells how to get each word that the plain request does not bring. `reads`
-    asserts on what a reader answers. `repeats`: asked again it acts again, by its nature.
+    `request` builds the call's arguments for some jobs. `chooses`: the script chooses its jobs, and only their number
+    counts. `ripe`: the script takes only jobs that are due. `sources` names the places of its jobs if the header's
+    `moves` line does not. `prepare` creates a state that must exist before the call (paused, damaged). `reach` maps
+    words that the usual call does not return to functions that build a call which does. `reads` checks the reply of a
+    read-only script. `repeats`: a second call acts again by design.
     """
 
     request: Callable[[Sequence[Planted]], Request]
@@ -54,18 +55,19 @@ class Use:
     chooses: bool = False
     ripe: bool = False
     repeats: bool = False
-    knows_jobs: bool = True  # it is told ids; False: it acts on the queue as a whole
+    knows_jobs: bool = True  # the call names job ids; False: the script acts on the whole queue
     prepare: Callable[[World, Sequence[Planted]], None] | None = None
     reach: Mapping[str, Callable[[World], Request]] = field(default_factory=dict)
-    reads: Callable[[World, Answer], None] | None = None
+    reads: Callable[[World, Reply], None] | None = None
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A layout as this suite sees it.
+    """The description of a system for the conformance suite.
 
-    `plant` writes jobs into a place, oldest first (`ripe`: those whose time has come); `members` are the ids of a place
-    in its order; `facts` all that the system keeps of one job; `body` its body, None where there is none.
+    `key` returns a key by the name that scripts use. `plant(client, place, ids, ripe)` writes jobs into a place, the
+    oldest first; with `ripe`, jobs that are due. `members` returns the ids in a place, in its order. `facts` returns
+    all data that the system stores about one job. `body` returns a job's body, or None if none is stored.
     """
 
     name: str
@@ -78,99 +80,99 @@ class Subject:
     body: Callable[[Redis, bytes], bytes | None]
     uses: Mapping[str, Use]
     is_derived: Callable[[str], bool] = lambda key: False  # a key that a `derived` line covers
-    alike: frozenset[str] = frozenset()  # places for which another stands in a plain run: same type, same verbs
-    unguarded: frozenset[str] = frozenset()  # verbs that look at the type of no key that a call has no need of
+    alike: frozenset[str] = frozenset()  # places that a plain run skips, because another has the same type and verbs
+    unguarded: frozenset[str] = frozenset()  # verbs that do not check the type of a key that the call does not need
 
 
 class World:
-    """A database in which a subject's jobs stand, and the calls on it."""
+    """A database with jobs of a subject, and the script calls on it. The constructor empties the database."""
 
     def __init__(self, subject: Subject, client: Redis) -> None:
         self.subject, self.client = subject, client
         self.planted: list[Planted] = []
-        self._numbers = count(1)
+        self._job_numbers = count(1)
         client.flushall()
 
     def plant(self, place: str, number: int = 1, ripe: bool = False) -> list[Planted]:
-        """Jobs in `place`, younger than those that stand there."""
-        ids = [b"%s-%d" % (place.encode(), next(self._numbers)) for _ in range(number)]
+        """Plant jobs in `place` that are newer than the present ones, and return them."""
+        ids = [b"%s-%d" % (place.encode(), next(self._job_numbers)) for _ in range(number)]
         jobs = self.subject.plant(self.client, place, ids, ripe)
         self.planted += jobs
         return jobs
 
     def new(self) -> Planted:
-        """A job that nobody knows yet."""
-        return Planted(b"new-%d" % next(self._numbers), token="1")  # noqa: S106
+        """Return a job that is not in the database."""
+        return Planted(b"new-%d" % next(self._job_numbers), token="1")  # noqa: S106
 
     def call(self, script: Script, request: Request) -> scripts.Call:
         names = [key.name for key in script.keys]
         keys = {name: request.keys.get(name) or self.subject.key(name) for name in names}
-        return script.call(keys, request.args, request.rows, each_keys=request.each_keys)
+        return script.build_call(keys, request.args, request.rows, each_keys=request.each_keys)
 
-    def run(self, script: Script, request: Request, client: Redis | None = None) -> Answer:
-        answer = scripts.run(client or self.client, self.call(script, request))
-        undeclared = set(words_of(answer)) - set(script.returns)
+    def run(self, script: Script, request: Request, client: Redis | None = None) -> Reply:
+        reply = scripts.run(client or self.client, self.call(script, request))
+        undeclared = set(list_words(reply)) - set(script.returns)
         assert not undeclared, f"undeclared answers: {undeclared}"
-        return answer
+        return reply
 
     def dump(self) -> keyspace.Keyspace:
         return keyspace.dump(self.client)
 
-    def members(self) -> dict[str, list[bytes]]:
+    def read_members(self) -> dict[str, list[bytes]]:
         return {place: self.subject.members(self.client, place) for place in self.subject.places}
 
-    def bodies(self) -> dict[bytes, bytes | None]:
+    def read_bodies(self) -> dict[bytes, bytes | None]:
         return {job.id: self.subject.body(self.client, job.id) for job in self.planted}
 
-    def as_user(self, *rules: str) -> Redis:
-        """A client whose user may do only what the ACL rules say."""
+    def create_restricted_client(self, *rules: str) -> Redis:
+        """Return a client whose user has only the rights of the ACL rules."""
         execute: Any = self.client.execute_command
         execute("ACL", "SETUSER", "conformance", "reset", "on", "nopass", "&*", *rules)
         pool = self.client.connection_pool
-        known = {**pool.connection_kwargs, "username": "conformance", "password": "any"}
-        return Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **known))
+        connection_options = {**pool.connection_kwargs, "username": "conformance", "password": "any"}
+        return Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **connection_options))
 
 
-def words_of(answer: Answer) -> list[str]:
-    return [row.word for row in answer.each] if answer.each else [answer.word] if answer.word else []
+def list_words(reply: Reply) -> list[str]:
+    return [row.word for row in reply.each] if reply.each else [reply.word] if reply.word else []
 
 
-KEPT, KEPT_S = 50, 5.0
+MAX_SAVED_WORLDS, SAVED_WORLD_S = 50, 5.0
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The keys of a world as Redis dumps them, to be put back in one trip: planting them anew takes twenty.
+class SavedWorld:
+    """The raw values of a world's keys. Restoring them takes one round trip, planting the jobs again takes twenty.
 
-    What was planted stands by the clock, so it is kept only for a moment.
+    Due times of planted jobs depend on the clock, so the values are used only for `SAVED_WORLD_S` seconds.
     """
 
     until_s: float
-    keys: list[tuple[bytes, int, bytes]]  # name, how long it lives (ms; 0: for good), what DUMP says
+    keys: list[tuple[bytes, int, bytes]]  # name, time to live (ms; 0: none), DUMP value
     planted: list[Planted]
     targets: list[Planted]
     next_number: int
 
     @classmethod
-    def of(cls, world: World, targets: list[Planted]) -> Kept:
-        number = next(world._numbers)
-        world._numbers = count(number)
-        until_s = time.monotonic() + KEPT_S
-        return cls(until_s, keyspace.copies(world.client), [*world.planted], [*targets], number)
+    def save(cls, world: World, targets: list[Planted]) -> SavedWorld:
+        number = next(world._job_numbers)
+        world._job_numbers = count(number)
+        until_s = time.monotonic() + SAVED_WORLD_S
+        return cls(until_s, keyspace.dump_raw_values(world.client), [*world.planted], [*targets], number)
 
-    def put_back(self, world: World) -> list[Planted]:
-        """Brings an empty world to that state; the jobs that a script shall work on."""
-        keyspace.put_back(world.client, self.keys)
-        world.planted, world._numbers = [*self.planted], count(self.next_number)
+    def restore(self, world: World) -> list[Planted]:
+        """Restore the state in an empty world; return the jobs that a script acts on."""
+        keyspace.restore_raw_values(world.client, self.keys)
+        world.planted, world._job_numbers = [*self.planted], count(self.next_number)
         return [*self.targets]
 
 
-_KEPT: dict[Any, Kept] = {}
+_SAVED_WORLDS: dict[Any, SavedWorld] = {}
 
 
 @dataclass(frozen=True)
 class Scene:
-    """A script, the place its jobs come from, and a world where neighbours stand before and behind them."""
+    """A script that is ready to run: its source place, and a world with jobs before and after its targets."""
 
     world: World
     script: Script
@@ -181,10 +183,10 @@ class Scene:
     @classmethod
     def build(cls, subject: Subject, client: Redis, name: str, source: str, number: int = 1) -> Scene:
         world, script, use = World(subject, client), subject.scripts[name], subject.uses[name]
-        same = (subject.plant, subject.places, client.connection_pool, source, number, use.ripe, use.chooses)
-        kept = _KEPT.get(same)
-        if kept is not None and time.monotonic() < kept.until_s:
-            targets = kept.put_back(world)
+        cache_key = (subject.plant, subject.places, client.connection_pool, source, number, use.ripe, use.chooses)
+        saved = _SAVED_WORLDS.get(cache_key)
+        if saved is not None and time.monotonic() < saved.until_s:
+            targets = saved.restore(world)
         else:
             for place in subject.places:
                 if not (use.chooses and place == source):
@@ -192,9 +194,9 @@ class Scene:
             targets = world.plant(source, number, use.ripe) if source else [world.new() for _ in range(number)]
             for place in subject.places:
                 world.plant(place, 2)
-            if len(_KEPT) >= KEPT:
-                _KEPT.clear()
-            _KEPT[same] = Kept.of(world, targets)
+            if len(_SAVED_WORLDS) >= MAX_SAVED_WORLDS:
+                _SAVED_WORLDS.clear()
+            _SAVED_WORLDS[cache_key] = SavedWorld.save(world, targets)
         if use.prepare:
             use.prepare(world, targets)
         return cls(world, script, use, source, targets)
@@ -203,19 +205,19 @@ class Scene:
     def request(self) -> Request:
         return self.use.request(self.targets)
 
-    def run(self, client: Redis | None = None) -> Answer:
+    def run(self, client: Redis | None = None) -> Reply:
         return self.world.run(self.script, self.request, client)
 
     @property
-    def goals(self) -> set[str]:
-        return {target for move in self.script.moves if self._fits(move) for target in move.targets}
+    def target_places(self) -> set[str]:
+        return {target for move in self.script.moves if self._has_source(move) for target in move.targets}
 
     @property
-    def may_leave(self) -> bool:
-        return any(move.leaves for move in self.script.moves if self._fits(move))
+    def can_leave(self) -> bool:
+        return any(move.leaves for move in self.script.moves if self._has_source(move))
 
-    def _fits(self, move: Any) -> bool:
+    def _has_source(self, move: Any) -> bool:
         return self.source in move.sources if self.source else not move.sources
 
-    def homes(self, job: Planted) -> list[str]:
-        return [place for place, ids in self.world.members().items() if job.id in ids]
+    def find_places(self, job: Planted) -> list[str]:
+        return [place for place, ids in self.world.read_members().items() if job.id in ids]

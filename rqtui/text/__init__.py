@@ -1,1 +1,1 @@
-"""Words and formats that the screen and the command line share. No Redis, no Textual."""
+"""Formatting, parsing and masking of text, shared by the screen and the command line. No Redis, no Textual."""

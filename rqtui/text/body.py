@@ -1,9 +1,9 @@
-"""A job's body as text to look at: indented JSON, msgpack, pickle, UTF-8, or a hex dump, with secrets masked.
+"""Show the body of a job as text: indented JSON, msgpack, pickle, UTF-8, or a hex dump, with secrets masked.
 
-Bodies are bytes from strangers: they are shown, never executed, and pickles read, never loaded. Every line is `safe`,
-and no more than 64 kB are looked at, so a body of 30 MB or one nested a million deep costs what a small one does. The
-JSON is indented token by token: numbers, repeated keys and their order stand as they were sent. What is shown here is
-never what is edited or sent again; that is the raw body.
+Bodies are untrusted bytes: they are never executed, and pickles are parsed, never loaded. Every line is `safe`. At most
+64 kB are read, so a body of 30 MB, or one nested a million levels deep, costs no more than a small one. JSON is
+indented token by token, so numbers, repeated keys and their order stay as they were sent. The text shown here is never
+edited or sent again; the raw body is.
 """
 
 from __future__ import annotations
@@ -11,90 +11,87 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from codecs import getincrementaldecoder
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from itertools import chain, islice
 from typing import NamedTuple
 
-from rqtui.errors import UsageError
+from rqtui.text.masking import MASK, flag_secret_bytes, is_secret, mask_chunks, mask_text, may_have_secret
 from rqtui.text.sanitise import safe, safe_lines
 
-MASK = "••••••••"
-MOST_BYTES = 64 * 1024
-_GROWTH = 4  # times as long indenting may make them
-_MOST_INDENT = 24  # levels; deeper ones stand below each other
-_SECRET_WORDS = "password|passwd|token|secret|authorization|cookie"
-
-
-class _Secrets(NamedTuple):
-    """What tells of a secret: a key, a key with its value in a text, and a key in bytes with what follows it."""
-
-    key: re.Pattern[str]
-    pair: re.Pattern[str]
-    near: re.Pattern[str]
+MAX_BYTES = 64 * 1024
+_CHUNK = 32 * 1024  # bytes or characters of a long text that are converted at once
+_MOST_DEPTH = 1000  # of JSON; a body that is nested deeper is shown as text
+_GROWTH = 4  # indented JSON may be this many times as long as the body
+_MOST_INDENT = 24  # levels; deeper levels are not indented further
 
 
 class BodyView(NamedTuple):
-    """`encoding` is json, msgpack, pickle, utf-8, text, hex or empty; `text` has lines, all of them safe to print.
+    """A body as text.
 
-    What is compressed has the encoding of what is in it behind `zlib `.
+    `encoding` is json, msgpack, pickle, utf-8, text, hex or empty; all lines of `text` are safe to print.
+
+    A compressed body has the encoding of its content after `zlib `.
     """
 
     encoding: str
     text: str
 
 
-def body_view(
-    body: bytes, revealed: bool = False, most_bytes: int = MOST_BYTES, width: int = 80, viewer: str = ""
+def render_body(
+    body: bytes, revealed: bool = False, most_bytes: int = MAX_BYTES, width: int = 80, viewer: str = ""
 ) -> BodyView:
-    """How `body` looks, by one of its `viewers` or, without one, by the first of them.
+    """Render `body` with one of its `viewers`, by default with the first of them.
 
-    Values whose key speaks of a password, token, secret, authorization or cookie are masked unless `revealed`; the last
-    line says so when only the first `most_bytes` are shown. A hex dump fits into `width` cells, as long as there are
-    37 of them.
+    Secrets (see `masking`) are masked unless `revealed`. If only the first `most_bytes` are shown, the last line says
+    so. A hex dump fits into `width` cells, if `width` is at least 37.
     """
     if not body:
         return BodyView("empty", "")
-    head, cut = _cut(body, most_bytes)
+    head, cut = _truncate(body, most_bytes)
     if viewer == "hex":
-        return BodyView(viewer, _hex_dump(head, width, revealed) + cut)
+        return BodyView(viewer, "".join(_build_hex_dump(head, width, revealed)) + cut)
     if viewer == "text":
-        return BodyView(viewer, "\n".join(safe_lines(_plain_text(head, bool(cut), revealed))) + cut)
-    encoding, text = _decode(head, is_cut=bool(cut), revealed=revealed, width=width)
-    return BodyView(encoding, text + cut)
+        return BodyView(viewer, "\n".join(safe_lines(_render_plain_text(head, bool(cut), revealed))) + cut)
+    encoding, pieces = _decode(head, is_cut=bool(cut), revealed=revealed, width=width)
+    return BodyView(encoding, "".join(pieces) + cut)
 
 
-def body_lines(body: bytes, revealed: bool = False, most_bytes: int = MOST_BYTES) -> Iterator[str]:
-    """The lines of `body_view`; those of a hex dump one by one, since all of them take five times the body's bytes."""
-    head, cut = _cut(body, most_bytes)
-    found = _decoded(head, bool(cut), revealed, 80) if head else ("empty", "")
-    if found is not None:
-        yield from (found[1] + cut).split("\n")
-    else:
-        yield from _hex_lines(head, 80, revealed)
-        yield from cut.split("\n")[1:]
+def render_body_pieces(body: bytes, revealed: bool = False, most_bytes: int = MAX_BYTES) -> Iterator[str]:
+    """Yield the text of `render_body` in pieces, so that a long body takes little more memory than its bytes.
+
+    A piece ends at the end of a line, except inside a line that is longer than a piece.
+    """
+    head, cut = _truncate(body, most_bytes)
+    if head:
+        yield from _regroup_lines(_decode(head, bool(cut), revealed, 80)[1])
+    yield cut
 
 
-def _cut(body: bytes, most_bytes: int) -> tuple[bytes, str]:
-    """The bytes that are shown, and the line that says what is left out."""
+def _truncate(body: bytes, most_bytes: int) -> tuple[bytes, str]:
+    """Return the bytes to show, and the line that says how many are left out."""
     head = body[:most_bytes]
     return head, f"\n… the first {len(head)} of {len(body)} bytes" if len(head) < len(body) else ""
 
 
-def _plain_text(head: bytes, is_cut: bool, revealed: bool) -> str:
-    text = _utf8(head, is_cut)
-    if text is None or _is_binary(text):
-        hidden: frozenset[int] = frozenset() if revealed else _hidden(head)
-        shown = bytes(ord("*") if at in hidden else byte for at, byte in enumerate(head)) if hidden else head
+def _render_plain_text(head: bytes, is_cut: bool, revealed: bool) -> str:
+    length = _measure_utf8(head, is_cut)
+    if length is None or _is_binary(head):
+        hidden = b"" if revealed else flag_secret_bytes(head)
+        shown = bytes(ord("*") if flag else byte for flag, byte in zip(hidden, head, strict=True)) if hidden else head
         return shown.decode("utf-8", "backslashreplace")
+    text = head[:length].decode()
     return text if revealed else mask_text(text)
 
 
-def viewers(encoding: str) -> tuple[str, ...]:
-    """The ways to look at a body that is in this encoding: "" (as what it is), `text`, `hex`."""
+def list_viewers(encoding: str) -> tuple[str, ...]:
+    """Return the ways to show a body of this encoding: "" (as its encoding), `text`, `hex`."""
     return _OTHERS.get(encoding.removeprefix(_ZLIB), ("", "text", "hex"))
 
 
 def is_tree(encoding: str) -> bool:
-    """Whether a body in this encoding is shown as indented JSON."""
+    """Return whether a body of this encoding is shown as indented JSON."""
     return encoding.removeprefix(_ZLIB) in ("json", "msgpack", "pickle")
 
 
@@ -102,171 +99,283 @@ _ZLIB = "zlib "
 _OTHERS = {"empty": ("",), "text": ("",), "utf-8": ("", "hex"), "hex": ("", "text")}
 
 
-def mask_text(text: str) -> str:
-    """`text` with the values behind `password=`, `"token": ` and their like masked; for text that is no JSON."""
-    return _in_force[0].pair.sub(lambda found: found["key"] + MASK, text)
+def _decode(head: bytes, is_cut: bool, revealed: bool, width: int, is_inner: bool = False) -> tuple[str, Iterator[str]]:
+    """Return the encoding of a body and its text in pieces. A body that is no text and no data is dumped as hex."""
+    length = _measure_utf8(head, is_cut)
+    most_chars = _GROWTH * max(MAX_BYTES, len(head))
+    if length is not None and _is_json(head, is_cut):
+        return "json", _indent_json(head[:length], revealed, most_chars)
+    if length is not None and not _is_binary(head):
+        chunks = _decode_chunks(_slice_chunks(head[:length]))
+        lines = _regroup_lines(chunks if revealed else mask_chunks(chunks))
+        return "utf-8", ("\n".join(safe_lines(piece)) for piece in lines)
+    for encoding, convert in (("msgpack", _convert_msgpack_to_json), ("pickle", _convert_pickle_to_json)):
+        if not is_cut and (meant := convert(head)):
+            return encoding, _indent_json(meant.encode("utf-8", "surrogatepass"), revealed, most_chars)
+    if not is_cut and not is_inner and (inner := decompress(head)):
+        is_more = len(inner) > MAX_BYTES
+        encoding, pieces = _decode(inner[:MAX_BYTES], is_more, revealed, width, is_inner=True)
+        return _ZLIB + encoding, chain(pieces, ["\n…"] if is_more else [])
+    return "hex", _build_hex_dump(head, width, revealed)
 
 
-def is_secret(key: str) -> bool:
-    """Whether what stands under `key` should not be on a screen."""
-    return bool(_in_force[0].key.search(key))
+# ── text in pieces ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def also_mask(patterns: Sequence[str]) -> None:
-    """From now on values whose key fits one of these expressions are masked, too; those of before are forgotten.
+def _slice_chunks(body: bytes) -> Iterator[bytes]:
+    return (body[start : start + _CHUNK] for start in range(0, len(body), _CHUNK))
 
-    Raises UsageError for one that Python's `re` refuses.
+
+def _decode_chunks(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the text of UTF-8 chunks. A character may begin in one chunk and end in the next."""
+    decoder = getincrementaldecoder("utf-8")("surrogatepass")
+    for chunk in chunks:
+        yield decoder.decode(chunk)
+
+
+def _measure_utf8(head: bytes, is_cut: bool) -> int | None:
+    """Return how many bytes of `head` are UTF-8, or None if it is something else.
+
+    Fewer than all are only accepted if `head` was truncated, which may have cut its last character.
     """
-    for pattern in patterns:
-        try:
-            _made((pattern,))
-        except (re.error, RecursionError, OverflowError) as error:
-            raise UsageError(f"the redaction pattern {pattern!r} cannot be read: {error}.") from None
-    _in_force[:] = [_made(patterns)]
-
-
-def secrets() -> object:
-    """What is masked now: another object after `also_mask`, so that a kept picture is not shown again."""
-    return _in_force[0].key
-
-
-# Every repetition in front of the value is bounded: without that, 64 kB of one letter took two minutes.
-def _made(patterns: Sequence[str]) -> _Secrets:
-    words = "|".join([_SECRET_WORDS, *(f"(?:{pattern})" for pattern in patterns)])
-    pair = re.compile(
-        rf"""(?P<key>(?:(?-x:{words}))[\w.-]{{0,64}}["']?\s{{0,8}}[:=]\s{{0,8}})
-        (?: "[^"\\]*(?:\\.[^"\\]*)*"? | '[^']*'? | [\[{{].*      # a string; or a list or an object: to the end
-          | (?<=:\ )[^\n,;&"'}}\]]+ | [^\s,;&"'}}\]]+ )    # `Authorization: Bearer x` to the end of the line; a word
-        """,
-        re.IGNORECASE | re.VERBOSE | re.DOTALL,
-    )
-    near = re.compile(rf"(?P<key>{words}).{{1,48}}", re.IGNORECASE | re.DOTALL)
-    return _Secrets(re.compile(words, re.IGNORECASE), pair, near)
-
-
-_in_force = [_made(())]
-
-
-def _decode(head: bytes, is_cut: bool, revealed: bool, width: int, is_inner: bool = False) -> tuple[str, str]:
-    found = _decoded(head, is_cut, revealed, width, is_inner)
-    return found or ("hex", _hex_dump(head, width, revealed))
-
-
-def _decoded(head: bytes, is_cut: bool, revealed: bool, width: int, is_inner: bool = False) -> tuple[str, str] | None:
-    """Encoding and text; None where only a hex dump can show it."""
-    text = _utf8(head, is_cut)
-    most_chars = _GROWTH * max(MOST_BYTES, len(head))
-    if text is not None and _is_json(text, is_cut):
-        return "json", _indented(text, revealed, most_chars)
-    if text is not None and not _is_binary(text):
-        return "utf-8", "\n".join(safe_lines(text if revealed else mask_text(text)))
-    if not is_cut and (meant := _packed_as_json(head)):
-        return "msgpack", _indented(meant, revealed, most_chars)
-    if not is_cut and (meant := _pickled_as_json(head)):
-        return "pickle", _indented(meant, revealed, most_chars)
-    if not is_cut and not is_inner and (inner := inflated(head)):
-        is_more = len(inner) > MOST_BYTES
-        encoding, shown = _decode(inner[:MOST_BYTES], is_more, revealed, width, is_inner=True)
-        return _ZLIB + encoding, shown + ("\n…" if is_more else "")
-    return None
-
-
-def _utf8(head: bytes, is_cut: bool) -> str | None:
+    decoder = getincrementaldecoder("utf-8")()
+    length, pending = 0, 0
     try:
-        return head.decode()
+        for chunk in _slice_chunks(head):
+            decoder.decode(chunk)
+            length += len(chunk)
+            pending = len(decoder.getstate()[0])
+        length -= pending
     except UnicodeDecodeError as error:
-        # The cut may have split the last character.
-        return head[: error.start].decode() if is_cut and len(head) - error.start < 4 else None
+        length += error.start - pending
+    return length if length == len(head) or is_cut and len(head) - length < 4 else None
 
 
-def _is_binary(text: str) -> bool:
-    controls = sum(char < " " and char not in "\n\r\t\x1b" for char in text[:4096])
-    return controls * 10 > min(len(text), 4096)
+def _is_binary(head: bytes) -> bool:
+    text = head[: 4 * 4096].decode("utf-8", "ignore")[:4096]
+    controls = sum(char < " " and char not in "\n\r\t\x1b" for char in text)
+    return controls * 10 > len(text)
+
+
+def _regroup_lines(pieces: Iterable[str]) -> Iterator[str]:
+    """Yield the same text in longer pieces that end at the end of a line, or inside a line longer than a piece."""
+    waiting: list[str] = []
+    length = 0
+    for piece in pieces:
+        waiting.append(piece)
+        length += len(piece)
+        if length < _CHUNK:
+            continue
+        text = "".join(waiting)
+        # A long line is cut before a letter of ASCII: not before a combining mark, and not inside "\r\n".
+        cut = text.rfind("\n") + 1 or max(
+            (match.start() for match in _ASCII.finditer(text, length - 64)), default=length
+        )
+        yield text[:cut]
+        waiting, length = [text[cut:]], length - cut
+    yield "".join(waiting)
+
+
+_ASCII = re.compile("[ -~]")
 
 
 # ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-# A string runs from one backslash to the next: letter by letter it would take 130 bytes of memory for each of them.
-_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+# A string runs from one backslash to the next, without backtracking: otherwise each letter or escape takes 130 bytes.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+("?+)|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
+_CLOSES = re.compile(rb"\s*\]")
+_START = re.compile(rb"""\s*+([{[])|\s*+["\-0-9tfnNI]""")
 
 
-def _is_json(text: str, is_cut: bool) -> bool:
-    start = text.lstrip()[:1]
-    if is_cut:
-        return start != "" and start in "{["
-    if not start or start not in '{["-0123456789tfnNI':
-        return False
-    try:
-        json.loads(text, parse_int=str)  # str: an integer of 5000 digits is fine to look at
-    except (ValueError, RecursionError):
-        return False
-    return True
+@cache  # The patterns take milliseconds to compile, and most queues hold short bodies.
+def _compile_grammar() -> dict[str, re.Pattern[bytes]]:
+    """Return the patterns of JSON as `json.loads` reads it.
+
+    In a list ("["), in an object ("{") and outside ("") a pattern matches all scalars up to the last one, or up to the
+    bracket that opens another list or object.
+    """
+    space = rb"[ \t\n\r]*+"
+    string = rb"""(?:"[^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*+)*+")"""
+    number = rb"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?+(?:[eE][-+]?[0-9]++)?+"
+    scalar = rb"(?:%b|%b|true|false|null|NaN|-?Infinity)" % (string, number)
+    values = rb"%b(?:([{[])|%b)" % (space, scalar)
+    item, member = space, space + string + space + b":" + space
+    return {
+        "": re.compile(values),
+        "[": re.compile(rb"(?:%b%b%b,)*+%b" % (item, scalar, space, values)),
+        "{": re.compile(rb"(?:%b%b%b,)*+%b%b" % (member, scalar, space, member, values)),
+        "closing": re.compile(space + rb"[]}]"),
+        "next": re.compile(space + rb"([],}])"),
+        "end": re.compile(space + rb"\Z"),
+    }
 
 
-def _indented(text: str, revealed: bool, most_chars: int) -> str:
-    """JSON with a line per member; written from its tokens, so it works for the first half of a document too."""
-    written: list[str] = []
+def _is_json(head: bytes, is_cut: bool) -> bool:
+    start = _START.match(head)
+    if start is None or is_cut:
+        return start is not None and start[1] is not None
+    return _is_whole_json(head)
+
+
+def _is_whole_json(body: bytes) -> bool:
+    """Return whether `json.loads` accepts the body, without building its values: they take ten times its bytes."""
+    grammar = _compile_grammar()
+    opened: list[str] = []
+    at = 0
+    while values := grammar[opened[-1] if opened else ""].match(body, at):
+        at = values.end()
+        if values[1]:
+            opened.append(values[1].decode())
+            if len(opened) > _MOST_DEPTH:
+                return False
+            if not grammar["closing"].match(body, at):
+                continue
+        while opened and (sign := grammar["next"].match(body, at)):
+            at = sign.end()
+            if sign[1] == b",":
+                break
+            if opened.pop() != {b"]": "[", b"}": "{"}[sign[1]]:
+                return False
+        else:
+            return not opened and grammar["end"].match(body, at) is not None
+    return False
+
+
+def _indent_json(body: bytes, revealed: bool, most_chars: int) -> Iterator[str]:
+    """Yield JSON with one line per member. It is built from tokens, so it also works for a truncated document."""
     length = 0
-    for piece in _pieces(text, revealed):
-        written.append(piece)
+    for piece in _indent_tokens(body, revealed):
+        yield piece
         length += len(piece)
         if length > most_chars:
-            written.append("\n…")
+            yield "\n…"
             break
-    return "".join(written)
 
 
-def _pieces(text: str, revealed: bool) -> Iterator[str]:
+def _may_have_secret(body: bytes) -> bool:
+    """Return False if no part of a JSON document can be a secret. An escape may be a letter of a secret's name."""
+    slices = (body[start : start + _CHUNK + 64] for start in range(0, len(body), _CHUNK))
+    return any(b"\\u" in each or may_have_secret(each.decode("utf-8", "ignore")) for each in slices)
+
+
+def _indent_tokens(body: bytes, revealed: bool) -> Iterator[str]:
+    """Yield the tokens of JSON with the white space before them: a line per member."""
     depth = 0
-    before = ""  # the token before; a value follows `:`, a key `{` or `,`
-    key = ""
-    hidden = -1  # the depth at which the value of a secret key began, while it lasts
-    for match in _TOKEN.finditer(text):
+    before = ""
+    for sign, pieces in _format_tokens(body, revealed):
+        is_end = sign in "}]"
+        depth -= is_end
+        if is_end or (before and before in "{[,"):
+            yield "" if is_end and before in "{[" else _build_line_break(depth)
+        yield from pieces
+        depth += sign in "{["
+        before = sign
+
+
+def _format_tokens(body: bytes, revealed: bool) -> Iterator[tuple[str, Iterable[str]]]:
+    """Yield the first character of each token of JSON, and the token as it is shown, in pieces.
+
+    Escapes in strings are shown as letters. All tokens of a secret value are one mask. The pieces of a token must be
+    consumed before the next token is read.
+    """
+    revealed = revealed or not _may_have_secret(body)
+    # Most documents repeat their keys, and many of their values.
+    is_secret_key, format_string = lru_cache(1000)(is_secret), lru_cache(1000)(_format_string)
+    before = ""  # the first character of the token before; a value follows `:`, a key `{` or `,`
+    key = [""]
+    couple = ""  # the text that began a list; `["X-Api-Key", "…"]` is a header with its value
+    matches = _TOKEN.finditer(body)
+    match = next(matches, None)
+    while match is not None:
+        sign, is_string = chr(match[0][0]) if match[0][0] < 128 else "?", match[1] is not None
+        name = key[0] if before == ":" else couple if before == "," and _CLOSES.match(body, match.end()) else ""
+        if name and not revealed and is_secret_key(name):
+            yield "*", (MASK,)
+            before = "*"
+            match = _skip_value(sign, matches)
+            continue
+        if is_string and match[1] and match.end() - match.start() > _CHUNK:
+            key = [""]
+            yield sign, _track_key(_format_long_string(body, match.start(), match.end(), revealed), key)
+        else:
+            token = match[0].decode("utf-8", "surrogatepass")
+            shown = format_string(token, revealed) if is_string else ": " if token == ":" else safe(token)
+            key = [shown.strip('"')] if is_string else key
+            yield sign, (shown,)
+        couple = key[0] if is_string and before == "[" else couple if sign == "," else ""
+        before = sign
+        match = next(matches, None)
+
+
+def _track_key(pieces: Iterable[str], key: list[str]) -> Iterator[str]:
+    """Yield the pieces of a long string, and store its last characters, or the part that names a secret, in `key`."""
+    for piece in pieces:
+        if not is_secret(key[0]):
+            key[0] = key[0][-256:] + piece.strip('"')
+        yield piece
+
+
+def _skip_value(sign: str, matches: Iterator[re.Match[bytes]]) -> re.Match[bytes] | None:
+    """Skip a value that begins with `sign`; return the comma or bracket after it, or None at the end of the text."""
+    depth = int(sign in "{[")
+    for match in matches:
         token = match[0]
-        opens, closes = token in "{[", token in "}]"
-        depth -= closes
-        if hidden >= 0:
-            hidden = -1 if token in ",}]" and depth + closes <= hidden else hidden
-        if hidden >= 0:
-            depth += opens
-            continue
-        if closes or (before and before in "{[,"):
-            yield "" if closes and before in "{[" else _new_line(depth)
-        if before == ":" and not revealed and is_secret(key):
-            yield MASK
-            hidden = depth
-            depth += opens
-            before = token if not opens else "}"
-            continue
-        shown = _string(token) if token.startswith('"') else safe(token)
-        yield shown + (" " if token == ":" else "")
-        key = shown.strip('"') if token.startswith('"') else key
-        depth += opens
-        before = token
+        if depth == 0 and token in b",}]":
+            return match
+        depth += (token in b"{[") - (token in b"}]")
+    return None
 
 
-def _new_line(depth: int) -> str:
+def _build_line_break(depth: int) -> str:
     return "\n" + "  " * min(max(depth, 0), _MOST_INDENT)
 
 
-def _string(token: str) -> str:
-    """A JSON string with its `\\u00e9` written out; its control characters stay escaped."""
+def _format_string(token: str, revealed: bool) -> str:
+    """Return a JSON string token with `\\u00e9` as a letter, control characters escaped and secrets masked."""
+    written = _unescape(token[1:-1]) if len(token) > 1 and token.endswith('"') else None
+    if written is None:  # The token is truncated, or is not valid JSON.
+        return safe(token if revealed else '"' + mask_text(token[1:]))
+    return safe(f'"{written if revealed else mask_text(written)}"')
+
+
+def _unescape(text: str) -> str | None:
+    """Return the inside of a JSON string with `\\u00e9` as a letter, or None if it is not valid JSON."""
+    if "\\" not in text and text.isprintable():
+        return text
     try:
-        return safe(json.dumps(json.loads(token), ensure_ascii=False))
+        return json.dumps(json.loads(f'"{text}"'), ensure_ascii=False)[1:-1]
     except ValueError:
-        return safe(token)  # cut in the middle, or not quite JSON
+        return None
 
 
-def meant(body: bytes) -> str:
-    """As JSON what a binary body holds: msgpack, a pickle, or either or a text in zlib; empty where it is none."""
-    inner = inflated(body)
-    if not inner or len(inner) > MOST_BYTES:
-        return _packed_as_json(body) or _pickled_as_json(body)
-    return _packed_as_json(inner) or _pickled_as_json(inner) or inner.decode("utf-8", "replace")
+def _format_long_string(body: bytes, start: int, end: int, revealed: bool) -> Iterator[str]:
+    """Yield what `_format_string` returns for the complete string token from `start` to `end`, in pieces."""
+    parts = (match[0] for match in _STRING_PART.finditer(body, start + 1, end - 1))
+    texts = (part if (text := _unescape(part)) is None else text for part in _decode_chunks(parts))
+    yield '"'
+    yield from map(safe, _regroup_lines(texts if revealed else mask_chunks(texts)))
+    yield '"'
 
 
-def inflated(body: bytes, most_bytes: int = MOST_BYTES) -> bytes:
-    """What is in bytes of zlib, at most one byte more than `most_bytes` of it; empty where they are no zlib."""
+# A part of a string ends neither inside an escape nor between the two halves of a character.
+_STRING_PART = re.compile(
+    rb"(?:\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]){1,4000}+", re.DOTALL
+)
+
+
+def convert_binary_to_json(body: bytes) -> str:
+    """Return the content of a binary body as JSON: msgpack, a pickle, or either of them or text in zlib.
+
+    Empty for others.
+    """
+    inner = decompress(body)
+    if not inner or len(inner) > MAX_BYTES:
+        return _convert_msgpack_to_json(body) or _convert_pickle_to_json(body)
+    return _convert_msgpack_to_json(inner) or _convert_pickle_to_json(inner) or inner.decode("utf-8", "replace")
+
+
+def decompress(body: bytes, most_bytes: int = MAX_BYTES) -> bytes:
+    """Decompress zlib bytes, up to one byte more than `most_bytes`. Returns empty bytes if `body` is not zlib."""
     if body[:1] != b"\x78" or int.from_bytes(body[:2]) % 31:  # the header of RFC 1950
         return b""
     try:
@@ -275,22 +384,22 @@ def inflated(body: bytes, most_bytes: int = MOST_BYTES) -> bytes:
         return b""
 
 
-def _pickled_as_json(body: bytes) -> str:
+def _convert_pickle_to_json(body: bytes) -> str:
     if body[:1] != b"\x80" or body[-1:] != b".":
         return ""
     from rqtui.text import pickles  # late: most queues carry JSON
 
     try:
-        value = pickles.read(body)
+        value = pickles.parse_pickle(body)
     except ValueError:
         return ""
-    return json.dumps(pickles.plain(value), ensure_ascii=False)
+    return json.dumps(pickles.to_plain(value), ensure_ascii=False)
 
 
-def _packed_as_json(body: bytes) -> str:
+def _convert_msgpack_to_json(body: bytes) -> str:
     from rqtui.text import msgpack  # late: most queues carry JSON
 
-    return msgpack.as_json(body)
+    return msgpack.to_json(body)
 
 
 # ── hex ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -299,33 +408,29 @@ def _packed_as_json(body: bytes) -> str:
 _LETTERS = bytes(byte if 0x20 <= byte < 0x7F else ord(".") for byte in range(256))
 
 
-def _hex_dump(head: bytes, width: int, revealed: bool) -> str:
-    return "\n".join(_hex_lines(head, width, revealed))
+def _build_hex_dump(head: bytes, width: int, revealed: bool) -> Iterator[str]:
+    """Yield a hex dump in pieces of whole lines."""
+    lines = _render_hex_lines(head, width, revealed)
+    yield next(lines, "")
+    while batch := list(islice(lines, 100)):
+        yield "\n" + "\n".join(batch)
 
 
-def _hex_lines(head: bytes, width: int, revealed: bool) -> Iterator[str]:
-    """Offset, sixteen bytes (eight where it is narrow), and the letters among them; masked bytes are dots."""
+def _render_hex_lines(head: bytes, width: int, revealed: bool) -> Iterator[str]:
+    """Yield lines with the offset, sixteen bytes (eight if narrow) and their ASCII letters. Masked bytes are dots."""
     is_narrow = width < _HEX_CELLS
     step = 8 if is_narrow else 16
-    hidden: frozenset[int] = frozenset() if revealed else _hidden(head)
+    hidden = b"" if revealed else flag_secret_bytes(head)
     for start in range(0, len(head), step):
-        row = head[start : start + step]
+        row, flags = head[start : start + step], hidden[start : start + step]
         pairs, letters = row.hex(" "), row.translate(_LETTERS).decode("ascii")
-        if hidden and not hidden.isdisjoint(places := range(start, start + len(row))):
-            pairs = " ".join("••" if at in hidden else f"{byte:02x}" for at, byte in zip(places, row, strict=True))
-            letters = "".join("•" if at in hidden else letter for at, letter in zip(places, letters, strict=True))
+        if any(flags):
+            pairs = " ".join("••" if is_hidden else f"{byte:02x}" for is_hidden, byte in zip(flags, row, strict=True))
+            letters = "".join("•" if is_hidden else letter for is_hidden, letter in zip(flags, letters, strict=True))
         if is_narrow:
             yield f"{start:04x} {pairs:<23} {letters}"
         else:
             yield f"{start:08x}  {pairs[:23]:<23}  {pairs[24:]:<23}  {letters}"
-
-
-def _hidden(head: bytes) -> frozenset[int]:
-    """The places of bytes that may be a secret's value: those of a pair, and those just behind a key in binary."""
-    text = head.decode("latin-1")  # a letter per byte
-    spans = [(found.end("key"), found.end()) for found in _in_force[0].pair.finditer(text)]
-    spans += [(found.end("key"), found.end()) for found in _in_force[0].near.finditer(text)]
-    return frozenset(at for start, end in spans for at in range(start, end))
 
 
 _HEX_CELLS = 76

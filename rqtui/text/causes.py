@@ -1,16 +1,18 @@
-"""Causes: which errors have the same one, in Sentry's order: the frame that raised it, the class, the message.
+"""Group errors by their cause: the frame that raised the error, the class of the exception, and the message.
 
-An error is read once (`said`). Whoever groups makes a `Grouping` of a sample and asks it for the key of any error, of
-the sample or not: errors of the same key are a group, and an error has exactly one. The groups follow from the set of
-errors alone, not from their order.
+The order of these three follows Sentry. An error is parsed once (`parse_error`). To group errors, build a `Grouping`
+from a sample and ask it for the key of any error, whether or not it was in the sample. Errors with the same key are one
+group, and each error has exactly one key. The groups depend only on the set of errors, not on their order.
 
-Messages that differ in a plain word (`no such user bob`) are merged as Drain does (He et al., ICWS 2017): a tree of
-fixed depth (class, status, frame, number of words), and in its leaves messages that have most of their words in common.
-Drain decides message by message, so that an early mistake stays; here a leaf is cut as a whole, as IPLoM does (Makanju
-et al., KDD 2009), where a word has few values, and a place in a message counts as data once eight values stand there.
-The package drain3 (0.9.11 of 2022; pins jsonpickle 1.5.1 and cachetools 4.2.1) was weighed and is not used: of the
-messages of `benchmarks/error_groups.py` it makes 110 groups, 9 of them of several causes (123 and 10 of messages that
-are folded first), where this makes 148 and none; and a group of it is told by what it has seen, not by the sample.
+Messages that differ in one plain word (`no such user bob`) are merged as in Drain (He et al., ICWS 2017): a tree of
+fixed depth (class, status, frame, number of words), whose leaves hold messages that share most of their words. Drain
+decides message by message, so an early mistake stays. Here a leaf is split as a whole, as in IPLoM (Makanju et al., KDD
+2009), at a word with few values; a word position counts as data once it has eight values.
+
+The package drain3 (0.9.11 of 2022; pins jsonpickle 1.5.1 and cachetools 4.2.1) is not used. For the messages of
+`benchmarks/error_groups.py` it finds 110 groups, 9 of which mix several causes (123 and 10 if the messages are folded
+first); this module finds 148 and none. A group of drain3 also depends on the messages it has seen before, not only on
+the sample.
 """
 
 from __future__ import annotations
@@ -27,52 +29,51 @@ from rqtui.text.tracebacks import Frame, Trace
 from rqtui.text.widths import Width
 
 Key = tuple[str, ...]
-ENOUGH_VALUES = 8  # so many different words in one place of a message are data; fewer may tell causes apart
-ENOUGH_IN_A_FRAME = 2  # of messages that the same frame of the job's own code raised
-ALIKE = 0.5  # the part of its words that a message has in common with its group: Drain's similarity
-USUAL = 0.8  # of the errors of a group: so many with the same words give it their words for a name
-MOST_WORDS = 40  # of a message that are compared
-SHORT = 40  # characters of a short cause
+MIN_DATA_VALUES = 8  # different words at one position of a message are data; fewer may be different causes
+MIN_FRAME_VALUES = 2  # the same for messages raised by one frame of the job's own code
+MIN_SIMILARITY = 0.5  # the share of words that a message has in common with its group: Drain's similarity
+MIN_USUAL_SHARE = 0.8  # if this share of a group's errors has the same message, that message is the group's title
+MAX_WORDS = 40  # words of a message that are compared
+MAX_SHORT_CAUSE = 40  # characters of a short cause
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What an error says: its class, the status of an HTTP answer, its frame, and its message folded.
+class ParsedError:
+    """A parsed error: its class, HTTP status, frame and folded message."""
 
-    `statement` is the one that raised it in words of its own, where the traceback shows it in the job's own code.
-    """
-
-    kind: str
-    status: str
+    kind: str  # the class of the exception
+    status: str  # of an HTTP reply, such as `404`; empty if there is none
     frame: Frame | None
-    place: str
-    statement: str
-    template: str
+    place: str  # file and function of `frame`
+    statement: str  # the `raise` statement with its own message, if the traceback shows it in the job's own code
+    template: str  # the folded message
 
     @property
     def title(self) -> str:
-        """`TimeoutError: # after # s`."""
-        return _titled(self.kind, self.template)
+        """The class and the folded message: `TimeoutError: # after # s`."""
+        return _join_title(self.kind, self.template)
 
 
-def said(error: str) -> Said:
-    """What an error says; any text will do, of which 8 KiB are read."""
-    return _said(tracebacks.bounded(error))
+def parse_error(error: str) -> ParsedError:
+    """Parse the text of an error. Any text is accepted; at most 8 KiB of it are read."""
+    return _parse_bounded(tracebacks.truncate_middle(error))
 
 
-@lru_cache(8192)  # a report is made again and again of the same jobs
-def _said(text: str) -> Said:
-    trace = tracebacks.read(text)
-    template = folding.fold(trace.said, trace.kind)
-    found = _STATUS.search(template)
-    return Said(trace.kind, found[0] if found else "", trace.frame, _place(trace), trace.statement, template)
+@lru_cache(8192)  # Reports are built repeatedly from the same jobs.
+def _parse_bounded(text: str) -> ParsedError:
+    trace = tracebacks.parse_trace(text)
+    template = folding.fold(trace.message, trace.kind)
+    status = _STATUS.search(template)
+    return ParsedError(
+        trace.kind, status[0] if status else "", trace.frame, _describe_place(trace), trace.statement, template
+    )
 
 
-_STATUS = re.compile(r"(?<![\w.#-])[45]\d\d(?![\w.#-])")  # every other number is folded
+_STATUS = re.compile(r"(?<![\w.#-])[45]\d\d(?![\w.#-])")  # All other numbers are folded.
 
 
-def _place(trace: Trace) -> str:
-    """The file, with its folder, and the function of a frame: without the line, which moves with every release."""
+def _describe_place(trace: Trace) -> str:
+    """Return file, folder and function of a frame. The line is left out because it changes with every release."""
     frame = trace.frame
     if frame is None:
         return ""
@@ -81,28 +82,28 @@ def _place(trace: Trace) -> str:
     return f"{'/'.join(parts)} {frame.function}"
 
 
-def short_cause(error: str) -> str:
-    """The cause of an error in a few words: `CardDeclined`, `HTTPStatusError 410`, else how its message begins."""
-    return short_of(said(error))
+def find_short_cause(error: str) -> str:
+    """Return the cause of an error in a few words: `CardDeclined`, `HTTPStatusError 410`, or part of the message."""
+    return shorten_cause(parse_error(error))
 
 
-def short_of(what: Said) -> str:
-    """The cause in a few words, of an error that was read."""
-    name = short_kind(what.kind)
-    if name and (name not in _GENERIC or not what.template):
-        return f"{name} {what.status}".rstrip()
-    words = what.template
-    if len(words) <= SHORT:
+def shorten_cause(error: ParsedError) -> str:
+    """Return the cause of a parsed error in a few words."""
+    name = shorten_class_name(error.kind)
+    if name and (name not in _GENERIC or not error.template):
+        return f"{name} {error.status}".rstrip()
+    words = error.template
+    if len(words) <= MAX_SHORT_CAUSE:
         return words
-    return words[: SHORT - 1].rsplit(" ", 1)[0].rstrip(" ,:;(-") + "…"
+    return words[: MAX_SHORT_CAUSE - 1].rsplit(" ", 1)[0].rstrip(" ,:;(-") + "…"
 
 
-def short_kind(kind: str) -> str:
-    """A class without the modules that it stands in: `HTTPStatusError`, `Net::ReadTimeout`."""
+def shorten_class_name(kind: str) -> str:
+    """Return a class name without its module: `HTTPStatusError`, `Net::ReadTimeout`."""
     return re.split(r"[.\\/]", kind)[-1]
 
 
-# Classes that say nothing of the cause.
+# Classes that are too general to name the cause.
 _GENERIC = frozenset({"Error", "Exception", "RuntimeError", "StandardError", "RuntimeException", "Throwable"})
 
 
@@ -111,17 +112,14 @@ _GENERIC = frozenset({"Error", "Exception", "RuntimeError", "StandardError", "Ru
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """Messages of a leaf of the tree: one wording with `#` for data, or cut by the word in a place.
+    """A node of the tree: messages with one wording, in which `#` replaces data, or messages split by one word."""
 
-    `words` are None where the messages are cut.
-    """
-
-    words: tuple[str, ...] | None = None
-    at: int = 0
+    words: tuple[str, ...] | None = None  # the wording; None: the messages are split
+    at: int = 0  # the position of the word that splits them
     by_word: dict[str, _Node] = field(default_factory=dict)
 
-    def wording(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """The wording that a message belongs to: itself where it is none of those that the tree was made of."""
+    def find_wording(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the wording that a message belongs to, or the message itself if the tree has no matching wording."""
         node: _Node | None = self
         while node is not None and node.words is None:
             node = node.by_word.get(words[node.at])
@@ -132,64 +130,64 @@ class _Node:
 
 
 class _Leaf(NamedTuple):
-    """Where the tree has its fixed depth: messages of as many words, with the same class, status and frame."""
+    """The key of a leaf of the tree: messages with the same class, status, frame and number of words."""
 
     kind: str
     status: str
     place: str
     words: int
-    is_own: bool  # the frame is one of the job's own code: what it raises there is mostly one thing
+    is_own: bool  # the frame is in the job's own code, where one frame mostly raises one error
 
 
 class Grouping:
-    """The groups of a sample of errors, at a width; it never changes once it is made."""
+    """The groups of a sample of errors at one width. Immutable after its creation."""
 
-    def __init__(self, sample: Iterable[Said] = (), width: Width = Width.CAUSE) -> None:
+    def __init__(self, sample: Iterable[ParsedError] = (), width: Width = Width.CAUSE) -> None:
         self.width = width
         leaves: dict[_Leaf, set[tuple[str, ...]]] = {}
         for what in sample if width is not Width.MESSAGE else ():
-            if self._is_by_wording(what):
-                leaf, words = self._leaf(what)
+            if self._needs_wording(what):
+                leaf, words = self._find_leaf(what)
                 leaves.setdefault(leaf, set()).add(words)
         self._trees = {
-            leaf: _tree(wordings, ENOUGH_IN_A_FRAME if leaf.is_own else ENOUGH_VALUES)
+            leaf: _build_tree(wordings, MIN_FRAME_VALUES if leaf.is_own else MIN_DATA_VALUES)
             for leaf, wordings in leaves.items()
             if len(wordings) > 1
         }
 
-    def key(self, what: Said) -> Key:
-        """The group of an error, whether or not it was in the sample."""
+    def find_key(self, error: ParsedError) -> Key:
+        """Return the key of an error's group, whether or not the error was in the sample."""
         if self.width is Width.MESSAGE:
-            return what.kind, what.place, what.statement, what.template
-        if self.width is Width.CLASS and what.kind:
-            return (what.kind,)
-        if self.width is Width.FRAME and what.place:
-            return what.kind, what.status, what.place
-        if what.statement:
-            return what.kind, what.status, what.place, what.statement
-        leaf, words = self._leaf(what)
+            return error.kind, error.place, error.statement, error.template
+        if self.width is Width.CLASS and error.kind:
+            return (error.kind,)
+        if self.width is Width.FRAME and error.place:
+            return error.kind, error.status, error.place
+        if error.statement:
+            return error.kind, error.status, error.place, error.statement
+        leaf, words = self._find_leaf(error)
         tree = self._trees.get(leaf)
-        return what.kind, what.status, what.place, " ".join(tree.wording(words) if tree else words)
+        return error.kind, error.status, error.place, " ".join(tree.find_wording(words) if tree else words)
 
-    def _is_by_wording(self, what: Said) -> bool:
+    def _needs_wording(self, error: ParsedError) -> bool:
         if self.width is Width.CLASS:
-            return not what.kind
-        return not what.statement and not (self.width is Width.FRAME and what.place)
+            return not error.kind
+        return not error.statement and not (self.width is Width.FRAME and error.place)
 
-    def _leaf(self, what: Said) -> tuple[_Leaf, tuple[str, ...]]:
-        words = tuple(what.template.split(" ", MOST_WORDS))
-        is_own = what.frame is not None and not what.frame.is_library
-        return _Leaf(what.kind, what.status, what.place, len(words), is_own), words
+    def _find_leaf(self, error: ParsedError) -> tuple[_Leaf, tuple[str, ...]]:
+        words = tuple(error.template.split(" ", MAX_WORDS))
+        is_own = error.frame is not None and not error.frame.is_library
+        return _Leaf(error.kind, error.status, error.place, len(words), is_own), words
 
 
-def _tree(wordings: Collection[tuple[str, ...]], enough: int) -> _Node:
-    """Messages of as many words, cut until each part has one wording."""
+def _build_tree(wordings: Collection[tuple[str, ...]], enough: int) -> _Node:
+    """Split messages with the same number of words until each part has one wording."""
     values = [set(place) for place in zip(*wordings, strict=True)]
     varying = [at for at, words in enumerate(values) if len(words) > 1]
     if not varying:
         return _Node(next(iter(wordings)))
-    is_alike = len(varying) <= (1 - ALIKE) * len(values)
-    # A word of few values may tell causes apart, unless data stands in its place in another message.
+    is_alike = len(varying) <= (1 - MIN_SIMILARITY) * len(values)
+    # A word with few values may distinguish causes, unless other messages have data at its position.
     few = [at for at in varying if len(values[at]) < enough and not any("#" in word for word in values[at])]
     if is_alike and not few:
         first = next(iter(wordings))
@@ -198,34 +196,47 @@ def _tree(wordings: Collection[tuple[str, ...]], enough: int) -> _Node:
     parts: dict[str, list[tuple[str, ...]]] = {}
     for words in wordings:
         parts.setdefault(words[at], []).append(words)
-    return _Node(None, at, {word: _tree(part, enough) for word, part in parts.items()})
+    return _Node(None, at, {word: _build_tree(part, enough) for word, part in parts.items()})
 
 
-def title(all_said: Sequence[Said], width: Width = Width.CAUSE) -> str:
-    """What a group is called: the class, and what its messages have in common; the same in any order."""
+def build_title(all_said: Sequence[ParsedError], width: Width = Width.CAUSE) -> str:
+    """Return the name of a group: the class and the common part of its messages.
+
+    The order of the errors does not matter.
+    """
     templates = Counter(what.template for what in all_said)
     kind = all_said[0].kind if all_said else ""
     if width is Width.CLASS and kind and len(templates) > 1:
         return kind
-    return _titled(kind, _common(templates))
+    return _join_title(kind, _merge_templates(templates))
 
 
-def _titled(kind: str, template: str) -> str:
-    """The class and the message; some messages begin with their class."""
+def _join_title(kind: str, template: str) -> str:
+    """Return class and message as one line. The class is left out if the message begins with it."""
     words = f"{kind}: {template}" if kind and template and not template.startswith(kind) else template or kind
-    return words[: folding.LONGEST].rstrip()
+    return words[: folding.MAX_CHARS].rstrip()
 
 
-def _common(templates: Counter[str]) -> str:
+def _merge_templates(templates: Counter[str]) -> str:
     usual = min(templates, key=lambda template: (-templates[template], template))
-    if templates[usual] >= USUAL * templates.total():
+    if templates[usual] >= MIN_USUAL_SHARE * templates.total():
         return usual
     wordings = [tuple(template.split(" ")) for template in templates]
     if len({len(words) for words in wordings}) == 1:
         merged = [next(iter(words)) if len(words) == 1 else "#" for words in map(set, zip(*wordings, strict=True))]
-        if merged.count("#") <= len(merged) * ALIKE:
+        if merged.count("#") <= len(merged) * MIN_SIMILARITY:
             return " ".join(merged)
     return f"{usual} …".lstrip()
 
 
-__all__ = ["Grouping", "Key", "Said", "Width", "said", "short_cause", "short_kind", "short_of", "title"]
+__all__ = [
+    "Grouping",
+    "Key",
+    "ParsedError",
+    "Width",
+    "parse_error",
+    "find_short_cause",
+    "shorten_class_name",
+    "shorten_cause",
+    "build_title",
+]

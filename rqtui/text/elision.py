@@ -1,7 +1,7 @@
-"""Long names in few cells: what names share is left out, what tells them apart stays.
+"""Shorten long names to a few cells: leave out the parts that names share, and keep the parts in which they differ.
 
-`acme.production.eu-west-1.mail-worker-07` and `…-08` differ at their ends, `eu-west-1` and `us-east-1` in the middle:
-a cut at the end would make one of them all. Pure; names have gone through `safe`, and widths are terminal cells.
+`acme.production.eu-west-1.mail-worker-07` and `…-08` differ at their ends, `eu-west-1` and `us-east-1` in the middle.
+Truncating the end would make such names equal. Pure functions; names have passed `safe`, and widths are terminal cells.
 """
 
 from __future__ import annotations
@@ -22,67 +22,69 @@ _WORD = re.compile(r".*[:./_-](?=.)", re.DOTALL)
 Fit = Callable[[str, int], str]
 
 
-def among(names: Iterable[str]) -> Fit:
-    """A function that brings one of these names into so many cells; the same one for the same names."""
-    return _among(frozenset(names))
+def create_fitter(names: Iterable[str]) -> Fit:
+    """Return a function that shortens one of `names` to a width in cells. The same names return the same function."""
+    return _create_fitter(frozenset(names))
 
 
 @lru_cache(32)
-def _among(names: frozenset[str]) -> Fit:
-    return partial(_fit, names)
+def _create_fitter(names: frozenset[str]) -> Fit:
+    return partial(_fit_name, names)
 
 
-def _fit(names: frozenset[str], name: str, width: int) -> str:
+def _fit_name(names: frozenset[str], name: str, width: int) -> str:
     if cell_len(name) <= width:
         return name
-    return elided(names if name in names else names | {name}, width)[name]
+    return elide_names(names if name in names else names | {name}, width)[name]
 
 
 @lru_cache(32)
-def elided(names: frozenset[str], width: int) -> dict[str, str]:
-    """Each name in at most `width` cells: one that fits as it is, the others with `…` for what they share with others.
+def elide_names(names: frozenset[str], width: int) -> dict[str, str]:
+    """Shorten each name to at most `width` cells.
 
-    Distinct names stay distinct as long as numbers for them have room (`…#12`), which is the last resort.
+    Names that fit stay; in others, `…` replaces parts shared with other names.
+
+    Different names stay different. If nothing else helps, they are numbered (`…#12`), as long as the number fits.
     """
-    made = {name: name for name in names if cell_len(name) <= width}
-    taken = set(made.values())
-    rest = sorted(names - made.keys())
+    short_forms = {name: name for name in names if cell_len(name) <= width}
+    taken = set(short_forms.values())
+    rest = sorted(names - short_forms.keys())
     if width < 1:
         return dict.fromkeys(names, "")
-    tells = _telling(names)
-    ways = {name: _ways(name, tells, width) for name in rest}
+    tells = _find_distinctive_parts(names)
+    candidates = {name: _list_short_forms(name, tells, width) for name in rest}
     while rest:
-        tried = {name: way for name in rest if (way := next(ways[name], None)) is not None}
+        tried = {name: form for name in rest if (form := next(candidates[name], None)) is not None}
         if not tried:
             break
         number = Counter(tried.values())
-        fresh = {name: way for name, way in tried.items() if number[way] == 1 and way not in taken}
-        made |= fresh
+        fresh = {name: form for name, form in tried.items() if number[form] == 1 and form not in taken}
+        short_forms |= fresh
         taken |= set(fresh.values())
         rest = [name for name in rest if name not in fresh]
     numbers = iter(range(1, 10 * len(names)))
     for name in rest:
-        made[name] = next((way for n in numbers if (way := _numbered(name, n, width)) not in taken), "")
-        taken.add(made[name])
-    return made
+        short_forms[name] = next((form for n in numbers if (form := _add_number(name, n, width)) not in taken), "")
+        taken.add(short_forms[name])
+    return short_forms
 
 
-def shared_beginning(names: Collection[str], *, is_of_words: bool = False) -> str:
-    """The levels that all names begin with (`acme.production.`), and none of them is; empty for fewer than two.
+def find_shared_prefix(names: Collection[str], *, is_of_words: bool = False) -> str:
+    """Return the levels that all names begin with (`acme.production.`); empty for fewer than two names.
 
-    With `is_of_words` a level ends at `-` and `_`, too.
+    The prefix is never a whole name. With `is_of_words` a level also ends at `-` and `_`.
     """
     if len(names) < 2:
         return ""
-    found = (_WORD if is_of_words else _LEVEL).match(
+    match = (_WORD if is_of_words else _LEVEL).match(
         os.path.commonprefix([*names]) + "x"
-    )  # x: a common prefix may end with a sign
-    prefix = found[0] if found else ""
+    )  # The added x lets a common prefix end with a separator.
+    prefix = match[0] if match else ""
     return "" if prefix in names else prefix
 
 
-def _telling(names: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """(beginning, part behind it), of parts where names that share the beginning go on in different ways."""
+def _find_distinctive_parts(names: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return pairs of a prefix and the part after it, for parts in which names with the same prefix differ."""
     following: dict[str, set[str]] = {}
     for name in names:
         at = 0
@@ -93,29 +95,29 @@ def _telling(names: Iterable[str]) -> frozenset[tuple[str, str]]:
     return frozenset((before, part) for before, parts in following.items() if len(parts) > 1 for part in parts)
 
 
-def _ways(name: str, tells: frozenset[tuple[str, str]], width: int) -> Iterator[str]:
-    """How the name may be shown, the best first."""
+def _list_short_forms(name: str, tells: frozenset[tuple[str, str]], width: int) -> Iterator[str]:
+    """Yield the short forms of a name, the best first."""
     parts, keeps, at = _PART.findall(name), [], 0
     for part in parts:
         keeps.append((name[:at], part) in tells)
         at += len(part)
-    shown = _joined(parts, keeps)
+    shown = _join_parts(parts, keeps)
     if cell_len(shown) <= width:
-        for index in reversed(range(len(parts))):  # what is shared comes back as far as there is room, the end first
+        for index in reversed(range(len(parts))):  # Shared parts are restored from the end, as long as there is room.
             more = [keep or at == index for at, keep in enumerate(keeps)]
-            if not keeps[index] and cell_len(wider := _joined(parts, more)) <= width:
+            if not keeps[index] and cell_len(wider := _join_parts(parts, more)) <= width:
                 keeps, shown = more, wider
-        if shown != ELLIPSIS:  # of a name without parts that stands alone, its ends say more
+        if shown != ELLIPSIS:  # For a single name without parts, both ends say more than `…` alone.
             yield shown
     room = width - 1
     for head in dict.fromkeys((room // 2, room // 4, 0, room * 3 // 4, room)):
-        yield _ends(name, head, room - head)
+        yield _keep_ends(name, head, room - head)
     for head in range(room + 1):
-        yield _ends(shown, head, room - head)
+        yield _keep_ends(shown, head, room - head)
 
 
-def _joined(parts: Collection[str], keeps: Collection[bool]) -> str:
-    """The parts to keep, with `…` for each run of the others."""
+def _join_parts(parts: Collection[str], keeps: Collection[bool]) -> str:
+    """Join the parts to keep, with one `…` for each run of other parts."""
     written: list[str] = []
     for part, keep in zip(parts, keeps, strict=True):
         if keep:
@@ -125,18 +127,18 @@ def _joined(parts: Collection[str], keeps: Collection[bool]) -> str:
     return "".join(written)
 
 
-def _ends(text: str, head: int, tail: int) -> str:
-    """The first cells and the last ones."""
+def _keep_ends(text: str, head: int, tail: int) -> str:
+    """Return the first `head` and the last `tail` cells of `text`, joined by `…`."""
     start = len(text)
     while tail and start and cell_len(text[start - 1 :]) <= tail:
         start -= 1
-    return _head(text, head) + ELLIPSIS + text[start:]
+    return _keep_head(text, head) + ELLIPSIS + text[start:]
 
 
-def _head(text: str, width: int) -> str:
+def _keep_head(text: str, width: int) -> str:
     return set_cell_size(text, width).rstrip() if width > 0 else ""
 
 
-def _numbered(name: str, number: int, width: int) -> str:
+def _add_number(name: str, number: int, width: int) -> str:
     mark = f"{ELLIPSIS}#{number}"
-    return _head(name, width - len(mark)) + mark if len(mark) <= width else mark[-width:] if width > 0 else ""
+    return _keep_head(name, width - len(mark)) + mark if len(mark) <= width else mark[-width:] if width > 0 else ""

@@ -1,7 +1,7 @@
-"""Facts of jobs and workers in words: what a system knows and others do not, as lines that are safe to print.
+"""Format the facts of jobs and workers, the properties that only their own system has, as safe lines of text.
 
-What they say comes from strangers: it is made safe, and what its name or its text tells to be a secret is masked. A
-value that is not of its kind is shown as text. Pure; the screen and the command line say the same.
+The values come from other programs: control characters in them are replaced, and secrets are masked. A value that does
+not fit its kind is shown as text. Pure functions, used by the screen and the command line.
 """
 
 from __future__ import annotations
@@ -10,71 +10,72 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rqtui.model import Fact
-from rqtui.text.body import MASK, body_view, is_secret, mask_text
-from rqtui.text.formats import duration, moment
-from rqtui.text.sanitise import safe, safe_lines, shown_id
+from rqtui.text.body import render_body
+from rqtui.text.formats import format_duration, format_moment
+from rqtui.text.masking import MASK, is_secret, mask_text
+from rqtui.text.sanitise import format_id, safe, safe_lines
 
-LABEL = 12  # cells of a name, as of the other properties of a job
-MOST_LINES = 200  # of one fact
+LABEL = 12  # cells of a name, the same as for other properties of a job
+MOST_LINES = 200  # lines of one fact
 
 
-class Said(NamedTuple):
-    """A fact in words: its name, and the lines of its value; several lines are a block, which stands below the name."""
+class FactLines(NamedTuple):
+    """A formatted fact: its name and the lines of its value. Several lines are a block, shown below the name."""
 
     name: str
     lines: tuple[str, ...]
     is_block: bool = False
 
 
-def said(fact: Fact, is_revealed: bool = False) -> Said:
-    """One fact in words."""
+def format_fact(fact: Fact, is_revealed: bool = False) -> FactLines:
+    """Format a fact as its name and the lines of its value."""
     name = safe(fact.name)
     if is_secret(fact.name) and not is_revealed and fact.kind != "ref":
-        return Said(name, (MASK,))
-    lines = _WAYS.get(fact.kind, _text)(fact, is_revealed)
+        return FactLines(name, (MASK,))
+    lines = _FORMATTERS.get(fact.kind, _format_text)(fact, is_revealed)
     left = len(lines) - MOST_LINES
     if left > 0:
         lines = [*lines[:MOST_LINES], f"… {left} more lines"]
-    return Said(name, tuple(lines), len(lines) > 1)
+    return FactLines(name, tuple(lines), len(lines) > 1)
 
 
-def _text(fact: Fact, is_revealed: bool) -> list[str]:
-    text = _written(fact)
+def _format_text(fact: Fact, is_revealed: bool) -> list[str]:
+    text = _decode_value(fact)
     return safe_lines(text if is_revealed else mask_text(text))
 
 
-def _json(fact: Fact, is_revealed: bool) -> list[str]:
-    return body_view(_written(fact).encode("utf-8", "backslashreplace"), is_revealed).text.split("\n")
+def _format_json(fact: Fact, is_revealed: bool) -> list[str]:
+    return render_body(_decode_value(fact).encode("utf-8", "backslashreplace"), is_revealed).text.split("\n")
 
 
-def _written(fact: Fact) -> str:
+def _decode_value(fact: Fact) -> str:
     return fact.value.decode("utf-8", "backslashreplace") if isinstance(fact.value, bytes) else str(fact.value)
 
 
-def _instant(fact: Fact, is_revealed: bool) -> list[str]:
-    return [moment(fact.value)] if isinstance(fact.value, int) else _text(fact, is_revealed)
+def _format_instant(fact: Fact, is_revealed: bool) -> list[str]:
+    return [format_moment(fact.value)] if isinstance(fact.value, int) else _format_text(fact, is_revealed)
 
 
-def _duration(fact: Fact, is_revealed: bool) -> list[str]:
-    return [duration(fact.value)] if isinstance(fact.value, int) else _text(fact, is_revealed)
+def _format_duration(fact: Fact, is_revealed: bool) -> list[str]:
+    return [format_duration(fact.value)] if isinstance(fact.value, int) else _format_text(fact, is_revealed)
 
 
-def _ref(fact: Fact, _is_revealed: bool) -> list[str]:
+def _format_ref(fact: Fact, _is_revealed: bool) -> list[str]:
     where = f" in {safe(fact.queue)}" if fact.queue else ""
-    return [shown_id(_written(fact)) + where]
+    return [format_id(_decode_value(fact)) + where]
 
 
-_WAYS: dict[str, Callable[[Fact, bool], list[str]]] = {
-    "json": _json,
-    "instant": _instant,
-    "duration": _duration,
-    "ref": _ref,
+_FORMATTERS: dict[str, Callable[[Fact, bool], list[str]]] = {
+    "json": _format_json,
+    "instant": _format_instant,
+    "duration": _format_duration,
+    "ref": _format_ref,
 }
 
 
-def written(fact: Fact, is_revealed: bool = False) -> list[str]:
-    """A fact as lines of a page of text: its name, and its value beside it or, of several lines, below it."""
-    name, lines, is_block = said(fact, is_revealed)
+def build_lines(fact: Fact, is_revealed: bool = False) -> list[str]:
+    """Return a fact as text lines: a single value beside its name, several lines indented below it."""
+    name, lines, is_block = format_fact(fact, is_revealed)
     if is_block:
         return [name, *(f"  {line}" for line in lines)]
     return [f"{name:<{LABEL}} {lines[0]}"]

@@ -1,9 +1,9 @@
-"""The fields of a body by their paths (`customer.email`), read from its first bytes alone.
+"""Read the fields of a job body by path (`customer.email`) from its first bytes.
 
-A page of jobs has only the beginning of each body, so half a document of JSON or MessagePack is read as far as it
-goes; a pickle when it is whole, any of them also out of zlib. JSON in a string of JSON (an envelope), also in base64,
-is looked into. Values that `body.is_secret` hides are masked here already, so nobody who compares or shows fields can
-leak one. Pure.
+A page of jobs has only the beginning of each body, so incomplete JSON and MessagePack documents are read as far as they
+go. A pickle is read only if it is complete. All of them may be compressed with zlib. JSON inside a JSON string (an
+envelope), also in base64, is decoded. Values that `body.is_secret` hides are masked here, so that no caller can leak
+one. Pure functions.
 """
 
 from __future__ import annotations
@@ -15,86 +15,76 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from rqtui.text.body import MASK, inflated, is_secret, meant, secrets
+from rqtui.text.body import convert_binary_to_json, decompress
+from rqtui.text.masking import MASK, build_masking_key, is_secret, mask_couple
 
-MOST_BYTES = 4096  # of a body that are looked at
+MOST_BYTES = 4096  # bytes of a body that are read
 MOST_FIELDS = 32
-MOST_CHARS = 96  # of a value
+MOST_CHARS = 96  # characters of a value
 _DEPTH = 6
-_ITEMS = 4  # of a list
-_CUT = "…"  # at the end of a string whose end is not there
+_ITEMS = ("0", "1", "2", "3")  # names of the items of a list that are read
+_CUT = "…"  # appended to a truncated string
 _SIGN = re.compile(r'"(?:[^"\\]|\\.)*("?)|[{}\[\],:]', re.DOTALL)
 _HALF_ESCAPE = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-fA-F]{0,3})?$")
 _BASE64 = re.compile(r"(?:ey|W)[A-Za-z0-9+/_-]{6,}={0,2}")  # `{"`, or `[` and anything
 
 
 class Number(str):
-    """A number as it was written, with all its digits."""
+    """A number as text, with all digits as they were written."""
 
     __slots__ = ()
 
 
-def fields(head: bytes) -> Mapping[str, str]:
-    """The values in a body that begins so, by path, in its order; none where it is no JSON list or object.
+def read_fields(head: bytes) -> Mapping[str, str]:
+    """Return the values in the beginning of a body by path, in its order; empty if it is no JSON list or object.
 
-    Numbers are `Number`s; null is left out; a text ends with `…` where more of it follows.
+    Numbers are `Number`s, null values are left out, and truncated texts end with `…`.
     """
-    return _fields(head[:MOST_BYTES], secrets())
+    return _read_fields(head[:MOST_BYTES], build_masking_key())
 
 
 @lru_cache(1024)
-def _fields(head: bytes, _secrets: object) -> Mapping[str, str]:
+def _read_fields(head: bytes, _secrets: object) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    _collect(found, "", partial(head), _DEPTH)
+    _collect_fields(found, "", parse_partial(head), _DEPTH)
     return found
 
 
-def partial(head: bytes) -> object:
-    """The list or object that a body begins with, as far as it is there, also in zlib; None for any other body.
+def parse_partial(head: bytes) -> object:
+    """Parse the list or object at the beginning of a body, as far as it is present. Returns None for any other body.
 
-    A pickle is read when it is whole.
+    The body may be compressed with zlib. A pickle is parsed only if it is complete.
     """
-    if inner := inflated(head, MOST_BYTES):
+    if inner := decompress(head, MOST_BYTES):
         head = inner[:MOST_BYTES]
     start = head[:64].lstrip()[:1]
     if start in (b"{", b"["):
-        return _json(head.decode("utf-8", "replace"))
+        return _parse_json(head.decode("utf-8", "replace"))
     if head[:1] < b"\x80":
         return None
-    from rqtui.text import msgpack  # late: most queues carry JSON
+    from rqtui.text import msgpack  # Imported late, because most queues carry JSON.
 
-    packed = msgpack.beginning(head)
-    return _json(text) if packed is None and (text := meant(head))[:1] in ("{", "[") else packed
+    packed = msgpack.parse_partial(head)
+    return _parse_json(text) if packed is None and (text := convert_binary_to_json(head))[:1] in ("{", "[") else packed
 
 
-def _collect(found: dict[str, str], path: str, value: object, depth: int) -> None:
-    """Puts the values below a path into `found`, until there are enough."""
+def _collect_fields(found: dict[str, str], path: str, value: object, depth: int) -> None:
+    """Add the values below `path` to `found`, until it has `MOST_FIELDS`."""
     if isinstance(value, str):
-        if path and len(value) < 8:
-            found[path] = value
-        elif (inner := _inner(value)) is not None:
-            _collect(found, path, inner, depth - 1)
-        elif len(value) <= MOST_CHARS:
-            found[path] = value
-        else:
-            found[path] = value[: MOST_CHARS - 1] + _CUT
-    elif isinstance(value, dict):
-        masked = secrets()
-        for key, each in value.items() if depth else ():
+        _collect_text(found, path, value, depth)
+    elif isinstance(value, dict | list):
+        secrets, is_object = build_masking_key(), isinstance(value, dict)
+        members = value.items() if isinstance(value, dict) else zip(_ITEMS, mask_couple(value), strict=False)
+        for key, each in members if depth else ():
             if len(found) >= MOST_FIELDS:
                 return
             below = f"{path}.{key}" if path else key
-            if _hides(key, masked):
+            if is_object and _is_hidden(key, secrets):
                 found[below] = MASK
             else:
-                _collect(found, below, each, depth - 1)
-    elif isinstance(value, list):
-        for at, each in enumerate(value[:_ITEMS] if depth else ()):
-            if len(found) >= MOST_FIELDS:
-                return
-            _collect(found, f"{path}.{at}" if path else str(at), each, depth - 1)
+                _collect_fields(found, below, each, depth - 1)
     elif isinstance(value, bytes):
-        _collect(found, path, _text(value), depth)
+        _collect_text(found, path, _to_text(value), depth)
     elif isinstance(value, bool):
         found[path] = "true" if value else "false"
     elif isinstance(value, int | float):
@@ -103,17 +93,27 @@ def _collect(found: dict[str, str], path: str, value: object, depth: int) -> Non
         found[path] = str(value)
 
 
+def _collect_text(found: dict[str, str], path: str, text: str, depth: int) -> None:
+    """Add a text to `found`, cut at `MOST_CHARS`; of a text that contains JSON add the values in it."""
+    if path and len(text) < 8:
+        found[path] = text
+    elif (inner := _parse_nested(text)) is not None:
+        _collect_fields(found, path, inner, depth - 1)
+    else:
+        found[path] = text if len(text) <= MOST_CHARS else text[: MOST_CHARS - 1] + _CUT
+
+
 @lru_cache(1024)
-def _hides(key: str, _secrets: object) -> bool:
+def _is_hidden(key: str, _secrets: object) -> bool:
     return is_secret(key)
 
 
-def _inner(text: str) -> object:
-    """The list or object that a string holds, as JSON or as JSON in base64."""
+def _parse_nested(text: str) -> object:
+    """Return the list or object that a string contains, as JSON or as JSON in base64."""
     if len(text) < 8:
         return None
     if text[0] in "{[":
-        return _json(text.removesuffix(_CUT)) or None
+        return _parse_json(text.removesuffix(_CUT)) or None
     if text[0] not in "eW" or not _BASE64.fullmatch(bare := text.removesuffix(_CUT)):
         return None
     bare = bare.rstrip("=").replace("-", "+").replace("_", "/")
@@ -121,51 +121,51 @@ def _inner(text: str) -> object:
         raw = base64.b64decode(bare[: len(bare) // 4 * 4 if text.endswith(_CUT) else None] + "=" * (-len(bare) % 4))
     except binascii.Error:
         return None
-    return partial(raw) or None
+    return parse_partial(raw) or None
 
 
-def _json(text: str) -> object:
-    """A list or object of JSON, or as much of it as is there."""
+def _parse_json(text: str) -> object:
+    """Parse a JSON list or object, as much of it as is present."""
     try:
-        return _loads(text)
+        return _decode_json(text)
     except (ValueError, RecursionError):
         pass
-    for closed in _closed(text):
+    for closed in _close_brackets(text):
         try:
-            return _loads(closed)
+            return _decode_json(closed)
         except (ValueError, RecursionError):
             continue
     return None
 
 
-def as_json(value: object) -> str:
-    """A value of `partial` as JSON, its numbers as they were written."""
-    return json.dumps(_plain(value), default=_text, ensure_ascii=False)
+def to_json(value: object) -> str:
+    """Convert a value of `parse_partial` to JSON, with numbers as they were written."""
+    return json.dumps(_to_plain(value), default=_to_text, ensure_ascii=False)
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)
 
 
-def _plain(value: object) -> object:
+def _to_plain(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _to_plain(each) for key, each in value.items()}
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [_to_plain(each) for each in value]
     return json.loads(value) if isinstance(value, Number) else value
 
 
 _DECODER = json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=Number)
 
 
-def _loads(text: str) -> object:
+def _decode_json(text: str) -> object:
     return _DECODER.decode(text)
 
 
-def _closed(text: str) -> Iterator[str]:
-    """The text with all closed that is open: first with the string in which it ends, then up to the member before."""
+def _close_brackets(text: str) -> Iterator[str]:
+    """Yield complete JSON for a truncated text: first with the last string closed, then without the last member."""
     closers = before = ""
-    whole, whole_closers = 0, ""  # up to here members are complete
+    whole, whole_closers = 0, ""  # all members before this position are complete
     for match in _SIGN.finditer(text):
         sign = match[0]
         if sign[0] == '"':

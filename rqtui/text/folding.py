@@ -1,8 +1,8 @@
-"""Folding: what the message of an error has in common with its like, with `#` for what differs from job to job.
+"""Fold an error message: replace the parts that differ from job to job by `#`, so that equal errors have equal texts.
 
-Folded are URLs, mails, hosts, addresses, paths, dates, UUIDs, digests, numbers, what is quoted, and tokens that mix
-letters and digits (`cus_NffrFeUfNV`, `req_a1f2`). Kept are the words, names in a program (`KeyError: 'vat_id'`,
-`undefined method 'name'`, the code of a JSON answer) and the status of an HTTP answer, which tells causes apart.
+Replaced are URLs, mail addresses, hosts, IP addresses, paths, dates, UUIDs, digests, numbers, quoted text, and tokens
+that mix letters and digits (`cus_NffrFeUfNV`, `req_a1f2`). Kept are words, names in a program (`KeyError: 'vat_id'`,
+`undefined method 'name'`, the code in a JSON reply) and the status of an HTTP reply, which distinguishes causes.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-PASSES = 20  # two do for what people write
-LONGEST = 300  # characters of a folded message: the reason stands at the end of what wraps it
+MAX_PASSES = 20  # two are enough for usual messages
+MAX_CHARS = 300  # characters of a folded message; a wrapped error has its reason at the end
 
-# Whose quoted words are names in a program, and tell one fault from another.
+# Exceptions whose quoted words are names in a program, which distinguish causes.
 _NAMES_CODE = frozenset(
     {
         "KeyError",
@@ -47,7 +47,7 @@ _TOP_LEVELS = (
 _MONTHS = "Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 
 _KEPT = (
-    # The value of a field of an answer that says why; what varies in it is folded in turn.
+    # The value of a field that gives the reason of a reply; its variable parts are folded.
     r"(?P<field>\\?[\"'](?:code|type|error|message|msg|reason|error_?code|error_?type|detail|details|title|status"
     r"|error_description|name)\\?[\"']\s*(?::|=>?)\s*)(?P<quote>\\?[\"'])(?P<value>.*?)(?P=quote)"
     # A field's name in such an answer.
@@ -82,15 +82,15 @@ _MIXED = (
 _DIGITS = r"|\d+(?:[.,:_/-]\d+)*"
 _ANY = re.compile(f"{_KEPT}|{_QUOTED}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")
 _ANY_BUT_QUOTED = re.compile(f"{_KEPT}|{_DATA}{_NUMBER}{_MIXED}{_DIGITS}")
-_TELLS = re.compile(r"[\d'\"`“«@\\/:_.-]")  # without one of these nothing is folded
-_LEFT = re.compile(r"[\d'\"`“«@\\/]")  # without one of these nothing more is folded once a text was looked through
+_TELLS = re.compile(r"[\d'\"`“«@\\/:_.-]")  # a text without any of these has nothing to fold
+_LEFT = re.compile(r"[\d'\"`“«@\\/]")  # after the first pass, a text without any of these has nothing left to fold
 _REPR = re.compile(r"(?<=\w\()[\"'](?=\w)")
 _REPR_END = re.compile(r"(?<=[^\s(])[\"'](?:,?\)+)")
 _ARGUMENTS = re.compile(r"\((\d{1,6}|#), (?P<quote>[\"'])(?P<said>.*?)(?P=quote)(?=[),])")
 _AS_A_WHOLE = re.compile(r"^\s*(?P<quote>[\"'])(?P<said>(?:(?!(?P=quote)).)*)(?P=quote)\s*$")
 _REPEATED = re.compile(r"#(?:[ ,;|]{1,2}#)+(?![\w])")
 
-# Words with a digit that are no data.
+# Words that contain a digit but are not data.
 _TECHNICAL = frozenset(
     {
         "2fa",
@@ -149,50 +149,50 @@ _TECHNICAL = frozenset(
 
 
 def fold(message: str, kind: str = "") -> str:
-    """A message of one line, at most 300 characters, with `#` for what varies; `kind` is the class of the exception.
+    """Fold a message to one line of at most 300 characters. `kind` is the class of the exception.
 
-    Doing it again changes nothing. What a terminal obeys is still in it.
+    Folding is idempotent. The result may still contain control characters.
     """
     name = re.split(r"[.:\\]", kind)[-1]
     varies = _ANY_BUT_QUOTED if name in _NAMES_CODE else _ANY
     text = " ".join(message.split())
-    for _ in range(PASSES):  # what is folded may divide two halves of another, and where it is cut something may end
-        before, text = text, _once(text, varies)[:LONGEST].strip()
+    for _ in range(MAX_PASSES):  # A replacement or the truncation may reveal another part to fold.
+        before, text = text, _fold_once(text, varies)[:MAX_CHARS].strip()
         if text == before or not _LEFT.search(text):
             break
     return text
 
 
-def _once(text: str, varies: re.Pattern[str]) -> str:
+def _fold_once(text: str, varies: re.Pattern[str]) -> str:
     if not _TELLS.search(text):
         return text
     whole = _AS_A_WHOLE.match(text) if varies is _ANY else None
-    if whole and " " in whole["said"]:  # the repr of a message, as some exceptions print it
+    if whole and " " in whole["said"]:  # Some exceptions print the repr of their message.
         text = whole["said"]
-    if "(" in text:  # (2006, 'server has gone away'): the number and the words of a database
+    if "(" in text:  # Databases print a number and a message: (2006, 'server has gone away').
         text = _ARGUMENTS.sub(lambda found: f"({found[1]}, {found['said']}", text)
-    if _REPR.search(text):  # Failed(Cause("why")): the quotes are those of a repr, not of data
+    if _REPR.search(text):  # In Failed(Cause("why")) the quotes belong to a repr, not to data.
         text = _REPR_END.sub(lambda found: found[0][1:], _REPR.sub("", text))
-    return _REPEATED.sub("#", varies.sub(_part, text))
+    return _REPEATED.sub("#", varies.sub(_replace_match, text))
 
 
-def _part(found: re.Match[str]) -> str:
-    """What stands for a match: itself where it tells causes apart, a prefix and `#`, or `#`."""
+def _replace_match(found: re.Match[str]) -> str:
+    """Return the replacement of a match: the match itself if it distinguishes causes, a prefix with `#`, or `#`."""
     kept = _BY_GROUP.get(found.lastgroup or "")
     return kept(found) if kept else "#"
 
 
-def _field(found: re.Match[str]) -> str:
-    value = _ANY_BUT_QUOTED.sub(_part, found["value"]) if found["value"] else ""
+def _fold_field(found: re.Match[str]) -> str:
+    value = _ANY_BUT_QUOTED.sub(_replace_match, found["value"]) if found["value"] else ""
     return f"{found['field']}{found['quote']}{value}{found['quote']}"
 
 
-def _token(found: re.Match[str]) -> str:
-    """A token with a digit: itself where it is a technical word, else its first words and `#`."""
+def _fold_token(found: re.Match[str]) -> str:
+    """Return a token with a digit unchanged if it is a technical word; otherwise keep its first words and add `#`."""
     token: str = found[0]
     if token.lower() in _TECHNICAL:
         return token
-    words = []  # those before the first part with a digit: `cus_` of an id says what it names
+    words = []  # the parts before the first one with a digit: the prefix `cus_` says what the id names
     for part in re.split(r"([_-]+)", token):
         if any(map(str.isdigit, part)):
             break
@@ -202,14 +202,14 @@ def _token(found: re.Match[str]) -> str:
 
 
 _HASH = re.compile(r"[0-9a-f]{6,}")
-_NUMBERED = re.compile(r"([A-Z]?[a-z]{3,}|[A-Z]{3,})\d{1,3}")  # worker7: a name and its number
+_NUMBERED = re.compile(r"([A-Z]?[a-z]{3,}|[A-Z]{3,})\d{1,3}")  # a name with a number, such as worker7
 _BY_GROUP: dict[str, Callable[[re.Match[str]], str]] = {
-    "value": _field,
-    "quote": _field,
-    "field": _field,
+    "value": _fold_field,
+    "quote": _fold_field,
+    "field": _fold_field,
     "key": lambda found: found[0],
     "named": lambda found: found[0],
     "status": lambda found: found[0],
-    "token": _token,
+    "token": _fold_token,
     "named_id": lambda found: f"{found['named_id']}#",
 }

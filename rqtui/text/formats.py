@@ -1,8 +1,8 @@
-"""The only place that formats: ages, counts, rates, sizes, bars, ids and cells, as plain text.
+"""Format ages, counts, rates, sizes, bars, ids and cells as plain text, for the screen and the command line.
 
-Pure functions over numbers and text; no widget, no Textual, no colour (bars come in parts that the caller colours).
-What came from Redis goes through `safe` first, and every width is in terminal cells by the table that the renderer
-uses. The screen and the command line both call it. `ascii_only` is the look of `--ascii`.
+Pure functions over numbers and text, without widgets, Textual or colours: bars are returned in parts that the caller
+colours. Text from Redis passes `safe` first. Widths are terminal cells, measured with the renderer's table.
+`ascii_only` is the style of `--ascii`.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from rqtui.text.body import MASK, BodyView, also_mask, body_view, is_secret, mask_text, secrets, viewers
-from rqtui.text.sanitise import safe, safe_lines, shown_id
+from rqtui.text.body import BodyView, list_viewers, render_body
+from rqtui.text.masking import MASK, add_mask_patterns, build_masking_key, is_secret, mask_text
+from rqtui.text.sanitise import format_id, safe, safe_lines
 
 __all__ = [
     "ABOUT",
@@ -25,45 +26,45 @@ __all__ = [
     "UNKNOWN",
     "ZERO",
     "BodyView",
-    "age",
-    "also_mask",
-    "body_view",
+    "format_age",
+    "add_mask_patterns",
+    "render_body",
     "cell_len",
-    "clock",
-    "count",
-    "day",
-    "duration",
+    "format_clock",
+    "format_count",
+    "format_day",
+    "format_duration",
     "elide_middle",
     "fit",
-    "instant",
+    "format_instant",
     "is_generated",
     "is_secret",
-    "job_id",
-    "left",
-    "lease_bar",
+    "shorten_job_id",
+    "format_time_left",
+    "build_lease_bar",
     "mask_text",
-    "moment",
-    "rate",
+    "format_moment",
+    "format_rate",
     "safe",
     "safe_lines",
-    "secrets",
-    "share_bar",
-    "short_count",
-    "since",
-    "size",
-    "spans",
-    "sparkline",
-    "viewers",
+    "build_masking_key",
+    "build_share_bar",
+    "format_short_count",
+    "format_since",
+    "format_size",
+    "format_windows",
+    "build_sparkline",
+    "list_viewers",
     "wrap",
 ]
 
 S = TypeVar("S")
 
-ZERO = "·"  # counted, and none
-UNKNOWN = "—"  # nobody can know: the system keeps no such thing
-NOT_YET = "…"  # not looked yet
-ABOUT = "~"  # before a number that was sampled
-_SPARKS = ("▁▂▃▄▅▆▇", ".,:;+*#")  # no full cell: lines one below the other would run together
+ZERO = "·"  # the count is zero
+UNKNOWN = "—"  # the system does not store this value
+NOT_YET = "…"  # not read yet
+ABOUT = "~"  # before a sampled number
+_SPARKS = ("▁▂▃▄▅▆▇", ".,:;+*#")  # no full cell, so that sparklines in adjacent rows stay separate
 _LINE, _HALF_LINE = "━", "╸"
 _DAY_S = 86_400
 _YEAR_S = 365 * _DAY_S
@@ -76,12 +77,12 @@ _coarse = [False]
 
 
 def round_ages(is_coarse: bool) -> None:
-    """Ages in steps of ten seconds, and from a minute on without seconds: on a slow link each change costs."""
+    """Round ages to ten seconds, and from one minute on to minutes, because each change costs time on a slow link."""
     _coarse[0] = is_coarse
 
 
-def age(ms: float | None) -> str:
-    """A span of `ms` in at most six cells, to the second: `12s`, `4m12`, `5h07`, `3d`, `2.7y`; `-4s` is overdue."""
+def format_age(ms: float | None) -> str:
+    """Format a duration in ms in at most six cells: `12s`, `4m12`, `5h07`, `3d`, `2.7y`; overdue: `-4s`."""
     if ms is None:
         return ZERO
     sign = "-" if ms <= -1000 else ""
@@ -100,121 +101,123 @@ def age(ms: float | None) -> str:
     return f"{sign}{years:.1f}y" if years < 100 else f"{sign}{min(years, 999):.0f}y"
 
 
-def left(until_ms: int | None, now_ms: float) -> str:
-    """How long something can still be mended: `41s left`, `too late`; empty where there is no end."""
+def format_time_left(until_ms: int | None, now_ms: float) -> str:
+    """Format the time until which a problem can be fixed: `41s left`, `too late`; empty if there is no limit."""
     if until_ms is None:
         return ""
-    return f"{age(until_ms - now_ms)} left" if until_ms > now_ms else "too late"
+    return f"{format_age(until_ms - now_ms)} left" if until_ms > now_ms else "too late"
 
 
-def spans(over_ms: Iterable[int]) -> str:
-    """How far back some figures go: `over 1h00`, `over all time or 10m00` (0: since somebody began to count)."""
-    return f"over {' or '.join(age(ms) if ms else 'all time' for ms in over_ms)}"
+def format_windows(over_ms: Iterable[int]) -> str:
+    """Format the time windows of statistics: `over 1h00`, `over all time or 10m00`. 0 means all time."""
+    return f"over {' or '.join(format_age(ms) if ms else 'all time' for ms in over_ms)}"
 
 
-def duration(ms: float | None) -> str:
-    """Like `age`, but short spans keep their fraction: `1.4 ms`, `41 ms`, `1.4s`; for run times and latencies."""
+def format_duration(ms: float | None) -> str:
+    """Format a run time or latency in ms, with fractions if it is short: `1.4 ms`, `41 ms`, `1.4s`; else as an age."""
     if ms is None:
         return ZERO
     if abs(ms) >= 10_000:
-        return age(ms)
+        return format_age(ms)
     if abs(ms) >= 1000:
         return f"{ms / 1000:.1f}s"
     return f"{ms:.1f} ms" if abs(ms) < 10 and ms % 1 else f"{ms:.0f} ms"
 
 
-def clock(ms: float | None) -> str:
-    """The instant `ms` (since 1970) as local `HH:MM:SS`."""
-    return _local(ms, "%H:%M:%S")
+def format_clock(ms: float | None) -> str:
+    """Format a time (ms since 1970) as local `HH:MM:SS`."""
+    return _format_local(ms, "%H:%M:%S")
 
 
-def day(ms: float | None) -> str:
-    """The local day of the instant `ms` (since 1970), with its zone: `2026-11-21 CET`."""
-    return _local(ms, "%Y-%m-%d %Z")
+def format_day(ms: float | None) -> str:
+    """Format the local day of a time (ms since 1970), with its time zone: `2026-11-21 CET`."""
+    return _format_local(ms, "%Y-%m-%d %Z")
 
 
-def moment(ms: float | None) -> str:
-    """The instant `ms` (since 1970) as local date, time and zone: `2026-11-21 04:02:11 CET`."""
-    return _local(ms, "%Y-%m-%d %H:%M:%S %Z")
+def format_moment(ms: float | None) -> str:
+    """Format a time (ms since 1970) as local date, time and zone: `2026-11-21 04:02:11 CET`."""
+    return _format_local(ms, "%Y-%m-%d %H:%M:%S %Z")
 
 
-def instant(ms: float, now_ms: float) -> str:
-    """The instant `ms` (since 1970) as local `HH:MM:SS` where it lies within a day of now, else with its date before
-    it; where the zone is said elsewhere."""
-    return _local(ms, "%H:%M:%S" if abs(now_ms - ms) < _DAY_S * 1000 else "%Y-%m-%d %H:%M:%S")
+def format_instant(ms: float, now_ms: float) -> str:
+    """Format a time (ms since 1970) as local `HH:MM:SS`, with the date if it is more than a day from now.
+
+    For places where the time zone is shown elsewhere.
+    """
+    return _format_local(ms, "%H:%M:%S" if abs(now_ms - ms) < _DAY_S * 1000 else "%Y-%m-%d %H:%M:%S")
 
 
-def since(ms: float, now_ms: float) -> str:
-    """The instant `ms` (since 1970) as local `HH:MM` where it lies within a day of now, else as `moment`."""
-    return _local(ms, "%H:%M") if abs(now_ms - ms) < _DAY_S * 1000 else moment(ms)
+def format_since(ms: float, now_ms: float) -> str:
+    """Format a time (ms since 1970) as local `HH:MM`, or as `format_moment` if it is more than a day from now."""
+    return _format_local(ms, "%H:%M") if abs(now_ms - ms) < _DAY_S * 1000 else format_moment(ms)
 
 
-def _local(ms: float | None, pattern: str) -> str:
+def _format_local(ms: float | None, pattern: str) -> str:
     if ms is None:
         return ZERO
     try:
         return datetime.fromtimestamp(ms / 1000).astimezone().strftime(pattern)
     except (OverflowError, OSError, ValueError):
-        return "?"  # a due time of 10^15 is somebody's wrong unit, not a reason to lose the page
+        return "?"  # A due time of 10^15 has a wrong unit; the rest of the page must still be shown.
 
 
 # ── numbers ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def count(number: int, exact: bool = True, width: int = 7) -> str:
-    """`12 431` where it fits into `width` cells, else `12.4k`; `~1.2M` where it was sampled; `·` for zero."""
+def format_count(number: int, exact: bool = True, width: int = 7) -> str:
+    """Format a count as `12 431` if it fits into `width` cells, else `12.4k`; sampled: `~1.2M`; zero: `·`."""
     if not number:
         return ZERO
     if exact and len(grouped := f"{number:,}".replace(",", " ")) <= width:
         return grouped
-    return short_count(number, exact)
+    return format_short_count(number, exact)
 
 
-def numbered(number: int, noun: str, width: int = 9, exact: bool = True) -> str:
-    """`1 job`, `12 431 jobs`, `~1.2k jobs`, `no bodies`; the number as `count` writes it."""
+def format_quantity(number: int, noun: str, width: int = 9, exact: bool = True) -> str:
+    """Format a number with its noun: `1 job`, `12 431 jobs`, `~1.2k jobs`, `no bodies`."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
-    return f"{count(number, exact, width) if number else 'no'} {noun if number == 1 else plural}"
+    return f"{format_count(number, exact, width) if number else 'no'} {noun if number == 1 else plural}"
 
 
-def share(part: int, whole: int) -> str:
-    """`50 %`: the part of a whole; `<1 %` for less."""
+def format_share(part: int, whole: int) -> str:
+    """Format a part of a whole in per cent: `50 %`; `<1 %` if it is less."""
     per_cent = 100 * part / whole if whole else 0
     return "<1 %" if 0 < per_cent < 1 else f"{per_cent:.0f} %"
 
 
-def short_count(number: float, exact: bool = True) -> str:
-    """Three digits and a unit, at most six cells: `64`, `9.9k`, `12.4k`, `999k`, `~1.2M`; `·` for zero."""
+def format_short_count(number: float, exact: bool = True) -> str:
+    """Format a count with three digits and a unit, in at most six cells: `64`, `9.9k`, `12.4k`, `~1.2M`; zero: `·`."""
     if not number:
         return ZERO
     sign = "-" if number < 0 else ""
     about = "" if exact else ABOUT
-    return about + sign + _three_digits(abs(number), ("", "k", "M", "G", "T", "P"), 1000)
+    return about + sign + _format_three_digits(abs(number), ("", "k", "M", "G", "T", "P"), 1000)
 
 
-def rate(per_second: float | None) -> str:
-    """`312/s`, `0.4/s`, `1.2/m`, `12.4k/s`; `·` for zero or not known.
+def format_rate(per_second: float | None) -> str:
+    """Format a rate: `312/s`, `0.4/s`, `1.2/m`, `12.4k/s`; `·` for zero or unknown.
 
-    Less than one in ten seconds is told by the minute, less than six an hour by the hour: `0.0/s` looks like none.
+    Less than one in ten seconds is given per minute, less than six an hour per hour, because `0.0/s` looks like none.
     """
     if not per_second:
         return ZERO
     number, unit = next((per_second * n, u) for u, n in _SPANS if abs(per_second) * n >= 0.0995 or u == "h")
     slow = 0 < abs(number) < 9.95
-    return f"{number:.1f}/{unit}" if slow and number % 1 else f"{short_count(round(number))}/{unit}"
+    return f"{number:.1f}/{unit}" if slow and number % 1 else f"{format_short_count(round(number))}/{unit}"
 
 
 _SPANS = (("s", 1), ("m", 60), ("h", 3600))
 
 
-def size(number: int | None) -> str:
-    """Bytes in units of 1024, as Redis counts them: `214 B`, `4.1 kB`, `30 MB`."""
+def format_size(number: int | None) -> str:
+    """Format bytes in units of 1024, as Redis does: `214 B`, `4.1 kB`, `30 MB`."""
     if number is None:
         return ZERO
-    return _three_digits(number, (" B", " kB", " MB", " GB", " TB", " PB"), 1024)
+    return _format_three_digits(number, (" B", " kB", " MB", " GB", " TB", " PB"), 1024)
 
 
-def _three_digits(number: float, units: Sequence[str], step: int) -> str:
-    """`number` in the first unit that needs no more than three digits; one decimal below a hundred units."""
+def _format_three_digits(number: float, units: Sequence[str], step: int) -> str:
+    """Format `number` in the first unit that needs at most three digits, with one decimal below a hundred units."""
     power = 0
     while round(number) >= 1000 and power < len(units) - 1:
         number /= step
@@ -228,8 +231,11 @@ def _three_digits(number: float, units: Sequence[str], step: int) -> str:
 # ── bars ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sparkline(values: Sequence[float], width: int | None = None, ascii_only: bool = False) -> str:
-    """One cell per value, as high as the greatest is full; the newest `width` values, at the right; zero is `·`."""
+def build_sparkline(values: Sequence[float], width: int | None = None, ascii_only: bool = False) -> str:
+    """Build a sparkline with one cell per value, scaled to the largest.
+
+    Shows the newest `width` values; zero is `·`.
+    """
     width = len(values) if width is None else width
     shown = list(values)[-width:] if width else []
     levels = _SPARKS[ascii_only]
@@ -240,8 +246,8 @@ def sparkline(values: Sequence[float], width: int | None = None, ascii_only: boo
     return line.replace(ZERO, " ") if ascii_only else line
 
 
-def lease_bar(left_ms: float, lease_ms: float, width: int = 4, ascii_only: bool = False) -> tuple[str, str]:
-    """(what is left, what is used) of a lease, together `width` cells; late, it is full behind a sign of its own."""
+def build_lease_bar(left_ms: float, lease_ms: float, width: int = 4, ascii_only: bool = False) -> tuple[str, str]:
+    """Build a bar of `width` cells for a lease: the part left and the part used. An expired lease begins with `!`."""
     if left_ms <= 0:
         return "!" + ("=" if ascii_only else _LINE) * (width - 1), ""
     share = min(1.0, left_ms / lease_ms) if lease_ms > 0 else 1.0
@@ -253,25 +259,25 @@ def lease_bar(left_ms: float, lease_ms: float, width: int = 4, ascii_only: bool 
     return left, _LINE * (width - len(left))
 
 
-def share_bar(counts: Iterable[tuple[S, int]], width: int, ascii_only: bool = False) -> list[tuple[S, str]]:
-    """The counts as parts of one line of `width` cells, in their order; what is not zero has a cell at least.
+def build_share_bar(counts: Iterable[tuple[S, int]], width: int, ascii_only: bool = False) -> list[tuple[S, str]]:
+    """Divide a bar of `width` cells by the counts, in their order. Each count above zero gets at least one cell.
 
-    Returns nothing where all are zero. Parts: the largest remainders get the cells that rounding down left over.
+    Returns an empty list if all counts are zero. The largest remainders get the cells that rounding down left over.
     """
     present = [(key, number) for key, number in counts if number > 0]
     total = sum(number for _, number in present)
     if not present or width < len(present):
-        return [(key, _line(1, ascii_only)) for key, _ in present[:width]]
+        return [(key, _draw_line(1, ascii_only)) for key, _ in present[:width]]
     free = width - len(present)
     exact = [free * number / total for _, number in present]
     cells = [int(part) for part in exact]
     by_remainder = sorted(range(len(cells)), key=lambda at: cells[at] - exact[at])
     for at in by_remainder[: free - sum(cells)]:
         cells[at] += 1
-    return [(key, _line(extra + 1, ascii_only)) for (key, _), extra in zip(present, cells, strict=True)]
+    return [(key, _draw_line(extra + 1, ascii_only)) for (key, _), extra in zip(present, cells, strict=True)]
 
 
-def _line(width: int, ascii_only: bool) -> str:
+def _draw_line(width: int, ascii_only: bool) -> str:
     return ("=" if ascii_only else _LINE) * width
 
 
@@ -279,7 +285,7 @@ def _line(width: int, ascii_only: bool) -> str:
 
 
 def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
-    """Exactly `width` cells: padded (`left`, `right` or `center`), or cut with an ellipsis."""
+    """Pad or truncate `text` to exactly `width` cells. `align` is `left`, `right` or `center`."""
     length = cell_len(text)
     if length > width:
         dots = cell_len(ellipsis)
@@ -290,7 +296,7 @@ def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> st
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """`text` in lines of at most `width` cells, broken at spaces; a longer word is cut."""
+    """Break `text` at spaces into lines of at most `width` cells. A longer word is truncated."""
     lines: list[str] = []
     line = ""
     for word in text.split():
@@ -302,13 +308,13 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def elide_middle(text: str, width: int, ellipsis: str = "…") -> str:
-    """`text` in at most `width` cells, its two ends kept: `need_some_…_4711`."""
+    """Shorten `text` to at most `width` cells, and keep both ends: `need_some_…_4711`."""
     if cell_len(text) <= width:
         return text
     room = width - cell_len(ellipsis)
     if room < 2:
         return fit(text, width, ellipsis=ellipsis)
-    return set_cell_size(text, room - room // 2) + ellipsis + _last(text, room // 2)
+    return set_cell_size(text, room - room // 2) + ellipsis + _keep_end(text, room // 2)
 
 
 _BOTH_ENDS = 12
@@ -320,24 +326,26 @@ _GENERATED = re.compile(
 
 
 def is_generated(text: str) -> bool:
-    """Whether it looks like an id that a program made up: a UUID, a digest, a ULID."""
+    """Return whether `text` looks like a generated id: a UUID, a digest, a ULID."""
     return _GENERATED.fullmatch(text) is not None
 
 
-def job_id(name: str | bytes, width: int, ascii_only: bool = False) -> str:
-    """A job's id in at most `width` cells: both ends, but only the end where that tells more apart: of a generated one
-    (uuid7s share their start), and where there is room for few letters."""
-    text = shown_id(name, ascii_only)
+def shorten_job_id(name: str | bytes, width: int, ascii_only: bool = False) -> str:
+    """Shorten a job id to at most `width` cells, and keep both ends or only its end.
+
+    Only the end is kept of generated ids, since UUIDs of version 7 share their start, and where there are few cells.
+    """
+    text = format_id(name, ascii_only)
     ellipsis = "~" if ascii_only else "…"
     if cell_len(text) <= width:
         return text
     if width > 1 and (width < _BOTH_ENDS or is_generated(text)):
-        return ellipsis + _last(text, width - 1)
+        return ellipsis + _keep_end(text, width - 1)
     return elide_middle(text, width, ellipsis)
 
 
-def _last(text: str, width: int) -> str:
-    """The longest end of `text` that fits into `width` cells."""
+def _keep_end(text: str, width: int) -> str:
+    """Return the longest end of `text` that fits into `width` cells."""
     start = len(text)
     while start and cell_len(text[start - 1 :]) <= width:
         start -= 1

@@ -1,7 +1,8 @@
-"""Names at the edge: of queues, keys, jobs and workers. Redis has bytes; inside, the name of a queue is text.
+"""Convert names of queues, keys, jobs and workers between Redis bytes and text.
 
-Bytes that are no UTF-8 stand in that text as lone surrogates (PEP 383), from which the same bytes come back. Nobody
-else turns names into bytes or bytes into names; what a person sees of a name is made by `text.sanitise.safe`.
+Redis has bytes; inside rqtui, the name of a queue is text. Bytes that are not UTF-8 become lone surrogates (PEP 383),
+which convert back to the same bytes. Only this module converts names. Use `text.sanitise.safe` before a name is
+printed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from rqtui.errors import UsageError
 from rqtui.model import Ref
 
 ENCODING = ("utf-8", "surrogateescape")
-"""For `encode` and `decode` of whole columns, where a call per name would cost more than the work."""
+"""Arguments of `encode` and `decode` for many names at once, where one call per name would be slow."""
 
 
-BASE64 = "base64:"  # before what a document has of a name that is no UTF-8
+BASE64 = "base64:"  # prefix of a name in a JSON document that is not UTF-8
 
 
 def to_bytes(name: str | bytes) -> bytes:
-    """A name as Redis has it. Raises UsageError for text that stands for no bytes: half a pair of UTF-16."""
+    """Convert a name to the bytes in Redis. Raises UsageError for text with half of a UTF-16 surrogate pair."""
     if isinstance(name, bytes):
         return name
     try:
@@ -32,10 +33,10 @@ def to_bytes(name: str | bytes) -> bytes:
         ) from None
 
 
-def from_base64(word: str) -> bytes | None:
-    """The bytes of a name that a person took out of a document, as `base64:…`; None where it is no such word.
+def parse_base64(word: str) -> bytes | None:
+    """Decode a name that a person copied from a JSON document as `base64:…`. Returns None without that prefix.
 
-    Raises UsageError for what only begins so.
+    Raises UsageError if the prefix is not followed by valid base64.
     """
     if not word.startswith(BASE64):
         return None
@@ -46,16 +47,16 @@ def from_base64(word: str) -> bytes | None:
 
 
 def to_text(raw: bytes) -> str:
-    """A name as it is used inside, whatever its bytes are."""
+    """Convert a name from Redis to text, whatever its bytes are."""
     return raw.decode(*ENCODING)
 
 
-def twins(refs: Iterable[Ref]) -> frozenset[str]:
-    """The names that queues of several systems have."""
-    often = Counter(ref.queue for ref in dict.fromkeys(refs))
-    return frozenset(name for name, number in often.items() if number > 1)
+def find_duplicate_names(refs: Iterable[Ref]) -> frozenset[str]:
+    """Return the names shared by queues of several systems."""
+    counts = Counter(ref.queue for ref in dict.fromkeys(refs))
+    return frozenset(name for name, number in counts.items() if number > 1)
 
 
-def named(ref: Ref, twins: Collection[str]) -> str:
-    """The name of a queue; with its system before it, as in `rq:mail`, where it is one of `twins`."""
-    return str(ref) if ref.queue in twins else ref.queue
+def format_queue_name(ref: Ref, duplicates: Collection[str]) -> str:
+    """Return the name of a queue. If other systems have the same name, the system comes first, as in `rq:mail`."""
+    return str(ref) if ref.queue in duplicates else ref.queue

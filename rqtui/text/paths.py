@@ -1,6 +1,6 @@
-"""Paths into a decoded body: `customer.plan`, `items.0.sku`, and `items.sku` for that of any item.
+"""Find values in a decoded body by path: `customer.plan`, `items.0.sku`, or `items.sku` for the SKU of any item.
 
-A member whose name has dots in it is found by that name. `decoded` makes the value.
+A key that contains dots is found by its full name.
 """
 
 from __future__ import annotations
@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 
-from rqtui.text.body import meant
+from rqtui.text.body import convert_binary_to_json
 
-DEEPEST = 8  # levels that are looked into for paths to offer
-ITEMS = 20  # of a list, likewise
+MAX_DEPTH = 8  # levels that `paths_of` descends
+MAX_ITEMS = 20  # items of a list that `paths_of` reads
 
 
-def decoded(body: bytes) -> object:
-    """The value that a JSON, msgpack or pickled body holds, compressed or not; None where it holds none."""
-    for text in (body, meant(body)):
+def decode_body(body: bytes) -> object:
+    """Decode a JSON, msgpack or pickled body, compressed or not. Returns None for any other body."""
+    for text in (body, convert_binary_to_json(body)):
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
@@ -24,50 +24,50 @@ def decoded(body: bytes) -> object:
     return None
 
 
-def values_at(value: object, parts: Sequence[str]) -> Iterator[object]:
-    """What stands at a path, given as its parts; several where it leads through a list."""
+def find_values(value: object, parts: Sequence[str]) -> Iterator[object]:
+    """Yield the values at a path, given as its parts. A path through a list may have several values."""
     if not parts:
         yield value
     elif isinstance(value, dict):
         for end in range(1, len(parts) + 1):
             name = ".".join(parts[:end])
             if name in value:
-                yield from values_at(value[name], parts[end:])
+                yield from find_values(value[name], parts[end:])
     elif isinstance(value, list):
         if parts[0].isdecimal() and int(parts[0]) < len(value):
-            yield from values_at(value[int(parts[0])], parts[1:])
+            yield from find_values(value[int(parts[0])], parts[1:])
         for each in value:
             if isinstance(each, dict):
-                yield from values_at(each, parts)
+                yield from find_values(each, parts)
 
 
-def as_text(value: object) -> str:
-    """A value as a person would write it: text as it is, all else as JSON."""
+def format_value(value: object) -> str:
+    """Return text unchanged, and any other value as JSON."""
     if isinstance(value, str):
         return value
     try:
         return json.dumps(value, ensure_ascii=False)
-    except RecursionError:  # nobody looks for what stands a thousand levels deep
+    except RecursionError:  # Values a thousand levels deep are not worth searching.
         return ""
 
 
-def paths_of(values: Iterable[object]) -> list[str]:
-    """The paths that lead to something in these values, those that most values have first; without list indices."""
-    counted: dict[str, int] = {}
+def list_paths(values: Iterable[object]) -> list[str]:
+    """Return the paths that occur in `values`, the most frequent first, without list indices."""
+    counts: dict[str, int] = {}
     for value in values:
-        for path in dict.fromkeys(_paths(value, "", 0)):
-            counted[path] = counted.get(path, 0) + 1
-    return sorted(counted, key=lambda path: -counted[path])
+        for path in dict.fromkeys(_walk_paths(value, "", 0)):
+            counts[path] = counts.get(path, 0) + 1
+    return sorted(counts, key=lambda path: -counts[path])
 
 
-def _paths(value: object, before: str, depth: int) -> Iterator[str]:
-    if isinstance(value, dict) and depth < DEEPEST:
+def _walk_paths(value: object, before: str, depth: int) -> Iterator[str]:
+    if isinstance(value, dict) and depth < MAX_DEPTH:
         for name, each in value.items():
             path = f"{before}.{name}" if before else str(name)
             if not isinstance(each, dict) or not each:
                 yield path
-            yield from _paths(each, path, depth + 1)
-    elif isinstance(value, list) and depth < DEEPEST:
-        for each in value[:ITEMS]:
+            yield from _walk_paths(each, path, depth + 1)
+    elif isinstance(value, list) and depth < MAX_DEPTH:
+        for each in value[:MAX_ITEMS]:
             if isinstance(each, dict):
-                yield from _paths(each, before, depth + 1)
+                yield from _walk_paths(each, before, depth + 1)

@@ -1,11 +1,11 @@
-"""Pickles as data to look at: read opcode by opcode, never loaded, so that nothing in them is imported or run.
+"""Parse pickles as data, opcode by opcode, without loading them: nothing in them is imported or executed.
 
-What a pickle would import becomes a `Name`, what it would call a `Call` that records function, arguments and state.
-A stranger's pickle costs what its bytes cost: no more than `MOST_BYTES` of it are read, and `as_json` and `shown` write
-each no more than their bound, however often one value stands in another.
+An import becomes a `Name`; a call becomes a `Call` with function, arguments and state. The cost is limited: at most
+`MOST_BYTES` of a pickle are read, and `to_plain` and `format_value` limit their output, however often a value contains
+another.
 
-The opcodes are those of Python 3.14's `pickletools` (protocols 0 to 5); persistent ids, out-of-band buffers and the
-extension registry are names without a meaning here.
+The opcodes are those of `pickletools` in Python 3.14 (protocols 0 to 5). Persistent ids, out-of-band buffers and the
+extension registry become names without a meaning.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_BYTES = 256 * 1024
-MOST_SHOWN = 64 * 1024  # characters of what is written
+MOST_SHOWN = 64 * 1024  # characters of the output
 _DEPTH = 40
 _LONGEST_NUMBER = 4_000  # bits; Python refuses to write longer ones
 
 
 @dataclass(slots=True, eq=False)
 class Name:
-    """Something that the pickle would import: `module.name`, or `name` where it has no module."""
+    """An object that the pickle would import: `module.name`, or `name` without a module."""
 
     module: str
     name: str
@@ -35,7 +35,7 @@ class Name:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call that loading would make; `state` and `items` are what it would be given afterwards."""
+    """A call that loading the pickle would make. `state` and `items` are what the result would get afterwards."""
 
     function: object
     args: Sequence[object] = ()
@@ -46,18 +46,18 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Pairs:
-    """A dict: its pairs in order, since a key may be what Python could not hash."""
+    """A dict as a list of pairs in order, because a key may not be hashable in Python."""
 
     pairs: list[tuple[object, object]]
 
     def get(self, key: str) -> object:
-        """The last value under a text; None where there is none."""
+        """Return the last value of a text key, or None."""
         return next((value for name, value in reversed(self.pairs) if name == key), None)
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """A set or a frozenset."""
+    """A set or a frozenset; `kind` says which."""
 
     kind: str
     items: list[object]
@@ -70,10 +70,10 @@ class _Mark:
 _MARK = _Mark()
 
 
-def read(data: bytes) -> object:
-    """The value that a pickle holds, with `Name`, `Call`, `Pairs` and `Group` in the place of what Python would make.
+def parse_pickle(data: bytes) -> object:
+    """Parse a pickle into plain values, with `Name`, `Call`, `Pairs` and `Group` in place of Python objects.
 
-    Raises ValueError for what is no whole pickle, and for one of more than `MOST_BYTES`.
+    Raises ValueError if the pickle is incomplete or has more than `MOST_BYTES`.
     """
     if len(data) > MOST_BYTES:
         raise ValueError(f"a pickle of {len(data)} bytes is not read; the most are {MOST_BYTES}")
@@ -82,32 +82,32 @@ def read(data: bytes) -> object:
         for opcode, arg, _at in pickletools.genops(data):
             if opcode.name == "STOP":
                 return machine.pop()
-            machine.step(opcode.name, arg)
+            machine.run_opcode(opcode.name, arg)
     except (ValueError, IndexError, TypeError, KeyError, OverflowError, UnicodeError, RecursionError) as error:
         raise ValueError(f"no pickle: {error}") from None
     raise ValueError("no pickle: it does not end")
 
 
-def is_one(data: bytes) -> bool:
-    """Whether the bytes are one pickle of protocol 2 or later, and nothing else."""
+def is_pickle(data: bytes) -> bool:
+    """Return whether `data` is exactly one pickle of protocol 2 or later."""
     if len(data) < 4 or data[0] != 0x80 or not 2 <= data[1] <= 5 or data[-1:] != b".":
         return False
     try:
-        read(data)
+        parse_pickle(data)
     except ValueError:
         return False
     return True
 
 
 class _Machine:
-    """The stack and the memo of a pickle's program; what it would do to objects is only noted."""
+    """The stack and the memo of the pickle machine. Operations on objects are recorded, not executed."""
 
     def __init__(self) -> None:
         self._stack: list[object] = []
         self._memo: dict[int, object] = {}
 
     def pop(self) -> object:
-        """What is on top; a mark is nothing to take."""
+        """Remove and return the top of the stack. Raises ValueError if it is a mark."""
         value = self._stack.pop()
         if value is _MARK:
             raise ValueError("a mark where a value should be")
@@ -119,12 +119,12 @@ class _Machine:
             at -= 1
         if at < 0:
             raise ValueError("a mark is missing")
-        found = self._stack[at + 1 :]
+        values = self._stack[at + 1 :]
         del self._stack[at:]
-        return found
+        return values
 
-    def step(self, name: str, arg: Any) -> None:
-        """One opcode with its argument, as `pickletools.genops` reads them."""
+    def run_opcode(self, name: str, arg: Any) -> None:
+        """Run one opcode with its argument, as `pickletools.genops` reads them."""
         if name in _IGNORED:
             return
         if name in _CONSTANTS:
@@ -142,17 +142,17 @@ class _Machine:
 
     # -- what takes values from the stack -------------------------------------------------------------------------
 
-    def tuple_of(self, number: int) -> None:
-        """The last `number` values as a tuple."""
+    def build_tuple(self, number: int) -> None:
+        """Replace the last `number` values by a tuple."""
         values = tuple(self.pop() for _ in range(number))
         self._stack.append(values[::-1])
 
-    def marked(self, make: Callable[[list[object]], object]) -> None:
-        """All values from the last mark on, as one."""
+    def collapse_to_mark(self, make: Callable[[list[object]], object]) -> None:
+        """Replace all values since the last mark by the result of `make`."""
         self._stack.append(make(self._pop_to_mark()))
 
-    def add(self, values: list[object]) -> None:
-        """Values for the list, the set or the call that is on top."""
+    def append_values(self, values: list[object]) -> None:
+        """Append values to the list, set or call on top of the stack."""
         top = self._stack[-1]
         if isinstance(top, list):
             top.extend(values)
@@ -162,7 +162,7 @@ class _Machine:
             raise ValueError("values for what is no list")
 
     def set_pairs(self, values: list[object]) -> None:
-        """Keys and values in turn, for the dict or the call that is on top."""
+        """Add alternating keys and values to the dict or call on top of the stack."""
         pairs = list(zip(values[::2], values[1::2], strict=True))
         top = self._stack[-1]
         if isinstance(top, Pairs):
@@ -172,54 +172,54 @@ class _Machine:
         else:
             raise ValueError("keys for what is no dict")
 
-    def call(self, has_names: bool = False) -> None:
-        """A function and its arguments."""
+    def record_call(self, has_names: bool = False) -> None:
+        """Replace a function and its arguments by a `Call`."""
         names = self.pop() if has_names else Pairs([])
         args, function = self.pop(), self.pop()
         pairs = names.pairs if isinstance(names, Pairs) else [("**", names)]
         self._stack.append(Call(function, args if isinstance(args, tuple | list) else (args,), pairs))
 
-    def build(self) -> None:
-        """The state of what is below it."""
+    def set_state(self) -> None:
+        """Set the state of the object below the top of the stack."""
         state, top = self.pop(), self._stack[-1]
         if isinstance(top, Call):
             top.state = state
-        else:  # of a name or a plain value: keep both in sight
+        else:  # For a name or a plain value, keep both the value and its state.
             self._stack[-1] = Call(top, (), (), state)
 
-    def import_from_stack(self) -> None:
-        """A module and a name, both on the stack."""
+    def push_name(self) -> None:
+        """Replace a module and a name on the stack by a `Name`."""
         name, module = self.pop(), self.pop()
         self._stack.append(Name(str(module), str(name)))
 
-    def instance(self, named: str | None) -> None:
-        """The calls of protocol 0 and 1: a class, in words or on the stack, and what stands behind the mark."""
+    def record_instance(self, named: str | None) -> None:
+        """Record the instance creation of protocols 0 and 1: a class and the values since the last mark."""
         values = self._pop_to_mark()
-        function = _named(named) if named is not None else values.pop(0)
+        function = _parse_name(named) if named is not None else values.pop(0)
         self._stack.append(Call(function, tuple(values)))
 
     def drop(self, what: str) -> None:
-        """What is on top, or all down to the mark, goes."""
+        """Remove the top of the stack, or all values down to the last mark."""
         if what == "POP" and self._stack[-1] is not _MARK:
             self._stack.pop()
         else:
             self._pop_to_mark()
 
     def push(self, value: object) -> None:
-        """One value."""
+        """Push one value."""
         self._stack.append(value)
 
-    def twice(self) -> None:
-        """What is on top, once more."""
+    def duplicate_top(self) -> None:
+        """Push the top of the stack again."""
         self._stack.append(self._stack[-1])
 
 
-def _named(words: str) -> Name:
+def _parse_name(words: str) -> Name:
     module, _, name = words.partition(" ")  # pickletools gives "module name"
     return Name(module, name)
 
 
-def _pairs(values: list[object]) -> Pairs:
+def _build_pairs(values: list[object]) -> Pairs:
     return Pairs(list(zip(values[::2], values[1::2], strict=True)))
 
 
@@ -243,29 +243,29 @@ _LITERALS = frozenset({
 _PUTS = frozenset({"PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"})
 _GETS = frozenset({"GET", "BINGET", "LONG_BINGET"})
 _OPERATIONS: Mapping[str, Callable[[_Machine, Any], None]] = {
-    "TUPLE1": lambda it, _: it.tuple_of(1),
-    "TUPLE2": lambda it, _: it.tuple_of(2),
-    "TUPLE3": lambda it, _: it.tuple_of(3),
-    "TUPLE": lambda it, _: it.marked(tuple),
-    "LIST": lambda it, _: it.marked(list),
-    "DICT": lambda it, _: it.marked(_pairs),
-    "FROZENSET": lambda it, _: it.marked(lambda values: Group("frozenset", values)),
-    "APPEND": lambda it, _: it.add([it.pop()]),
-    "APPENDS": lambda it, _: it.add(it._pop_to_mark()),
-    "ADDITEMS": lambda it, _: it.add(it._pop_to_mark()),
+    "TUPLE1": lambda it, _: it.build_tuple(1),
+    "TUPLE2": lambda it, _: it.build_tuple(2),
+    "TUPLE3": lambda it, _: it.build_tuple(3),
+    "TUPLE": lambda it, _: it.collapse_to_mark(tuple),
+    "LIST": lambda it, _: it.collapse_to_mark(list),
+    "DICT": lambda it, _: it.collapse_to_mark(_build_pairs),
+    "FROZENSET": lambda it, _: it.collapse_to_mark(lambda values: Group("frozenset", values)),
+    "APPEND": lambda it, _: it.append_values([it.pop()]),
+    "APPENDS": lambda it, _: it.append_values(it._pop_to_mark()),
+    "ADDITEMS": lambda it, _: it.append_values(it._pop_to_mark()),
     "SETITEM": lambda it, _: it.set_pairs([it.pop(), it.pop()][::-1]),
     "SETITEMS": lambda it, _: it.set_pairs(it._pop_to_mark()),
-    "REDUCE": lambda it, _: it.call(),
-    "NEWOBJ": lambda it, _: it.call(),
-    "NEWOBJ_EX": lambda it, _: it.call(has_names=True),
-    "BUILD": lambda it, _: it.build(),
-    "GLOBAL": lambda it, arg: it.push(_named(arg)),
-    "STACK_GLOBAL": lambda it, _: it.import_from_stack(),
-    "INST": lambda it, arg: it.instance(arg),
-    "OBJ": lambda it, _: it.instance(None),
+    "REDUCE": lambda it, _: it.record_call(),
+    "NEWOBJ": lambda it, _: it.record_call(),
+    "NEWOBJ_EX": lambda it, _: it.record_call(has_names=True),
+    "BUILD": lambda it, _: it.set_state(),
+    "GLOBAL": lambda it, arg: it.push(_parse_name(arg)),
+    "STACK_GLOBAL": lambda it, _: it.push_name(),
+    "INST": lambda it, arg: it.record_instance(arg),
+    "OBJ": lambda it, _: it.record_instance(None),
     "POP": lambda it, _: it.drop("POP"),
     "POP_MARK": lambda it, _: it.drop("POP_MARK"),
-    "DUP": lambda it, _: it.twice(),
+    "DUP": lambda it, _: it.duplicate_top(),
     "PERSID": lambda it, arg: it.push(Name("persistent", str(arg))),
     "BINPERSID": lambda it, _: it.push(Call(Name("", "persistent"), (it.pop(),))),
     "EXT1": lambda it, arg: it.push(Name("extension", str(arg))),
@@ -278,11 +278,14 @@ _OPERATIONS: Mapping[str, Callable[[_Machine, Any], None]] = {
 
 
 class _Full(Exception):
-    """No more is written."""
+    """The output has reached its limit."""
 
 
-def shown(value: object, most: int = MOST_SHOWN) -> str:
-    """A value as one would type it in Python: `tasks.add(1, 2, retry=True)`; cut with `…` after `most` characters."""
+def format_value(value: object, most: int = MOST_SHOWN) -> str:
+    """Format a value as Python source: `tasks.add(1, 2, retry=True)`.
+
+    Longer than `most` characters, it ends with `…`.
+    """
     written: list[str] = []
     left = most
 
@@ -300,11 +303,11 @@ def shown(value: object, most: int = MOST_SHOWN) -> str:
     return "".join(written)
 
 
-def call_text(function: str, args: object, kwargs: object, most: int = MOST_SHOWN) -> str:
-    """A call in words: `function` with the arguments of a list or tuple, and the named ones of a dict or `Pairs`."""
+def format_call(function: str, args: object, kwargs: object, most: int = MOST_SHOWN) -> str:
+    """Format a call of `function`. `args` is a list or tuple, `kwargs` a dict or `Pairs`."""
     given = args if isinstance(args, list | tuple) else ()
     pairs = kwargs.pairs if isinstance(kwargs, Pairs) else list(kwargs.items()) if isinstance(kwargs, dict) else []
-    return shown(Call(Name("", function), tuple(given), pairs), most)
+    return format_value(Call(Name("", function), tuple(given), pairs), most)
 
 
 def _write(value: object, write: Callable[[str], None], depth: int, most: int) -> None:
@@ -312,40 +315,40 @@ def _write(value: object, write: Callable[[str], None], depth: int, most: int) -
         write("…")
         return
 
-    def inner(each: object) -> None:
+    def write_inner(each: object) -> None:
         _write(each, write, depth + 1, most)
 
-    def joined(items: Sequence[object]) -> None:
+    def join_items(items: Sequence[object]) -> None:
         for at, each in enumerate(items):
             write(", " if at else "")
-            inner(each)
+            write_inner(each)
 
     match value:
         case list():
             write("[")
-            joined(value)
+            join_items(value)
             write("]")
         case tuple():
             write("(")
-            joined(value)
+            join_items(value)
             write(",)" if len(value) == 1 else ")")
         case Group():
             write("{" if value.items else f"{value.kind}(")
-            joined(value.items)
+            join_items(value.items)
             write("}" if value.items else ")")
         case Pairs() | dict():
             pairs = value.pairs if isinstance(value, Pairs) else list(value.items())
             write("{")
             for at, (key, each) in enumerate(pairs):
                 write(", " if at else "")
-                inner(key)
+                write_inner(key)
                 write(": ")
-                inner(each)
+                write_inner(each)
             write("}")
         case Call():
-            _write_call(value, write, inner)
+            _write_call(value, write, write_inner)
         case _:
-            write(_scalar(value, most))
+            write(_format_scalar(value, most))
 
 
 def _write_call(call: Call, write: Callable[[str], None], inner: Callable[[object], None]) -> None:
@@ -365,7 +368,7 @@ def _write_call(call: Call, write: Callable[[str], None], inner: Callable[[objec
         inner(call.items)
 
 
-def _scalar(value: object, most: int) -> str:
+def _format_scalar(value: object, most: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _LONGEST_NUMBER:
         return f"<a number of {value.bit_length()} bits>"
     if isinstance(value, str | bytes | bytearray) and len(value) > most:
@@ -373,44 +376,39 @@ def _scalar(value: object, most: int) -> str:
     return str(value) if isinstance(value, Name) else repr(value)
 
 
-def plain(value: object, most: int = MOST_SHOWN) -> object:
-    """A value as JSON has it: lists, dicts with text as keys, texts, numbers; a call as the text of it.
+def to_plain(value: object, most: int = MOST_SHOWN) -> object:
+    """Convert a value to JSON types: lists, dicts with text keys, texts and numbers. A call becomes its text.
 
-    After `most` characters of content the rest is `…`, so that a value that contains itself a thousandfold ends.
+    After `most` characters the rest is `…`, so that a value that contains itself a thousand times still ends.
     """
     left = [most]
 
-    def made(each: object, depth: int) -> object:
+    def convert(each: object, depth: int) -> object:
         left[0] -= 1
         if left[0] < 0 or depth > _DEPTH:
             return "…"
         if isinstance(each, Pairs | dict):
             pairs = each.pairs if isinstance(each, Pairs) else list(each.items())
             return {
-                key if isinstance(key, str) else shown(key, 200): made(one, depth + 1)
-                for key, one in _while(pairs, left)
+                key if isinstance(key, str) else format_value(key, 200): convert(one, depth + 1)
+                for key, one in pairs[: left[0]]
             }
         if isinstance(each, Group):
-            return [made(one, depth + 1) for one in _while(each.items, left)]
+            return [convert(one, depth + 1) for one in each.items[: left[0]]]
         if isinstance(each, list | tuple):
-            return [made(one, depth + 1) for one in _while(each, left)]
+            return [convert(one, depth + 1) for one in each[: left[0]]]
         if each is None or isinstance(each, bool | float):
             return each
         if isinstance(each, int):
-            return each if each.bit_length() <= _LONGEST_NUMBER else _scalar(each, most)
-        text = _text(each, max(0, left[0]))
+            return each if each.bit_length() <= _LONGEST_NUMBER else _format_scalar(each, most)
+        text = _to_text(each, left[0])
         left[0] -= len(text)
         return text
 
-    return made(value, 0)
+    return convert(value, 0)
 
 
-def _while(items: Sequence[Any], left: list[int]) -> list[Any]:
-    """As many of the items as may still be written."""
-    return list(items[: max(0, left[0])])
-
-
-def _text(value: object, most: int) -> str:
+def _to_text(value: object, most: int) -> str:
     if isinstance(value, str):
         return value[:most]
     if isinstance(value, bytes | bytearray):
@@ -418,4 +416,4 @@ def _text(value: object, most: int) -> str:
             return bytes(value[:most]).decode()
         except UnicodeDecodeError:
             return "base64:" + base64.b64encode(value[:most]).decode()
-    return shown(value, most)
+    return format_value(value, most)

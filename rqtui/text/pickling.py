@@ -1,7 +1,7 @@
-"""Pickling: plain values as a pickle of protocol 2, which every Python from 2.3 on reads. No object is ever pickled.
+"""Write plain values as a pickle of protocol 2, which Python 2.3 and later read. Objects are never pickled.
 
-The standard library's module could do it, and could also run what it reads; nothing here imports it. `text/pickles.py`
-reads.
+The module of the standard library could do this, but it could also execute what it reads, so it is not imported.
+`text/pickles.py` reads pickles.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 
 
-def pickled(value: object) -> bytes:
-    """None, bools, numbers, texts, lists, tuples and dicts of them as a pickle. Raises ValueError for anything else.
+def write_pickle(value: object) -> bytes:
+    """Return a pickle of None, bools, numbers, texts, lists, tuples and dicts. Raises ValueError for any other value.
 
-    Values that are nested too deeply raise RecursionError.
+    Raises RecursionError for values that are nested too deeply.
     """
     parts = [b"\x80\x02"]
     _write(value, parts.append)

@@ -1,4 +1,4 @@
-"""Text in pieces with the names of styles: what cells of tables and lines of panels are made of. Pure."""
+"""Styled text as a list of pieces, each with the name of a style. Used for table cells and panel lines. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Piece(NamedTuple):
-    """Text in one style; `style` is one of `theme.STYLES` (`muted`, `strong`, `state-ready`, …) or empty."""
+    """A text with one style: one of `theme.STYLES` (`muted`, `strong`, `state-ready`, …), or empty."""
 
     text: str
     style: str = ""
@@ -15,8 +15,8 @@ class Piece(NamedTuple):
 Cell: TypeAlias = str | Piece | tuple[Piece, ...]
 
 
-def pieces_of(cell: Cell) -> tuple[Piece, ...]:
-    """Any cell as pieces."""
+def to_pieces(cell: Cell) -> tuple[Piece, ...]:
+    """Convert a cell of any type to a tuple of pieces."""
     if isinstance(cell, str):
         return (Piece(cell),)
     return (cell,) if isinstance(cell, Piece) else cell

@@ -1,8 +1,8 @@
-"""Data made harmless for a terminal: what is invisible, or could command the terminal, becomes a visible symbol.
+"""Make untrusted text safe for a terminal: replace invisible characters and control characters by visible symbols.
 
-Ids, names, errors and bodies come from strangers. A terminal obeys ESC, C1 and bidi characters wherever they stand,
-and loses count of its columns at zero-width ones. `safe` leaves none of them, so whatever it returns may be printed
-in a table cell, a toast or a pipe. It is idempotent, and it never returns more than one line.
+Ids, names, errors and bodies come from other programs. A terminal obeys ESC, C1 and bidi characters wherever they are,
+and zero-width characters break its columns. `safe` leaves none of them, so its result may be printed in a table cell, a
+toast or a pipe. It is idempotent, and always returns a single line.
 """
 
 from __future__ import annotations
@@ -14,75 +14,82 @@ from unicodedata import category
 
 _NAMED = {"\n": ("⏎", "\\n"), "\t": ("⇥", "\\t"), "\u2028": ("⏎", "\\n"), "\u2029": ("⏎", "\\n")}
 _WIDE_SPACE = "\u3000"
-# Letters, marks and symbols by category, but drawn as nothing at all: joiners and fillers of Hangul, Khmer, Mongolian
-# and Khitan, the Braille cell without a dot, a note without a head.
+# These are letters, marks and symbols by category, but invisible: joiners and fillers of Hangul, Khmer, Mongolian
+# and Khitan, the Braille cell without a dot, a musical note without a head.
 _INVISIBLE = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\U00016fe4\U0001d159") | {
     chr(n) for n in range(0x180B, 0x1810)
 }
 _SELECTORS = frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))))
 _SKIN_TONES = frozenset(map(chr, range(0x1F3FB, 0x1F400)))
 EMPTY_ID = "''"
-_MOST_MARKS = 3  # combining marks on one letter; more is "zalgo" that paints over the neighbouring rows
+_MOST_MARKS = 3  # combining marks on one letter; more of them ("zalgo") would cover the neighbouring rows
 
 
 def safe(text: str | bytes, ascii_only: bool = False) -> str:
-    """`text` with every control, bidi, zero-width and undecodable part shown as symbols, on one line.
+    """Return `text` on one line, with control, bidi, zero-width and undecodable parts replaced by visible symbols.
 
-    ESC becomes `␛`, newline `⏎`, tab `⇥`, other controls their picture, what has no picture its code point
-    (`‹202E›`), and a byte that is no UTF-8 `\\xff`. With `ascii_only` the symbols are `^[`, `\\n` and `<202E>`.
+    ESC becomes `␛`, newline `⏎`, tab `⇥`, other controls their symbol in Unicode's block of control symbols, characters
+    without such a symbol their code point (`‹202E›`), and a byte that is not UTF-8 `\\xff`. With `ascii_only` the
+    symbols are `^[`, `\\n` and `<202E>`.
     """
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")
     if text.isascii() and text.isprintable():
         return text
     shown: list[str] = []
-    before = ""  # the character that a mark, a selector or a skin tone would attach to
+    before = ""  # the character to which a mark, a selector or a skin tone belongs
     marks = 0
-    for char in text:
+    for ascii_run, char in _ASCII_OR_CHAR.findall(text):
+        if ascii_run:
+            marks = 0
+            shown.append(ascii_run)
+            before = ascii_run[-1]
+            continue
         if char in _SELECTORS or char in _SKIN_TONES:
-            # How a symbol is drawn, not which one it is; terminals disagree on the width of the pair.
-            shown.append("" if _is_symbol(before) else _code_point(char, ascii_only))
+            # A selector only changes how a symbol is drawn, and terminals disagree on the width of the pair.
+            shown.append("" if _is_symbol(before) else _format_code_point(char, ascii_only))
             continue
         if category(char) in ("Mn", "Me") and char not in _INVISIBLE:
             marks += 1
-            shown.append(_mark(char, before, marks))
+            shown.append(_format_mark(char, before, marks))
             continue
         marks = 0
-        symbol = _symbol(char, ascii_only)
+        symbol = _build_symbol(char, ascii_only)
         shown.append(symbol)
         before = symbol[-1:]
     return "".join(shown)
 
 
-def shown_id(id: str | bytes, ascii_only: bool = False) -> str:
-    """An id made `safe`; an empty one as `''`, or nobody would see that it is there."""
+def format_id(id: str | bytes, ascii_only: bool = False) -> str:
+    """Return an id made `safe`. An empty id becomes `''`, so that it is visible."""
     return safe(id, ascii_only) or EMPTY_ID
 
 
 def safe_lines(text: str | bytes, ascii_only: bool = False) -> list[str]:
-    """The lines of `text`, each made `safe`: for bodies and errors, where a line break is a line break."""
+    """Return the lines of `text`, each made `safe`. For bodies and errors, which keep their line breaks."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")
     return [safe(line, ascii_only) for line in text.replace("\r\n", "\n").split("\n")]
 
 
+_ASCII_OR_CHAR = re.compile("([ -~]+)|(.)", re.DOTALL)
 _SHOWN = re.compile(r"\\x([89a-fA-F][0-9a-fA-F])|[‹<]([0-9A-F]{4,6})[›>]|[\u2400-\u2421⏎⇥]|\^([@-_?])|\\([nt])")
 
 
-def unshown(text: str) -> str:
-    """A name that somebody typed as `safe` shows it, with the bytes and characters that the symbols stand for.
+def parse_shown(text: str) -> str:
+    """Convert a name typed as `safe` shows it back to the bytes and characters that its symbols represent.
 
-    It is what shows the same, as far as can be known: several characters are shown as one space.
+    The result is shown as the same text, but may differ from the original: several characters are shown as a space.
     """
-    return _SHOWN.sub(_meant, text)
+    return _SHOWN.sub(_parse_symbol, text)
 
 
 def has_symbols(text: str) -> bool:
-    """Whether `safe` may have made it of something else."""
+    """Return whether `text` may be the result of `safe` for another text."""
     return _SHOWN.search(text) is not None or not {" ", "◌", "�"}.isdisjoint(text)
 
 
-def _meant(shown: re.Match[str]) -> str:
+def _parse_symbol(shown: re.Match[str]) -> str:
     byte, point, control, letter = shown.groups()
     if byte:
         return chr(0xDC00 + int(byte, 16))
@@ -99,29 +106,32 @@ _PICTURED = {pictures[0]: char for char, pictures in reversed(_NAMED.items())}
 
 
 @lru_cache(4096)
-def _symbol(char: str, ascii_only: bool) -> str:
-    """What stands for one character that is no mark: itself if it is visible and only one way wide."""
+def _build_symbol(char: str, ascii_only: bool) -> str:
+    """Return the symbol for a character that is no combining mark; a visible character of fixed width stays."""
     if char in _NAMED:
         return _NAMED[char][ascii_only]
     code = ord(char)
     kind = category(char)
     if kind == "Cc" and (code < 0x20 or code == 0x7F):
         return "^" + chr(code ^ 0x40) if ascii_only else chr(0x2421 if code == 0x7F else 0x2400 + code)
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8, as `names` keeps it
+    if 0xDC80 <= code <= 0xDCFF:  # `names` keeps a byte that is not UTF-8 as such a surrogate.
         return f"\\x{code - 0xDC00:02x}"
     if kind == "Zs":
         return "  " if char == _WIDE_SPACE else " "
     if kind.startswith("C") or char in _INVISIBLE:
-        return _code_point(char, ascii_only)
+        return _format_code_point(char, ascii_only)
     return char
 
 
-def _code_point(char: str, ascii_only: bool) -> str:
+def _format_code_point(char: str, ascii_only: bool) -> str:
     return f"<{ord(char):04X}>" if ascii_only else f"‹{ord(char):04X}›"
 
 
-def _mark(char: str, before: str, marks: int) -> str:
-    """A combining mark on its letter; on a dotted circle where there is none, so it can't sit on our own frame."""
+def _format_mark(char: str, before: str, marks: int) -> str:
+    """Return a combining mark for its letter.
+
+    Without a letter it gets a dotted circle, so that it cannot change a frame.
+    """
     if marks > _MOST_MARKS:
         return "�" if marks == _MOST_MARKS + 1 else ""
     return char if before and before != " " else f"◌{char}"

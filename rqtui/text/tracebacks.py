@@ -1,8 +1,8 @@
-"""What the text of an error says: the exception's class, the line that says what happened, the frame that raised it.
+"""Parse the text of an error: the class of the exception, its message, and the frame that raised it.
 
-The text is what a job left behind: a traceback of Python, a backtrace of Ruby, PHP, Node, Java, .NET or Go, or a line
-of words. A language is a row of `_LANGUAGES`; how its frames look is read from the text, never from the system that
-the job belongs to. At most 8 KiB of a text are looked at: its beginning and its end.
+The text is what a job stored when it failed: a traceback of Python, a backtrace of Ruby, PHP, Node, Java, .NET or Go,
+or plain text. Each language is a row of `_LANGUAGES`. The language is detected from the text, never from the queue
+system. At most 8 KiB of a text are read: its beginning and its end.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-CUT = "\n  ... "  # stands where the middle of an error was left out, also in what a page of jobs has of it
-HALF = 4_096  # characters of the beginning and of the end of an error that are looked at
-OWN_WORDS = 2  # so many words in a statement that raises are a message of its own
-LINE = 600  # characters of the line that says what happened
+CUT = "\n  ... "  # replaces the middle of a long error, also in the errors of a page of jobs
+HALF_CHARS = 4_096  # characters that are read of the beginning and of the end of an error
+MIN_MESSAGE_WORDS = 2  # a `raise` statement with this many words has its own message
+MAX_LINE = 600  # characters of the line that describes the error
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A place in a program. `source` is the statement as the traceback shows it; empty where it shows none."""
+    """A frame of a traceback. `source` is the statement as the traceback shows it, or empty."""
 
     path: str
     line: str
@@ -28,39 +28,36 @@ class Frame:
 
     @property
     def is_library(self) -> bool:
-        """Whether the code is a library's or a runtime's, as far as its path tells."""
+        """Whether the path or function belongs to a library or a language runtime."""
         return _LIBRARY.search(self.path) is not None or _RUNTIME.match(self.function) is not None
 
     @property
     def short(self) -> str:
-        """`charge.py:88`."""
+        """File name and line: `charge.py:88`."""
         name = re.split(r"[\\/]", self.path)[-1] or self.path
         return f"{name}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The parts of an error. `kind` is the class of the exception, empty where none is named; `said` its message.
+    """The parts of an error: class, message and frames."""
 
-    `frame` is the innermost frame of the job's own code, or of all where none is its own; `raised` the innermost.
-    """
-
-    kind: str
-    said: str
-    frame: Frame | None = None
-    raised: Frame | None = None
+    kind: str  # the class of the exception; empty if none is named
+    message: str  # the message
+    frame: Frame | None = None  # the innermost frame of the job's own code, or of all if none is its own
+    raised: Frame | None = None  # the innermost frame
 
     @property
     def statement(self) -> str:
-        """The statement of `frame` that raised the exception in words of its own, so that it names the cause.
+        """The `raise` statement of `frame`, if it contains its own message, so that it identifies the cause.
 
-        Empty where there is none, and where the statement passes on what it was given: `raise Failed(message)`.
+        Empty if there is no such statement, or if it only passes on a message: `raise Failed(message)`.
         """
         frame = self.frame
         if frame is None or frame is not self.raised or not frame.source.startswith("raise "):
             return ""
-        said = " ".join(_PLACEHOLDER.sub("", found[2]) for found in _LITERAL.finditer(frame.source))
-        return frame.source if len(_WORD.findall(said)) >= OWN_WORDS else ""
+        message = " ".join(_PLACEHOLDER.sub("", literal[2]) for literal in _LITERAL.finditer(frame.source))
+        return frame.source if len(_WORD.findall(message)) >= MIN_MESSAGE_WORDS else ""
 
 
 _LITERAL = re.compile(r"([\"'])(.*?)\1")
@@ -78,7 +75,7 @@ _RUNTIME = re.compile(r"(?:runtime\.|panic$|processTicksAndRejections|System\.|M
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """How frames look in a language: `mark` stands in every such text; the innermost frame stands first or last."""
+    """The pattern of the frames of a language. `mark` occurs in every traceback of it."""
 
     mark: str
     frames: re.Pattern[str]
@@ -154,85 +151,87 @@ _NODE_CODE = re.compile(r"(?P<kind>[A-Z]\w*) \[(?P<code>[A-Z][A-Z0-9_]+)\](?=: |
 _UNTELLING = re.compile(r"^(?:goroutine \d+|\[signal |Stack trace:|Traceback(?: \(most recent call last\))?:?$)")
 
 
-def bounded(error: str) -> str:
-    """The beginning and the end of an error, 8 KiB together, whatever its length."""
-    return error if len(error) <= 2 * HALF else f"{error[:HALF]}{CUT}{error[-HALF:]}"
+def truncate_middle(error: str) -> str:
+    """Return the first and the last 4 KiB of an error; a shorter error is returned unchanged."""
+    return error if len(error) <= 2 * HALF_CHARS else f"{error[:HALF_CHARS]}{CUT}{error[-HALF_CHARS:]}"
 
 
-def read(error: str) -> Trace:
-    """The parts of an error: its class, message and frame, as far as they can be told."""
-    return _read(bounded(error))
+def parse_trace(error: str) -> Trace:
+    """Parse an error into class, message and frames, as far as they can be recognized."""
+    return _parse_bounded(truncate_middle(error))
 
 
-def line_of(error: str) -> str:
-    """The line of an error that says what happened, wherever its language puts it: the class and the message."""
-    trace = read(error)
-    says_both = trace.said.startswith(f"{trace.kind} ")  # Net::ReadTimeout with #<TCPSocket:(closed)>
-    return trace.said if says_both else ": ".join(part for part in (trace.kind, trace.said) if part)
+def summarize_error(error: str) -> str:
+    """Return the class and the message of an error on one line, wherever its language writes them."""
+    trace = parse_trace(error)
+    says_both = trace.message.startswith(f"{trace.kind} ")  # Net::ReadTimeout with #<TCPSocket:(closed)>
+    return trace.message if says_both else ": ".join(part for part in (trace.kind, trace.message) if part)
 
 
-@lru_cache(512)  # the rows of a page are drawn again and again
-def _read(text: str) -> Trace:
-    found = next(((language, frames) for language in _LANGUAGES if (frames := _frames(language, text))), None)
-    if found is None:
-        return _named(_line(text), None, None)
-    language, frames = found
+@lru_cache(512)  # The rows of a page are drawn repeatedly.
+def _parse_bounded(text: str) -> Trace:
+    match = next(((language, frames) for language in _LANGUAGES if (frames := _find_frames(language, text))), None)
+    if match is None:
+        return _split_class(_find_summary_line(text), None, None)
+    language, frames = match
     is_last = language.is_innermost_last
-    if (cut := text.find(CUT)) >= 0:  # the frames beyond it are those of a runtime and its job runner
+    if (cut := text.find(CUT)) >= 0:  # The frames on the other side are those of the runtime and its job runner.
         frames = [each for each in frames if (each.start() > cut) == is_last]
         if not frames:
-            return _named(_line(text[cut + len(CUT) :] if is_last else text[:cut]), None, None)
-    ordered = [(at, _frame(at)) for at in (reversed(frames) if is_last else frames)]
+            return _split_class(_find_summary_line(text[cut + len(CUT) :] if is_last else text[:cut]), None, None)
+    ordered = [(at, _build_frame(at)) for at in (reversed(frames) if is_last else frames)]
     if not is_last and (causes := list(_JAVA_CAUSE.finditer(text))):
         behind = [each for each in ordered if each[0].start() > causes[-1].start()]
-        if behind:  # what a framework wraps says nothing: the cause behind all the others does
-            return _named(causes[-1]["head"], *_chosen([frame for _at, frame in behind]))
-    own, raised = _chosen([frame for _at, frame in ordered])
+        if behind:  # Frameworks wrap the original exception; the last cause is the original one.
+            return _split_class(causes[-1]["head"], *_choose_frames([frame for _at, frame in behind]))
+    own, raised = _choose_frames([frame for _at, frame in ordered])
     if head := _RUBY_HEAD.search(text):
-        return Trace(head["kind"], head["said"][:LINE], own, raised)
-    return _named(_behind(text, frames[-1]) if is_last else _before(text, frames[0]), own, raised)
+        return Trace(head["kind"], head["said"][:MAX_LINE], own, raised)
+    return _split_class(
+        _find_line_after(text, frames[-1]) if is_last else _find_line_before(text, frames[0]), own, raised
+    )
 
 
-def _frames(language: _Language, text: str) -> list[re.Match[str]]:
+def _find_frames(language: _Language, text: str) -> list[re.Match[str]]:
     return list(language.frames.finditer(text)) if language.mark in text else []
 
 
-def _frame(found: re.Match[str]) -> Frame:
-    parts = found.groupdict()
+def _build_frame(match: re.Match[str]) -> Frame:
+    parts = match.groupdict()
     path = parts["path"] or parts.get("path2") or ""
     line = parts["line"] or parts.get("line2") or ""
     function, source = parts["function"] or "", (parts.get("source") or "").strip()
-    if file := parts.get("file"):  # a class where others have a path: both are wanted, the file to be shown
+    if file := parts.get("file"):  # Java has a class in place of the path; both are kept, and the file is shown.
         return Frame(f"{path}/{file}", line, function)
     return Frame(path, line, function.strip(), source)
 
 
-def _chosen(frames: list[Frame]) -> tuple[Frame | None, Frame | None]:
-    """The innermost frame of the job's own code, else of all, and the innermost of all."""
+def _choose_frames(frames: list[Frame]) -> tuple[Frame | None, Frame | None]:
+    """Return the innermost frame of the job's own code (or of all, if none is), and the innermost frame of all."""
     if not frames:
         return None, None
     return next((frame for frame in frames if not frame.is_library), frames[0]), frames[0]
 
 
-def _behind(text: str, last: re.Match[str]) -> str:
-    """The first line behind the last frame that stands where no frame stands: at its beginning."""
+def _find_line_after(text: str, last: re.Match[str]) -> str:
+    """Return the first unindented line after the last frame."""
     lines = [line for line in text[last.end() :].splitlines() if line.strip(" \t|+-^~")]
     bare = [line.lstrip("| ") for line in lines if not line.startswith((" ", "\t")) or line.lstrip().startswith("|")]
     return bare[0] if bare else (lines or text.splitlines() or [""])[-1]
 
 
-def _before(text: str, first: re.Match[str]) -> str:
-    """The first telling line before the first frame; the frame's own line where nothing stands before."""
+def _find_line_before(text: str, first: re.Match[str]) -> str:
+    """Return the first meaningful line before the first frame; without one, the line that describes the error best."""
     start = text.rfind("\n", 0, first.start()) + 1
     before = [line for line in text[:start].splitlines() if line.strip() and not _UNTELLING.match(line)]
-    return before[0] if before else _line(text)
+    return before[0] if before else _find_summary_line(text)
 
 
-def _line(text: str) -> str:
-    """Of an error without frames the line that says what happened.
+def _find_summary_line(text: str) -> str:
+    """Return the line that describes an error without frames.
 
-    Of a message with indented lines below it the first, or the one that names a class; else the last, which is where
-    commands say why they ended.
+    If indented lines follow the first line, that is the first line, or a line that names a class. Otherwise it is the
+    last line, where commands print why they ended.
     """
     lines = [line for line in text.splitlines() if line.strip() and not _UNTELLING.match(line)]
     if not lines:
@@ -242,9 +241,9 @@ def _line(text: str) -> str:
     return lines[0] if len(lines) > 1 and lines[1][0].isspace() else lines[-1]
 
 
-def _named(line: str, own: Frame | None, raised: Frame | None) -> Trace:
-    """The class and the message of a line."""
-    text = _PHP_PLACE.sub("", " ".join(line.split())[: 2 * LINE])[:LINE]
+def _split_class(line: str, own: Frame | None, raised: Frame | None) -> Trace:
+    """Split a line into class and message."""
+    text = _PHP_PLACE.sub("", " ".join(line.split())[: 2 * MAX_LINE])[:MAX_LINE]
     text = text.removeprefix("Uncaught ").removeprefix("panic: ") if own is None else text
     if code := _NODE_CODE.match(text):
         return Trace(code["kind"], f"{code['code']}{text[code.end() :]}", own, raised)
@@ -252,6 +251,6 @@ def _named(line: str, own: Frame | None, raised: Frame | None) -> Trace:
     if named is None or not named[0]:
         return Trace("", text, own, raised)
     kind, message = named[0], text[named.end() :].removeprefix(":").strip()
-    while message.startswith(f"{kind}: "):  # said twice
+    while message.startswith(f"{kind}: "):  # Some errors repeat their class.
         message = message.removeprefix(f"{kind}:").strip()
     return Trace(kind, message, own, raised)

@@ -1,4 +1,4 @@
-"""Widths: how much the errors of a group have in common."""
+"""The widths of error groups: how much the errors of one group have in common."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from enum import StrEnum
 
 
 class Width(StrEnum):
-    """The class; the class and the frame that raised it; the cause: those, and what the messages have in common; the
-    message. The widest stands first."""
+    """The property that the errors of a group share, from the widest group to the narrowest."""
 
-    CLASS = "class"
-    FRAME = "frame"
-    CAUSE = "cause"
-    MESSAGE = "message"
+    CLASS = "class"  # the same class of exception
+    FRAME = "frame"  # the same class, raised by the same frame
+    CAUSE = "cause"  # the same class and frame, with similar messages
+    MESSAGE = "message"  # the same message

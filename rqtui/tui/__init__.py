@@ -1,1 +1,1 @@
-"""The screen: an app on Textual, its screens, widgets, services, and hooks into the terminal."""
+"""The terminal user interface: a Textual app, its screens, widgets and services, and hooks into the terminal."""

@@ -1,7 +1,8 @@
-"""The app: a shell that holds the session, the services and the views, and hands each key and message to its owner.
+"""The Textual app: owns the session, the services and the views, and routes each key and message to them.
 
-Widgets never wait for Redis: a key becomes a request in the ticker's inbox, and its answer comes back as a message.
-`services/changes.py` decides what a key means, `screens/` draw, `session.py` is what is known of Redis.
+Widgets never wait for Redis: a key press puts a request into the ticker's inbox, and the reply comes back as a Textual
+message. `services/verb_starter.py` starts the change that a key stands for, `screens/` draw, and `session.py` holds
+what was read from Redis.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ from textual.screen import Screen
 from textual.timer import Timer
 
 from rqtui.config.settings import INTERVAL_S, Settings
-from rqtui.model import Finding, Job, Ref
-from rqtui.session import make_engine
+from rqtui.model import Job, Ref
+from rqtui.session import create_engine
 from rqtui.text import formats
-from rqtui.text.body import also_mask
+from rqtui.text.masking import add_mask_patterns
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys, session
 from rqtui.tui.format import theme
@@ -38,21 +39,21 @@ from rqtui.tui.screens import registry
 from rqtui.tui.screens.overview import Overview
 from rqtui.tui.services import crash
 from rqtui.tui.services.batches import Batches
-from rqtui.tui.services.changes import Changes
 from rqtui.tui.services.connection_lost import AWAY_ACTIONS, AWAY_BINDINGS, ConnectionLost
 from rqtui.tui.services.demo import DemoStrip
-from rqtui.tui.services.header_footer import HeaderFooter
+from rqtui.tui.services.frame_content import FrameContent
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.palette import Commands, Palette
-from rqtui.tui.services.profiles import Profiles, openable
+from rqtui.tui.services.profiles import Profiles, remove_invalid_settings
 from rqtui.tui.services.session_journal import SessionJournal
 from rqtui.tui.services.slow_link import SlowLink
 from rqtui.tui.services.undo import Undo
+from rqtui.tui.services.verb_starter import VerbStarter
 from rqtui.tui.services.write_lock import WriteLock
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
-from rqtui.tui.terminal import fault, hangup, hooks, job_control, style_cache
+from rqtui.tui.terminal import hangup, hooks, job_control, style_cache, uncaught_error
 from rqtui.tui.terminal.ascii_filter import ASCII
 from rqtui.tui.widgets.toast import Toast
 
@@ -62,24 +63,25 @@ if TYPE_CHECKING:
     from rqtui.scenarios.run import Run
     from rqtui.verbs import Verb
 
-SOON_S = 0.06  # a held key asks for one detail, not for thirty
-LEAVE_S = 1.0  # that the end waits for Redis
-TWICE_S = 2.0  # between two Ctrl+C that leave
-TOAST = 72  # cells of a line
+REFRESH_DELAY_S = 0.06  # so that a held key requests one detail, not thirty
+EXIT_TIMEOUT_S = 1.0  # longest wait for Redis when the program ends
+DOUBLE_PRESS_S = 2.0  # longest time between two Ctrl+C presses that quit
+TOAST_CELLS = 72  # cells per line of a toast
 
 
-OPENED_CSS = Path(__file__).with_name("opened.tcss")  # a first picture does not wait for it
-OVERVIEW, OVERVIEW_ANEW = "overview", "overview-anew"
-"""The modes of the app, one at a time: the first screen of a mode stays, so another overview needs another mode."""
+# Loaded with the first view or dialog, so that the first paint does not wait for it.
+DEFERRED_CSS = Path(__file__).with_name("opened.tcss")
+OVERVIEW, SECOND_OVERVIEW = "overview", "overview-anew"
+"""Textual modes that alternate: a mode keeps its first screen, so a new session's overview needs another mode."""
 
 
 class Cockpit(App[None]):
-    """rqtui on a terminal."""
+    """The terminal app of rqtui."""
 
-    CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass elsewhere finds it
+    CSS_PATH = Path(__file__).with_name("rqtui.tcss")  # absolute, so that a subclass in another folder finds it
     TITLE = "rqtui"
-    # Those without Redis first: they mean something only while there is none, and nothing else does then.
-    BINDINGS: ClassVar[list[BindingType]] = [*AWAY_BINDINGS, *keys.bindings()]
+    # Bindings for a missing Redis come first: only these work while no Redis was ever reached.
+    BINDINGS: ClassVar[list[BindingType]] = [*AWAY_BINDINGS, *keys.build_bindings()]
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {OVERVIEW: Overview}
     DEFAULT_MODE = OVERVIEW
@@ -93,72 +95,88 @@ class Cockpit(App[None]):
         open_queue: str = "",
         theme_name: str = theme.DARK,
         foreign_loops: bool = False,
-        make_engine: Callable[[Settings], Engine] = make_engine,
+        make_engine: Callable[[Settings], Engine] = create_engine,
     ) -> None:
-        """`demo` is a running scenario; the board of `open_queue` is opened at the start.
+        """Create the app for the Redis of `settings`; nothing is connected yet.
 
-        `foreign_loops`: the dispatcher and the reaper serve queues of other systems from the start, too.
+        `demo` is a running scenario. `open_queue` names a queue whose board is opened at the start. With
+        `foreign_loops` the dispatcher and the reaper also serve queues of other systems from the start.
         """
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
         theme.install(self, theme_name)  # type: ignore[arg-type]
-        self.stylesheet.set_variables(self.get_css_variables())  # before it is read: see `refresh_css`
-        self._theme_read: str | None = self.theme
+        # The variables must be set before the style sheet is read, or `refresh_css` would have to read it again.
+        self.stylesheet.set_variables(self.get_css_variables())
+        self._stylesheet_theme: str | None = self.theme
         hooks.install(self)
-        fault.install(self, self._explain_fault, settings.is_debug)
-        also_mask(settings.redact)
+        uncaught_error.install(self, self._describe_crash, settings.is_debug)
+        add_mask_patterns(settings.redact)
         self._open_queue, self._make_engine = open_queue, make_engine
-        self._soon: Timer | None = None
-        self._left_s = -TWICE_S  # when Ctrl+C was pressed last
-        self.navigation = Navigation(self, registry.make, self._show_frame)
-        self.connection_lost = ConnectionLost(self, self.navigation, self._restart)
+        self._refresh_timer: Timer | None = None
+        self._last_interrupt_s = -DOUBLE_PRESS_S  # time.monotonic() of the last Ctrl+C
+        self.navigation = Navigation(self, registry.create_view, self._show_top_view)
+        self.connection_lost = ConnectionLost(self, self.navigation, self._switch_redis)
         is_colourless = theme_name == theme.ANSI != settings.theme
-        self.profiles = Profiles(self, self._switch, self._is_changing, is_colourless=is_colourless)
-        self._open(settings, demo, interval_s, serves_foreign=foreign_loops)
+        self.profiles = Profiles(self, self._switch_session, self._is_changing, is_colourless=is_colourless)
+        self._open_session(settings, demo, interval_s, serves_foreign=foreign_loops)
 
-    def _open(self, settings: Settings, demo: Run | None, interval_s: float, *, serves_foreign: bool) -> None:
-        """A session with the Redis of the settings, of which nothing is known yet, and the services that go with it."""
+    def _open_session(self, settings: Settings, demo: Run | None, interval_s: float, *, serves_foreign: bool) -> None:
+        """Create a session for the Redis of `settings`, and the services that belong to that session."""
         navigation = self.navigation
-        self.session = made = Session(
+        self.session = new_session = Session(
             settings, demo, lambda: self._make_engine(settings), self.post_message, interval_s
         )
         self.slow_link = SlowLink(self, settings.is_calm)
-        self.journal = SessionJournal(self, made)
-        self.undo = Undo(self, made, navigation)
-        self.batches = Batches(self, made, navigation, self.journal)
-        self.changes = Changes(self, made, navigation, self.batches, self.undo, self.journal)
-        self.loops = Loops(self, made, navigation, serves_foreign=serves_foreign)
-        self.write_lock = WriteLock(self, made, self.journal, self.loops, self.changes.stop)
-        self.header_footer = HeaderFooter(
-            self, made, navigation, self.changes, self.undo, self.loops, self.write_lock, self._demo_words
+        self.journal = SessionJournal(self, new_session)
+        self.undo = Undo(self, new_session, navigation)
+        self.batches = Batches(self, new_session, navigation, self.journal)
+        self.verb_starter = VerbStarter(self, new_session, navigation, self.batches, self.undo, self.journal)
+        self.loops = Loops(self, new_session, navigation, serves_foreign=serves_foreign)
+        self.write_lock = WriteLock(self, new_session, self.journal, self.loops, self.verb_starter.stop_all)
+        self.frame_content = FrameContent(
+            self,
+            new_session,
+            navigation,
+            self.verb_starter,
+            self.undo,
+            self.loops,
+            self.write_lock,
+            self._describe_demo,
         )
         profiles = self.profiles
-        self.palette = Palette(self, made, navigation, self.changes.offered, profiles.commands, profiles.go_to_url)
+        self.palette = Palette(
+            self,
+            new_session,
+            navigation,
+            self.verb_starter.list_offered_verbs,
+            profiles.list_commands,
+            profiles.switch_to_url,
+        )
         self.demo = DemoStrip(self, demo, navigation) if demo else None
-        for each in keys.demo_bindings(demo.controls) if demo else ():
-            self.bind(each.key, each.action, description=each.description, show=each.show)
-        self._warned: tuple[Finding, ...] = ()
+        for binding in keys.build_demo_bindings(demo.controls) if demo else ():
+            self.bind(binding.key, binding.action, description=binding.description, show=binding.show)
+        self._shown_warnings: frozenset[tuple[str, str]] = frozenset()  # (kind, severity) of the shown toasts
 
-    def _switch(self, settings: Settings, demo: Run | None) -> None:
-        """Ends the session, and opens another one on an overview of its own."""
-        before = self.session
-        self.changes.stop()
-        self.write_lock.end()
-        before.ticker.stop(0)  # not waited for: a step may be under way on a slow link
-        for loop in before.loops.values():
+    def _switch_session(self, settings: Settings, demo: Run | None) -> None:
+        """Stop the current session, and open another one with its own overview."""
+        previous = self.session
+        self.verb_starter.stop_all()
+        self.write_lock.stop_timer()
+        previous.ticker.stop(0)  # Do not wait: a step may be running on a slow link.
+        for loop in previous.loops.values():
             loop.stop(0)
-        self._open(settings, demo, settings.interval_s, serves_foreign=demo is not None and demo.scenario.loops)
+        self._open_session(settings, demo, settings.interval_s, serves_foreign=demo is not None and demo.scenario.loops)
         mode = self.current_mode
-        anew = OVERVIEW if mode == OVERVIEW_ANEW else OVERVIEW_ANEW
-        self.add_mode(anew, Overview)
-        self.switch_mode(anew)  # the first picture of its overview starts the ticker
+        new_mode = OVERVIEW if mode == SECOND_OVERVIEW else SECOND_OVERVIEW
+        self.add_mode(new_mode, Overview)
+        self.switch_mode(new_mode)  # The first paint of the new overview starts the ticker.
         self.remove_mode(mode)
 
     def _is_changing(self) -> bool:
-        """Whether a change of many jobs runs, which would stop with the session."""
-        return self.changes.progress() is not None
+        """Return whether a change of many jobs is running, which would stop with the session."""
+        return self.verb_starter.format_progress() is not None
 
-    def _restart(self, settings: Settings, demo: Run | None) -> None:
-        """Asks another Redis from now on; of this one nothing was ever seen."""
+    def _switch_redis(self, settings: Settings, demo: Run | None) -> None:
+        """Switch to another Redis after the first one never replied."""
         self.profiles.switch_to(settings, demo=demo)
         if self.demo:
             self.demo.introduce()
@@ -166,261 +184,285 @@ class Cockpit(App[None]):
     # -- start and end --------------------------------------------------------------------------------------------
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our colours for themes that lack them."""
-        return theme.defaults(self.current_theme)
+        """Return rqtui's colours for themes that do not define them."""
+        return theme.compute_defaults(self.current_theme)
 
-    def push_screen(self, screen: Any, *given: Any, **named: Any) -> Any:
-        """Opens a view or a dialog; with the first of them the rules for all of them are read."""
-        if not self.stylesheet.has_source(str(OPENED_CSS)):
-            self.stylesheet.add_source(OPENED_CSS.read_text("utf-8"), (str(OPENED_CSS), ""))
-        return super().push_screen(screen, *given, **named)
+    def push_screen(self, screen: Any, *args: Any, **kwargs: Any) -> Any:
+        """Open a view or a dialog. The first call also loads the style sheet for them."""
+        if not self.stylesheet.has_source(str(DEFERRED_CSS)):
+            self.stylesheet.add_source(DEFERRED_CSS.read_text("utf-8"), (str(DEFERRED_CSS), ""))
+        return super().push_screen(screen, *args, **kwargs)
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Textual asks for it before the first picture, too, where the stylesheet was read with these very colours."""
-        if self.theme != self._theme_read:
-            self._theme_read = None
+        """Reload the style sheet after a theme change.
+
+        Textual also calls this before the first paint. The style sheet was then just read with the same colours, so
+        that call is skipped.
+        """
+        if self.theme != self._stylesheet_theme:
+            self._stylesheet_theme = None
             super().refresh_css(animate)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What every painted line goes through."""
+        """Return the filters applied to every painted line; with `--ascii` this includes the ASCII filter."""
         return [*super().get_line_filters(), *([ASCII] if self.session.settings.is_ascii else ())]
 
     def on_load(self) -> None:
-        """From Python 3.12 on Textual begins tasks eagerly: fields of the first screen then look for it too early."""
+        """Disable eager task execution.
+
+        From Python 3.12 on Textual starts tasks eagerly: fields of the first screen then look for the screen before it
+        exists.
+        """
         asyncio.get_running_loop().set_task_factory(None)
 
     def on_mount(self) -> None:
-        """Starts the threads, and listens to the signals that end a terminal."""
+        """Install the signal handlers that end the program, start the clock, and apply the keymap."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Textual leaves the alternate screen and the mouse on when one of these ends it.
             loop.add_signal_handler(number, self.exit)
-        hangup.watch(lambda: loop.call_soon_threadsafe(self.exit))
-        self.screen_change_signal.subscribe(self, lambda _screen: style_cache.forget())
-        self._clock = self.set_interval(1.0, self._tell_time)
-        self.profiles.use_keymap()
-        self.profiles.tell_config()
+        job_control.call_on_quit(self.exit)
+        hangup.watch_terminal(lambda: loop.call_soon_threadsafe(self.exit))
+        self.screen_change_signal.subscribe(self, lambda _screen: style_cache.clear_cache())
+        self._clock = self.set_interval(1.0, self._update_each_second)
+        self.profiles.apply_keymap()
+        self.profiles.show_config_problems()
         if self.demo:
             self.demo.introduce()
 
-    def connect_soon(self) -> None:
-        """The overview stands: draws what is known without Redis, and only then begins to talk to it."""
+    def schedule_connection(self) -> None:
+        """Draw the overview without data, and connect to Redis after that first paint."""
         self.show_header()
         self.show_keys()
         self.call_after_refresh(self._start_ticker)
 
     def _start_ticker(self) -> None:
-        """The first picture stands: its objects stay until the end, and the rest may be collected from now on."""
-        if not gc.isenabled():  # `opening` held it up
+        """Start polling Redis after the first paint, and turn the garbage collector on again.
+
+        Objects that exist by then live until the program ends, so they are frozen out of later collections.
+        """
+        if not gc.isenabled():  # `opening` disabled it
             gc.freeze()
             gc.enable()
         self.session.ticker.start()
 
     def on_unmount(self) -> None:
-        """Ends the threads; what is under way is waited for, shortly, and for all of them together."""
-        ends = [self.session.ticker.stop, *(loop.stop for loop in self.session.loops.values())]
-        for stop in ends:
+        """Stop the ticker and the loops; wait at most `EXIT_TIMEOUT_S` seconds for all of them together."""
+        stops = [self.session.ticker.stop, *(loop.stop for loop in self.session.loops.values())]
+        for stop in stops:
             stop(0)
-        until_s = time.monotonic() + LEAVE_S
-        for stop in ends:
-            stop(max(0.0, until_s - time.monotonic()))
-        self.connection_lost.end()
-        self.slow_link.end()
+        deadline_s = time.monotonic() + EXIT_TIMEOUT_S
+        for stop in stops:
+            stop(max(0.0, deadline_s - time.monotonic()))
+        self.connection_lost.stop_server()
+        self.slow_link.restore_exact_ages()
 
-    def _explain_fault(self, error: BaseException | None) -> str:
+    def _describe_crash(self, error: BaseException | None) -> str:
         settings = self.session.settings
-        return crash.sentences(error, settings.url, is_debug=settings.is_debug)
+        return crash.format_crash(error, settings.url, is_debug=settings.is_debug)
 
-    # -- from the engine's thread; what the one of a session that is over still says is of no interest ----------------
+    # -- from the engine's thread; messages of a closed session are ignored -------------------------------------------
 
     def on_connected(self, message: session.Connected) -> None:
-        """The engine was made."""
+        """Store the new engine in the session, and open the board requested on the command line."""
         if message.session is not self.session:
             return
-        engine = message.what.engine
-        self.session.connected(engine)
-        self.journal.keep(engine)
-        self.loops.begin(engine)
+        engine = message.event.engine
+        self.session.set_engine(engine)
+        self.journal.attach_undo_store(engine)
+        self.loops.start_loops(engine)
         if self._open_queue:
-            self.open_board(engine.find(self._open_queue))
+            self.open_board(engine.resolve(self._open_queue))
 
     def on_refreshed(self, message: session.Refreshed) -> None:
-        """A picture was taken: draws it."""
+        """Draw a new snapshot on the top view, and update header, footer and clock."""
         if message.session is not self.session:
             return
-        now, snapshot = self.session, message.what.snapshot
-        was_dark, is_first, known = now.is_old or now.snapshot is None, now.snapshot is None, now.refs
-        now.pictured_anew(message.what)
-        self._warn()
-        self.slow_link.feel(snapshot.cost.ms)
-        self._wind_clock()
-        for drawn in self.navigation.drawn() if was_dark else ():
-            drawn.diagnose(None)
-            drawn.dim(False)
+        now, snapshot = self.session, message.event.snapshot
+        was_stale, is_first, previous_refs = now.is_stale or now.snapshot is None, now.snapshot is None, now.refs
+        now.store_refresh(message.event)
+        self._show_new_warnings()
+        self.slow_link.record_round_trip(snapshot.cost.ms)
+        self._update_clock_timer()
+        for drawn in self.navigation.list_drawable_views() if was_stale else ():
+            drawn.show_diagnosis(None)
+            drawn.set_dimmed(False)
         view = self.navigation.view
         if view and view.is_drawn:
-            view.show(snapshot)
-            now.ticker.look_next_at(view.focus_wish(now.refs))
+            view.show_snapshot(snapshot)
+            now.ticker.set_next_focus(view.build_focus(now.refs))
         self.show_header()
         self.show_keys()
-        if is_first or known != now.refs:
-            self.look_again()
+        if is_first or previous_refs != now.refs:
+            self.request_refresh()
 
     def on_lost(self, message: session.Lost) -> None:
-        """Redis is away: the last picture stays, dimmed."""
+        """Handle a lost connection: keep the last snapshot on screen, dimmed, and show the reason."""
         if message.session is not self.session:
             return
-        self.session.lost, self.session.failed = message.what, None
-        self._wind_clock()
-        for view in self.navigation.drawn():
-            view.dim(True)
-        self.connection_lost.show()
+        self.session.connection_loss, self.session.refresh_failure = message.event, None
+        self._update_clock_timer()
+        for view in self.navigation.list_drawable_views():
+            view.set_dimmed(True)
+        self.connection_lost.show_diagnosis()
         self.show_header()
         self.show_keys()
 
     def on_acted(self, message: session.Acted) -> None:
-        """Outcomes of a change."""
+        """Hand the outcomes of a change to the batch that requested them."""
         if message.session is self.session:
-            self.batches.acted(message.what)
+            self.batches.record_outcomes(message.event)
 
     def on_answered(self, message: session.Answered) -> None:
-        """An answer to a question."""
+        """Hand the result of an engine call to the callback that waits for it."""
         if message.session is self.session:
-            self.session.answered(message.what)
+            self.session.deliver_result(message.event)
 
     def on_failed(self, message: session.Failed) -> None:
-        """A picture could not be taken: the last one stays, dimmed, under the reason."""
+        """Handle a failed refresh: keep the last snapshot on screen, dimmed, and show the error as a toast."""
         if message.session is not self.session:
             return
-        before, self.session.lost, self.session.failed = self.session.failed, None, message.what
-        if before is None or before.error != message.what.error:
-            self.say(message.what.error, "error")
-        self._wind_clock()
-        for view in self.navigation.drawn():
-            view.diagnose(None)
-            view.dim(True)
+        previous, self.session.connection_loss, self.session.refresh_failure = (
+            self.session.refresh_failure,
+            None,
+            message.event,
+        )
+        if previous is None or previous.error != message.event.error:
+            self.show_toast(message.event.error, "error")
+        self._update_clock_timer()
+        for view in self.navigation.list_drawable_views():
+            view.show_diagnosis(None)
+            view.set_dimmed(True)
         self.show_header()
         self.show_keys()
 
-    def _warn(self) -> None:
-        """Says what is urgent about the server, when it begins to be so."""
-        engine = self.session.engine
-        now = engine.warnings if engine else ()
-        for finding in now:
-            if finding not in self._warned:
-                self.say(f"{finding.text}: {finding.remedy}", "warning", timeout=20)
-        self._warned = now
+    def _show_new_warnings(self) -> None:
+        """Show a toast for each kind of server finding that is new since the last refresh.
 
-    def _wind_clock(self) -> None:
-        """Runs the timer where something changes between two pictures: at rest its ticks were an eighth of the work."""
-        if self.session.is_old or self.demo or self.session.ticker.wait_s > INTERVAL_S:
+        The text of a finding may change at each refresh: `memory is 94 % full`, then `95 %`.
+        """
+        engine = self.session.engine
+        warnings = {(finding.kind, finding.severity): finding for finding in (engine.warnings if engine else ())}
+        for key, finding in warnings.items():
+            if key not in self._shown_warnings:
+                self.show_toast(f"{finding.text}: {finding.remedy}", "warning", timeout=20)
+        self._shown_warnings = frozenset(warnings)
+
+    def _update_clock_timer(self) -> None:
+        """Run the one-second timer only while something changes between two refreshes.
+
+        When nothing changes, the timer's ticks were an eighth of all work.
+        """
+        if self.session.is_stale or self.demo or self.session.ticker.wait_s > INTERVAL_S:
             self._clock.resume()
         else:
             self._clock.pause()
 
-    def _tell_time(self) -> None:
-        """What changes by itself: the ages of a lost connection, the loops' words, a demo's figures."""
+    def _update_each_second(self) -> None:
+        """Update what changes every second: connection ages, loop states, demo figures and countdowns."""
         if self.demo:
-            self.demo.tell()
+            self.demo.show_new_message()
         if self.slow_link.is_calm:
             return
-        if self.session.lost:
-            self.connection_lost.show()
+        if self.session.connection_loss:
+            self.connection_lost.show_diagnosis()
         self.show_header()
         view = self.navigation.view
         if view and view.is_drawn:
-            view.show_happened()
-            view.count_down()
+            view.show_recent_activity()
+            view.update_countdowns()
 
     # -- from Textual -------------------------------------------------------------------------------------------------
 
     def on_app_blur(self) -> None:
-        """The terminal is not in sight, where it tells."""
-        self.session.ticker.rest(True)
+        """Slow the refreshes down while the terminal has no focus."""
+        self.session.ticker.set_resting(True)
 
     def on_app_focus(self) -> None:
-        """The terminal is in sight again."""
-        self.session.ticker.rest(False)
+        """Resume the normal refresh rate when the terminal has the focus again."""
+        self.session.ticker.set_resting(False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """On a slow link its cursor does not blink."""
-        self.slow_link.focused(event.widget)
+        """Stop the cursor of a focused input from blinking on a slow link."""
+        self.slow_link.stop_cursor_blink(event.widget)
 
     def handle_bindings_clash(self, clashed: set[Binding], _node: DOMNode) -> None:
-        """Two bindings have the same key."""
-        self.profiles.tell_clash(clashed)
+        """Report bindings of the config file that use the same key."""
+        self.profiles.report_key_clash(clashed)
 
     # -- the host of screens and services -----------------------------------------------------------------------------
 
-    def say(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
-        """A toast: what happened, in words that are made safe here."""
-        lines = formats.wrap(safe(words), max(20, min(TOAST, self.size.width - 8)))
+    def show_toast(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
+        """Show a toast. `words` are sanitised here."""
+        lines = formats.wrap(safe(words), max(20, min(TOAST_CELLS, self.size.width - 8)))
         time_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(Toast("\n".join(lines), severity=severity, timeout=time_s)))
 
     def show_header(self) -> None:
-        """The two lines above and a demo's strip, as they are now."""
-        self.header_footer.show_header()
+        """Redraw the header lines and a demo's strip."""
+        self.frame_content.show_header()
 
     def show_keys(self) -> None:
-        """The footer, for what is under the cursor now."""
-        self.header_footer.show_keys()
+        """Redraw the footer for the row under the cursor."""
+        self.frame_content.show_keys()
 
-    def look_again(self) -> None:
-        """Takes a picture of what the view on top wants."""
+    def request_refresh(self) -> None:
+        """Refresh what the top view shows."""
         view = self.navigation.view
         if view and view.is_drawn:
-            self.session.ticker.look_at(view.focus_wish(self.session.refs))
+            self.session.ticker.set_focus(view.build_focus(self.session.refs))
 
-    def look_soon(self) -> None:
-        """Takes it in a moment, once."""
-        if self._soon is not None:
-            self._soon.stop()
-        self._soon = self.set_timer(SOON_S, self.look_again)
+    def request_refresh_soon(self) -> None:
+        """Refresh what the top view shows after a short delay; repeated calls restart the delay."""
+        if self._refresh_timer is not None:
+            self._refresh_timer.stop()
+        self._refresh_timer = self.set_timer(REFRESH_DELAY_S, self.request_refresh)
 
-    def _show_frame(self) -> None:
-        """Another view is on top."""
-        self.connection_lost.show()
-        self.look_again()
+    def _show_top_view(self) -> None:
+        """Redraw header, footer and data after another view came to the top."""
+        self.connection_lost.show_diagnosis()
+        self.request_refresh()
         self.show_header()
         self.show_keys()
 
-    def go(self, view: Screen[None]) -> None:
-        """Shows a view on top of this one."""
-        self.navigation.go(view)
+    def push_view(self, view: Screen[None]) -> None:
+        """Open `view` on top of the current one."""
+        self.navigation.push_view(view)
 
     def open_board(self, ref: Ref) -> None:
-        """Shows the places of a queue."""
+        """Open the board of a queue."""
         self.navigation.open_board(ref)
 
     def open_job(self, ref: Ref, job: Job) -> None:
-        """Shows a job."""
+        """Open the page of a job."""
         self.navigation.open_job(ref, job)
 
     def check_verb(self, key: str) -> bool | None:
-        """Whether a verb's key works now: False hides it, None shows it grey."""
-        return self.changes.check(key)
+        """Return whether the key of a verb works now: False hides the key, None shows it greyed out."""
+        return self.verb_starter.check_key(key)
 
-    def begin(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
-        """The way from a verb to its request."""
-        self.changes.begin(verb, target, is_chosen=is_chosen)
+    def start_verb(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
+        """Start `verb` on `target`: ask for confirmation if needed, then send the request."""
+        self.verb_starter.start_verb(verb, target, is_chosen=is_chosen)
 
-    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = "") -> None:
-        """A verb on jobs of several queues."""
-        self.changes.begin_many(verb, chosen, about, counted)
+    def start_verb_on_jobs(
+        self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = ""
+    ) -> None:
+        """Start a verb on jobs of several queues. See `Host.start_verb_on_jobs`."""
+        self.verb_starter.start_verb_on_queues(verb, chosen, about, counted)
 
-    def shown_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """The loops that mean something for the queue in focus, and whether each serves it."""
-        return self.loops.shown()
+    def find_relevant_loops(self) -> dict[str, tuple[Loop, bool]]:
+        """Return the loops that apply to the queue in focus, each with whether the loop serves that queue."""
+        return self.loops.list_shown_loops()
 
     def export_operations(self) -> None:
-        """Writes the journal of this session into files."""
-        self.journal.export()
+        """Write this session's journal to files."""
+        self.journal.export_report()
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Hidden when changes are off or the layout has no such script; grey when it does not fit here."""
+        """Return whether an action works now: False hides its key, None shows the key greyed out."""
         if action == "verb":
             return self.check_verb(str(parameters[0]))
         if action in ("toggle_loop", "step_loop"):
@@ -431,173 +473,178 @@ class Cockpit(App[None]):
             return self.write_lock.can_unlock
         if action == "demo":
             return self.demo is not None
-        return self.session.is_away if action in AWAY_ACTIONS else True
+        return self.session.is_never_connected if action in AWAY_ACTIONS else True
 
     def action_verb(self, key: str) -> None:
-        """Does what a key for changes means here."""
-        self.changes.press(key)
+        """Run the verb that a key for changes means on the current view."""
+        self.verb_starter.press_key(key)
 
     def action_undo(self) -> None:
-        """Takes back a change."""
-        self.undo.press()
+        """Undo the last change, or the change under the cursor."""
+        self.undo.undo_selected()
 
     def action_toggle_loop(self, verb: str) -> None:
-        """Stops or starts the dispatcher or the reaper."""
-        self.loops.toggle(verb)
+        """Stop or start the dispatcher or the reaper."""
+        self.loops.toggle_loop(verb)
 
     def action_step_loop(self, verb: str) -> None:
-        """One step of a loop."""
-        self.loops.step(verb)
+        """Run one step of the dispatcher or the reaper."""
+        self.loops.run_step(verb)
 
     def action_unlock(self, duration: str) -> None:
-        """Lets changes through for so long."""
+        """Allow changes for `duration`."""
         self.write_lock.unlock(duration)
 
     def action_lock(self) -> None:
-        """No more changes."""
+        """Stop allowing changes."""
         self.write_lock.lock()
 
     def action_export_operations(self) -> None:
-        """Writes the journal of this session into files."""
-        self.journal.export()
+        """Write this session's journal to files."""
+        self.journal.export_report()
 
     async def action_back(self) -> None:
-        """Stops a change of many jobs; else one step back; on the overview, nothing."""
-        if not self.changes.stop():
-            self.navigation.back()
+        """Stop a running change of many jobs; otherwise go one step back. Does nothing on the overview."""
+        if not self.verb_starter.stop_all():
+            self.navigation.go_back()
 
     async def action_quit_or_back(self) -> None:
-        """One step back; on the overview, the end."""
-        if self.navigation.is_at_the_first:
-            self._quit()
+        """Go one step back; on the overview, quit."""
+        if self.navigation.is_at_first_view:
+            self._confirm_quit()
         else:
             await self.action_back()
 
-    def _quit(self) -> None:
-        """Ends the program, asking first while a change of many jobs runs."""
+    def _confirm_quit(self) -> None:
+        """Quit the program; ask first while a change of many jobs is running."""
         if not self._is_changing():
             self.exit()
             return
-        from rqtui.tui.widgets.dialogs import stops_changes
+        from rqtui.tui.widgets.question_dialog import create_stop_question
 
-        def decided(given: object) -> None:
-            if given is not None:
+        def quit_if_confirmed(answer: object) -> None:
+            if answer is not None:
                 self.exit()
 
-        self.push_screen(stops_changes("Quit", "quit"), decided)
+        self.push_screen(create_stop_question("Quit", "quit"), quit_if_confirmed)
 
     async def action_quit(self) -> None:
-        """The end."""
-        self._quit()
+        """Quit the program."""
+        self._confirm_quit()
 
     def action_leave(self) -> None:
-        """Ctrl+C: copies what is selected in a field; else says how to leave, and the second time leaves at once."""
+        """Handle Ctrl+C: copy the selection of an input, else show how to quit.
+
+        A second press within `DOUBLE_PRESS_S` seconds quits at once.
+        """
         if getattr(self.focused, "selected_text", ""):
             raise SkipAction
         now_s = time.monotonic()
-        if now_s - self._left_s <= TWICE_S:
+        if now_s - self._last_interrupt_s <= DOUBLE_PRESS_S:
             self.exit()
             return
-        self._left_s = now_s
-        steps = f"{keys.key('back')} goes one step back, {keys.key('quit')} on the overview quits"
-        self.say(f"{steps}; {keys.key('leave')} once more leaves at once.", timeout=TWICE_S)
+        self._last_interrupt_s = now_s
+        steps = (
+            f"{keys.find_current_key('back')} goes one step back, {keys.find_current_key('quit')} on the overview quits"
+        )
+        self.show_toast(f"{steps}; {keys.find_current_key('leave')} once more leaves at once.", timeout=DOUBLE_PRESS_S)
 
     def action_suspend_process(self) -> None:
-        """Ctrl+Z: stops until the shell says `fg`."""
+        """Handle Ctrl+Z: suspend the process until the shell runs `fg`."""
         try:
-            lasted_s = job_control.stop(self)
+            lasted_s = job_control.stop_program(self)
         except SuspendNotSupported as error:
-            self.say(f"{keys.key('suspend')} stops nothing: {error}.", "warning")
+            self.show_toast(f"{keys.find_current_key('suspend')} stops nothing: {error}.", "warning")
             return
-        self.session.ticker.refresh()
+        self.session.ticker.request_refresh()
         if any(loop.is_running for loop in self.session.loops.values()):
-            age = formats.age(lasted_s * 1000)
-            self.say(f"Awake again after {age}: the loops of this screen stood still, too.", "warning")
+            age = formats.format_age(lasted_s * 1000)
+            self.show_toast(f"Awake again after {age}: the loops of this screen stood still, too.", "warning")
 
     def action_open_view(self, name: str) -> None:
-        """Goes to one of the views in `registry.VIEWS`."""
+        """Open one of the views in `registry.VIEWS`."""
         self.navigation.open_view(name)
 
     def action_list_views(self) -> None:
-        """The list of views, from which a letter or Enter leads to one."""
+        """Show the list of views, from which a letter or Enter opens one."""
         from rqtui.tui.widgets.view_list import ViewList
 
-        if not self.navigation.is_asking:
-            self.push_screen(ViewList(self.header_footer.doors()), self._go_to_view)
+        if not self.navigation.has_dialog:
+            self.push_screen(ViewList(self.frame_content.list_view_links()), self._go_to_view)
 
     def _go_to_view(self, name: str | None) -> None:
         if name:
             self.navigation.open_view(name)
 
     def action_command_palette(self) -> None:
-        """Finds anything."""
-        self.palette.open()
+        """Open the command palette."""
+        self.palette.open_finder()
 
     def action_help(self) -> None:
-        """Every key."""
-        self.navigation.show_keys_page(self._keys_here())
+        """Show the page of keys that work here."""
+        self.navigation.show_keys_page(self._list_usable_keys())
 
-    def _keys_here(self) -> frozenset[str]:
-        """The ids of this screen's looks and the names of the verbs that do something here and now."""
+    def _list_usable_keys(self) -> frozenset[str]:
+        """Return the ids of this view's general keys and the names of the verbs that work here now."""
         name = self.navigation.view.NAME if self.navigation.view else ""
-        looks = {look.id for look in keys.looks() if name in look.screens and self.palette.is_of_use(look)}
-        verbs = (self.changes.verb_for(key) for key in keys.VERB_KEYS if self.changes.check(key))
+        looks = {look.id for look in keys.list_general_keys() if name in look.screens and self.palette.is_usable(look)}
+        verbs = (self.verb_starter.find_verb(key) for key in keys.VERB_KEYS if self.verb_starter.check_key(key))
         return frozenset(looks | {verb.name for verb in verbs if verb is not None})
 
     def action_copy_as(self) -> None:
-        """Asks in which form to copy what is under the cursor, or marked."""
+        """Ask in which form to copy the row under the cursor, or the marked rows."""
         from rqtui.tui.services.copying import Copying
 
         view = self.navigation.view
-        if view is not None and not self.navigation.is_asking:
-            Copying(self, view).offer()
+        if view is not None and not self.navigation.has_dialog:
+            Copying(self, view).show_choices()
 
     def action_refresh_now(self) -> None:
-        """A new picture, and a look for new queues."""
-        self.session.ticker.discover()
+        """Refresh now, search for new queues, and reload what the view computed itself."""
+        self.session.ticker.request_discovery()
         view = self.navigation.view
         if view is not None and view.is_drawn:
-            view.anew()
+            view.recompute()
 
     def action_interval(self, factor: float) -> None:
-        """Refreshes half as often or twice as often."""
-        self.session.refresh_every(self.session.ticker.interval_s * factor)
+        """Multiply the refresh interval by `factor`."""
+        self.session.change_interval(self.session.ticker.interval_s * factor)
 
     def action_demo(self) -> None:
-        """What to try in this demo."""
+        """Show the page of things to try in this demo."""
         if self.demo:
             self.demo.show_page()
 
     def action_demo_control(self, name: str) -> None:
-        """A key of the demo's strip."""
+        """Press a key of the demo's strip."""
         if self.demo:
-            self.demo.press(name)
+            self.demo.press_control(name)
 
-    def _demo_words(self) -> str:
-        return self.demo.words if self.demo else ""
+    def _describe_demo(self) -> str:
+        return self.demo.message if self.demo else ""
 
     def action_edit_url(self) -> None:
-        """Asks for another URL."""
+        """Ask for another Redis URL."""
         self.connection_lost.edit_url()
 
     def action_open_demo(self) -> None:
-        """Starts a Redis of its own, and a demo on it."""
+        """Start a private Redis server with a demo."""
         self.connection_lost.open_demo()
 
 
 def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", interval_s: float | None = None) -> int:
-    """Opens the screen until the person leaves; returns the exit code.
+    """Run the app until the person quits, and return the exit code.
 
-    Raises UsageError for a URL or a layout of the command line that cannot be. What the config file has wrong is said
-    on the screen, which opens all the same.
+    Raises UsageError for an invalid URL or system on the command line. Errors in the config file are shown on the
+    screen, which opens all the same.
     """
-    settings = openable(settings)
+    settings = remove_invalid_settings(settings)
     app = Cockpit(
         settings,
         demo,
         open_queue=open_queue,
         interval_s=interval_s or settings.interval_s,
-        theme_name=theme.preferred(os.environ, settings.theme),
+        theme_name=theme.choose_theme(os.environ, settings.theme),
         foreign_loops=demo is not None and demo.scenario.loops,
     )
     app.run()

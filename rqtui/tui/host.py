@@ -1,7 +1,6 @@
-"""Host: what screens and services know of the app that holds them; `tui/app.py` is one, and nobody else imports it.
+"""The interface of the app that screens and services use, so that only the entry point imports `tui/app.py`.
 
-What Textual's own app does (dialogs, timers, threads) is reached by `app`, as everywhere in Textual; what is known of
-Redis by `session`.
+Textual's own app (dialogs, timers, threads) is reached by `app`; data read from Redis by `session`.
 """
 
 from __future__ import annotations
@@ -22,59 +21,64 @@ if TYPE_CHECKING:
 
 
 class Host(Protocol):
-    """The app, as screens and services see it."""
+    """The app as screens and services see it. `tui/app.py` implements this protocol."""
 
     session: Session
 
     @property
     def app(self) -> App[Any]:
-        """Textual's own app."""
+        """The Textual app."""
 
-    def say(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
-        """A toast: what happened, in words that are made safe there."""
+    def show_toast(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
+        """Show a toast. `words` are sanitised by the implementation."""
 
-    # -- the frame and the picture --
+    # -- header, footer and refreshes --
 
     def show_header(self) -> None:
-        """The lines above the view say something else now."""
+        """Redraw the lines above the view."""
 
     def show_keys(self) -> None:
-        """What the keys can do changed."""
+        """Redraw the footer after the usable keys changed."""
 
-    def look_again(self) -> None:
-        """Takes a picture of what the view on top wants."""
+    def request_refresh(self) -> None:
+        """Refresh what the top view shows."""
 
-    def look_soon(self) -> None:
-        """Takes it in a moment, once."""
+    def request_refresh_soon(self) -> None:
+        """Refresh what the top view shows after a short delay; repeated calls restart the delay."""
 
-    def connect_soon(self) -> None:
-        """The first view stands: begins to talk to Redis after its first picture."""
+    def schedule_connection(self) -> None:
+        """Connect to Redis after the first view was painted."""
 
     # -- from view to view --
 
-    def go(self, view: Screen[None]) -> None:
-        """Shows a view on top of this one."""
+    def push_view(self, view: Screen[None]) -> None:
+        """Open `view` on top of the current one."""
 
     def open_board(self, ref: Ref) -> None:
-        """Shows the places of a queue."""
+        """Open the board of a queue."""
 
     def open_job(self, ref: Ref, job: Job) -> None:
-        """Shows a job."""
+        """Open the page of a job."""
 
     # -- verbs and loops --
 
     def check_verb(self, key: str) -> bool | None:
-        """Whether a verb's key works now: False hides it, None shows it grey."""
+        """Return whether the key of a verb works now: False hides the key, None shows it greyed out."""
 
-    def begin(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
-        """The way from a verb to its request: a question where one is due, then the inbox."""
+    def start_verb(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
+        """Start `verb` on `target`: ask for confirmation if needed, then send the request."""
 
-    def begin_many(self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = "") -> None:
-        """A verb on jobs of several queues; `about` says what they have in common, `counted` how the jobs differ from
-        those that the person saw counted."""
+    def start_verb_on_jobs(
+        self, verb: str, chosen: Sequence[tuple[Ref, Sequence[Job]]], about: str, counted: str = ""
+    ) -> None:
+        """Start a verb on jobs of several queues.
 
-    def shown_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """The loops that mean something for the queue in focus, and whether each serves it."""
+        `about` describes what the jobs have in common. `counted` describes how they differ from the jobs that the
+        person saw counted.
+        """
+
+    def find_relevant_loops(self) -> dict[str, tuple[Loop, bool]]:
+        """Return the loops that apply to the queue in focus, each with whether the loop serves that queue."""
 
     def export_operations(self) -> None:
-        """Writes the journal of this session into files."""
+        """Write this session's journal to files."""

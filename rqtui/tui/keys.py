@@ -1,8 +1,8 @@
-"""The keys: what looks (lowercase) stands here, what changes (UPPERCASE) comes from `rqtui.verbs`.
+"""The table of all keys: general keys are defined here, the keys of verbs (UPPERCASE) come from `rqtui.verbs`.
 
-Bindings, footer, help, keymap, palette and `docs/keys.md` are made from these two tables and, while a demo runs,
-from the controls of its strip; a test proves that no key is taken twice on one screen and that letters obey the case
-law.
+Bindings, footer, help, keymap, palette and `docs/keys.md` are generated from these two tables and, while a demo runs,
+from the controls of its strip. A test proves that no key is used twice on one screen, and that letters follow the case
+rule: lowercase reads, UPPERCASE changes.
 """
 
 from __future__ import annotations
@@ -19,10 +19,13 @@ from textual.binding import Binding
 from rqtui.verbs import VERBS, Verb
 
 
-class Look(NamedTuple):
-    """A key that changes nothing in Redis. `screens` names where it works; empty means everywhere. A key without an
-    action belongs to the table, which binds it itself; one with `in_demo` exists only beside a running demo; one that
-    `is_first` works in dialogs, too, before any key of theirs."""
+class GeneralKey(NamedTuple):
+    """A general key, which is every key that is not the key of a verb.
+
+    `screens` names the views where the key works; empty means everywhere. A key without an action is bound by the table
+    itself. A key with `in_demo` exists only while a demo runs. A key with `is_first` also works in dialogs, before the
+    keys of the dialog.
+    """
 
     id: str
     keys: str
@@ -36,7 +39,7 @@ class Look(NamedTuple):
 
 
 class Control(Protocol):
-    """A key of a demo's strip, as `rqtui.scenarios` has it."""
+    """A key of a demo's strip, as `rqtui.scenarios` defines it."""
 
     @property
     def key(self) -> str: ...
@@ -49,7 +52,7 @@ class Control(Protocol):
 
 
 LISTS = ("overview", "board")
-DIGITS = "123456789"  # a key for each place; no system has more
+DIGITS = "123456789"  # a key for each place; no system has more than nine places
 _TABLES = (
     *LISTS,
     "workers",
@@ -59,27 +62,27 @@ _TABLES = (
     "events",
     "operations",
     "schedules",
-)  # views whose middle is a table
+)  # views that consist of a table
 _SORTED = ("overview", "workers", "kinds", "errors", "schedules")
-LOOKS: tuple[Look, ...] = (
-    Look("move", "j,k", "", "move", "down, up; the arrows too"),
-    Look("ends", "g,G", "", "ends", "the first, the last; Home and End too", _TABLES),
-    Look("screenful", "pageup,pagedown", "", "page", "a screenful up or down", _TABLES),
-    Look("open", "enter", "", "open", "open the row under the cursor", _TABLES, True),
-    Look("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
-    Look("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
-    Look("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
-    Look("place", ",".join(DIGITS), "screen.place", "place", "the places, in their order", ("board",)),
-    Look("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
-    Look("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
-    Look("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
-    Look("mark_range", "v", "", "range", "mark a range: v here, v there", ("board",)),
-    Look("mark_loaded", "a", "", "loaded", "mark all that is loaded", ("board",)),
-    Look("mark_all", "asterisk", "screen.mark_all", "all", "mark the whole place", ("board",)),
-    Look("unmark", "u", "", "none", "unmark all", ("board",)),
-    Look("page_before", "left_square_bracket", "screen.page(-1)", "page", "the page before", ("board",)),
-    Look("page_after", "right_square_bracket", "screen.page(1)", "page", "the next page", ("board",)),
-    Look(
+GENERAL_KEYS: tuple[GeneralKey, ...] = (
+    GeneralKey("move", "j,k", "", "move", "down, up; the arrows too"),
+    GeneralKey("ends", "g,G", "", "ends", "the first, the last; Home and End too", _TABLES),
+    GeneralKey("screenful", "pageup,pagedown", "", "page", "a screenful up or down", _TABLES),
+    GeneralKey("open", "enter", "", "open", "open the row under the cursor", _TABLES, True),
+    GeneralKey("back", "escape", "back", "back", "one step back; stops a change of many jobs"),
+    GeneralKey("quit", "q", "quit_or_back", "back", "back; on the overview: quit"),
+    GeneralKey("undo", "z", "undo", "undo", "undo the last change made here, or the one under the cursor", (), True),
+    GeneralKey("place", ",".join(DIGITS), "screen.place", "place", "the places, in their order", ("board",)),
+    GeneralKey("next_pane", "tab,l", "screen.pane(1)", "next", "the next place", ("board",)),
+    GeneralKey("previous_pane", "shift+tab,h", "screen.pane(-1)", "previous", "the place before", ("board",)),
+    GeneralKey("mark", "space", "", "mark", "mark the job, or unmark it", ("board",), True),
+    GeneralKey("mark_range", "v", "", "range", "mark a range: v here, v there", ("board",)),
+    GeneralKey("mark_loaded", "a", "", "loaded", "mark all that is loaded", ("board",)),
+    GeneralKey("mark_all", "asterisk", "screen.mark_all", "all", "mark the whole place", ("board",)),
+    GeneralKey("unmark", "u", "", "none", "unmark all", ("board",)),
+    GeneralKey("page_before", "left_square_bracket", "screen.page(-1)", "page", "the page before", ("board",)),
+    GeneralKey("page_after", "right_square_bracket", "screen.page(1)", "page", "the next page", ("board",)),
+    GeneralKey(
         "filter",
         "slash",
         "screen.filter",
@@ -88,15 +91,19 @@ LOOKS: tuple[Look, ...] = (
         _TABLES,
         True,
     ),
-    Look("zoom", "plus", "screen.zoom", "zoom", "zoom one place to the whole width, and back", ("board",)),
-    Look("search", "slash", "screen.filter", "search", "look for text or /re/ in the body", ("job",), True),
-    Look("next_match", "n", "screen.next_match", "next", "the next job that matches the last filter", ("board", "job")),
-    Look("job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)),
-    Look("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
-    Look("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),
-    Look("open_job", "enter", "", "open", "open the job of a link; fetch a long body", ("job",)),
-    Look("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
-    Look(
+    GeneralKey("zoom", "plus", "screen.zoom", "zoom", "zoom one place to the whole width, and back", ("board",)),
+    GeneralKey("search", "slash", "screen.filter", "search", "look for text or /re/ in the body", ("job",), True),
+    GeneralKey(
+        "next_match", "n", "screen.next_match", "next", "the next job that matches the last filter", ("board", "job")
+    ),
+    GeneralKey(
+        "job_before", "left_square_bracket", "screen.page(-1)", "previous", "the job before in the list", ("job",)
+    ),
+    GeneralKey("job_after", "right_square_bracket", "screen.page(1)", "next", "the next job in the list", ("job",)),
+    GeneralKey("viewer", "v", "screen.viewer", "view as", "the body as what it is, as text, in hex", ("job",), True),
+    GeneralKey("open_job", "enter", "", "open", "open the job of a link; fetch a long body", ("job",)),
+    GeneralKey("sort", "s", "screen.sort", "sort", "sort the rows another way", _SORTED, True),
+    GeneralKey(
         "group",
         "quotation_mark",
         "screen.group",
@@ -104,7 +111,7 @@ LOOKS: tuple[Look, ...] = (
         "group queues by how their names begin, level by level",
         ("overview",),
     ),
-    Look(
+    GeneralKey(
         "reveal",
         "c",
         "screen.reveal",
@@ -113,21 +120,27 @@ LOOKS: tuple[Look, ...] = (
         ("job",),
         True,
     ),
-    Look("dispatcher", "comma", "toggle_loop('dispatch')", "dispatcher", "dispatcher on or off"),
-    Look("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
-    Look("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
-    Look("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
-    Look("errors", "e", "open_view('errors')", "errors", "dead and retrying jobs, grouped by their error"),
-    Look("workers", "w", "open_view('workers')", "workers", "workers: who runs, who is late, which jobs they hold"),
-    Look("kinds", "b", "open_view('kinds')", "by job", "kinds of jobs: how many in each place, failures, times"),
-    Look("events", "f", "open_view('events')", "events", "events of the queue as they happen"),
-    Look("metrics", "m", "open_view('metrics')", "metrics", "throughput, failures, latency and depth over time"),
-    Look("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, next jobs"),
-    Look("schedules", "ampersand", "open_view('schedules')", "schedules", "what is enqueued again and again, and when"),
-    Look("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
-    Look("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
-    Look("widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True),
-    Look(
+    GeneralKey("dispatcher", "comma", "toggle_loop('dispatch')", "dispatcher", "dispatcher on or off"),
+    GeneralKey("reaper", "full_stop", "toggle_loop('reap')", "reaper", "reaper on or off"),
+    GeneralKey("dispatch_step", "less_than_sign", "step_loop('dispatch')", "step", "one step of the dispatcher"),
+    GeneralKey("reap_step", "greater_than_sign", "step_loop('reap')", "step", "one step of the reaper"),
+    GeneralKey("errors", "e", "open_view('errors')", "errors", "dead and retrying jobs, grouped by their error"),
+    GeneralKey(
+        "workers", "w", "open_view('workers')", "workers", "workers: who runs, who is late, which jobs they hold"
+    ),
+    GeneralKey("kinds", "b", "open_view('kinds')", "by job", "kinds of jobs: how many in each place, failures, times"),
+    GeneralKey("events", "f", "open_view('events')", "events", "events of the queue as they happen"),
+    GeneralKey("metrics", "m", "open_view('metrics')", "metrics", "throughput, failures, latency and depth over time"),
+    GeneralKey("loops", "t", "open_view('loops')", "loops", "dispatcher and reaper: steps, lag, next jobs"),
+    GeneralKey(
+        "schedules", "ampersand", "open_view('schedules')", "schedules", "what is enqueued again and again, and when"
+    ),
+    GeneralKey("redis", "i", "open_view('redis')", "Redis", "the server: memory, clients, slow commands, warnings"),
+    GeneralKey("operations", "o", "open_view('operations')", "operations", "every change made here, and their export"),
+    GeneralKey(
+        "widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True
+    ),
+    GeneralKey(
         "groups_wider",
         "left_square_bracket",
         "screen.width(-1)",
@@ -135,7 +148,7 @@ LOOKS: tuple[Look, ...] = (
         "wider groups of errors: by frame, by class",
         ("errors",),
     ),
-    Look(
+    GeneralKey(
         "groups_narrower",
         "right_square_bracket",
         "screen.width(1)",
@@ -143,8 +156,10 @@ LOOKS: tuple[Look, ...] = (
         "narrower groups: by message",
         ("errors",),
     ),
-    Look("save", "s", "screen.save", "save", "write the report of what was found and done here", ("operations",), True),
-    Look(
+    GeneralKey(
+        "save", "s", "screen.save", "save", "write the report of what was found and done here", ("operations",), True
+    ),
+    GeneralKey(
         "freeze",
         "p",
         "screen.freeze",
@@ -152,14 +167,16 @@ LOOKS: tuple[Look, ...] = (
         "freeze the rows while the counters go on",
         (*LISTS, *_SORTED[1:], "events"),
     ),
-    Look("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
-    Look("refresh", "r", "refresh_now", "refresh", "refresh now, and look for new queues"),
-    Look("slower", "minus", "interval(2)", "slower", "refresh half as often"),
-    Look("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
-    Look("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),
-    Look("copy", "y", "copy_as", "copy", "copy as: id, JSON, redis-cli, Python, body; or the list"),
-    Look("views", "semicolon", "list_views", "views", "the views by their letters, and how much is in each", (), True),
-    Look(
+    GeneralKey("next_failure", "n", "screen.next_failure", "next failure", "the next older failure", ("events",), True),
+    GeneralKey("refresh", "r", "refresh_now", "refresh", "refresh now, and look for new queues"),
+    GeneralKey("slower", "minus", "interval(2)", "slower", "refresh half as often"),
+    GeneralKey("faster", "equals_sign", "interval(0.5)", "faster", "refresh twice as often"),
+    GeneralKey("demo", "d", "demo", "demo", "what to try in this demo, and what to watch", (), False, True),
+    GeneralKey("copy", "y", "copy_as", "copy", "copy as: id, JSON, redis-cli, Python, body; or the list"),
+    GeneralKey(
+        "views", "semicolon", "list_views", "views", "the views by their letters, and how much is in each", (), True
+    ),
+    GeneralKey(
         "palette",
         "colon,ctrl+p",
         "command_palette",
@@ -168,9 +185,9 @@ LOOKS: tuple[Look, ...] = (
         (),
         True,
     ),
-    Look("help", "question_mark", "help", "keys", "the keys that work here", (), True),
-    Look("suspend", "ctrl+z", "suspend_process", "suspend", "stop until the shell says fg", is_first=True),
-    Look(
+    GeneralKey("help", "question_mark", "help", "keys", "the keys that work here", (), True),
+    GeneralKey("suspend", "ctrl+z", "suspend_process", "suspend", "stop until the shell says fg", is_first=True),
+    GeneralKey(
         "leave",
         "ctrl+c",
         "leave",
@@ -180,26 +197,32 @@ LOOKS: tuple[Look, ...] = (
     ),
 )
 UNLOCKS = ("5m", "15m", "1h")
-COMMANDS: tuple[Look, ...] = (  # those of the palette that have no key of their own
+COMMANDS: tuple[GeneralKey, ...] = (  # commands of the palette that have no key of their own
     *(
-        Look(f"unlock_{time}", "", f"unlock('{time}')", f"unlock {time}", "allow changes for so long")
+        GeneralKey(f"unlock_{time}", "", f"unlock('{time}')", f"unlock {time}", "allow changes for so long")
         for time in UNLOCKS
     ),
-    Look("lock", "", "lock", "lock now", "no more changes from this screen"),
-    Look("export", "", "export_operations", "export operations", "every change made here, as Markdown and JSON"),
-    Look("keys", "", "help", "keys", "every key  (?)"),
-    Look("theme", "", "change_theme", "theme", "choose a theme from a list"),
-    Look("end", "", "quit", "quit", "stop rqtui"),
+    GeneralKey("lock", "", "lock", "lock now", "no more changes from this screen"),
+    GeneralKey("export", "", "export_operations", "export operations", "every change made here, as Markdown and JSON"),
+    GeneralKey("keys", "", "help", "keys", "every key  (?)"),
+    GeneralKey("theme", "", "change_theme", "theme", "choose a theme from a list"),
+    GeneralKey("end", "", "quit", "quit", "stop rqtui"),
 )
-VIEWS = tuple(look.id for look in LOOKS if look.action.startswith("open_view("))  # opened by a key from anywhere
-NEAR = ("filter", "search", "mark")  # in the footer right after the verbs of the row under the cursor
-LAST = ("undo", "views", "palette", "help")  # there always, at the end; undo while there is something to undo
-_FOOTER_TOO = {  # looks that work everywhere and are the matter of one view
+VIEWS = tuple(
+    look.id for look in GENERAL_KEYS if look.action.startswith("open_view(")
+)  # views that a key opens from anywhere
+FOOTER_AFTER_VERBS = (
+    "filter",
+    "search",
+    "mark",
+)  # shown in the footer right after the verbs of the row under the cursor
+FOOTER_END = ("undo", "views", "palette", "help")  # at the end of each footer; undo only if there is a change to undo
+_FOOTER_TOO = {  # keys that work everywhere and belong to one view's footer
     "loops": ("dispatcher", "reaper", "dispatch_step", "reap_step"),
     "metrics": ("refresh",),
     "redis": ("refresh",),
 }
-SHOWN = {
+KEY_SIGNS = {
     "asterisk": "*",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
@@ -234,11 +257,11 @@ SHOWN = {
     "pageup": "PgUp",
     "pagedown": "PgDn",
 }
-_ON_THE_BOARD = ("next_pane", "previous_pane")
-_NAMES = {sign: name for name, sign in SHOWN.items()}
-_WORDS = {"Enter": "enter", "Space": "space"}  # where a terminal has no sign for them
+_BOARD_KEYS = ("next_pane", "previous_pane")
+_NAMES_BY_SIGN = {sign: name for name, sign in KEY_SIGNS.items()}
+_NAMES_BY_WORD = {"Enter": "enter", "Space": "space"}  # spelled out in sentences
 VERB_KEYS: tuple[str, ...] = tuple(dict.fromkeys(verb.key for verb in VERBS if verb.key))
-_PARTS = {  # rows that stand for several bindings, or for one of the table's
+_BINDING_IDS_OF_ROWS = {  # rows that cover several bindings, or a binding of the table
     "move": ("table.down", "table.up"),
     "ends": ("table.first", "table.last"),
     "screenful": ("table.page-down", "table.page-up"),
@@ -250,73 +273,85 @@ _PARTS = {  # rows that stand for several bindings, or for one of the table's
     "open_job": ("job.open",),
     "place": tuple(f"place_{digit}" for digit in DIGITS),
 }
-_mapped: dict[str, str] = {}  # what the config file says otherwise, by binding id: a person has one keyboard
+_keymap: dict[str, str] = {}  # keys of the config file by binding id, global because a person has one keyboard
 
 
-def bindings() -> list[Binding]:
-    """Every binding of the app, each with an id, so that a config file can move it."""
-    made = [
+def build_bindings() -> list[Binding]:
+    """Build every binding of the app, each with an id by which a config file can change its key."""
+    all_bindings = [
         Binding(key, f"screen.place({number})", look.label, id=f"place_{number}", show=False)
-        for look in LOOKS
+        for look in GENERAL_KEYS
         if look.id == "place"
         for number, key in enumerate(look.keys.split(","), 1)
     ]
-    made += [
+    all_bindings += [
         Binding(look.keys, look.action, look.label, id=look.id, show=False, priority=look.is_first)
-        for look in LOOKS
-        if look.action and look.id != "place" and look.id not in _ON_THE_BOARD
+        for look in GENERAL_KEYS
+        if look.action and look.id != "place" and look.id not in _BOARD_KEYS
     ]
-    made += [Binding(key, f"verb('{key}')", verbs_of(key)[0].label, id=f"verb_{key}", show=False) for key in VERB_KEYS]
-    return made
+    all_bindings += [
+        Binding(key, f"verb('{key}')", find_verbs_on_key(key)[0].label, id=f"verb_{key}", show=False)
+        for key in VERB_KEYS
+    ]
+    return all_bindings
 
 
-def board_bindings() -> list[Binding]:
-    """Those of the board itself: Tab belongs to every screen already, and a screen's keys come before the app's."""
+def build_board_bindings() -> list[Binding]:
+    """Build the bindings of the board itself.
+
+    Textual binds Tab on every screen, and a screen's bindings take precedence over the app's.
+    """
     return [
         Binding(look.keys, look.action.removeprefix("screen."), look.label, id=look.id, show=False)
-        for look in LOOKS
-        if look.id in _ON_THE_BOARD
+        for look in GENERAL_KEYS
+        if look.id in _BOARD_KEYS
     ]
 
 
-def demo_bindings(controls: Iterable[Control]) -> list[Binding]:
-    """The bindings of a demo's strip."""
+def build_demo_bindings(controls: Iterable[Control]) -> list[Binding]:
+    """Build the bindings of a demo's strip."""
     return [
-        Binding(_NAMES.get(c.key, c.key), f"demo_control('{c.name}')", c.label, id=f"demo_{c.name}", show=False)
-        for c in controls
+        Binding(
+            _NAMES_BY_SIGN.get(control.key, control.key),
+            f"demo_control('{control.name}')",
+            control.label,
+            id=f"demo_{control.name}",
+            show=False,
+        )
+        for control in controls
     ]
 
 
 @cache
-def verbs_of(key: str) -> tuple[Verb, ...]:
-    """The verbs that share a key; which one is meant depends on the place."""
+def find_verbs_on_key(key: str) -> tuple[Verb, ...]:
+    """Return the verbs that share a key; the place under the cursor decides which one runs."""
     return tuple(verb for verb in VERBS if verb.key == key)
 
 
-def looks(*, with_demo: bool = False) -> list[Look]:
-    """The keys that look, those of the demo only beside one."""
-    return [look for look in LOOKS if with_demo or not look.in_demo]
+def list_general_keys(*, with_demo: bool = False) -> list[GeneralKey]:
+    """Return the general keys; the keys of a demo only with `with_demo`."""
+    return [look for look in GENERAL_KEYS if with_demo or not look.in_demo]
 
 
-def footer_of(screen: str) -> list[Look]:
-    """The looks that the footer of a screen has, in the order of the table."""
+def list_footer_keys(screen: str) -> list[GeneralKey]:
+    """Return the general keys in the footer of a screen, in the order of the table."""
     return [
         look
-        for look in LOOKS
+        for look in GENERAL_KEYS
         if (look.in_footer and (not look.screens or screen in look.screens)) or look.id in _FOOTER_TOO.get(screen, ())
     ]
 
 
 @cache
-def shown(keys: str) -> str:
-    """Keys as a person reads them: `comma` is `,`, and all digits are `1-9`."""
-    signs = " ".join(map(_sign, keys.split(",")))
+def format_keys(keys: str) -> str:
+    """Format keys for display: `comma` becomes `,`, and all nine digits become `1-9`."""
+    signs = " ".join(map(_format_key, keys.split(",")))
     return signs.replace(" ".join(DIGITS), f"{DIGITS[0]}-{DIGITS[-1]}")
 
 
-def _sign(key: str) -> str:
-    if key in SHOWN or len(key) == 1:
-        return SHOWN.get(key, key)
+def _format_key(key: str) -> str:
+    if key in KEY_SIGNS or len(key) == 1:
+        return KEY_SIGNS.get(key, key)
     with suppress(KeyError):
         sign = unicodedata.lookup(key.replace("_", " "))
         if sign.isprintable():  # `backspace` and `delete` are names of control characters
@@ -327,79 +362,84 @@ def _sign(key: str) -> str:
 # -- under the keymap of the config file ------------------------------------------------------------------------------
 
 
-def take(keymap: Mapping[str, str]) -> None:
-    """From now on these bindings have other keys; `keymap.checked` made the map."""
-    _mapped.clear()
-    _mapped.update(keymap)
+def set_keymap(keymap: Mapping[str, str]) -> None:
+    """Replace the keymap of the config file. `keymap` maps binding ids to keys, as checked by `keymap.checked`."""
+    _keymap.clear()
+    _keymap.update(keymap)
 
 
-def ids_of(look: Look) -> tuple[str, ...]:
-    """The ids of the bindings that a row stands for."""
-    return _PARTS.get(look.id, (look.id,))
+def list_binding_ids(look: GeneralKey) -> tuple[str, ...]:
+    """Return the ids of the bindings that a row of the table covers."""
+    return _BINDING_IDS_OF_ROWS.get(look.id, (look.id,))
 
 
-def keys_of(look: Look) -> str:
-    """The keys of a row as they are now."""
-    ids = ids_of(look)
-    if not any(id in _mapped for id in ids):
+def find_current_keys(look: GeneralKey) -> str:
+    """Return the keys of a row, with the keymap applied."""
+    ids = list_binding_ids(look)
+    if not any(id in _keymap for id in ids):
         return look.keys
     if len(ids) == 1:
-        return _mapped[ids[0]]
-    return ",".join(_mapped.get(id, key) for id, key in zip(ids, look.keys.split(","), strict=True))
+        return _keymap[ids[0]]
+    return ",".join(_keymap.get(id, key) for id, key in zip(ids, look.keys.split(","), strict=True))
 
 
-def key(id: str) -> str:
-    """The key to press now for a look, a verb, or what stands on a letter: `key("filter")`, `key("pause")`."""
+def find_current_key(id: str) -> str:
+    """Return the sign of the current key for an id, a verb, or a verb's letter: `key("filter")`, `key("pause")`."""
     if look := _BY_ID.get(id):
-        return shown(keys_of(look).split(",")[0])
+        return format_keys(find_current_keys(look).split(",")[0])
     letter = next((verb.key for verb in VERBS if id in (verb.name, verb.key) and verb.key), id)
-    return shown(_mapped.get(f"verb_{letter}", letter).split(",")[0])
+    return format_keys(_keymap.get(f"verb_{letter}", letter).split(",")[0])
 
 
-_BY_ID = {look.id: look for look in LOOKS}
-_OWNERS = {  # who has a key that stands in a sentence: the first row with it, `Esc` and the like spelled out
+_BY_ID = {look.id: look for look in GENERAL_KEYS}
+_IDS_BY_SIGN = {  # the first row with the key that a sentence mentions; `Esc` and others are spelled out
     **{verb.key: verb.key for verb in VERBS if verb.key},
-    **{_sign(each): look.id for look in reversed(LOOKS) if look.id not in _PARTS for each in look.keys.split(",")},
+    **{
+        _format_key(each): look.id
+        for look in reversed(GENERAL_KEYS)
+        if look.id not in _BINDING_IDS_OF_ROWS
+        for each in look.keys.split(",")
+    },
     **{"Enter": "open", "Space": "mark"},
 }
-_ALONE = re.compile(r"(?<![^\s(])(?:Esc|Enter|Space|Tab|[^\W\d]|[^\w\s])(?![^\s:;,)])")
-_ARTICLES = ("a", "A")
+_KEY_IN_TEXT = re.compile(r"(?<![^\s(])(?:Esc|Enter|Space|Tab|[^\W\d]|[^\w\s])(?![^\s:;,)])")
+_WORDS_NOT_KEYS = ("a", "A")
 
 
-def renamed(text: str) -> str:
-    """A sentence of ours, without data in it, with the keys that the keymap moved as they are now."""
+def apply_keymap(text: str) -> str:
+    """Replace the keys in a sentence of rqtui by the keys of the keymap. `text` must not contain data."""
 
-    def name(found: re.Match[str]) -> str:
-        sign = found[0]
-        owner = _OWNERS.get(sign)
-        ids = _PARTS.get(owner, (owner, f"verb_{owner}")) if owner and sign not in _ARTICLES else ()
-        return spelled(key(owner)) if owner and any(id in _mapped for id in ids) else sign
+    def name(match: re.Match[str]) -> str:
+        sign = match[0]
+        owner = _IDS_BY_SIGN.get(sign)
+        ids = _BINDING_IDS_OF_ROWS.get(owner, (owner, f"verb_{owner}")) if owner and sign not in _WORDS_NOT_KEYS else ()
+        return spell_out_signs(find_current_key(owner)) if owner and any(id in _keymap for id in ids) else sign
 
-    return _ALONE.sub(name, text) if _mapped else text
+    return _KEY_IN_TEXT.sub(name, text) if _keymap else text
 
 
-def view_named_in(text: str) -> str:
-    """The view that the first key in a sentence of ours opens; empty where it is no key of a view."""
-    first = _ALONE.search(text)
-    look = _BY_ID.get(_OWNERS.get(first[0], "")) if first else None
+def find_view_in_text(text: str) -> str:
+    """Return the view that the first key in a sentence of rqtui opens, or an empty string if it opens none."""
+    first = _KEY_IN_TEXT.search(text)
+    look = _BY_ID.get(_IDS_BY_SIGN.get(first[0], "")) if first else None
     return look.id if look is not None and look.id in VIEWS else ""
 
 
-def view_key(view: str) -> str:
-    """The key of a view, as Textual names it."""
-    return keys_of(_BY_ID[view]).split(",")[0]
+def find_view_key(view: str) -> str:
+    """Return the key of a view, as Textual names it."""
+    return find_current_keys(_BY_ID[view]).split(",")[0]
 
 
-def named(sign: str) -> str:
-    """The key that `shown` shows so, as Textual names it."""
-    return _NAMES.get(sign) or _WORDS.get(sign) or (sign.lower() if "+" in sign[1:] else sign)
+def to_textual_key(sign: str) -> str:
+    """Return Textual's name of the key that `format_keys` displays as `sign`."""
+    return _NAMES_BY_SIGN.get(sign) or _NAMES_BY_WORD.get(sign) or (sign.lower() if "+" in sign[1:] else sign)
 
 
-def spelled(signs: str) -> str:
-    """Keys where there is room for words."""
+def spell_out_signs(signs: str) -> str:
+    """Spell out the signs of Enter and Space."""
     return signs.replace("⏎", "Enter").replace("␣", "Space")
 
 
-def of(id: str, default: str) -> str:
-    """The first key of a binding that stands in no table here, as those of dialogs."""
-    return spelled(shown(_mapped[id].split(",")[0])) if id in _mapped else default
+def find_dialog_key(id: str, default: str) -> str:
+    """Return the current key of a binding outside this table, such as a dialog's, or `default`."""
+    return spell_out_signs(format_keys(_keymap[id].split(",")[0])) if id in _keymap else default

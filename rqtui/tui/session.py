@@ -1,8 +1,8 @@
-"""Session: one Redis as this screen knows it, from its settings to the last picture; and what its thread says.
+"""The session: the state of one Redis connection of the screen, and the messages that its engine thread posts.
 
-It is replaced as a whole when a person goes over to another Redis: the services of the old one go with it, a view keeps
-the session that it was opened in, and each message names its own, so that nothing of the old one is heard. What the
-engine's thread finds becomes a Textual message here, a class each.
+A session is replaced when the person switches to another Redis. Its services go with it, a view keeps the session in
+which the view was opened, and each message names its session, so that messages of an old session are ignored. Each
+event of the engine's ticker becomes a Textual message class here.
 """
 
 from __future__ import annotations
@@ -14,83 +14,86 @@ from typing import TYPE_CHECKING, Any
 
 from textual.message import Message
 
-from rqtui.config.settings import DEFAULT_SYSTEM, LONGEST_S, SHORTEST_S, Settings
-from rqtui.config.state_folder import state_folder
+from rqtui.config.settings import DEFAULT_SYSTEM, MAX_INTERVAL_S, MIN_INTERVAL_S, Settings
+from rqtui.config.state_folder import find_state_folder
 from rqtui.connection import connect
 from rqtui.engine import ticker as tick
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Queue, Ref, Snapshot
 from rqtui.operations.journal import Journal
-from rqtui.operations.watch import Watch
-from rqtui.text.names import named, twins
+from rqtui.operations.watch import SnapshotWatch
+from rqtui.text.names import find_duplicate_names, format_queue_name
 from rqtui.tui.format import recent
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
     from rqtui.engine.loops import Loop
-    from rqtui.layout.layout import Layout
-    from rqtui.operations.undo import Keeper
+    from rqtui.operations.undo import UndoRecorder
     from rqtui.scenarios.run import Run
+    from rqtui.system_base.system import System
 
-REMEMBERED = 200  # changes made here
+MAX_CHANGES = 200  # most recent changes that are kept
 
 
-class Told(Message):
-    """What the thread of a session says."""
+class SessionMessage(Message):
+    """A Textual message that carries an event of a session's engine thread."""
 
-    def __init__(self, session: Session, what: Any) -> None:
+    def __init__(self, session: Session, event: Any) -> None:
         super().__init__()
-        self.session, self.what = session, what
+        self.session, self.event = session, event
 
 
-class Connected(Told):
-    """The engine was made."""
+class Connected(SessionMessage):
+    """The engine of the session was created."""
 
-    what: tick.Connected
-
-
-class Refreshed(Told):
-    """A new picture."""
-
-    what: tick.Refreshed
+    event: tick.EngineCreated
 
 
-class Lost(Told):
-    """Redis is away."""
+class Refreshed(SessionMessage):
+    """A new snapshot was read."""
 
-    what: tick.Lost
+    event: tick.SnapshotTaken
 
 
-class Acted(Told):
+class Lost(SessionMessage):
+    """The connection to Redis is lost."""
+
+    event: tick.ServerLost
+
+
+class Acted(SessionMessage):
     """Outcomes of a verb."""
 
-    what: tick.Acted
+    event: tick.ChangeProgressed
 
 
-class Answered(Told):
-    """An answer to a question, or a step of a work."""
+class Answered(SessionMessage):
+    """The result of an engine call, or one step of a call that runs in steps."""
 
-    what: tick.Answered
-
-
-class Failed(Told):
-    """A picture could not be taken."""
-
-    what: tick.Failed
+    event: tick.CallFinished
 
 
-MESSAGES: Mapping[type[tick.Message], type[Told]] = {
-    tick.Connected: Connected,
-    tick.Refreshed: Refreshed,
-    tick.Lost: Lost,
-    tick.Acted: Acted,
-    tick.Answered: Answered,
-    tick.Failed: Failed,
+class Failed(SessionMessage):
+    """A refresh failed while Redis was connected."""
+
+    event: tick.RefreshFailed
+
+
+MESSAGES: Mapping[type[tick.TickerEvent], type[SessionMessage]] = {
+    tick.EngineCreated: Connected,
+    tick.SnapshotTaken: Refreshed,
+    tick.ServerLost: Lost,
+    tick.ChangeProgressed: Acted,
+    tick.CallFinished: Answered,
+    tick.RefreshFailed: Failed,
 }
 
 
 class Session:
-    """What is known of one Redis. `make` makes its engine, on its thread; `post` takes the messages from there."""
+    """The state of one Redis: settings, engine, last snapshot, loops, journal and pending calls.
+
+    `make` creates the engine on the engine's thread; `post` receives the messages from that thread.
+    """
 
     def __init__(
         self,
@@ -101,126 +104,146 @@ class Session:
         interval_s: float,
     ) -> None:
         self.settings, self.demo, self._post = settings, demo, post
-        self.ticker = tick.Ticker(make, self._tell, interval_s)
+        self.ticker = tick.Ticker(make, self._post_event, interval_s)
         self.engine: Engine | None = None
-        self.layouts: Mapping[str, Layout] = {}
+        self.systems: Mapping[str, System] = {}
         self.refs: list[Ref] = []
-        self._engine_refs: list[Ref] | None = None  # of which these are a copy
-        self.twins: frozenset[str] = frozenset()  # names that queues of several systems have
+        self._engine_refs: list[Ref] | None = None  # the engine's list of which `refs` is a copy
+        self.ambiguous_names: frozenset[str] = frozenset()  # names used by queues of more than one system
         self.snapshot: Snapshot | None = None
-        self.pictured = Focus()  # what the last picture was asked to show
-        self._pictured_s = 0.0  # `time.monotonic`
-        self.known: dict[Ref, Queue] = {}  # every queue as it was counted last
-        self.causes: dict[Ref, frozenset[str]] = {}  # of a queue's dead jobs, as far as somebody looked at them
-        self.lost: tick.Lost | None = None
-        self.failed: tick.Failed | None = None
-        self.is_read_only = settings.read_only  # now: the write lock changes it
-        self.keeper: Keeper | None = None
-        self.journal = Journal(None if demo else state_folder(), settings.url, settings.profile, self.close_record)
-        self.watch = Watch(self.journal.found)
+        self.last_focus = Focus()  # what the last snapshot was asked to include
+        self._refreshed_s = 0.0  # time.monotonic() of the last snapshot
+        self.latest_queues: dict[Ref, Queue] = {}  # the latest counts of every queue
+        self.death_causes: dict[
+            Ref, frozenset[str]
+        ] = {}  # error groups of a queue's dead jobs, if a view has read them
+        self.connection_loss: tick.ServerLost | None = None
+        self.refresh_failure: tick.RefreshFailed | None = None
+        self.is_read_only = settings.read_only  # the current state, which the write lock changes
+        self.keeper: UndoRecorder | None = None
+        self.journal = Journal(None if demo else find_state_folder(), settings.url, settings.profile, self.close_record)
+        self.watch = SnapshotWatch(self.journal.record_finding)
         self.loops: dict[str, Loop] = {}
-        self.filters: list[str] = []  # that were typed here, the newest last
-        self.changes: deque[recent.Entry] = deque(maxlen=REMEMBERED)
-        self._waiting: dict[int, Callable[[tick.Answered], None]] = {}  # by the id of what was asked
+        self.filters: list[str] = []  # filters typed in this session, newest last
+        self.changes: deque[recent.Entry] = deque(maxlen=MAX_CHANGES)
+        self._callbacks: dict[int, Callable[[tick.CallFinished], None]] = {}  # callbacks by call id
 
-    def _tell(self, what: tick.Message) -> None:
-        self._post(MESSAGES[type(what)](self, what))
+    def _post_event(self, event: tick.TickerEvent) -> None:
+        self._post(MESSAGES[type(event)](self, event))
 
-    # -- what is known ------------------------------------------------------------------------------------------------
-
-    @property
-    def is_away(self) -> bool:
-        """Whether Redis was asked, and has never answered."""
-        return self.lost is not None and self.snapshot is None
+    # -- state --------------------------------------------------------------------------------------------------------
 
     @property
-    def is_old(self) -> bool:
-        """Whether the picture is of the past: no other could be taken since."""
-        return self.lost is not None or self.failed is not None
+    def is_never_connected(self) -> bool:
+        """Whether a connection was tried and Redis has never replied."""
+        return self.connection_loss is not None and self.snapshot is None
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether the server is a read-only replica, which refuses every change."""
+        return self.engine is not None and any(warning.kind == "read-only-replica" for warning in self.engine.warnings)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the snapshot is outdated because the last refresh failed or the connection is lost."""
+        return self.connection_loss is not None or self.refresh_failure is not None
 
     @property
     def now_ms(self) -> int:
-        """The server's clock, carried on from the last picture; 0 before there is one."""
-        return self.snapshot.taken_ms + int(1000 * (time.monotonic() - self._pictured_s)) if self.snapshot else 0
+        """The server's clock in ms, extrapolated from the last snapshot; 0 before the first snapshot."""
+        return self.snapshot.taken_ms + int(1000 * (time.monotonic() - self._refreshed_s)) if self.snapshot else 0
 
-    def connected(self, engine: Engine) -> None:
-        """The engine was made."""
-        self.engine, self.layouts = engine, engine.layouts
+    def set_engine(self, engine: Engine) -> None:
+        """Store the new engine and its queue systems."""
+        self.engine, self.systems = engine, engine.systems
 
-    def pictured_anew(self, message: tick.Refreshed) -> None:
-        """A picture was taken: Redis is there."""
-        self.lost = self.failed = None
+    def store_refresh(self, message: tick.SnapshotTaken) -> None:
+        """Store a new snapshot, the list of queues, and the latest counts of each queue."""
+        self.connection_loss = self.refresh_failure = None
         self.snapshot = message.snapshot
-        known = self.engine.refs if self.engine else []
-        if known is not self._engine_refs:  # a list that is replaced when there are others, never changed
-            self._engine_refs, self.refs, self.twins = known, list(known), twins(known)
-        self.watch.look(message.snapshot)
-        self.pictured, self._pictured_s = message.focus, time.monotonic()
-        self.known.update(message.snapshot.by_ref())
-        if len(self.known) > len(self.refs):
-            here = set(self.refs)
-            self.known = {ref: queue for ref, queue in self.known.items() if ref in here}
+        engine_refs = self.engine.refs if self.engine else []
+        # The engine replaces this list when the queues change and never modifies it.
+        if engine_refs is not self._engine_refs:
+            self._engine_refs, self.refs, self.ambiguous_names = (
+                engine_refs,
+                list(engine_refs),
+                find_duplicate_names(engine_refs),
+            )
+        self.watch.observe(message.snapshot)
+        self.last_focus, self._refreshed_s = message.focus, time.monotonic()
+        self.latest_queues.update(message.snapshot.map_queues_by_ref())
+        if len(self.latest_queues) > len(self.refs):
+            listed = set(self.refs)
+            self.latest_queues = {ref: queue for ref, queue in self.latest_queues.items() if ref in listed}
 
-    def is_pictured(self, ref: Ref, id: bytes) -> bool:
-        """Whether the last picture was asked for this job."""
-        return self.pictured.job == (ref, id)
+    def has_requested_job(self, ref: Ref, id: bytes) -> bool:
+        """Return whether the last snapshot was asked to include this job."""
+        return self.last_focus.job == (ref, id)
 
-    def system_of(self, ref: Ref) -> str:
-        """Which system a queue belongs to, where that is worth a word: it is another one than ours."""
-        return "" if ref.layout == DEFAULT_SYSTEM else ref.layout
+    def find_foreign_system(self, ref: Ref) -> str:
+        """Return the name of a queue's system, or an empty string for the default system."""
+        return "" if ref.system == DEFAULT_SYSTEM else ref.system
 
-    def named(self, ref: Ref) -> str:
-        """The name of a queue, with its system where queues of several systems have that name."""
-        return named(ref, self.twins)
+    def format_name(self, ref: Ref) -> str:
+        """Return the name of a queue, with its system if queues of several systems share that name."""
+        return format_queue_name(ref, self.ambiguous_names)
 
     def find(self, name: str) -> Ref:
-        """The queue of that name; UsageError in words where it cannot be one."""
+        """Return the queue of that name. Raises UsageError if the name is invalid or no engine is connected yet."""
         if self.engine is None:
             raise UsageError("not connected yet.")
-        return self.engine.find(name)
+        return self.engine.resolve(name)
 
-    def denial(self, verb: str, ref: Ref | None) -> str:
-        """Why a verb is refused on a queue; empty where it is not."""
-        return self.engine.denial(verb, ref) if self.engine and ref else ""
+    def explain_denial(self, verb: str, ref: Ref | None) -> str:
+        """Return the reason why a verb is refused on a queue, or an empty string if it is allowed."""
+        return self.engine.explain_denial(verb, ref) if self.engine and ref else ""
 
-    def refresh_every(self, seconds: float) -> None:
-        """The time between two pictures, between 0.25 s and a minute; takes one at once."""
-        self.ticker.interval_s = min(LONGEST_S, max(SHORTEST_S, seconds))
-        self.ticker.refresh()
+    def change_interval(self, seconds: float) -> None:
+        """Set the refresh interval, limited to 0.25–60 s, and refresh at once."""
+        self.ticker.interval_s = min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))
+        self.ticker.request_refresh()
 
-    def happened(self, most: int) -> list[recent.Entry]:
-        """What the loops and this screen did lately, and what was found, the newest first."""
-        found = [recent.found(one) for one in self.journal.sightings[-most:]] if most else []
-        return recent.entries(self.loops.values(), [*self.changes, *found], most)
+    def list_recent_entries(self, most: int) -> list[recent.Entry]:
+        """Return up to `most` recent loop steps, changes and new findings, newest first."""
+        finding_entries = (
+            [recent.convert_sighting(sighting) for sighting in self.journal.sightings[-most:]] if most else []
+        )
+        return recent.list_entries(self.loops.values(), [*self.changes, *finding_entries], most)
 
-    def close_record(self, verb: str, layout: str, queue: str) -> str:
-        """The name of the undo record that ends here; empty where nothing was kept."""
-        return self.keeper.close(verb, layout, queue) if self.keeper else ""
+    def close_record(self, verb: str, system: str, queue: str) -> str:
+        """End the current undo record and return its name, or an empty string if nothing was recorded."""
+        return self.keeper.end_change(verb, system, queue) if self.keeper else ""
 
     @property
     def url(self) -> str:
-        """Its URL, without a password."""
+        """The Redis URL without its password."""
         return connect.mask(self.settings.url)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
-    def ask(self, function: Callable[[Engine], Any], then: Callable[[tick.Answered], None]) -> int:
-        """Runs a short function with the engine, on its thread; `then` gets the answer, on this one. The id of it."""
-        return self._asked(self.ticker.call(function), then)
+    def call_engine(self, function: Callable[[Engine], Any], then: Callable[[tick.CallFinished], None]) -> int:
+        """Run a short function with the engine on the engine's thread, and return the id of the call.
 
-    def work(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.Answered], None]) -> int:
-        """The same with a generator of round trips; `then` gets each step. `end_work` ends it."""
-        return self._asked(self.ticker.work(function), then)
+        `then` receives the result on the app's thread.
+        """
+        return self._register_callback(self.ticker.request_call(function), then)
 
-    def end_work(self, id: int) -> None:
-        """Ends a work after the step under way; its last answer follows."""
-        self.ticker.end_work(id)
+    def run_steps(self, function: Callable[[Engine], Iterator[Any]], then: Callable[[tick.CallFinished], None]) -> int:
+        """Run a generator of round trips with the engine on the engine's thread, and return the id of the call.
 
-    def answered(self, answer: tick.Answered) -> None:
-        """Hands an answer to whoever waits for it."""
-        then = self._waiting.pop(answer.request) if answer.is_last else self._waiting[answer.request]
-        then(answer)
+        `then` receives each yielded step on the app's thread. `stop_steps` stops the generator.
+        """
+        return self._register_callback(self.ticker.start_work(function), then)
 
-    def _asked(self, id: int, then: Callable[[tick.Answered], None]) -> int:
-        self._waiting[id] = then
+    def stop_steps(self, id: int) -> None:
+        """Stop a running generator after its current step. Its last result still arrives."""
+        self.ticker.cancel_work(id)
+
+    def deliver_result(self, message: tick.CallFinished) -> None:
+        """Pass a result to the callback that was registered for its call."""
+        then = self._callbacks.pop(message.request_id) if message.is_last else self._callbacks[message.request_id]
+        then(message)
+
+    def _register_callback(self, id: int, then: Callable[[tick.CallFinished], None]) -> int:
+        self._callbacks[id] = then
         return id

@@ -1,6 +1,7 @@
-"""Target: what a verb would act on now: a queue, jobs of one of its places, the whole place, or workers.
+"""The target of a verb: a queue, jobs of one of its places, a whole place, or workers.
 
-Every view tells its own (`View.target`); the services turn a key and a target into a verb, a question and a request.
+Every view builds its own target (`View.build_target`). The services turn a key and a target into a verb, a confirmation
+and a request.
 """
 
 from __future__ import annotations
@@ -13,28 +14,28 @@ from rqtui.verbs import SCREEN_WORKER
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a verb acts on: jobs, or with `whole` everything in `place`, or the queue."""
+    """The object of a verb: some jobs, or with `is_whole_place` all jobs in `place`, or the queue itself."""
 
     ref: Ref | None = None
     place: str = ""
     jobs: tuple[Job, ...] = ()
-    whole: bool = False
+    is_whole_place: bool = False
     queue: Queue | None = None
-    state: State | None = None  # of the place
-    workers: tuple[str, ...] = ()  # for the verbs of workers
-    holder: str = ""  # the worker whose jobs they are, where it was chosen and not they
-    filter: str = ""  # the expression, where `jobs` are all that it was found to let through
-    looked: int = 0  # of a long place: how many were looked at for that, where it was not looked through; 0: all were
+    state: State | None = None  # state of `place`
+    workers: tuple[str, ...] = ()  # names, for verbs on workers
+    holder: str = ""  # the worker that holds `jobs`, if the person chose the worker instead of the jobs
+    filter: str = ""  # the filter expression, if `jobs` are all its matches
+    scanned_jobs: int = 0  # jobs scanned for `filter` in a place too long to scan fully; 0: all
 
     @property
     def is_held(self) -> bool:
-        """Whether workers hold what it is about."""
-        if self.state is State.RESERVED or self.filter:  # all that match stand in one place: they may be many
+        """Whether workers hold the jobs of this target."""
+        if self.state is State.RESERVED or self.filter:  # All matches are in one place and may be many.
             return self.state is State.RESERVED
         return any(job.state is State.RESERVED for job in self.jobs)
 
     @property
-    def others(self) -> tuple[str, ...]:
-        """Who else than this screen holds these jobs; an empty name where the system does not tell."""
+    def other_holders(self) -> tuple[str, ...]:
+        """The workers that hold these jobs, except this screen; the name is empty if the system stores none."""
         held = (job.worker for job in self.jobs if job.state is State.RESERVED)
         return tuple(dict.fromkeys(worker for worker in held if worker != SCREEN_WORKER))

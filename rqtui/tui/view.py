@@ -1,8 +1,8 @@
-"""View: what every full screen of the program has in common: header, footer, the wish for data, the freeze.
+"""The base class of all full screens: header, footer, filter line, sorting, freezing, and the size check.
 
-A view knows the session that it was opened in, and the app as its `Host`. It is asked what it wants to see
-(`focus_wish`), is shown new pictures (`show`), and tells on what a verb would act (`target`) and what else it can do:
-nobody asks which view it is.
+A view keeps the session in which it was opened, and reaches the app as its `Host`. The app asks each view what to read
+(`build_focus`), hands it new snapshots (`show_snapshot`), and asks what a verb would act on (`build_target`), without
+checking which view it is.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from textual.widgets import Input, Static
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Job, Ref, Snapshot, State
 from rqtui.tui.target import Target
-from rqtui.tui.terminal import kept_lines
-from rqtui.tui.widgets.chrome import HIGH, Footer, Header, Sides, Strip
-from rqtui.tui.widgets.filterline import FilterLine
+from rqtui.tui.terminal import line_cache
+from rqtui.tui.widgets.filter_line import FilterLine
+from rqtui.tui.widgets.frame import VIEWS_FROM_ROWS, Footer, Header, Sides, Strip
 from rqtui.tui.widgets.leavable import Leavable
 from rqtui.tui.widgets.table import Table
 
@@ -34,21 +34,21 @@ if TYPE_CHECKING:
     from rqtui.tui.session import Session
     from rqtui.verbs import Verb
 
-SMALLEST = (60, 12)
-WITH_PREVIEW = (120, 34)  # cells and rows of a terminal
+MIN_SIZE = (60, 12)
+PREVIEW_SIZE = (120, 34)  # cells and rows of a terminal
 LEAST_PREVIEW, LEAST_ROWS, FRAME, CHROME = 17, 4, 4, 4  # rows; a frame with a header and an empty line
 
 
 class View(Screen[None], Leavable):
-    """A full screen."""
+    """A full screen with header, footer and filter line."""
 
     NAME: ClassVar[str] = ""
-    FILTER_HINT: ClassVar[str] = ""  # what `/` can look for here; empty: nothing
-    IS_FIRST: ClassVar[bool] = False  # whether the program begins and ends on it
-    MAKES_QUEUES: ClassVar[bool] = False  # whether a new job's form asks for its queue, which may be a new one
-    HAS_OPERATIONS: ClassVar[bool] = False  # whether undo is about the operation that is `picked` here
-    SORTS: ClassVar[tuple[str, ...]] = ()  # the names of its sorts, in the order of the key
-    SORT_OF: ClassVar[Mapping[str, str]] = {}  # by the key of a column: the sort that a click on its head means
+    FILTER_HINT: ClassVar[str] = ""  # what the filter accepts here; empty: this view has no filter
+    IS_FIRST: ClassVar[bool] = False  # whether the program starts and ends with this view
+    CAN_CREATE_QUEUES: ClassVar[bool] = False  # whether the form for a new job asks for its queue, which may be new
+    HAS_OPERATIONS: ClassVar[bool] = False  # whether undo acts on the operation that `find_selected_operation` returns
+    SORTS: ClassVar[tuple[str, ...]] = ()  # the names of the sort orders, in the order in which the key switches them
+    SORT_OF: ClassVar[Mapping[str, str]] = {}  # sort order by column key, for a click on its head
     sort = ""
     is_frozen = False
     is_revealed = False  # whether secrets are shown in clear
@@ -66,27 +66,27 @@ class View(Screen[None], Leavable):
 
     @property
     def host(self) -> Host:
-        """The app, as a view knows it."""
+        """The app, typed as the interface that a view may use."""
         return cast("Host", self.app)
 
     @cached_property
     def session(self) -> Session:
-        """What is known of the Redis that this view was opened on; after a switch it may draw itself once more."""
+        """The session in which this view was opened, also while the app already has another one."""
         return self.host.session
 
     @property
     def is_on_top(self) -> bool:
-        """Whether no other view covers it."""
-        return top(self.app.screen_stack) is self
+        """Whether no other view covers this one. Dialogs are not counted."""
+        return find_top_view(self.app.screen_stack) is self
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its widgets are there: not yet before they are mounted, not any more while the program ends."""
+        """Whether the view's widgets exist: False before they are mounted and while the program ends."""
         return self.is_composed and self.header in self.children
 
     def compose(self) -> ComposeResult:
-        """Header, the view itself, a sentence for the time without data, a demo's strip, footer."""
-        self.check_size()  # before they are there: a class that comes later has the styles of all of them made anew
+        """Yield the header, the view's own widgets, the texts shown without data, the footer, and a demo's strip."""
+        self.check_size()  # A class that is set after the widgets exist recomputes the styles of all of them.
         yield self.header
         yield from self.compose_view()
         yield self._diagnosis
@@ -98,164 +98,186 @@ class View(Screen[None], Leavable):
         yield self.strip
 
     def on_mount(self) -> None:
-        """From now on it can be drawn into."""
+        """Mark the view as composed, and check the terminal's size."""
         self.is_composed = True
-        kept_lines.keep(self)
+        line_cache.cache_lines(self)
         self.check_size()
 
     def on_resize(self, _event: Resize) -> None:
-        """Its lines fit themselves to the new size."""
+        """Fit the view, its header and its footer to the new size."""
         self.check_size()
         self.host.show_header()
         self.host.show_keys()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """A digit means nothing here beyond what is `numbered`; in a demo it may be a key of the strip."""
+        """Return whether an action works here.
+
+        A digit works only up to `count_numbered_items()`, because a demo uses the other digits for its strip.
+        """
         if action == "place":
-            return int(str(parameters[0])) <= self.numbered()
+            return int(str(parameters[0])) <= self.count_numbered_items()
         return super().check_action(action, parameters)
 
-    def numbered(self) -> int:
-        """How many things of it have a digit for a key."""
+    def count_numbered_items(self) -> int:
+        """Return how many items of this view have a digit as their key."""
         return 0
 
     def compose_view(self) -> ComposeResult:
-        """The widgets between header and footer."""
+        """Yield the widgets between header and footer."""
         yield from ()
 
-    def focus_wish(self, refs: list[Ref]) -> Focus:
-        """What this view wants to see, given all queues that are known."""
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Return what the next refresh must read for this view. `refs` are all listed queues."""
         return Focus(())
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Draws a new picture."""
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Draw a new snapshot."""
 
-    def target(self) -> Target:
-        """What a verb would act on."""
+    def build_target(self) -> Target:
+        """Return what a verb would act on now."""
         return Target()
 
-    def scope(self) -> tuple[Ref, ...]:
-        """The queues that a view opened from here is about."""
-        ref = self.target().ref
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return the queues to which a view opened from here is limited; empty means all queues."""
+        ref = self.build_target().ref
         return (ref,) if ref else ()
 
-    def second_line(self, width: int) -> Sides:
-        """What the header's second line says."""
+    def build_second_line(self, width: int) -> Sides:
+        """Return the left and right part of the header's second line for `width` cells."""
         return Content(), Content()
 
-    def allows(self, verb: Verb) -> bool:
-        """Whether a verb can mean anything here."""
+    def allows_verb(self, verb: Verb) -> bool:
+        """Return whether a verb can apply on this view."""
         return True
 
-    def begins(self, verb: Verb) -> bool:
-        """Begins a verb in this view's own way; False: it has none, and the verb is begun as everywhere."""
+    def handle_verb(self, verb: Verb) -> bool:
+        """Start a verb in a way of this view's own, and return whether that was done.
+
+        False means that the caller starts the verb in the usual way.
+        """
         return False
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the view while the connection is lost, or restore it."""
 
-    def acts(self) -> None:
-        """A verb on jobs is sent: what is under the cursor was meant."""
+    def prepare_for_verb(self) -> None:
+        """Prepare for a verb on jobs that is about to be sent: keep the cursor on its job."""
 
-    def acted(self, ids: Collection[bytes]) -> None:
-        """Some jobs were acted on."""
+    def handle_acted_jobs(self, ids: Collection[bytes]) -> None:
+        """Update the view after a verb changed the jobs with these ids."""
 
-    def picked(self) -> Operation | None:
-        """The operation under the cursor."""
+    def find_selected_operation(self) -> Operation | None:
+        """Return the operation under the cursor, if this view lists operations."""
         return None
 
-    def show_happened(self) -> None:
-        """Tells what the loops and this screen did lately, where it does."""
+    def show_recent_activity(self) -> None:
+        """Show the recent steps of the loops and recent changes, if this view has a pane for them."""
 
     def lists_jobs_of(self, ref: Ref) -> bool:
-        """Whether `step_job` goes through the jobs of that queue."""
+        """Return whether `step_job` moves through the jobs of that queue."""
         return False
 
     def step_job(self, step: int) -> Job | None:
-        """The job after the one under the cursor, or before it; the cursor goes there. None: it is the last loaded."""
+        """Move the cursor `step` jobs further and return that job, or None after the last loaded job."""
         return None
 
-    def stand_at(self, place: str) -> None:
-        """Goes to a place, where a view has places."""
+    def go_to_place(self, place: str) -> None:
+        """Go to the place of that name, if this view has places."""
 
-    def narrow(self, state: State, expression: str) -> None:
-        """Goes to the jobs of a state, and lets a filter hold there."""
+    def filter_state(self, state: State, expression: str) -> None:
+        """Go to the jobs of a state, and apply a filter there."""
 
-    def ranked(self, refs: Collection[Ref]) -> list[Ref]:
-        """These queues, the busiest first, where this view knows; else none."""
+    def rank_by_activity(self, refs: Collection[Ref]) -> list[Ref]:
+        """Return these queues sorted by activity, busiest first; empty if this view has no rates."""
         return []
 
-    def busiest(self, refs: Sequence[Ref], most: int) -> tuple[Ref, ...]:
-        """All of these queues or, of more than a view can follow, the busiest, as the views below have counted them."""
+    def select_busiest(self, refs: Sequence[Ref], most: int) -> tuple[Ref, ...]:
+        """Return the `most` busiest of these queues, or all of them if there are no more than that.
+
+        The activity comes from the first view of the stack that has rates; without one, the first `most` queues are
+        returned.
+        """
         if len(refs) <= most:
             return tuple(refs)
-        known = (view.ranked(refs) for view in views(self.app.screen_stack))
-        return tuple(next(filter(None, known), list(refs))[:most])
+        rankings = (view.rank_by_activity(refs) for view in filter_views(self.app.screen_stack))
+        return tuple(next(filter(None, rankings), list(refs))[:most])
 
     # -- sorts and the mouse --------------------------------------------------------------------------------------
 
-    def sorted_anew(self) -> None:
-        """Draws the rows in the order of `sort`, which is another one now."""
+    def redraw_sorted(self) -> None:
+        """Redraw the rows after `sort` changed."""
 
-    def sort_by_the_next(self) -> None:
-        """The next sort. The action of that name is only on views that have sorts: its key is another's elsewhere."""
+    def select_next_sort(self) -> None:
+        """Switch to the next sort order.
+
+        Only views with sorts bind an action to this method: other views use the same key for something else.
+        """
         self.sort = self.SORTS[(self.SORTS.index(self.sort) + 1) % len(self.SORTS)]
-        self.sorted_anew()
+        self.redraw_sorted()
 
     def on_table_head_clicked(self, event: Table.HeadClicked) -> None:
-        """The sort of that column, where it has one."""
+        """Sort by the clicked column, if that column has a sort."""
         sort = self.SORT_OF.get(event.column, "")
         if sort:
             self.sort = sort
-            self.sorted_anew()
+            self.redraw_sorted()
 
     # -- the filter -----------------------------------------------------------------------------------------------
 
-    def filtered(self, expression: str) -> None:
-        """Shows only what the expression lets through; empty: everything. Raises UsageError for one that is none."""
+    def apply_filter(self, expression: str) -> None:
+        """Show only the rows that match the expression; an empty expression shows all rows.
 
-    def filter_typed(self, expression: str) -> None:
-        """The expression as it is being typed: at once, as far as it can be read."""
+        Raises UsageError if the expression cannot be parsed.
+        """
+
+    def preview_filter(self, expression: str) -> None:
+        """Apply an expression while it is typed, and ignore it while it cannot be parsed."""
         with contextlib.suppress(UsageError):
-            self.filtered(expression)
+            self.apply_filter(expression)
 
     def action_filter(self) -> None:
-        """Opens the line for a filter."""
+        """Open the filter line."""
         if self.FILTER_HINT:
             self._focused_before = self.focused
             self.filter_line.open(self.session.filters)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """A letter more or less."""
+        """Apply the filter after each typed letter."""
         line = self.filter_line
         if event.input is line and line.is_open and not line.is_at_path:
-            self.filter_typed(event.value)
+            self.preview_filter(event.value)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter: the filter holds, and the cursor is on the first row; one that cannot be read stays to be mended."""
+        """Handle Enter: apply the filter and move the cursor to the first row.
+
+        A filter that cannot be parsed stays in the line for editing.
+        """
         typed, table = event.value.strip(), self._focused_before
-        if event.input is not self.filter_line or not self.hold_filter(typed):
+        if event.input is not self.filter_line or not self.confirm_filter(typed):
             return
         if typed and isinstance(table, Table):
-            table.to_first()
+            table.move_to_first()
 
     def on_filter_line_wants_paths(self) -> None:
-        """A word begins with a dot, or Tab was pressed: looks which paths the bodies have."""
-        self.look_for_paths(self.filter_line.offer)
+        """Load the paths of the job bodies for completion, after a typed dot or Tab."""
+        self.load_body_paths(self.filter_line.offer)
 
-    def look_for_paths(self, then: Callable[[Sequence[str]], None]) -> None:
-        """Hands `then` the paths in the bodies of what is loaded, where a view has jobs with bodies."""
+    def load_body_paths(self, then: Callable[[Sequence[str]], None]) -> None:
+        """Pass the paths found in the bodies of the loaded jobs to `then`, if this view lists jobs with bodies."""
 
     def on_filter_line_left(self) -> None:
-        """Esc: no filter."""
-        self.hold_filter("")
+        """Handle Esc in the filter line: remove the filter."""
+        self.confirm_filter("")
 
-    def hold_filter(self, expression: str) -> bool:
-        """Lets a filter hold, or says why it cannot be read; whether it holds."""
+    def confirm_filter(self, expression: str) -> bool:
+        """Apply a filter and close the filter line, or show why the filter is invalid.
+
+        Returns whether the filter was applied.
+        """
         try:
-            self.filtered(expression)
+            self.apply_filter(expression)
         except UsageError as error:
-            self.host.say(str(error), "error")
+            self.host.show_toast(str(error), "error")
             return False
         self.filter_text = expression
         self.filter_line.close(expression)
@@ -263,38 +285,38 @@ class View(Screen[None], Leavable):
             self.set_focus(self._focused_before)
         return True
 
-    def steps_back(self) -> bool:
-        """Esc: takes back one thing on the view itself, and says whether there was one."""
+    def step_back(self) -> bool:
+        """Handle Esc: undo one step on the view itself, such as a filter, and return whether there was one."""
         if self.filter_text:
-            self.hold_filter("")
+            self.confirm_filter("")
             return True
         return False
 
-    def anew(self) -> None:
-        """`r`: what a view found out by itself is found out again; the next picture comes anyway."""
+    def recompute(self) -> None:
+        """Handle `r`: compute again what this view computes itself. A new snapshot is requested anyway."""
 
-    def count_down(self) -> None:
-        """A second went by: findings that can be mended only until an instant say how long that is."""
+    def update_countdowns(self) -> None:
+        """Update findings that show how much time is left to fix them. Called each second."""
 
-    def diagnose(self, words: Content | None) -> None:
-        """Says in the middle of the screen why there is nothing to see; None takes it away."""
+    def show_diagnosis(self, words: Content | None) -> None:
+        """Show in the middle of the screen why there is no data; None hides that text."""
         self._diagnosis.display = words is not None
         if words is not None:
             self._diagnosis.update(words)
 
     @property
     def is_high(self) -> bool:
-        """Whether the header has a line for the views."""
-        return self.app.size.height >= HIGH
+        """Whether the terminal is high enough for the header's line of views."""
+        return self.app.size.height >= VIEWS_FROM_ROWS
 
     @property
     def has_preview(self) -> bool:
-        """Whether there is room below the rows for what is under the cursor."""
+        """Whether the terminal is large enough for a preview of the row under the cursor."""
         width, height = self.app.size
-        return width >= WITH_PREVIEW[0] and height >= WITH_PREVIEW[1]
+        return width >= PREVIEW_SIZE[0] and height >= PREVIEW_SIZE[1]
 
     def fit_table(self, table: Widget, rows: int) -> None:
-        """Gives a table the lines that so many rows need, and the rest to the preview below it."""
+        """Give a table the height that `rows` rows need, and leave the rest to the preview below it."""
         most = self.app.size.height - CHROME - LEAST_PREVIEW
         height = min(max(LEAST_ROWS, rows) + FRAME, most) if self.has_preview else "1fr"
         if height != self._table_height:
@@ -302,15 +324,15 @@ class View(Screen[None], Leavable):
 
     @property
     def is_too_small(self) -> bool:
-        """Whether the terminal is too small to show anything: then nothing is changed, either."""
+        """Whether the terminal is too small to show anything; changes are then refused, too."""
         return self.has_class("-too-small")
 
     def check_size(self) -> None:
-        """A terminal that is too small gets a sentence instead of a broken picture."""
+        """Show a sentence instead of the view while the terminal is too small, and set the classes for its size."""
         width, height = self.app.size
-        was_small, is_small = self.is_too_small, width < SMALLEST[0] or height < SMALLEST[1]
+        was_small, is_small = self.is_too_small, width < MIN_SIZE[0] or height < MIN_SIZE[1]
         if is_small and not was_small:
-            self._focused_when_large = self.focused  # what is hidden loses the focus
+            self._focused_when_large = self.focused  # hidden widgets lose the focus
         self.set_class(is_small, "-too-small")
         self.set_class(self.is_high, "-high")
         self.set_class(self.has_preview, "-preview")
@@ -318,21 +340,21 @@ class View(Screen[None], Leavable):
             self.call_after_refresh(self.set_focus, self._focused_when_large)
         if is_small:
             text = (
-                f"This terminal is {width}×{height}: rqtui needs {SMALLEST[0]}×{SMALLEST[1]}. Make it larger; q quits."
+                f"This terminal is {width}×{height}: rqtui needs {MIN_SIZE[0]}×{MIN_SIZE[1]}. Make it larger; q quits."
             )
             self._too_small.update(Content(text))
 
     def action_freeze(self) -> None:
-        """Lets the rows stand while the counters run, and back."""
+        """Freeze the rows while the counters continue, or unfreeze them."""
         self.is_frozen = not self.is_frozen
-        self.host.look_again()
+        self.host.request_refresh()
 
 
-def views(stack: Sequence[Screen[object]]) -> list[View]:
-    """The views among these screens, without what is opened above them; the one on top last."""
+def filter_views(stack: Sequence[Screen[object]]) -> list[View]:
+    """Return the views of a screen stack without its dialogs, the top one last."""
     return [screen for screen in stack if isinstance(screen, View)]
 
 
-def top(stack: Sequence[Screen[object]]) -> View | None:
-    """The view on top, under any dialog."""
+def find_top_view(stack: Sequence[Screen[object]]) -> View | None:
+    """Return the top view of a screen stack, below any dialog."""
     return next((screen for screen in reversed(stack) if isinstance(screen, View)), None)

@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from on_loop import on_loop, until
+from aio_facade import on_loop, until
 from proxy import Proxy
 from redis import Redis
 
@@ -24,7 +24,7 @@ from rqtui.errors import UsageError
 READY, RESERVED, WORKERS, META = (f"rqtui:{{mail}}:{name}" for name in ("ready", "reserved", "workers", "meta"))
 
 
-def blocked(client: Redis) -> int:
+def count_blocked_clients(client: Redis) -> int:
     return client.info("clients")["blocked_clients"]
 
 
@@ -57,9 +57,9 @@ async def test_a_cancelled_consumer_that_waits_leaves_nothing_behind(client: Red
     before = asyncio.all_tasks()
     async with Queue("mail", url) as queue:
         async with consuming(queue, []) as task:
-            await until(lambda: blocked(client) and client.hlen(WORKERS))
+            await until(lambda: count_blocked_clients(client) and client.hlen(WORKERS))
             await cancel(task)
-        assert (client.hlen(WORKERS), blocked(client)) == (0, 0)
+        assert (client.hlen(WORKERS), count_blocked_clients(client)) == (0, 0)
         assert asyncio.all_tasks() == before
 
 
@@ -184,7 +184,7 @@ except (asyncio.CancelledError, KeyboardInterrupt):
 async def test_a_function_that_blocks_the_loop_is_told_of_once(
     client: Redis, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rqtui.aio.heartbeat.STILL_S", 0.2)
+    monkeypatch.setattr("rqtui.aio.heartbeat.BLOCKED_S", 0.2)
     caplog.set_level(logging.WARNING, "rqtui")
     async with Queue("mail", url) as queue:
         await queue.put_many(range(2))
@@ -207,12 +207,12 @@ async def test_stop_ends_it_from_another_thread_and_an_event_from_another_task(c
             return [job.id async for job in jobs]
 
         task = asyncio.create_task(drain(consumer))
-        await until(lambda: blocked(client))
+        await until(lambda: count_blocked_clients(client))
         threading.Thread(target=consumer.stop).start()
         assert await task == []
         stop = asyncio.Event()
         task = asyncio.create_task(drain(queue.consume(stop=stop)))
-        await until(lambda: blocked(client))
+        await until(lambda: count_blocked_clients(client))
         stop.set()
         assert await task == []
         with pytest.raises(UsageError, match=r"asyncio\.Event"):
@@ -337,7 +337,7 @@ def test_a_consumer_that_waits_leaves_when_its_loop_ends(
 
     async def main() -> None:
         task = asyncio.create_task(work(Queue("mail", url)))
-        await until(lambda: blocked(client) and client.hlen(WORKERS))
+        await until(lambda: count_blocked_clients(client) and client.hlen(WORKERS))
         assert not task.done()
 
     asyncio.run(main())

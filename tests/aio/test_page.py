@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from pages import ROOT
+from doc_pages import ROOT
 from redis import Redis
 
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aio_facade import on_loop, until
 from fakeredis import FakeAsyncRedis
 from fleet import Fleet
-from on_loop import on_loop, until
 from proxy import Proxy
 from redis import Redis, UsernamePasswordCredentialProvider
 from redis import asyncio as aioredis
 
 from rqtui import aio
 from rqtui.aio import Queue
-from rqtui.aio.pool import MOST
+from rqtui.aio.pool import MAX_CONNECTIONS
 from rqtui.client import queue as client
 from rqtui.client.leased_job import Job
 from rqtui.errors import Unreachable, UsageError
@@ -56,7 +56,7 @@ async def test_a_thousand_puts_at_once_share_some_connections(client: Redis, url
 
     async with Queue("mail", f"{url}?client_name=thousand") as queue:
         puts = await asyncio.gather(*(queue.put(number) for number in range(1000)))
-        assert 1 <= connected() <= MOST
+        assert 1 <= connected() <= MAX_CONNECTIONS
     assert len({put.id for put in puts}) == ready(client) == 1000
     await until(lambda: connected() == 0, "the connections are closed")
 

@@ -8,16 +8,16 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from on_loop import on_loop
+from aio_facade import on_loop
 
-from rqtui.aio.transport import undisturbed
+from rqtui.aio.transport import shield_from_cancel
 
 
-async def cancelled(most_s: float, doing: Callable[[], Awaitable[Any]]) -> list[Any]:
+async def cancel_caller(most_s: float, doing: Callable[[], Awaitable[Any]]) -> list[Any]:
     """Cancels a caller once `doing` has begun; what the loop was told of tasks that nobody looked at."""
     told: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
-    task = asyncio.create_task(undisturbed(most_s, doing))
+    task = asyncio.create_task(shield_from_cancel(most_s, doing))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     task.cancel()
@@ -37,7 +37,7 @@ async def test_a_cancelled_caller_waits_for_the_end() -> None:
         await asyncio.sleep(0.05)
         ended.append(True)
 
-    assert await cancelled(20, doing) == [] and ended
+    assert await cancel_caller(20, doing) == [] and ended
 
 
 @on_loop
@@ -51,7 +51,7 @@ async def test_it_does_not_wait_for_ever() -> None:
             ended.append(True)
             raise
 
-    assert await cancelled(0.05, doing) == [] and ended
+    assert await cancel_caller(0.05, doing) == [] and ended
 
 
 @on_loop
@@ -64,7 +64,7 @@ async def test_who_is_cancelled_once_more_waits_no_longer() -> None:
         finally:
             doing.set()
 
-    task = asyncio.create_task(undisturbed(20, endless))
+    task = asyncio.create_task(shield_from_cancel(20, endless))
     for _ in range(2):
         await asyncio.sleep(0.01)
         task.cancel()
@@ -79,7 +79,7 @@ async def test_an_error_of_what_went_on_is_looked_at() -> None:
         await asyncio.sleep(0.01)
         raise ValueError("no reply")
 
-    assert await cancelled(20, doing) == []
+    assert await cancel_caller(20, doing) == []
 
 
 @on_loop
@@ -87,6 +87,6 @@ async def test_a_caller_that_is_not_cancelled_has_the_answer_or_the_error() -> N
     async def failing() -> None:
         raise ValueError("no reply")
 
-    assert await undisturbed(1, lambda: asyncio.sleep(0.01, "answer")) == "answer"
+    assert await shield_from_cancel(1, lambda: asyncio.sleep(0.01, "answer")) == "answer"
     with pytest.raises(ValueError, match="no reply"):
-        await undisturbed(1, failing)
+        await shield_from_cancel(1, failing)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from shell import environment
+from shell import build_environment
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -30,20 +30,22 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         sys.modules.pop(name, None)
 
 
-def told(url: str, *words: str) -> dict[str, Any]:
+def run_peer(url: str, *words: str) -> dict[str, Any]:
     """What rqtui's program answers."""
     command = [sys.executable, str(FOLDER / "peers" / "on_rqtui.py"), "--url", url, *words]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment(url), check=False)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env=build_environment(url), check=False
+    )
     assert ended.returncode == 0, ended.stderr
     answer: dict[str, Any] = json.loads(ended.stdout)
     return answer
 
 
 def test_a_program_puts_jobs_and_its_worker_runs_every_one_of_them(client: Redis, url: str) -> None:
-    put = told(url, "bulk", "300")
+    put = run_peer(url, "bulk", "300")
     assert put["jobs"] == 300
     assert client.zcard("rqtui:{bench}:ready") == 301, "one more was put before the clock started"
-    run = told(url, "drain", "301")
+    run = run_peer(url, "drain", "301")
     assert run["jobs"] == 301
     assert run["seconds"] > 0
     assert run["commands"] > 0
@@ -80,12 +82,12 @@ def test_every_program_says_how_it_is_called(url: str) -> None:
     paths = {"PYTHONPATH": f"{FOLDER.parent}:{FOLDER}"}  # as `homes.py` has it for programs of rqtui's own environment
     names = ("run.py", "floor.py", "growth.py", "scaling.py", "peers/on_bare.py", "peers/on_rqtui.py")
     command = [sys.executable, "-c", CALLED, *(str(FOLDER / name) for name in names)]
-    ended = subprocess.run(command, capture_output=True, text=True, env={**environment(url), **paths}, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, env={**build_environment(url), **paths}, timeout=60)
     assert ended.returncode == 0, ended.stderr
     assert all(f"usage: {Path(name).name}" in ended.stdout for name in names), ended.stdout
 
 
-def a_run(**missing: str) -> dict[str, Any]:
+def build_run(**missing: str) -> dict[str, Any]:
     round_of = {
         "enqueue": {"jobs": 100, "seconds": 0.1, "server_us": 5000.0, "commands": 1700.0, "trips": 100.0},
         "bulk": {"jobs": 1000, "seconds": 0.01, "server_us": 5000.0, "commands": 20.0, "trips": 2.0},
@@ -105,7 +107,7 @@ def a_run(**missing: str) -> dict[str, Any]:
 
 
 def test_the_table_has_medians_with_their_spread_and_says_what_is_missing(modules: Any) -> None:
-    text = modules("tables").report(a_run(rq="no network"))
+    text = modules("tables").build_report(build_run(rq="no network"))
     assert "50 000 [5 000 … 50 000]" in text
     assert "* rq: not measured: no network" in text
     assert "* rqtui, BullMQ, delayed: no delayed jobs" in text
@@ -127,7 +129,7 @@ def test_what_rqtui_costs_by_itself_stands_below_with_goal_and_verdict(modules: 
         "server": "Redis", "settings": {}, "rounds": 5, "is_quick": False, "versions": {},
     }  # fmt: skip
     document = {"machine": where, "found": {}, "missing": {}, "own": [each.document() for each in own]}
-    rows = [row for row in tables.report(document).splitlines() if row.startswith("|")]
+    rows = [row for row in tables.build_report(document).splitlines() if row.startswith("|")]
     assert rows[2:] == [
         "| first paint of rqtui: against the empty app | 1.3 × | ≤ 1.2: **missed** |",
         "| put one by one | 29 µs | ≤ 30: met |",
@@ -144,4 +146,4 @@ def test_a_peer_that_cannot_be_installed_says_why(modules: Any, tmp_path: Path) 
     entries, homes = modules("entries"), modules("homes")
     nowhere = entries.Entry("none", "on_rq.py", "none", ("./no-such-folder",), 1, 0, True, "")
     with pytest.raises(homes.Missing, match="pip install"):
-        homes.ready(nowhere, tmp_path)
+        homes.find_home(nowhere, tmp_path)

@@ -1,11 +1,10 @@
-"""What the original systems need to run: made by the run that needs it, and kept for the next.
+"""Create the environments of the original systems when a run needs them, and keep them for later runs.
 
-The folders stand in the one that RQTUI_BESIDE names, else in the user's folder for caches. What is installed is pinned
-to the last package; an environment of other pins is another folder. Where one cannot be made, the tests skip and say
-why.
+The environments are folders in RQTUI_BESIDE, or in the user's cache folder. All packages are pinned; other pins give
+another folder. If an environment cannot be created, its tests skip with the reason.
 
-`sidekiq-<version>` is also taken as somebody left it, with a file `whole` in it: a folder with checkouts of Sidekiq,
-redis-client, connection_pool and sidekiq-cron serves where rubygems.org cannot be reached or Ruby is older than 3.2.
+A folder `sidekiq-<version>` with a file `whole` is used as it is. It may hold checkouts of Sidekiq, redis-client,
+connection_pool and sidekiq-cron, for machines that cannot reach rubygems.org or have a Ruby before 3.2.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ DEBIAN = "debian"
 SIDEKIQ = {
     "8.1.7": ("sidekiq:8.1.7", "redis-client:0.30.0", "connection_pool:3.0.2", "rack:3.2.0", "sidekiq-cron:2.3.1")
 }
-"""Gems by version of Sidekiq; beside these there is the one that Debian packages."""
+"""Gems by version of Sidekiq; Debian packages another one."""
 _WITH_BULLMQ = {
     "ioredis": "5.11.1",
     "luxon": "3.7.2",
@@ -75,46 +74,54 @@ BULLMQ = {
 }
 """Packages of npm by version of BullMQ."""
 _PATIENCE_S = 120
-_TRIED_S = 900  # what could not be made is not tried again so soon: each test would wait for it anew
+_TRIED_S = 900  # time until a failed environment is tried again, so that not every test waits for it
 
 
-def environment(version: str) -> Path:
-    """The folder of the environment with that RQ; skips the test where there is none and none can be made."""
+def build_rq(version: str) -> Path:
+    """Return the folder of an environment with this RQ. Skip the test if it cannot be created."""
     pins = PINS[version]
-    return _kept(f"rq-{version}-{_digest(pins)}", f"RQ {version}", lambda folder: _make(folder, pins))
+    return _find_or_create(
+        f"rq-{version}-{_compute_digest(pins)}", f"RQ {version}", lambda folder: _create_venv(folder, pins)
+    )
 
 
-def celery(version: str) -> Path:
-    """The folder of the environment with that Celery; skips the test where there is none and none can be made."""
+def build_celery(version: str) -> Path:
+    """Return the folder of an environment with this Celery. Skip the test if it cannot be created."""
     pins = CELERY[version]
-    return _kept(f"celery-{version}-{_digest(pins)}", f"Celery {version}", lambda folder: _make(folder, pins))
+    return _find_or_create(
+        f"celery-{version}-{_compute_digest(pins)}", f"Celery {version}", lambda folder: _create_venv(folder, pins)
+    )
 
 
-def bullmq(version: str) -> Path:
-    """The folder whose `node_modules` has that BullMQ; skips the test where there is none and none can be made."""
+def build_bullmq(version: str) -> Path:
+    """Return the folder whose `node_modules` has this BullMQ. Skip the test if it cannot be created."""
     if missing := [program for program in ("node", "npm") if shutil.which(program) is None]:
         pytest.skip(f"needs {missing[0]} (apt-get install nodejs npm)")
     pins = BULLMQ[version]
     digest = hashlib.sha256("\n".join(pins).encode()).hexdigest()[:10]
-    return _kept(f"bullmq-{version}-{digest}", f"BullMQ {version}", lambda folder: _packages(folder, pins))
+    return _find_or_create(
+        f"bullmq-{version}-{digest}", f"BullMQ {version}", lambda folder: _install_packages(folder, pins)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Ruby:
-    """How a Sidekiq is run: `ruby` with its options, the program `sidekiq`, and what else its environment holds."""
+    """The command of Ruby, the program `sidekiq`, and its environment variables."""
 
     command: tuple[str, ...]
     program: str
     environ: dict[str, str]
 
 
-def sidekiq(version: str) -> Ruby:
-    """Sidekiq of that version, or Debian's; skips the test where there is none and none can be made."""
+def build_sidekiq(version: str) -> Ruby:
+    """Return Sidekiq of this version, or Debian's. Skip the test if it cannot be created."""
     if shutil.which("ruby") is None:
         pytest.skip("needs ruby (apt-get install ruby)")
     if version == DEBIAN:
-        return _packaged()
-    folder = _kept(f"sidekiq-{version}", f"Sidekiq {version}", lambda folder: _gems(folder, SIDEKIQ[version]))
+        return _find_packaged_sidekiq()
+    folder = _find_or_create(
+        f"sidekiq-{version}", f"Sidekiq {version}", lambda folder: _install_gems(folder, SIDEKIQ[version])
+    )
     if (folder / "sidekiq" / "lib").exists():
         paths = [f"-I{path}" for path in sorted(folder.glob("*/lib"))]
         glue = Path(__file__).parent / "sidekiq" / "app" / "checkouts.rb"
@@ -122,29 +129,29 @@ def sidekiq(version: str) -> Ruby:
     return Ruby(("ruby", "-W0"), str(folder / "bin" / "sidekiq"), {"GEM_HOME": str(folder), "GEM_PATH": str(folder)})
 
 
-def _packaged() -> Ruby:
+def _find_packaged_sidekiq() -> Ruby:
     program = Path("/usr/bin/sidekiq")
-    asked = subprocess.run(["ruby", "-W0", "-e", "require 'sidekiq'; require 'sidekiq-cron'"], capture_output=True)
-    if asked.returncode or not program.exists():
+    check = subprocess.run(["ruby", "-W0", "-e", "require 'sidekiq'; require 'sidekiq-cron'"], capture_output=True)
+    if check.returncode or not program.exists():
         pytest.skip("no Sidekiq of the system's packages (apt-get install ruby-sidekiq ruby-sidekiq-cron)")
     return Ruby(("ruby", "-W0"), str(program), {})
 
 
-def _kept(name: str, what: str, make: Callable[[Path], None]) -> Path:
+def _find_or_create(name: str, what: str, make: Callable[[Path], None]) -> Path:
     root = Path(os.environ.get(VARIABLE) or Path(platformdirs.user_cache_dir("rqtui")) / "beside")
     folder, failed = root / name, root / f"{name}.failed"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with _alone(root / f"{name}.lock"):
+        with _lock_folder(root / f"{name}.lock"):
             if not (folder / "whole").exists():
-                _made_once(folder, failed, make)
+                _create_once(folder, failed, make)
     except (OSError, subprocess.SubprocessError) as error:
-        pytest.skip(f"no environment with {what} can be made: {_last_line(error)}")
+        pytest.skip(f"no environment with {what} can be made: {_read_last_line(error)}")
     return folder
 
 
-def _made_once(folder: Path, failed: Path, make: Callable[[Path], None]) -> None:
-    """Makes it; where that failed lately, raises OSError with the reason again."""
+def _create_once(folder: Path, failed: Path, make: Callable[[Path], None]) -> None:
+    """Create the environment. Raises OSError with the earlier reason if creating it failed recently."""
     if failed.exists() and time.time() - failed.stat().st_mtime < _TRIED_S:
         raise OSError(failed.read_text("utf-8"))
     try:
@@ -152,25 +159,25 @@ def _made_once(folder: Path, failed: Path, make: Callable[[Path], None]) -> None
         make(folder)
         (folder / "whole").touch()
     except (OSError, subprocess.SubprocessError) as error:
-        failed.write_text(_last_line(error), "utf-8")
+        failed.write_text(_read_last_line(error), "utf-8")
         raise
 
 
-def _digest(pins: tuple[str, ...]) -> str:
-    """Of an environment of this Python."""
+def _compute_digest(pins: tuple[str, ...]) -> str:
+    """Return a hash of the pins and the version of Python."""
     return hashlib.sha256("\n".join((*pins, sys.version)).encode()).hexdigest()[:10]
 
 
-def _make(folder: Path, pins: tuple[str, ...]) -> None:
+def _create_venv(folder: Path, pins: tuple[str, ...]) -> None:
     _run(sys.executable, "-m", "venv", str(folder))
     _run(str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check", *pins)
 
 
-def _gems(folder: Path, pins: tuple[str, ...]) -> None:
+def _install_gems(folder: Path, pins: tuple[str, ...]) -> None:
     _run("gem", "install", "--no-document", "--install-dir", str(folder), *pins)
 
 
-def _packages(folder: Path, pins: tuple[str, ...]) -> None:
+def _install_packages(folder: Path, pins: tuple[str, ...]) -> None:
     # By itself npm waits five minutes for a registry that does not answer, three times.
     waits = ("--fetch-timeout=20000", "--fetch-retries=0")
     _run("npm", "install", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts", *waits, *pins)
@@ -180,15 +187,15 @@ def _run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=_PATIENCE_S)
 
 
-def _last_line(error: Exception) -> str:
-    said = getattr(error, "stderr", "") or str(error)
-    lines = (said if isinstance(said, str) else said.decode("utf-8", "replace")).strip().splitlines()
+def _read_last_line(error: Exception) -> str:
+    output = getattr(error, "stderr", "") or str(error)
+    lines = (output if isinstance(output, str) else output.decode("utf-8", "replace")).strip().splitlines()
     return next((line for line in reversed(lines) if "complete log" not in line), "no reason was given")
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """One process at a time: pytest may run several."""
+def _lock_folder(path: Path) -> Iterator[None]:
+    """Let one process at a time create the environment, because pytest may run several."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,4 +1,4 @@
-"""What a server is asked to do in a block, as MONITOR tells, and which of that may change a key: looking does not."""
+"""Record with MONITOR which commands a server runs, and check that reading runs no command that writes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rqtui.testing.keyspace import dump
 
 
 @contextmanager
-def monitored(client: Redis) -> Iterator[list[list[str]]]:
-    """The commands that the server runs in the block, as MONITOR tells them, those of scripts too."""
+def record_commands(client: Redis) -> Iterator[list[list[str]]]:
+    """Record the commands that the server runs during the block, including those of scripts."""
     seen: list[list[str]] = []
     is_on = threading.Event()
 
     def listen() -> None:
         with client.monitor() as monitor:
             is_on.set()
-            for told in monitor.listen():
-                if told["command"] == "PING the end":
+            for entry in monitor.listen():
+                if entry["command"] == "PING the end":
                     return
-                seen.append(told["command"].split(" "))
+                seen.append(entry["command"].split(" "))
 
     thread = threading.Thread(target=listen, daemon=True)
     thread.start()
@@ -39,38 +39,42 @@ def monitored(client: Redis) -> Iterator[list[list[str]]]:
             thread.join(0.2)
 
 
-def writes(client: Redis, seen: list[list[str]]) -> list[list[str]]:
-    """Those that may change a key."""
-    known: dict[str, bool] = {}
+def filter_writes(client: Redis, seen: list[list[str]]) -> list[list[str]]:
+    """Return the commands that may change a key."""
+    is_write: dict[str, bool] = {}
     for name in {words[0].lower() for words in seen}:
         info = client.execute_command("COMMAND", "INFO", name)
-        flags = {str(flag) for found in (info.values() if isinstance(info, dict) else info) for flag in _flags(found)}
-        known[name] = any("write" in flag for flag in flags)
-    return [words for words in seen if known[words[0].lower()]]
+        flags = {
+            str(flag) for found in (info.values() if isinstance(info, dict) else info) for flag in _read_flags(found)
+        }
+        is_write[name] = any("write" in flag for flag in flags)
+    return [words for words in seen if is_write[words[0].lower()]]
 
 
-def _flags(found: Any) -> Any:
+def _read_flags(found: Any) -> Any:
     return found["flags"] if isinstance(found, dict) else (found or [None, None, []])[2]
 
 
-def looked(
+def check_reads_only(
     stock: Stock,
     client: Redis,
     looks: Sequence[Sequence[str]],
     writing: Callable[[], object],
     telling: Sequence[str] = ("health", "workers"),
 ) -> list[list[str]]:
-    """What the server was asked by these commands of rqtui, of which none writes; the same check sees that `writing`
-    does. The exit code of those that are `telling` may say that something is wrong."""
+    """Check that these commands of rqtui write nothing, and that the check notices `writing`. Return what they ran.
+
+    Commands in `telling` may exit with another code than 0, because they report findings.
+    """
     before = dump(client)
-    with monitored(client) as seen:
+    with record_commands(client) as seen:
         for words in looks:
             ran = shell(stock.url, *words, "--json")
             assert ran.code == 0 or words[0] in telling, (words, ran.out, ran.err)
     assert len(seen) > len(looks)
-    assert writes(client, seen) == []
+    assert filter_writes(client, seen) == []
     assert dump(client) == before
-    with monitored(client) as written:
+    with record_commands(client) as written:
         writing()
-    assert writes(client, written), "the check sees writes"
+    assert filter_writes(client, written), "the check sees writes"
     return seen

@@ -1,5 +1,6 @@
-"""What is alike beside every system: stock programs as processes that can be killed, their own API through a driver,
-rqtui's shell, and what ran. `beside/<system>/stock.py` has what is peculiar.
+"""Run the programs of an original system next to rqtui, as processes that can be killed, with its API behind a driver.
+
+`beside/<system>/stock.py` has the parts of one system.
 
 stock.do("enqueue", queue="default", func="shop.add", args=[1, 2])
 worker = stock.start("default", name="w1")
@@ -21,13 +22,13 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from shell import Ran, shell
-from soaking import descendants, is_alive
+from soak_run import is_alive, list_descendants
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
 
 RAN, FIXED = "beside:ran", "beside:fixed"
-SLOW_S = 60.0  # for a process to begin, on a machine that is busy
+SLOW_S = 60.0  # time for a process to start on a busy machine
 
 
 class StockError(Exception):
@@ -35,17 +36,17 @@ class StockError(Exception):
 
 
 class Worker:
-    """A worker's process; `kill` takes what it has started with it, as a machine that dies does."""
+    """The process of a worker. `kill` also kills its descendants, as the end of a machine does."""
 
     def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path) -> None:
         self.name, self.process, self.log = name, process, log
 
     def kill(self) -> None:
-        """−9, to it and to all that it has started; again is no harm."""
+        """Kill the process and its descendants with SIGKILL, unless it ended before."""
         if self.process.poll() is not None:
             return
-        self.process.send_signal(signal.SIGSTOP)  # so that it notices no child that dies
-        family = descendants(self.process.pid)
+        self.process.send_signal(signal.SIGSTOP)  # otherwise the process would notice that its children die
+        family = list_descendants(self.process.pid)
         for pid in (self.process.pid, *family):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -53,23 +54,22 @@ class Worker:
         wait_until(lambda: not any(is_alive(pid) for pid in family), what="its children are gone")
 
     def stop(self) -> None:
-        """It hangs from now on, and all that it has started."""
-        for pid in (self.process.pid, *descendants(self.process.pid)):
+        """Suspend the process and its descendants."""
+        for pid in (self.process.pid, *list_descendants(self.process.pid)):
             os.kill(pid, signal.SIGSTOP)
 
-    def go_on(self) -> None:
-        """It hangs no more."""
-        for pid in (self.process.pid, *descendants(self.process.pid)):
+    def resume(self) -> None:
+        """Continue the suspended processes."""
+        for pid in (self.process.pid, *list_descendants(self.process.pid)):
             os.kill(pid, signal.SIGCONT)
 
-    @property
-    def said(self) -> str:
-        """Its log."""
+    def read_log(self) -> str:
+        """Return the log of the process."""
         return self.log.read_text("utf-8", "replace")
 
 
 class Stock:
-    """A system of one version at one Redis: `driver` is the command of its driver, `queue` where verbs act unasked."""
+    """A system of one version at one Redis. `driver` is the command of its driver, `queue` the default queue."""
 
     queue: ClassVar[str]
 
@@ -91,15 +91,15 @@ class Stock:
         self.client.close()
 
     def do(self, command: str, **options: Any) -> Any:
-        """One command of `app/driver`; raises StockError."""
+        """Run a command of `app/driver` and return its value. Raises StockError."""
         assert self._driver.stdin
         assert self._driver.stdout
         self._driver.stdin.write(json.dumps([command, options]) + "\n")
         self._driver.stdin.flush()
-        answer = json.loads(self._driver.stdout.readline())
-        if "error" in answer:
-            raise StockError(answer["error"])
-        return answer["value"]
+        document = json.loads(self._driver.stdout.readline())
+        if "error" in document:
+            raise StockError(document["error"])
+        return document["value"]
 
     def begin(
         self,
@@ -108,7 +108,7 @@ class Stock:
         name: str = "",
         **environ: str,
     ) -> Worker:
-        """A process, at work; it is killed when the test ends."""
+        """Start a process and wait until `is_there` returns true. The process is killed when the test ends."""
         self._number += 1
         name = name or f"stock-{self._number}"
         log = self._logs / f"{name}.log"
@@ -116,39 +116,39 @@ class Stock:
             process = subprocess.Popen(
                 command, env={**self._environ, **environ}, stdout=file, stderr=file, start_new_session=True
             )
-        made = Worker(name, process, log)
-        self._started.callback(made.kill)
+        worker = Worker(name, process, log)
+        self._started.callback(worker.kill)
 
         def is_at_work() -> bool:
-            assert process.poll() is None, made.said
-            return is_there(made)
+            assert process.poll() is None, worker.read_log()
+            return is_there(worker)
 
         wait_until(is_at_work, SLOW_S, f"{name} is at work")
-        return made
+        return worker
 
     def kill_all(self) -> None:
-        """−9, to every process that was begun."""
+        """Kill every process that was started."""
         self._started.close()
 
     def rqtui(self, *words: str, code: int = 0) -> Any:
-        """The JSON document that `rqtui WORDS… --json` prints, with no other option; it ends with `code`."""
+        """Run `rqtui WORDS… --json`, check its exit code, and return the document."""
         ran = shell(self.url, *words, "--json")
         assert ran.code == code, (words, ran.code, ran.out, ran.err)
         return ran.json
 
     def act(self, verb: str, *words: str, code: int = 0, queue: str = "") -> dict[str, str]:
-        """What `rqtui act VERB QUEUE WORDS…` answers for each job."""
+        """Run `rqtui act VERB QUEUE WORDS…` and return the word of each job."""
         found = self.rqtui("act", verb, queue or self.queue, *words, "--yes", code=code)
         return {result["id"]: result["word"] for result in found["results"]}
 
-    def refused(self, verb: str, *words: str, queue: str = "") -> str:
-        """What is said when a verb is refused: its exit code is 1."""
+    def read_refusal(self, verb: str, *words: str, queue: str = "") -> str:
+        """Run a verb that is refused with exit code 1, and return its output."""
         ran = shell(self.url, "act", verb, queue or self.queue, *words, "--yes")
         assert ran.code == 1, (ran.out, ran.err)
         return f"{ran.out} {ran.err}"
 
     def runs(self) -> dict[str, list[str]]:
-        """By whom each job was run, in order."""
+        """Return the workers that ran each job, in order."""
         found: dict[str, list[str]] = defaultdict(list)
         for line in self.client.lrange(RAN, 0, -1):
             id, worker, _pid = json.loads(line)
@@ -156,28 +156,30 @@ class Stock:
         return found
 
     def until_ran(self, id: str, times: int = 1) -> None:
-        """Waits until that job has been begun so many times."""
+        """Wait until a job has started `times` times."""
         wait_until(lambda: len(self.runs()[id]) >= times, SLOW_S, f"{id} is run", every_s=0.02)
 
     def findings(self) -> list[dict[str, Any]]:
-        """What `rqtui health` finds."""
+        """Return the findings of `rqtui health`."""
         found: list[dict[str, Any]] = shell(self.url, "health", "--json").json["findings"]
         return found
 
-    def found(self, kind: str) -> dict[str, Any]:
-        """The one finding of that kind."""
-        said = self.findings()
-        of_kind = [each for each in said if each["kind"] == kind]
-        assert len(of_kind) == 1, f"not one {kind} among {said}"
+    def find_finding(self, kind: str) -> dict[str, Any]:
+        """Return the only finding of this kind."""
+        findings = self.findings()
+        of_kind = [finding for finding in findings if finding["kind"] == kind]
+        assert len(of_kind) == 1, f"not one {kind} among {findings}"
         return of_kind[0]
 
-    def is_said(self, kind: str) -> bool:
-        """Whether there is a finding of that kind."""
+    def has_finding(self, kind: str) -> bool:
+        """Return whether there is a finding of this kind."""
         return any(each["kind"] == kind for each in self.findings())
 
-    def mend(self, finding: Mapping[str, Any], command: str) -> Ran | None:
-        """Runs the command, which has to stand in the remedy of the finding; verbs are said yes to, loops go round
-        once; None after a command of redis-cli."""
+    def apply_fix(self, finding: Mapping[str, Any], command: str) -> Ran | None:
+        """Run a command that the finding recommends. Verbs are confirmed, and loops run once.
+
+        Returns None after a command of redis-cli.
+        """
         assert command in finding["remedy"], finding["remedy"]
         program, *words = shlex.split(command)
         if program == "redis-cli":
@@ -188,7 +190,7 @@ class Stock:
         assert ran.code == 0, (command, ran.out, ran.err)
         return ran
 
-    def command_in(self, finding: Mapping[str, Any], pattern: str) -> str:
-        """The command in the remedy of a finding that matches."""
+    def find_fix_command(self, finding: Mapping[str, Any], pattern: str) -> str:
+        """Return the only command in the fix of a finding that matches `pattern`."""
         [command] = set(re.findall(pattern, finding["remedy"]))
         return str(command)

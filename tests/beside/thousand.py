@@ -1,6 +1,6 @@
-"""A thousand jobs through stock workers and rqtui's verbs at once: what is alike beside every system.
+"""Run a thousand jobs with stock workers and rqtui's verbs at the same time, with any system.
 
-`beside/<system>/test_thousand.py` says which jobs, which verbs, and what has to have become of each.
+`beside/<system>/test_thousand.py` defines the jobs, the verbs, and the expected result of each job.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ Act = Callable[[], None]
 S = TypeVar("S", bound=Stock)
 
 
+_ID_IN_BODY = {"celery": "id", "sidekiq": "jid"}
+"""Where a body names its id, by the systems in which `put --id` is refused."""
+
+
 class Thousand(Generic[S]):
-    """The jobs, `sizes` of each group, and what rqtui's verbs answered for each."""
+    """Jobs in groups of the sizes `sizes`, and the words that rqtui's verbs returned for each."""
 
     sizes: ClassVar[Mapping[str, int]]
 
@@ -32,12 +36,12 @@ class Thousand(Generic[S]):
         self.ids = {group: [f"{group}-{n}" for n in range(size)] for group, size in self.sizes.items()}
         self.words: dict[str, list[tuple[str, str]]] = {id: [] for id in chain(*self.ids.values())}
 
-    def of(self, *groups: str) -> Iterator[str]:
-        """The jobs of these groups."""
+    def list_ids(self, *groups: str) -> Iterator[str]:
+        """Return the jobs of these groups."""
         return chain(*(self.ids[group] for group in groups))
 
     def act(self, verb: str, *words: str) -> None:
-        """A verb, whose answers are kept."""
+        """Run a verb and keep the word of each job."""
         ran = shell(self.stock.url, "act", verb, self.stock.queue, *words, "--yes", "--json")
         assert ran.code in (0, 1), (verb, words, ran.out, ran.err)
         for result in json.loads(ran.out)["results"]:
@@ -45,30 +49,32 @@ class Thousand(Generic[S]):
                 self.words[result["id"]].append((verb, result["word"]))
 
     def each(self, verb: str, group: str, *words: str) -> Iterator[Act]:
-        """The verb, for some jobs of a group at a time."""
+        """Yield acts that run the verb on all jobs of a group, TOGETHER at a time."""
         ids = self.ids[group]
         for at in range(0, len(ids), TOGETHER):
             yield lambda some=ids[at : at + TOGETHER]: self.act(verb, *some, *words)
 
     def before(self, verb: str, group: str, *words: str) -> None:
-        """The verb, for the first of a group, before anybody works: on a busy machine the rest may all be too late."""
+        """Run the verb on the first jobs of a group before the workers start, because later ones may come too late."""
         self.act(verb, *self.ids[group][:TOGETHER], *words)
 
     def some(self, verb: str, group: str, *words: str) -> Iterator[Act]:
-        """The verb, for each of ten jobs of a group."""
+        """Yield acts that run the verb on each of ten jobs of a group."""
         return (lambda id=id: self.act(verb, id, *words) for id in self.rng.sample(self.ids[group], 10))
 
-    def put(self, id: str, body: object, *words: str) -> None:
-        """A job that rqtui puts."""
-        self.stock.rqtui("put", self.stock.queue, json.dumps(body), "--id", id, *words)
+    def put(self, id: str, body: Mapping[str, object], *words: str) -> None:
+        """Put a job with rqtui."""
+        key = _ID_IN_BODY.get(self.stock.queue.partition(":")[0])
+        named, option = ({**body, key: id}, ()) if key else (body, ("--id", id))
+        self.stock.rqtui("put", self.stock.queue, json.dumps(named), *option, *words)
 
-    def rest(self) -> None:
-        """All workers rest for a moment."""
+    def pause_workers(self) -> None:
+        """Pause and resume all workers."""
         for verb in ("pause", "resume"):
             self.stock.rqtui("act", verb, self.stock.queue, "--yes")
 
     def act_beside(self, acts: Sequence[Act], runs: int, half_way: Act) -> None:
-        """All of that in a random order, spread over so many runs of the workers; `half_way` in the middle."""
+        """Run the acts in random order, spread over `runs` runs of the workers, with `half_way` in the middle."""
         for at, act in enumerate(self.rng.sample(acts, len(acts))):
             ran = at * runs // len(acts)
             wait_until(lambda ran=ran: self.client.llen(RAN) >= ran, SLOW_S, "the workers work", 0.01)
@@ -77,20 +83,20 @@ class Thousand(Generic[S]):
                 half_way()
 
     def counts(self) -> dict[str, int]:
-        """How many stand in each place that holds some, by the one script that counts them all at once."""
+        """Return the jobs per place that is not empty, counted by one script."""
         [queue] = self.stock.rqtui("snapshot")["queues"]
         return {place["place"]: place["count"] for place in queue["places"] if place["count"]}
 
-    def answered(self, id: str, verb: str) -> bool:
-        """Whether that verb has moved it."""
+    def is_moved_by(self, id: str, verb: str) -> bool:
+        """Return whether this verb moved the job."""
         return (verb, "moved") in self.words[id]
 
     def account(self, system: str, states: Mapping[str, object], workers: Sequence[Worker]) -> dict[str, list[str]]:
-        """By whom each job was run, in order; each of the workers has run some. Tells it by groups."""
+        """Return the workers that ran each job. Print the runs by group, and check that each worker ran some."""
         runs = {**dict.fromkeys(self.words, []), **self.stock.runs()}
         by_whom = Counter(chain(*runs.values()))
-        told = ", ".join(f"{name} {number}" for name, number in sorted(by_whom.items()))
-        print(f"\n{system}: {by_whom.total()} runs of {len(self.words)} jobs by {told}")
+        runs_by_worker = ", ".join(f"{name} {number}" for name, number in sorted(by_whom.items()))
+        print(f"\n{system}: {by_whom.total()} runs of {len(self.words)} jobs by {runs_by_worker}")
         groups = Counter((id.partition("-")[0], len(runs[id]), str(states[id])) for id in self.words)
         for (group, number, state), jobs in sorted(groups.items()):
             print(f"  {jobs:4} {group:12} run {number} times, now {state}")

@@ -91,7 +91,7 @@ def test_a_measurement_has_an_empty_state_folder_and_leaves_the_one_that_was_nam
 
     monkeypatch.setattr(engine, "MEASURES", (seen, seen))
     with connect(fake_server.url) as client:
-        found = [*runner.lines("engine", Bench(fake_server, client, 0.001))]
+        found = [*runner.measure_lines("engine", Bench(fake_server, client, 0.001))]
     assert [line.value for line in found] == [0, 0]
     assert os.environ[STATE_VARIABLE] == str(tmp_path)
 
@@ -122,7 +122,7 @@ def test_the_screen_is_measured_in_every_line_that_is_promised(capsys: pytest.Ca
         assert "—" not in line, line
 
 
-LAYOUTS = (
+MEASURED_LOOPS = (
     "dispatcher: dispatch",
     "redisched: requeue",
     "timeout_sets: clean",
@@ -136,12 +136,12 @@ def test_every_loop_is_measured_beside_its_original_and_moves_every_job(capsys: 
     found = json.loads(capsys.readouterr().out)
     assert {"cpu", "cores", "python", "packages", "server"} <= set(found["machine"])
     lines = {line["name"]: line for line in found["results"]}
-    for name in LAYOUTS:
+    for name in MEASURED_LOOPS:
         assert lines[f"{name}: rqtui"]["note"] == "200 jobs, 3 times"
         assert " of " not in lines[f"{name}: the original"]["note"].partition(",")[0]
         assert lines[f"{name}: the original"]["value"] > 0
     longest = [line for line in found["results"] if "longest call" in line["name"] and line["target"]]
-    assert len(longest) == len(LAYOUTS) + 2, "counting and a page of safe_pop"
+    assert len(longest) == len(MEASURED_LOOPS) + 2, "counting and a page of safe_pop"
     assert all(line["met"] is not None for line in longest)
     assert any(line["name"].startswith("safe_pop: counting 2000 entries") for line in longest)
 
@@ -193,7 +193,7 @@ def test_many_queues_and_keys_are_measured_in_every_line(capsys: pytest.CaptureF
 
 
 def test_something_else_cannot_be_measured() -> None:
-    with pytest.raises(UsageError, match="engine, screen, layouts, scale, many"):
+    with pytest.raises(UsageError, match="engine, screen, systems, scale, many"):
         bench("weather")
 
 

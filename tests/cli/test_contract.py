@@ -1,6 +1,6 @@
 """The command line as a contract: each documented line runs, with its exit code and the exact shape of its JSON.
 
-The shapes stand in `shapes.py`.
+The shapes stand in `json_shapes.py`.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from redis import Redis
-from shapes import (
+from json_shapes import (
     ACT,
     ATTEMPT,
     CHECK,
     CONFIG,
-    DISPATCHED,
+    DISPATCH,
     ERRORS,
     HEALTH,
     JOB,
     KINDS,
-    LAYOUT,
     LOOPS,
     OPERATIONS,
     PAGE,
     PUT,
-    REAPED,
+    REAP,
     REDIS,
     SNAPSHOT,
     STATS,
-    TAKEN,
+    SYSTEM,
+    TAKE,
     UNDO,
     VERB,
     WORKER,
-    fits,
+    check_shape,
 )
-from shell import Ran, process, shell
+from redis import Redis
+from shell import Ran, shell, start_process
 
 from rqtui.client.queue import Queue
 
@@ -72,7 +72,7 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     (("show", "mail", "in-reserved", "--body", "--json"), 0, {**JOB, "call": None, "history": [], "facts": []}),
     (("check", "mail", "--json"), 0, CHECK),
     (("check", "mail", "--repair", "--json"), 0, CHECK),
-    (("layouts", "--json"), 0, [LAYOUT]),
+    (("layouts", "--json"), 0, [SYSTEM]),
     (("config", "--json"), 0, CONFIG),
     *(((*words, "--json"), 0, [WORKER]) for words in (("workers",), ("workers", "mail"))),
     *(((*words, "--json"), 0, ERRORS) for words in (("errors",), ("errors", "mail"))),
@@ -89,6 +89,8 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     (("acl", "viewer", "mail"), 0, None),
     (("acl", "worker", "mail", "images"), 0, None),
     (("acl", "operator", "mail"), 0, None),
+    (("script", "native/promote"), 0, None),
+    (("script", "native/nosuch"), 2, None),
     (("snapshot", "--profile", "nosuch", "--json"), 2, None),
     (("snapshot", "--config", "nosuch.toml", "--json"), 2, None),
     # Changing
@@ -153,13 +155,13 @@ LINES: list[tuple[tuple[str, ...], int, Any]] = [
     (("act", "purge", "mail", "--place", "dead", "--yes", "--json"), 0, ACT),
     (("act", "purge", "mail", "--all", "--yes", "--json"), 1, ACT),
     (("act", "purge", "mail", "--all", "--force", "--yes", "--json"), 0, ACT),
-    (("act", "reserve", "mail", "--json"), 0, TAKEN),
-    (("act", "reserve", "nosuch", "--limit", "3", "--json"), 0, TAKEN),
-    (("act", "pull", "mail", "--yes", "--json"), 0, TAKEN),
+    (("act", "reserve", "mail", "--json"), 0, TAKE),
+    (("act", "reserve", "nosuch", "--limit", "3", "--json"), 0, TAKE),
+    (("act", "pull", "mail", "--yes", "--json"), 0, TAKE),
     (("act", "quiet", "mail", "nosuch", "--json"), 1, ACT),
-    (("dispatch", "mail", "-n", "10", "--once", "--json"), 0, DISPATCHED),
-    (("dispatch", "--batch-size", "10", "-v", "--once", "--json"), 0, DISPATCHED),
-    (("reap", "mail", "--every", "1", "--limit", "10", "--once", "--json"), 0, REAPED),
+    (("dispatch", "mail", "-n", "10", "--once", "--json"), 0, DISPATCH),
+    (("dispatch", "--batch-size", "10", "-v", "--once", "--json"), 0, DISPATCH),
+    (("reap", "mail", "--every", "1", "--limit", "10", "--once", "--json"), 0, REAP),
     (("work", "mail", "--concurrency", "2", "--ttr", "30s", "--burst", "--max-jobs", "5", "--", "true"), 0, None),
 ]
 
@@ -174,7 +176,7 @@ def test_a_documented_line_keeps_its_shape_and_exit_code(
     assert ran.code == code, ran.err
     if shape is None:
         return
-    fits(ran.json, shape)
+    check_shape(ran.json, shape)
     assert ran.out.isascii()
     assert ran.out.count("\n") == 1
 
@@ -204,17 +206,17 @@ def test_a_page_tells_how_many_there_are_and_where_to_go_on(mail: Queue, url: st
     assert (page["total"], page["exact"], page["next"], len(page["jobs"])) == (4, True, "2", 2)
 
 
-def test_every_verb_of_every_layout_tells_where_it_takes_jobs_from_and_where_it_brings_them(url: str) -> None:
+def test_every_verb_of_every_system_tells_where_it_takes_jobs_from_and_where_it_brings_them(url: str) -> None:
     verbs = {each["layout"]: each["verbs"] for each in shell(url, "layouts", "--json").json}
     assert {"native", "dispatcher", "redisched", "timeout_sets", "orizuru", "safe_pop"} <= set(verbs)
     for each in verbs.values():
         for verb in each.values():
-            fits(verb, VERB)
+            check_shape(verb, VERB)
     assert verbs["native"]["ack"] == {"from": ["reserved"], "to": ["done"], "text": verbs["native"]["ack"]["text"]}
     assert "ack" not in verbs["dispatcher"]
 
 
-def test_the_layouts_are_told_with_their_places_and_their_verbs_to_people_too(url: str) -> None:
+def test_the_systems_are_told_with_their_places_and_their_verbs_to_people_too(url: str) -> None:
     documents, lines = shell(url, "layouts", "--json").json, shell(url, "layouts").out.splitlines()
     for each in documents:
         at = lines.index(f"{each['layout']}: {', '.join(place['place'] for place in each['places'])}")
@@ -237,7 +239,7 @@ def test_lines_are_one_job_each(client: Redis, url: str, tmp_path: Path) -> None
     path = tmp_path / "jobs"
     path.write_text('{"body": {"a": 1}, "id": "a", "delay": "1h", "ttr": 5}\n{"body": "text", "id": "b"}\n')
     document = shell(url, "put", "mail", "--lines", str(path), "--json").json
-    fits(document, PUT)
+    check_shape(document, PUT)
     assert [result["id"] for result in document["results"]] == ["a", "b"]
 
 
@@ -247,12 +249,17 @@ def test_health_has_the_exit_codes_of_monitoring_plugins(
 ) -> None:
     settings("save", "3600 1")
     ran = shell(url, *words)
-    fits(ran.json, HEALTH)
+    check_shape(ran.json, HEALTH)
     assert ran.code == {"ok": 0, "warning": 1, "critical": 2}[ran.json["severity"]]
     shell(url, "act", "pause", "mail")
     paused = shell(url, *words)
-    fits(paused.json, HEALTH)
-    assert (paused.code, paused.json["severity"]) == (1, "warning")
+    check_shape(paused.json, HEALTH)
+    assert (paused.code, paused.json["severity"]) == (0, "ok"), "a person paused it: this is information"
+    assert [one["severity"] for one in paused.json["findings"] if one["kind"] == "paused"] == ["info"]
+    settings("save", "")
+    warned = shell(url, *words)
+    check_shape(warned.json, HEALTH)
+    assert (warned.code, warned.json["severity"]) == (1, "warning")
 
 
 def test_health_sees_failure_names_the_cause_and_puts_the_worst_first(
@@ -269,7 +276,7 @@ def test_health_sees_failure_names_the_cause_and_puts_the_worst_first(
                 job.ack()
     shell(url, "act", "pause", "stale")
     ran = shell(url, "health", "--json")
-    fits(ran.json, HEALTH)
+    check_shape(ran.json, HEALTH)
     assert (ran.code, ran.json["severity"]) == (2, "critical")
     first, second = ran.json["findings"]
     assert (first["queue"], first["kind"], first["text"]) == ("broken", "failing", "50 % of attempts fail")
@@ -293,14 +300,14 @@ def test_health_says_what_nobody_can_know(client: Redis, url: str, settings: Cal
     settings("save", "3600 1")
     client.zadd("delayedtaskset", {"task": time.time() + 3600})
     client.rpush("readytasklist", "a")
-    ran = shell(url, "--layout", "dispatcher", "health", "--json")
+    ran = shell(url, "--system", "dispatcher", "health", "--json")
     assert (ran.code, ran.json["severity"], ran.json["findings"]) == (0, "ok", [])
     [unknown] = ran.json["unknown"]
     assert unknown["what"] == ["failures", "workers", "leases", "waiting times"]
-    said = shell(url, "--layout", "dispatcher", "health").out.splitlines()
+    said = shell(url, "--system", "dispatcher", "health").out.splitlines()
     assert said[0] == "ok"
     assert said[1].startswith("–") and said[1].endswith(": failures, workers, leases, waiting times")
-    assert "ok · failures unknown" in shell(url, "--layout", "dispatcher", "snapshot").out
+    assert "ok · failures unknown" in shell(url, "--system", "dispatcher", "snapshot").out
 
 
 def test_thresholds_of_the_config_file_hold_for_health(mail: Queue, url: str, tmp_path: Path) -> None:
@@ -312,11 +319,11 @@ def test_thresholds_of_the_config_file_hold_for_health(mail: Queue, url: str, tm
 
 
 def test_a_watch_is_one_document_per_line(mail: Queue, url: str) -> None:
-    program = process(url, "snapshot", "mail", "--watch", "0.05", "--json")
+    program = start_process(url, "snapshot", "mail", "--watch", "0.05", "--json")
     assert program.stdout is not None
     try:
         for _ in range(3):
-            fits(json.loads(program.stdout.readline()), SNAPSHOT)
+            check_shape(json.loads(program.stdout.readline()), SNAPSHOT)
     finally:
         program.kill()
         program.communicate()
@@ -326,8 +333,8 @@ def test_a_command_reads_its_job_from_stdin_and_the_environment(mail: Queue, url
     script = (
         "import os, sys; print(*(os.environ['RQTUI_' + name] for name in ('QUEUE', 'ID', 'ATTEMPT')), sys.stdin.read())"
     )
-    program = process(url, "work", "mail", "--burst", "--", sys.executable, "-c", script)
-    out, _err = program.communicate(timeout=20)
+    program = start_process(url, "work", "mail", "--burst", "--", sys.executable, "-c", script)
+    out, _err = program.communicate(timeout=60)
     assert out.splitlines()[0] == b'mail in-ready 1 {"n":2}'
 
 
@@ -346,8 +353,8 @@ def test_the_demo_and_the_bench_have_their_doors(url: str) -> None:
 
 
 def test_what_a_command_prints_does_not_disturb_the_lines_of_json(mail: Queue, url: str) -> None:
-    program = process(url, "work", "mail", "--burst", "--json", "--", "echo", "noise")
-    out, err = program.communicate(timeout=20)
+    program = start_process(url, "work", "mail", "--burst", "--json", "--", "echo", "noise")
+    out, err = program.communicate(timeout=60)
     assert [json.loads(line)["outcome"] for line in out.splitlines()] == ["acked"]
     assert b"noise" in err
 
@@ -359,20 +366,20 @@ def test_events_are_one_document_per_line(mail: Queue, url: str) -> None:
     assert shell(url, "events", "mail", "--record", "--json").lines == []
     shell(url, "act", "kill", "mail", "in-ready", "--yes")
     [event] = shell(url, "events", "mail", "--json").lines
-    fits(event, EVENT)
+    check_shape(event, EVENT)
     assert (event["verb"], event["id"]) == ("kill", "in-ready")
 
 
 def test_undo_takes_back_and_operations_tell(mail: Queue, url: str) -> None:
     shell(url, "act", "delete", "mail", "in-dead", "in-ready", "--yes")
     listed = shell(url, "undo", "--list", "--json").json
-    fits(listed, UNDO)
+    check_shape(listed, UNDO)
     assert [(one["n"], one["verb"], one["jobs"]) for one in listed["undo"]] == [(1, "delete", 2)]
     undone = shell(url, "undo", "--json")
-    fits(undone.json, ACT)
+    check_shape(undone.json, ACT)
     assert (undone.code, undone.json["moved"]) == (0, 2)
     told = shell(url, "operations", "--json").json
-    fits(told, OPERATIONS)
+    check_shape(told, OPERATIONS)
     assert [one["verb"] for one in told["operations"]] == ["undo", "delete"]
     assert shell(url, "show", "mail", "in-dead", "--json").json["place"] == "dead"
 
@@ -413,3 +420,9 @@ def test_every_command_says_what_it_does_in_a_line_and_one_example(url: str) -> 
         assert text.count("Example: rqtui ") == 1, name
         [summary, *_rest] = [part for part in text.split("\n\n") if "Usage" not in part]
         assert summary.strip().endswith("."), (name, summary)
+
+
+def test_a_missing_job_is_reported_at_a_rate_as_without_one(client: Redis, url: str) -> None:
+    for rate in ((), ("--rate", "1000/s")):
+        ran = shell(url, "act", "requeue", "mail", "nothing", *rate, "--json")
+        assert (ran.code, [(one["id"], one["word"]) for one in ran.json["results"]]) == (1, [("nothing", "gone")]), rate

@@ -13,7 +13,7 @@ import pytest
 from families import in_one
 from proxy import Proxy
 from redis import Redis
-from shell import process, shell
+from shell import shell, start_process
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
@@ -27,7 +27,7 @@ def tasks(client: Redis, *due_s: float, key: str = "delayedtaskset") -> None:
 
 @contextmanager
 def running(*words: str) -> Iterator[subprocess.Popen[bytes]]:
-    program = process("redis://127.0.0.1:1", "dispatch", *words)
+    program = start_process("redis://127.0.0.1:1", "dispatch", *words)
     try:
         yield program
     finally:
@@ -35,7 +35,7 @@ def running(*words: str) -> Iterator[subprocess.Popen[bytes]]:
         program.wait()
 
 
-def said(program: subprocess.Popen[bytes], words: str) -> None:
+def wait_for_error(program: subprocess.Popen[bytes], words: str) -> None:
     """Waits until it has said that on stderr."""
     assert program.stderr
     lines = iter(program.stderr.readline, b"")
@@ -47,8 +47,8 @@ def said(program: subprocess.Popen[bytes], words: str) -> None:
     [
         ("-d", "later", "-r", "now", "-n", "10", "-v"),
         ("--delayed-task-zset-key", "later", "--ready-task-list-key", "now", "--batch-size", "10", "--verbose"),
-        ("--layout", "dispatcher", "-d", "later", "-r", "now", "-n", "10"),
-        ("--layout", "dispatcher:delayed=later,ready=now", "-n", "10"),
+        ("--system", "dispatcher", "-d", "later", "-r", "now", "-n", "10"),
+        ("--system", "dispatcher:delayed=later,ready=now", "-n", "10"),
     ],
 )
 def test_the_options_of_the_original_mean_what_they_meant(client: Redis, url: str, words: tuple[str, ...]) -> None:
@@ -70,14 +70,14 @@ def test_it_goes_on_until_it_is_asked_to_end(client: Redis, url: str) -> None:
 
 def test_the_long_option_for_the_url_is_known(client: Redis, url: str) -> None:
     tasks(client, 1)
-    ran = shell("redis://127.0.0.1:1", "dispatch", "--layout", "dispatcher", "--redis-url", url, "--once")
+    ran = shell("redis://127.0.0.1:1", "dispatch", "--system", "dispatcher", "--redis-url", url, "--once")
     assert ran.code == 0
     assert client.lrange("readytasklist", 0, -1) == [b"task-0"]
 
 
 def test_without_a_key_of_it_in_redis_it_waits_for_the_default_names(client: Redis, url: str) -> None:
-    with running("-u", url, "--layout", "dispatcher", "--json") as program:
-        said(program, "Ctrl+C ends it.")
+    with running("-u", url, "--system", "dispatcher", "--json") as program:
+        wait_for_error(program, "Ctrl+C ends it.")
         tasks(client, time.time())
         wait_until(lambda: client.llen("readytasklist") == 1, PATIENCE_S, "it was dispatched")
 
@@ -89,7 +89,7 @@ TITLES = "|  dispatched   |    delayed    |     ready     |  backing_off  |"
 def test_verbose_prints_the_table_of_the_original(client: Redis, url: str) -> None:
     tasks(client, 1, 2, time.time() + 60)
     client.rpush("readytasklist", "before")
-    ran = shell(url, "dispatch", "--layout", "dispatcher", "-v", "--once")
+    ran = shell(url, "dispatch", "--system", "dispatcher", "-v", "--once")
     row = "|       2       |       1       |       1       |       1       |"  # ready: before the batch
     assert ran.out.splitlines() == [EDGE, TITLES, EDGE, row, EDGE]
 
@@ -102,7 +102,7 @@ def looks(client: Redis) -> int:
 
 def test_its_table_has_no_line_where_nothing_changed(client: Redis, url: str) -> None:
     tasks(client, time.time() + 60)
-    with running("-u", url, "-v", "--layout", "dispatcher") as program:
+    with running("-u", url, "-v", "--system", "dispatcher") as program:
         assert program.stdout
         lines = [program.stdout.readline().decode().rstrip() for _ in range(4)]
         before = looks(client)
@@ -118,7 +118,7 @@ def test_its_table_has_no_line_where_nothing_changed(client: Redis, url: str) ->
 
 def test_its_titles_come_again_after_51_lines(client: Redis, url: str) -> None:
     tasks(client, *(time.time() - 1 for _ in range(60)))
-    with running("-u", url, "-v", "--layout", "dispatcher", "-n", "1") as program:
+    with running("-u", url, "-v", "--system", "dispatcher", "-n", "1") as program:
         wait_until(lambda: client.llen("readytasklist") == 60, 20, "all were dispatched")
         program.send_signal(signal.SIGTERM)
         out, _err = program.communicate(timeout=10)
@@ -126,7 +126,7 @@ def test_its_titles_come_again_after_51_lines(client: Redis, url: str) -> None:
     assert [number for number, line in enumerate(lines) if line == TITLES] == [1, 1 + 3 + 51]
 
 
-def test_without_a_key_or_a_layout_it_serves_the_default_names(client: Redis, url: str) -> None:
+def test_without_a_key_or_a_system_it_serves_the_default_names(client: Redis, url: str) -> None:
     tasks(client, 1)
     ran = shell(url, "dispatch", "-v", "--once")
     assert (ran.code, client.lrange("readytasklist", 0, -1)) == (0, [b"task-0"])
@@ -154,7 +154,7 @@ def test_default_names_that_somebody_else_uses_are_no_fault_of_the_native_queues
     client.set("delayedtaskset", "a string")
     ran = shell(url, "dispatch", "--once")
     assert ran.code == 0 and "holds a string" in ran.err
-    assert shell(url, "dispatch", "--layout", "dispatcher", "--once").code == 1
+    assert shell(url, "dispatch", "--system", "dispatcher", "--once").code == 1
 
 
 def test_a_queue_that_is_named_is_served_alone(client: Redis, url: str) -> None:
@@ -174,7 +174,7 @@ def test_an_interrupt_ends_it_though_a_script_had_it_ignored(client: Redis, url:
             proxy.is_blackhole = is_starting  # then it never hears from Redis, and is never done with its start
             seen = len(proxy.requests)
             options = ("--once",) if is_starting else ()
-            program = process(f"{proxy.url}?socket_timeout=300", "dispatch", *options, preexec_fn=as_a_shell_does)
+            program = start_process(f"{proxy.url}?socket_timeout=300", "dispatch", *options, preexec_fn=as_a_shell_does)
             try:
                 wait_until(lambda seen=seen: len(proxy.requests) > seen, 20, "it asks Redis")
                 if not is_starting:
@@ -206,7 +206,7 @@ def test_asked_to_end_while_it_starts_it_ends_with_the_same_code_as_later(
     with Proxy(url) as proxy:
         proxy.is_blackhole = is_starting  # then it never hears from Redis, so it is never done with its start
         options = ("--once",) if is_starting and command != "work" else ()
-        program = process(f"{proxy.url}?socket_timeout=300", command, *options, *after)
+        program = start_process(f"{proxy.url}?socket_timeout=300", command, *options, *after)
         try:
             wait_until(lambda: proxy.requests, 20, "it asks Redis")
             if not is_starting and command == "work":
@@ -223,17 +223,17 @@ def test_asked_to_end_while_it_starts_it_ends_with_the_same_code_as_later(
 def test_verbose_says_dispatched_delayed_ready_and_the_wait_for_every_step(client: Redis, url: str) -> None:
     tasks(client, 1, 2, time.time() + 60)
     client.rpush("readytasklist", "before")
-    ran = shell(url, "dispatch", "--layout", "dispatcher", "-vv", "--once")
+    ran = shell(url, "dispatch", "--system", "dispatcher", "-vv", "--once")
     title, line = ran.out.splitlines()
     assert title.split() == ["queue", "dispatched", "delayed", "ready", "backing_off"]
     assert line.split()[:4] == ["readytasklist", "2", "1", "1"]  # ready counts before the batch
     assert 0 < int(line.split()[4]) <= 1000
-    [document] = shell(url, "dispatch", "--layout", "dispatcher", "--once", "--json").lines
+    [document] = shell(url, "dispatch", "--system", "dispatcher", "--once", "--json").lines
     assert (document["dispatched"], document["delayed"], document["ready"]) == (0, 1, 3)
 
 
 def test_however_long_it_idles_it_looks_again_within_a_second(client: Redis, url: str) -> None:
-    with running("-u", url, "--layout", "dispatcher", "--verbose", "--json") as program:
+    with running("-u", url, "--system", "dispatcher", "--verbose", "--json") as program:
         assert program.stdout
         steps = [json.loads(program.stdout.readline()) for _ in range(4)]
         assert [step["dispatched"] for step in steps] == [0] * 4
@@ -243,11 +243,11 @@ def test_however_long_it_idles_it_looks_again_within_a_second(client: Redis, url
 
 
 def test_it_outlives_a_redis_that_goes_away(client: Redis, url: str) -> None:
-    with Proxy(url) as proxy, running("-u", f"redis://127.0.0.1:{proxy.port}", "--layout", "dispatcher") as program:
-        said(program, "Ctrl+C ends it.")
+    with Proxy(url) as proxy, running("-u", f"redis://127.0.0.1:{proxy.port}", "--system", "dispatcher") as program:
+        wait_for_error(program, "Ctrl+C ends it.")
         proxy.refuse()
         tasks(client, time.time())
-        said(program, "Next try in")
+        wait_for_error(program, "Next try in")
         assert program.poll() is None
         proxy.listen()
         wait_until(lambda: client.llen("readytasklist") == 1, PATIENCE_S, "it was dispatched")
@@ -256,15 +256,15 @@ def test_it_outlives_a_redis_that_goes_away(client: Redis, url: str) -> None:
 @in_one(
     ("words", "sentence"),
     [
-        (("dispatch", "--layout", "redisched", "-d", "later"), "--layout dispatcher"),
-        (("dispatch", "--layout", "redisched"), "no dispatch is needed"),
-        (("dispatch", "--layout", "nosuch"), "there are: bullmq, celery, dispatcher, native"),
-        (("dispatch", "--layout", "dispatcher:redy=x"), "its options: ready, delayed"),
-        (("dispatch", "--layout", "dispatcher:ready"), "is not key=value"),
+        (("dispatch", "--system", "redisched", "-d", "later"), "--system dispatcher"),
+        (("dispatch", "--system", "redisched"), "no dispatch is needed"),
+        (("dispatch", "--system", "nosuch"), "there are: bullmq, celery, dispatcher, native"),
+        (("dispatch", "--system", "dispatcher:redy=x"), "its options: ready, delayed"),
+        (("dispatch", "--system", "dispatcher:ready"), "is not key=value"),
         (("dispatch", "-d", "a,b"), "comma"),
         (("dispatch", "-d", "same", "-r", "same"), "two keys"),
         (("reap", "--gc"), "--gc is nothing for"),
-        (("reap", "--layout", "dispatcher"), "no reap is needed"),
+        (("reap", "--system", "dispatcher"), "no reap is needed"),
     ],
 )
 def test_what_cannot_be_meant_gets_a_sentence(client: Redis, url: str, words: tuple[str, ...], sentence: str) -> None:
@@ -278,7 +278,7 @@ def test_two_dispatchers_and_an_original_take_each_task_once(client: Redis, url:
 
     tasks(client, *(time.time() - 1 for _ in range(3000)))
     original = Dispatcher(client)
-    with running("-u", url, "--layout", "dispatcher"), running("-u", url, "--layout", "dispatcher", "-n", "7"):
+    with running("-u", url, "--system", "dispatcher"), running("-u", url, "--system", "dispatcher", "-n", "7"):
         while client.zcard("delayedtaskset"):
             original.step()
         wait_until(lambda: client.llen("readytasklist") == 3000, PATIENCE_S, "all are there")
@@ -287,25 +287,25 @@ def test_two_dispatchers_and_an_original_take_each_task_once(client: Redis, url:
 
 def test_json_lines_are_what_the_contract_says(client: Redis, url: str) -> None:
     tasks(client, 1)
-    [line] = shell(url, "dispatch", "--layout", "dispatcher", "--once", "--json").lines
+    [line] = shell(url, "dispatch", "--system", "dispatcher", "--once", "--json").lines
     assert line == {"queue": "readytasklist", "dispatched": 1, "delayed": 0, "ready": 0, "backing_off_ms": 1000}
     assert json.dumps(line)
 
 
 def test_a_batch_size_beyond_ours_is_taken_as_ours(client: Redis, url: str) -> None:
     tasks(client, 1)
-    ran = shell(url, "dispatch", "--layout", "dispatcher", "-n", "5000", "--once")
+    ran = shell(url, "dispatch", "--system", "dispatcher", "-n", "5000", "--once")
     assert (ran.code, client.llen("readytasklist")) == (0, 1)
     assert "batches of 1000" in ran.err
 
 
-def test_without_a_layout_it_says_whose_queues_it_serves(client: Redis, url: str) -> None:
+def test_without_a_system_it_says_whose_queues_it_serves(client: Redis, url: str) -> None:
     with running("-u", url) as program:
         first = program.stderr.readline().decode()  # type: ignore[union-attr]
     assert "all queues of native, dispatcher" in first
 
 
-def test_a_list_that_a_layout_was_told_of_is_no_other_ones(client: Redis, url: str) -> None:
+def test_a_list_that_a_system_was_told_of_is_no_other_ones(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a")
-    ran = shell(url, "--layout", "dispatcher", "--layout", "safe_pop", "jobs", "readytasklist", "ready", "--json")
+    ran = shell(url, "--system", "dispatcher", "--system", "safe_pop", "jobs", "readytasklist", "ready", "--json")
     assert (ran.code, ran.json["layout"]) == (0, "dispatcher")

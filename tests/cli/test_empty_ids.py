@@ -7,8 +7,8 @@ from redis import Redis
 from shell import shell
 
 from rqtui.operations.journal import Operation
-from rqtui.reports.postmortem import markdown
-from rqtui.text.formats import job_id
+from rqtui.reports.postmortem import build_markdown
+from rqtui.text.formats import shorten_job_id
 
 
 @pytest.fixture
@@ -69,6 +69,6 @@ def test_its_loops_and_findings_show_it(world: str, client: Redis) -> None:
 
 
 def test_what_prints_ids_elsewhere_shows_it() -> None:
-    page = markdown([Operation(1, "who", "delete", "q", "native", (b"",), 1)])
+    page = build_markdown([Operation(1, "who", "delete", "q", "native", (b"",), 1)])
     assert "\n* ''" in page
-    assert job_id(b"", 10) == "''"
+    assert shorten_job_id(b"", 10) == "''"

@@ -7,13 +7,13 @@ import signal
 import time
 
 import pytest
-from native_jobs import NOW, ask, key, put
+from native_jobs import NOW, build_key, enqueue_ids, run_script
 from redis import Redis
-from shell import process, shell
+from shell import shell, start_process
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
-from rqtui.engine.engine import with_layouts
+from rqtui.engine.engine import build_engine
 from rqtui.errors import UsageError
 from rqtui.model import Ref
 from rqtui.reports import events
@@ -23,35 +23,35 @@ from rqtui.systems import registry
 MAIL = Ref("native", "mail")
 
 
-def told(client: Redis, after: str = "", limit: int = 1000, newest: bool = False) -> list[tuple[str, bytes]]:
-    answer = ask(client, "events", after=after, limit=limit, newest=newest)
+def list_events(client: Redis, after: str = "", limit: int = 1000, newest: bool = False) -> list[tuple[str, bytes]]:
+    answer = run_script(client, "events", after=after, limit=limit, newest=newest)
     return [(verb, id) for _event, verb, id, _worker in answer.rows]
 
 
 def test_events_are_read_on_from_the_last_one(any_client: Redis) -> None:
-    ask(any_client, "configure", rows=[("events", "on")])
-    put(any_client, b"a", b"b", b"c")
-    first = ask(any_client, "events", limit=2)
+    run_script(any_client, "configure", rows=[("events", "on")])
+    enqueue_ids(any_client, b"a", b"b", b"c")
+    first = run_script(any_client, "events", limit=2)
     assert [(row[1], row[2]) for row in first.rows] == [("enqueue", b"a"), ("enqueue", b"b")]
     assert (first.values["left"], first.values["total"], first.values["until_ms"]) == (True, 3, -1)
-    rest = ask(any_client, "events", after=first.rows[-1][0], limit=2)
+    rest = run_script(any_client, "events", after=first.rows[-1][0], limit=2)
     assert [row[2] for row in rest.rows] == [b"c"] and not rest.values["left"]
-    assert told(any_client, after=rest.rows[-1][0]) == []
+    assert list_events(any_client, after=rest.rows[-1][0]) == []
 
 
 def test_the_newest_page_is_the_end_in_the_same_order(any_client: Redis) -> None:
-    ask(any_client, "configure", rows=[("events", "on")])
-    put(any_client, *(b"%d" % n for n in range(5)))
-    assert told(any_client, limit=2, newest=True) == [("enqueue", b"3"), ("enqueue", b"4")]
+    run_script(any_client, "configure", rows=[("events", "on")])
+    enqueue_ids(any_client, *(b"%d" % n for n in range(5)))
+    assert list_events(any_client, limit=2, newest=True) == [("enqueue", b"3"), ("enqueue", b"4")]
 
 
 def test_it_tells_until_when_is_recorded(any_client: Redis) -> None:
-    assert not ask(any_client, "events", limit=1).values["known"], "nobody used this queue"
-    put(any_client, b"a")
+    assert not run_script(any_client, "events", limit=1).values["known"], "nobody used this queue"
+    enqueue_ids(any_client, b"a")
     states = []
     for value in ("off", str(NOW + 5000), str(NOW), "on"):
-        ask(any_client, "configure", rows=[("events", value)])
-        states.append(ask(any_client, "events", limit=1, now_ms=NOW).values["until_ms"])
+        run_script(any_client, "configure", rows=[("events", value)])
+        states.append(run_script(any_client, "events", limit=1, now_ms=NOW).values["until_ms"])
     assert states == [0, NOW + 5000, 0, -1]
 
 
@@ -59,41 +59,41 @@ def test_a_recording_is_made_longer_when_a_third_of_it_is_over() -> None:
     def feed(until_ms: int, **more: bool) -> Feed:
         return Feed(MAIL, now_ms=NOW, until_ms=until_ms, **more)
 
-    assert events.due({MAIL: feed(0)}) == {MAIL: NOW + 60_000}
-    assert events.due({MAIL: feed(NOW + 39_000)}) == {MAIL: NOW + 60_000}
-    assert events.due({MAIL: feed(NOW + 41_000)}) == {}
-    assert events.due({MAIL: feed(events.FOR_EVER)}) == {}, "somebody wants it for good"
-    assert events.due({MAIL: feed(0, is_known=False)}) == {}, "a queue that is gone is not made again"
+    assert events.compute_renewals({MAIL: feed(0)}) == {MAIL: NOW + 60_000}
+    assert events.compute_renewals({MAIL: feed(NOW + 39_000)}) == {MAIL: NOW + 60_000}
+    assert events.compute_renewals({MAIL: feed(NOW + 41_000)}) == {}
+    assert events.compute_renewals({MAIL: feed(events.FOR_EVER)}) == {}, "somebody wants it for good"
+    assert events.compute_renewals({MAIL: feed(0, is_known=False)}) == {}, "a queue that is gone is not made again"
 
 
 def test_recording_turns_itself_off(client: Redis) -> None:
     mail = Queue("mail", client)
     mail.put(1, id="before")
-    engine = with_layouts(client, [registry.make("native")])
+    engine = build_engine(client, [registry.create_system("native")])
     seconds, micros = client.time()
     now_ms = seconds * 1000 + micros // 1000
-    assert events.record(engine, [MAIL], {MAIL: now_ms + 150}) == {}
+    assert events.record_events(engine, [MAIL], {MAIL: now_ms + 150}) == {}
     mail.put(2, id="during")
     deadline = time.monotonic() + 5
-    while engine.ask(events.feed_ask(engine.layouts["native"], "mail")).is_recording:
+    while engine.send_request(events.feed_request(engine.systems["native"], "mail")).is_recording:
         assert time.monotonic() < deadline
     mail.put(3, id="after")
-    feed = engine.ask(events.feed_ask(engine.layouts["native"], "mail"))
+    feed = engine.send_request(events.feed_request(engine.systems["native"], "mail"))
     assert [event.id for event in feed.events] == [b"during"]
 
 
 def test_a_filter_looks_into_verb_id_worker_and_queue() -> None:
     event = Event(MAIL, NOW, 0, "reject", b"invoice-42", "w7")
     for expression in ("", "reject", "INVOICE", "w7 mail", "!ack", "/invoice-\\d+/", "!/x{3}/ reject"):
-        assert events.matcher(expression)(event), expression
+        assert events.build_matcher(expression)(event), expression
     for expression in ("ack", "!reject", "reject w8", "/^w7$/"):
-        assert not events.matcher(expression)(event), expression
+        assert not events.build_matcher(expression)(event), expression
     with pytest.raises(UsageError, match="cannot be read"):
-        events.matcher("/(/")
+        events.build_matcher("/(/")
 
 
 def test_what_was_recorded_is_told_oldest_first(client: Redis, url: str) -> None:
-    client.hset(key("meta"), mapping={"version": 1, "events": "on"})
+    client.hset(build_key("meta"), mapping={"version": 1, "events": "on"})
     mail = Queue("mail", client)
     mail.put(1, id="a")
     mail.reserve(1, worker="w1")[0].reject("boom")
@@ -114,14 +114,14 @@ def test_looking_alone_records_nothing_and_says_so(client: Redis, url: str) -> N
     Queue("mail", client).put(1, id="a")
     ran = shell(url, "events", "mail")
     assert (ran.code, ran.out) == (0, "") and "nothing records" in ran.err
-    assert client.hget(key("meta"), "events") is None
+    assert client.hget(build_key("meta"), "events") is None
 
 
 def test_record_records_for_a_minute(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a")
     ran = shell(url, "events", "mail", "--record")
     assert ran.code == 0 and "recording begins in mail" in ran.err
-    left_ms = int(client.hget(key("meta"), "events")) - client.time()[0] * 1000  # type: ignore[arg-type]
+    left_ms = int(client.hget(build_key("meta"), "events")) - client.time()[0] * 1000  # type: ignore[arg-type]
     assert 55_000 < left_ms <= 61_000
 
 
@@ -129,7 +129,7 @@ def test_a_read_only_session_turns_nothing_on(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a")
     assert shell(url, "events", "mail", "--record", "--read-only").code == 1
     assert "read-only" in shell(url, "events", "mail", "--read-only").err
-    assert client.hget(key("meta"), "events") is None
+    assert client.hget(build_key("meta"), "events") is None
 
 
 def test_a_queue_that_nobody_used_is_not_made_by_watching_it(client: Redis, url: str) -> None:
@@ -149,7 +149,7 @@ def test_a_system_without_events_says_so(client: Redis, url: str) -> None:
 def test_following_tells_each_event_once_until_it_is_stopped(client: Redis, url: str) -> None:
     mail = Queue("mail", client)
     mail.put(0, id="before")
-    running = process(url, "events", "mail", "--follow", "--json")
+    running = start_process(url, "events", "mail", "--follow", "--json")
     assert running.stdout and running.stderr
     try:
         assert b"recording begins" in running.stderr.readline()
@@ -168,7 +168,7 @@ def test_following_tells_each_event_once_until_it_is_stopped(client: Redis, url:
 @pytest.mark.parametrize("names", [("mail",), ()], ids=["that queue", "all queues"])
 def test_following_misses_no_job_of_a_queue_that_was_not_there(client: Redis, url: str, names: tuple[str, ...]) -> None:
     Queue("other", client).put(0, id="other")
-    running = process(url, "events", *names, "--follow", "--json", "--limit", "0")
+    running = start_process(url, "events", *names, "--follow", "--json", "--limit", "0")
     assert running.stdout and running.stderr
     try:
         if names:

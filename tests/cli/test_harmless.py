@@ -18,18 +18,18 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import hostile
+import hostile_text
 import pytest
 import shell as shells
 from ptys import in_pty
 from redis import Redis
-from shell import ROOT, environment, shell
+from shell import ROOT, build_environment, shell
 
 from rqtui.cli import logs
 from rqtui.cli.main import COMMANDS
 from rqtui.client.queue import Queue
 from rqtui.operations.journal import Operation
-from rqtui.reports.postmortem import markdown
+from rqtui.reports.postmortem import build_markdown
 from rqtui.text.sanitise import safe
 from rqtui.tui.services import crash
 
@@ -125,11 +125,15 @@ LOOKS: list[tuple[str, ...]] = [
     *(("show", "mail", id) for id in (EVIL, "dead", "retried", "ready", "nobody" + EVIL)),
     *(("show", name, EVIL, "--body") for name in NAMES[1:]),
     ("show", "mail", "dead", "--reveal"),
-    ("layouts",),
+    ("systems",),
     ("config",),
     ("metrics",),
     ("acl", "viewer", "mail", f"safe_pop:list{EVIL}"),
     ("acl", "viewer", "mail", "--user", EVIL),
+    ("script", "native/counts"),
+    ("script", f"native/{EVIL}"),
+    ("script", EVIL),
+    ("script", "--all", f"/dev/null/{EVIL}"),
     ("operations", "--all"),
     ("operations", "--markdown"),
     ("undo", "--list"),
@@ -139,7 +143,7 @@ LOOKS: list[tuple[str, ...]] = [
     ("demo", "--list"),
     (EVIL,),
     ("snapshot", f"--{EVIL}"),
-    ("--layout", f"native:{EVIL}=1", "snapshot"),
+    ("--system", f"native:{EVIL}=1", "snapshot"),
     ("--profile", EVIL, "snapshot"),
     ("-u", f"redis://{EVIL}", "snapshot"),
 ]
@@ -162,7 +166,7 @@ CHANGES: list[tuple[str, ...]] = [
     ("put", "mail", "--lines", EVIL),
     ("check", "mail", "--repair"),
     ("reap", "mail", "--once", "-v"),
-    ("reap", "--layout", "redisched", "--once", "-v"),
+    ("reap", "--system", "redisched", "--once", "-v"),
     ("dispatch", "dispatcher:readytasklist", "--once", "-v"),
     ("work", "mail", "--burst", "--", "sh", "-c", "cat; cat >&2; env | grep RQTUI_ID; exit 3"),
     ("work", "mail", "--", EVIL),
@@ -192,7 +196,7 @@ def test_no_command_lets_anything_through(world: str, monkeypatch: pytest.Monkey
         walked.add(command)
         ran = shell(world, *words[:at], *(options if command and has_json else ()), *words[at:])
         for stream, text in (("stdout", ran.out), ("stderr", ran.err)):
-            if harm := hostile.harm(text):
+            if harm := hostile_text.find_harm(text):
                 found.append(f"{' '.join(map(safe, words))}: {stream} lets {harm} through: {safe(text)[:300]}")
         if "should not happen" in ran.err or "Traceback" in ran.err:
             found.append(f"{' '.join(map(safe, words))}: {ran.err}")
@@ -206,23 +210,25 @@ def test_a_real_terminal_gets_no_command_of_an_event(world: str) -> None:
     ) as terminal:
         terminal.until_ended()
     assert "␛]0;owned".encode() in terminal.output
-    assert hostile.commands(terminal.output) == b""
+    assert hostile_text.find_commands(terminal.output) == b""
     assert b"\x1b" not in terminal.output
 
 
 def test_what_is_asked_on_a_terminal_is_harmless(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shells._Stream, "isatty", lambda self: True, raising=False)
     ran = shell(world, "act", "delete", f"safe_pop:list{EVIL}", "--place", "ready", "--all")
-    assert "[y/N]" in ran.err and hostile.harm(ran.err) == ""
+    assert "[y/N]" in ran.err and hostile_text.find_harm(ran.err) == ""
 
 
 # -- what is no command ---------------------------------------------------------------------------------------------
 
 
 def test_a_page_of_operations_and_the_report_of_a_crash_are_harmless() -> None:
-    made = Operation(1, EVIL, EVIL, EVIL, "native", (RAW,), 1, {EVIL: 1}, EVIL, profile=EVIL, url=EVIL, others=(EVIL,))
-    assert hostile.harm(markdown([made])) == ""
-    assert hostile.harm(crash.report(ValueError(EVIL))) == ""
+    operation = Operation(
+        1, EVIL, EVIL, EVIL, "native", (RAW,), 1, {EVIL: 1}, EVIL, profile=EVIL, url=EVIL, others=(EVIL,)
+    )
+    assert hostile_text.find_harm(build_markdown([operation])) == ""
+    assert hostile_text.find_harm(crash.format_traceback(ValueError(EVIL))) == ""
 
 
 def test_a_log_line_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,15 +244,15 @@ def test_a_log_line_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     finally:
         logger.handlers, logger.level = before, level
     err = capsys.readouterr().err
-    assert "owned" in err and hostile.harm(err) == ""
+    assert "owned" in err and hostile_text.find_harm(err) == ""
 
 
 def test_a_traceback_of_debug_is_harmless(url: str, tmp_path: Path) -> None:
-    words = [sys.executable, "-m", "rqtui", "--debug", "--layout", f"native:{EVIL}=1", "snapshot"]
-    ran = subprocess.run(words, env=environment(url), capture_output=True, timeout=30)
+    words = [sys.executable, "-m", "rqtui", "--debug", "--system", f"native:{EVIL}=1", "snapshot"]
+    ran = subprocess.run(words, env=build_environment(url), capture_output=True, timeout=30)
     err = ran.stderr.decode("utf-8", "surrogateescape")
     assert "Traceback" in err and "owned" in err
-    assert hostile.harm(err) == ""
+    assert hostile_text.find_harm(err) == ""
     assert ran.returncode == 1
 
 
@@ -258,11 +264,11 @@ def test_completion_offers_no_profile_that_is_not_what_it_looks_like(tmp_path: P
     path.write_text("".join(f"[profiles.{name}]\nurl = 'redis://x'\n" for name in quoted))
     asked = {"_RQTUI_COMPLETE": f"complete_{kind}", "COMP_WORDS": "rqtui --profile ", "COMP_CWORD": "2"}
     asked |= {"_TYPER_COMPLETE_ARGS": "rqtui --profile ", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-    variables = {**os.environ, **environment(""), **asked, "RQTUI_CONFIG": str(path)}
+    variables = {**os.environ, **build_environment(""), **asked, "RQTUI_CONFIG": str(path)}
     ran = subprocess.run([sys.executable, "-m", "rqtui"], env=variables, capture_output=True, cwd=ROOT, timeout=30)
     out = ran.stdout.decode()
     assert "plain" in out and "owned" not in out
-    assert hostile.harm(out + ran.stderr.decode()) == ""
+    assert hostile_text.find_harm(out + ran.stderr.decode()) == ""
 
 
 def test_no_command_writes_but_through_output() -> None:
@@ -273,7 +279,11 @@ def test_no_command_writes_but_through_output() -> None:
             if not isinstance(node, ast.Call) or path.name == "output.py":
                 continue
             called = ast.unparse(node.func)
-            is_ours = called in ("act_result.write", "output.write")
+            is_ours = called in (
+                "act_result.write",
+                "output.write",
+                "spool.writelines",
+            )  # a temporary file, read back by output
             writes = called == "print" or not is_ours and called.endswith((".write", ".writelines", ".echo"))
             if writes and not ast.unparse(node).startswith("print(f'rqtui {__version__}'"):
                 found.append(f"{path.name}:{node.lineno}: {ast.unparse(node)}")
@@ -313,4 +323,8 @@ def test_no_character_that_commands_or_hides_stays() -> None:
 
 def test_every_command_line_of_this_test_is_hostile() -> None:
     """The words themselves would be noticed, were they let through."""
-    assert hostile.harm(EVIL.replace("\n", "")) and hostile.harm("\u1160") and hostile.harm("\x7f")
+    assert (
+        hostile_text.find_harm(EVIL.replace("\n", ""))
+        and hostile_text.find_harm("\u1160")
+        and hostile_text.find_harm("\x7f")
+    )

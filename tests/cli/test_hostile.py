@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis import Redis
 from screens import Seeded
-from shell import Ran, environment, shell
+from shell import Ran, build_environment, shell
 
 from rqtui.operations import undo_files
 from rqtui.testing import keyspace
@@ -34,10 +34,10 @@ def mail(client: Redis) -> Seeded:
     return seeded
 
 
-def in_a_shell(url: str, line: str) -> subprocess.CompletedProcess[str]:
+def run_in_shell(url: str, line: str) -> subprocess.CompletedProcess[str]:
     """`rqtui LINE` by /bin/sh, with its redirections."""
     command = f"{sys.executable} -m rqtui {line}"
-    return subprocess.run(["sh", "-c", command], env=environment(url), capture_output=True, text=True, timeout=30)
+    return subprocess.run(["sh", "-c", command], env=build_environment(url), capture_output=True, text=True, timeout=30)
 
 
 # -- streams ----------------------------------------------------------------------------------------------------------
@@ -47,13 +47,13 @@ def in_a_shell(url: str, line: str) -> subprocess.CompletedProcess[str]:
     "closed", [">&-", "<&- >&- 2>&-", *(pytest.param(one, marks=pytest.mark.matrix) for one in ("2>&-", "<&-"))]
 )
 def test_a_change_is_made_though_streams_are_closed(mail: Seeded, url: str, closed: str) -> None:
-    ran = in_a_shell(url, f"act kill mail a --yes {closed}")
+    ran = run_in_shell(url, f"act kill mail a --yes {closed}")
     assert (ran.returncode, mail.ids("dead")) == (0, ["a"])
     assert "should not happen" not in ran.stderr
 
 
 def test_without_a_standard_input_there_is_nobody_to_ask(mail: Seeded, url: str) -> None:
-    ran = in_a_shell(url, "act kill mail a <&-")
+    ran = run_in_shell(url, "act kill mail a <&-")
     assert (ran.returncode, mail.ids("dead")) == (1, [])
     assert "--yes" in ran.stderr
 
@@ -68,7 +68,7 @@ def test_without_a_standard_input_there_is_nobody_to_ask(mail: Seeded, url: str)
     ],
 )
 def test_a_full_disk_is_a_sentence(mail: Seeded, url: str, line: str) -> None:
-    ran = in_a_shell(url, f"{line} > /dev/full")
+    ran = run_in_shell(url, f"{line} > /dev/full")
     assert ran.returncode == 1
     assert ran.stderr.startswith("rqtui: what this command prints cannot be written: No space left on device.")
 
@@ -116,7 +116,7 @@ def test_a_record_that_cannot_be_read_is_told_and_the_next_is_taken_back(
     mail: Seeded, url: str, state_folder: Path, lines: list[Any]
 ) -> None:
     shell(url, "act", "kill", "mail", "a", "--yes")
-    [name] = undo_files.names(state_folder / "undo")
+    [name] = undo_files.list_records(state_folder / "undo")
     path = state_folder / "undo" / "9999999999999-kill-ffffff.jsonl"
     path.write_text("".join(json.dumps({**line, "url": url} if line is lines[0] else line) + "\n" for line in lines))
     listed = shell(url, "undo", "--list", "--json")
@@ -124,7 +124,7 @@ def test_a_record_that_cannot_be_read_is_told_and_the_next_is_taken_back(
     assert not listed.err or "9999999999999-kill-ffffff" in listed.err
     ran = shell(url, "undo")
     assert (ran.code, mail.ids("dead"), mail.ids("ready")) == (0, [], ["a", "b"])
-    assert undo_files.read(state_folder / "undo", name).undone_at_ms
+    assert undo_files.read_record(state_folder / "undo", name).undone_at_ms
 
 
 # -- what may not be done ---------------------------------------------------------------------------------------------

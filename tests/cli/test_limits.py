@@ -8,7 +8,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.cli import demo
-from rqtui.cli.metrics import address
+from rqtui.cli.metrics import parse_address
 from rqtui.client.queue import Queue
 from rqtui.errors import UsageError
 
@@ -46,14 +46,14 @@ def test_a_number_is_taken_up_to_its_bounds_and_refused_beyond(
 @in_one(
     ("given", "is_good"),
     [
-        ({"seconds": demo.LONGEST_S}, True), ({"seconds": 1e-9}, True), ({"seconds": 0}, False),
-        ({"seconds": demo.LONGEST_S + 1}, False), ({"seed": 0}, True), ({"seed": 2**63 - 1}, True),
+        ({"seconds": demo.MAX_SECONDS}, True), ({"seconds": 1e-9}, True), ({"seconds": 0}, False),
+        ({"seconds": demo.MAX_SECONDS + 1}, False), ({"seed": 0}, True), ({"seed": 2**63 - 1}, True),
         ({"seed": -1}, False), ({"seed": 2**63}, False),
     ],
 )  # fmt: skip
 def test_the_numbers_of_a_demo(given: dict[str, float], is_good: bool) -> None:
     with pytest.raises(UsageError, match="needs a terminal" if is_good else next(iter(given))):
-        demo.play("delays", **given)  # type: ignore[arg-type]
+        demo.run_scenario("delays", **given)  # type: ignore[arg-type]
 
 
 @in_one(
@@ -66,7 +66,7 @@ def test_the_numbers_of_a_demo(given: dict[str, float], is_good: bool) -> None:
 )  # fmt: skip
 def test_an_address_to_listen_at(listen: str, host: str, port: int) -> None:
     if host:
-        assert address(listen) == (host, port)
+        assert parse_address(listen) == (host, port)
     else:
         with pytest.raises(UsageError, match="is no address"):
-            address(listen)
+            parse_address(listen)

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 from families import in_one
 from redis import Redis
-from shell import ROOT, environment, process, shell
+from shell import ROOT, build_environment, shell, start_process
 from waiting import PATIENCE_S, wait_until
 
 from rqtui.cli.main import COMMANDS
 from rqtui.client.queue import BYTES, Queue
-from rqtui.config.state_folder import state_folder
+from rqtui.config.state_folder import find_state_folder
 from rqtui.operations import undo
 from rqtui.operations.journal import Journal
 from rqtui.testing.keyspace import dump, plant
@@ -39,7 +39,7 @@ def test_version_imports_neither_redis_nor_textual_nor_typer() -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "rqtui", "--version"],
         capture_output=True,
-        env=environment(NOWHERE),
+        env=build_environment(NOWHERE),
         check=True,
     )
     assert done.stdout.startswith(b"rqtui ")
@@ -51,7 +51,7 @@ def test_completion_imports_neither_redis_nor_textual_nor_pydantic() -> None:
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "rqtui"],
         capture_output=True,
-        env={**environment(NOWHERE), "_RQTUI_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "rqtui sna"},
+        env={**build_environment(NOWHERE), "_RQTUI_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "rqtui sna"},
         check=True,
     )
     assert b"snapshot" in done.stdout
@@ -67,13 +67,15 @@ def test_completion_of_a_command_names_all_of_them_and_imports_none_that_the_she
     bash = {"_RQTUI_COMPLETE": "complete_bash", "COMP_WORDS": "rqtui ", "COMP_CWORD": "1"}
     zsh = {"_RQTUI_COMPLETE": "complete_zsh", "_TYPER_COMPLETE_ARGS": "rqtui s"}
     shown, explained = (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(NOWHERE) | asked, check=True)
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, env=build_environment(NOWHERE) | asked, check=True
+        )
         for asked in (bash, zsh)
     )
     assert shown.stdout.decode().split() == list(COMMANDS)
     assert shown.stderr.split() == []
-    assert b'"snapshot":"Counts, workers' in explained.stdout
-    assert explained.stderr.split() == [b"snapshot", b"show", b"stats", b"schedules"]
+    assert b'"snapshot":"Print counts, workers' in explained.stdout
+    assert explained.stderr.split() == [b"snapshot", b"show", b"systems", b"stats", b"script", b"schedules"]
 
 
 def test_a_command_is_in_the_module_of_its_name_and_imports_that_of_no_other() -> None:
@@ -81,7 +83,7 @@ def test_a_command_is_in_the_module_of_its_name_and_imports_that_of_no_other() -
         "import sys; from rqtui.cli.main import COMMANDS, main; main(['jobs', '--help']);"
         "print(*(name for name in COMMANDS if f'rqtui.cli.{name}' in sys.modules), file=sys.stderr)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(NOWHERE), check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=build_environment(NOWHERE), check=True)
     assert b"rqtui jobs mail dead" in done.stdout
     assert done.stderr.split() == [b"jobs"]
 
@@ -110,7 +112,7 @@ def test_a_typing_error_names_the_nearest_command() -> None:
         "show",
         "health",
         "check",
-        "layouts",
+        "systems",
         "put",
         "act",
         "work",
@@ -129,7 +131,7 @@ def test_every_command_has_help_with_an_example(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [(), ("redis://localhost:1",), ("--read-only", "redis://localhost:1", "--layout", "native")]
+    "words", [(), ("redis://localhost:1",), ("--read-only", "redis://localhost:1", "--system", "native")]
 )
 def test_without_a_terminal_the_screen_says_what_to_do_instead(words: tuple[str, ...]) -> None:
     ran = shell(NOWHERE, *words)
@@ -171,7 +173,7 @@ def test_the_url_of_the_command_line_wins_over_the_environment(client: Redis, ur
         ("check", "mail"),
         ("put", "mail", "1"),
         ("act", "pause", "mail"),
-        ("work", "mail", "--", "true"),
+        ("work", "mail", "--no-wait", "--", "true"),
         ("dispatch", "mail", "--once"),
         ("reap", "--once", "--json"),
         ("health",),
@@ -224,8 +226,8 @@ def test_debug_shows_the_traceback() -> None:
         (("put", "mail", "1", "--lines", "x"), 2, "leave BODY away"),
         (("put", "mail", "--lines", "/does/not/exist"), 2, "cannot be read"),
         (("put", "mail", "1", "--read-only"), 1, "--read-only"),
-        (("--layout", "nosuch", "snapshot"), 2, "there is no layout"),
-        (("--layout", "native:x=1", "snapshot"), 2, "no option"),
+        (("--system", "nosuch", "snapshot"), 2, "there is no system"),
+        (("--system", "native:x=1", "snapshot"), 2, "no option"),
         (("jobs", "mail", "nowhere"), 2, "scheduled, ready, reserved, done, dead"),
         (("jobs", "mail", "ready", "--cursor", "x"), 2, "no cursor"),
         (("jobs", "mail", "ready", "--limit", "0"), 2, "--limit"),
@@ -658,8 +660,10 @@ def test_health_tells_the_worst_by_its_exit_code(client: Redis, url: str, settin
     assert (shell(url, "health").code, shell(url, "health", "--json").json["severity"]) == (0, "ok")
     shell(url, "act", "pause", "mail")
     ran = shell(url, "health", "mail", "--json")
-    assert (ran.code, ran.json["severity"]) == (1, "warning")
+    assert (ran.code, ran.json["severity"]) == (0, "ok")
     assert ran.json["findings"][0]["remedy"] == "rqtui act resume mail"
+    settings("save", "")
+    assert (shell(url, "health").code, shell(url, "health", "--json").json["severity"]) == (1, "warning")
     away = shell(NOWHERE, "health", "--json")
     assert (away.code, away.json) == (3, {"severity": "unknown", "findings": [], "unknown": []})
 
@@ -668,6 +672,13 @@ def test_a_queue_that_nobody_has_seen_is_said_to_be_unknown(client: Redis, url: 
     ran = shell(url, "snapshot", "mial", "--json")
     assert ran.code == 0
     assert 'nothing is known of a queue "mial"' in ran.err
+
+
+def test_an_empty_queue_that_its_system_names_is_known(client: Redis, url: str) -> None:
+    client.sadd("queues", "drained")
+    client.set("stat:processed", 1)
+    assert shell(url, "snapshot", "drained").err == ""
+    assert 'nothing is known of a queue "other"' in shell(url, "snapshot", "sidekiq:other").err
 
 
 # ── programs that go on: signals, pipes, outages ─────────────────────────────────────────────────────────────
@@ -683,7 +694,7 @@ def test_a_queue_that_nobody_has_seen_is_said_to_be_unknown(client: Redis, url: 
 )
 def test_a_signal_ends_the_dispatcher_after_its_step(client: Redis, url: str, number: int, code: int) -> None:
     Queue("mail", client).put(1, id="a", delay=0.05)
-    program = process(url, "dispatch", "mail", "--json")
+    program = start_process(url, "dispatch", "mail", "--json")
     assert json.loads(read_line(program)) == {
         "queue": "mail",
         "dispatched": 1,
@@ -698,7 +709,7 @@ def test_a_signal_ends_the_dispatcher_after_its_step(client: Redis, url: str, nu
 
 
 def test_each_document_of_a_stream_comes_at_once_through_a_pipe(client: Redis, url: str) -> None:
-    program = process(url, "snapshot", "--watch", "3600", "--json")
+    program = start_process(url, "snapshot", "--watch", "3600", "--json")
     try:
         assert program.stdout is not None
         assert select.select([program.stdout], [], [], PATIENCE_S)[0], "the next one comes in an hour"
@@ -717,7 +728,7 @@ def test_the_list_of_what_can_be_undone_says_where_bodies_are_kept(client: Redis
 
 
 def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:
-    program = process(url, "snapshot", "--watch", "0.05", "--json")
+    program = start_process(url, "snapshot", "--watch", "0.05", "--json")
     assert "queues" in json.loads(read_line(program))
     program.send_signal(signal.SIGINT)
     _out, err = program.communicate(timeout=10)
@@ -726,7 +737,7 @@ def test_ctrl_c_during_a_watch_is_exit_130(client: Redis, url: str) -> None:
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(client: Redis, url: str) -> None:
-    program = process(url, "snapshot", "--watch", "0.05", "--json")
+    program = start_process(url, "snapshot", "--watch", "0.05", "--json")
     read_line(program)
     assert program.stdout is not None
     program.stdout.close()
@@ -756,7 +767,7 @@ def test_the_dispatcher_goes_on_when_redis_comes_back(client: Redis, url: str) -
     Queue("mail", client).put(1, id="a", delay=0.2)
     with Proxy(url) as proxy:
         proxy.refuse()
-        program = process(f"redis://127.0.0.1:{proxy.port}", "dispatch", "mail", "--json")
+        program = start_process(f"redis://127.0.0.1:{proxy.port}", "dispatch", "mail", "--json")
         away = json.loads(read_line(program))
         assert away == {"queue": "mail", "dispatched": 0, "delayed": None, "ready": None, "backing_off_ms": 1000}
         proxy.listen()
@@ -794,7 +805,7 @@ def test_work_runs_a_command_per_job_and_settles_by_its_exit_code(client: Redis,
 def test_sigterm_lets_a_running_command_finish(client: Redis, url: str, tmp_path: Path) -> None:
     Queue("mail", client).put(1, id="a")
     begun = tmp_path / "begun"
-    program = process(url, "work", "mail", "--", "sh", "-c", f"touch {begun}; sleep 0.3")
+    program = start_process(url, "work", "mail", "--", "sh", "-c", f"touch {begun}; sleep 0.3")
     wait_until(begun.exists, what="the command runs")  # a job that is only reserved would be given back instead
     program.terminate()
     program.communicate(timeout=15)
@@ -825,10 +836,10 @@ def test_an_id_that_is_no_text_is_named_as_documents_write_it(client: Redis, url
 
 def test_a_change_of_too_many_jobs_stands_on_the_list_at_its_time_and_has_no_undo(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a")
-    journal = Journal(state_folder(), url)
-    journal.note("kill", "mail", "native", count=20_000)
+    journal = Journal(find_state_folder(), url)
+    journal.record_change("kill", "mail", "native", count=20_000)
     assert shell(url, "act", "delete", "mail", "a", "--yes").code == 0
-    journal.note("requeue", "mail", "native", count=20_000)
+    journal.record_change("requeue", "mail", "native", count=20_000)
     listed = shell(url, "undo", "--list", "--json").json["undo"]
     assert [each["verb"] for each in listed] == ["requeue", "delete", "kill"]
     refused = shell(url, "undo")
@@ -837,7 +848,7 @@ def test_a_change_of_too_many_jobs_stands_on_the_list_at_its_time_and_has_no_und
 
 
 def test_a_reader_of_the_version_that_goes_away_ends_it_quietly(client: Redis, url: str) -> None:
-    program = process(url, "--version")
+    program = start_process(url, "--version")
     assert program.stdout is not None and program.stderr is not None
     program.stdout.close()
     assert (program.wait(timeout=PATIENCE_S), program.stderr.read()) == (0, b"")

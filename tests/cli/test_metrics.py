@@ -6,6 +6,7 @@ import contextlib
 import re
 import signal
 import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -13,14 +14,14 @@ from collections.abc import Iterator
 import pytest
 from families import in_one
 from redis import Redis
-from shell import process, shell
+from shell import shell, start_process
 
-from rqtui.cli.metrics import address
+from rqtui.cli.metrics import parse_address
 from rqtui.client.queue import Queue
 from rqtui.errors import UsageError
 from rqtui.model import Count, Snapshot, State
 from rqtui.model import Queue as Counted
-from rqtui.reports.prometheus import exposition, families_of
+from rqtui.reports.prometheus import build_families, format_exposition
 
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\n"])*)"'
@@ -28,7 +29,7 @@ _SAMPLE = re.compile(rf"({_NAME})(?:\{{((?:{_LABEL})(?:,{_LABEL})*)\}})? (-?[0-9
 Parsed = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
-def parsed(text: str) -> Parsed:
+def parse_samples(text: str) -> Parsed:
     """The samples; fails where the text breaks a rule of the format."""
     assert text.endswith("\n")
     types: dict[str, str] = {}
@@ -56,11 +57,11 @@ def parsed(text: str) -> Parsed:
     return found
 
 
-def counted(name: str, ready: int = 1, **more: object) -> Counted:
+def build_counted(name: str, ready: int = 1, **more: object) -> Counted:
     return Counted(name, "native", (Count("ready", State.READY, ready),), counters={"in": ready, "dead_max": 5}, **more)  # type: ignore[arg-type]
 
 
-def of(found: Parsed, metric: str, **labels: str) -> float:
+def read_value(found: Parsed, metric: str, **labels: str) -> float:
     (value,) = (
         value for (name, said), value in found.items() if name == metric and labels.items() <= dict(said).items()
     )
@@ -74,43 +75,66 @@ def test_depth_age_workers_and_counters_are_told(client: Redis, url: str) -> Non
     mail.put(3, id="later", delay="1h")
     mail.reserve(1, worker="w")[0].ack()
     ran = shell(url, "metrics")
-    found = parsed(ran.out)
-    assert ran.code == 0 and of(found, "rqtui_up") == 1 and of(found, "rqtui_queues") == 1
-    assert of(found, "rqtui_jobs", queue="mail", place="ready", state="ready") == 1
-    assert of(found, "rqtui_jobs", queue="mail", place="scheduled") == 1
-    assert of(found, "rqtui_job_transitions_total", queue="mail", event="in") == 3
-    assert of(found, "rqtui_job_transitions_total", queue="mail", event="out") == 1
-    assert 0 <= of(found, "rqtui_oldest_ready_seconds", queue="mail") < 60
+    found = parse_samples(ran.out)
+    assert ran.code == 0 and read_value(found, "rqtui_up") == 1 and read_value(found, "rqtui_queues") == 1
+    assert read_value(found, "rqtui_jobs", queue="mail", place="ready", state="ready") == 1
+    assert read_value(found, "rqtui_jobs", queue="mail", place="scheduled") == 1
+    assert read_value(found, "rqtui_job_transitions_total", queue="mail", event="in") == 3
+    assert read_value(found, "rqtui_job_transitions_total", queue="mail", event="out") == 1
+    assert 0 <= read_value(found, "rqtui_oldest_ready_seconds", queue="mail") < 60
     assert "rqtui_workers" in ran.out and "rqtui_scrape_duration_seconds" in ran.out
     assert '"a"' not in ran.out and "later" not in ran.out, "no ids"
 
 
+def test_deleting_jobs_decreases_no_counter_of_sidekiq(client: Redis, url: str) -> None:
+    client.sadd("queues", "mail")
+    client.set("stat:processed", 9)
+    client.set("stat:failed", 2)
+    message = b'{"class":"Send","args":[],"jid":"%024x","queue":"mail","created_at":1.0,"enqueued_at":1.0}'
+    client.lpush("queue:mail", message % 1, message % 2)
+    client.zadd("dead", {message % 3: time.time(), message % 4: time.time()})
+
+    def scrape() -> dict[str, float]:
+        found = parse_samples(shell(url, "metrics").out)
+        return {
+            dict(said)["event"]: value for (name, said), value in found.items() if name.endswith("transitions_total")
+        }
+
+    before = scrape()
+    client.delete("dead", "queue:mail")
+    assert before == scrape() == {"out": 7, "failed": 2}
+
+
 @in_one("name", ['say "hi"', "back\\slash", "two\nlines", "\x1b[31mred", "caf\udce9", "\u202eevil", "名前"])
 def test_whatever_a_queue_is_called_the_text_stays_readable(name: str) -> None:
-    text = exposition(Snapshot(0, (counted(name),)), 0.1)
-    found = parsed(text)
-    assert of(found, "rqtui_jobs", place="ready") == 1
+    text = format_exposition(Snapshot(0, (build_counted(name),)), 0.1)
+    found = parse_samples(text)
+    assert read_value(found, "rqtui_jobs", place="ready") == 1
     assert all(line.isprintable() for line in text.splitlines())
 
 
 def test_beyond_the_limit_queues_are_summed_as_other() -> None:
-    queues = [counted(f"q{n:03}", ready=1, oldest_ready_ms=n * 1000) for n in range(20)] + [counted("other", ready=7)]
-    found = parsed(exposition(Snapshot(0, tuple(queues)), 0.1, most=5))
+    queues = [build_counted(f"q{n:03}", ready=1, oldest_ready_ms=n * 1000) for n in range(20)] + [
+        build_counted("other", ready=7)
+    ]
+    found = parse_samples(format_exposition(Snapshot(0, tuple(queues)), 0.1, most=5))
     names = {dict(labels)["queue"] for (_name, labels), _value in found.items() if dict(labels).get("queue")}
     assert len(names) <= 6 and "other" in names
     assert sum(v for (name, _labels), v in found.items() if name == "rqtui_jobs") == 27
-    assert of(found, "rqtui_oldest_ready_seconds", queue="other") == 19, "of ages the greatest counts"
-    assert of(found, "rqtui_queues") == 21
+    assert read_value(found, "rqtui_oldest_ready_seconds", queue="other") == 19, "of ages the greatest counts"
+    assert read_value(found, "rqtui_queues") == 21
 
 
 def test_a_queue_that_cannot_be_counted_has_a_verdict_and_no_numbers() -> None:
     broken = Counted("mail", "native", workers=None, error="WRONGTYPE")
-    found = parsed(exposition(Snapshot(0, (broken,)), 0.1))
-    assert of(found, "rqtui_unread_queues") == 1 and not [name for name, _labels in found if name == "rqtui_jobs"]
+    found = parse_samples(format_exposition(Snapshot(0, (broken,)), 0.1))
+    assert read_value(found, "rqtui_unread_queues") == 1 and not [
+        name for name, _labels in found if name == "rqtui_jobs"
+    ]
 
 
 def test_only_counters_that_never_shrink_are_told_as_counters() -> None:
-    (moved,) = (family for family in families_of([counted("mail")]) if family.type == "counter")
+    (moved,) = (family for family in build_families([build_counted("mail")]) if family.type == "counter")
     assert {dict(labels)["event"] for labels in moved.samples} == {"in"}
 
 
@@ -118,17 +142,17 @@ def test_without_redis_it_says_so_and_exits_with_3() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         ran = shell(f"redis://127.0.0.1:{closed.getsockname()[1]}", "metrics")
-    assert ran.code == 3 and of(parsed(ran.out), "rqtui_up") == 0
+    assert ran.code == 3 and read_value(parse_samples(ran.out), "rqtui_up") == 0
     assert "refused" in ran.err
 
 
 @contextlib.contextmanager
-def served(url: str, *words: str) -> Iterator[str]:
+def serve_metrics(url: str, *words: str) -> Iterator[str]:
     """`rqtui metrics --listen` on a free port; its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    running = process(url, "metrics", "--listen", f"127.0.0.1:{port}", *words)
+    running = start_process(url, "metrics", "--listen", f"127.0.0.1:{port}", *words)
     assert running.stderr is not None
     try:
         said = running.stderr.readline().decode()
@@ -153,35 +177,35 @@ def got(address: str) -> tuple[int, str, str]:
 
 def test_it_is_served_with_a_health_check(client: Redis, url: str) -> None:
     Queue("mail", client).put(1, id="a")
-    with served(url) as at:
+    with serve_metrics(url) as at:
         code, kind, text = got(f"{at}/metrics")
         assert (code, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
-        assert of(parsed(text), "rqtui_jobs", queue="mail", place="ready") == 1
+        assert read_value(parse_samples(text), "rqtui_jobs", queue="mail", place="ready") == 1
         assert got(f"{at}/healthz")[::2] == (200, "ok\n")
         assert got(f"{at}/jobs")[0] == 404
         Queue("mail", client).put(2, id="b")
-        assert of(parsed(got(f"{at}/metrics")[2]), "rqtui_jobs", queue="mail", place="ready") == 2
+        assert read_value(parse_samples(got(f"{at}/metrics")[2]), "rqtui_jobs", queue="mail", place="ready") == 2
 
 
 def test_while_redis_is_away_the_server_goes_on_and_tells_it() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         url = f"redis://127.0.0.1:{closed.getsockname()[1]}"
-        with served(url) as at:
+        with serve_metrics(url) as at:
             code, _kind, text = got(f"{at}/metrics")
-            assert code == 200 and of(parsed(text), "rqtui_up") == 0
+            assert code == 200 and read_value(parse_samples(text), "rqtui_up") == 0
             assert got(f"{at}/healthz")[0] == 503
 
 
 def test_a_port_alone_listens_on_the_loopback() -> None:
-    assert address("9753") == address(":9753") == ("127.0.0.1", 9753)
-    assert address("[::1]:80") == ("::1", 80) and address("0.0.0.0:1") == ("0.0.0.0", 1)
+    assert parse_address("9753") == parse_address(":9753") == ("127.0.0.1", 9753)
+    assert parse_address("[::1]:80") == ("::1", 80) and parse_address("0.0.0.0:1") == ("0.0.0.0", 1)
 
 
 @in_one("word", ["", "host", "host:", "host:99999", "::1:80", "h:8o"])
 def test_an_address_that_is_none_is_refused_in_words(word: str) -> None:
     with pytest.raises(UsageError, match="is no address"):
-        address(word)
+        parse_address(word)
 
 
 def test_a_port_that_is_taken_is_said_in_words(url: str) -> None:

@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from shell import process, shell
+from shell import shell, start_process
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, ServerError, UsageError
-from rqtui.layout.layout import Layout
 from rqtui.model import Ref
-from rqtui.operations.drain import Deleted
+from rqtui.operations.drain import DeleteDrain
 from rqtui.operations.migration import HOLD_MS, Migration
 from rqtui.scenarios.originals import dispatcher, orizuru, redisched, rq, safe_pop, timeout_sets
 from rqtui.scripts import script as scripts
+from rqtui.system_base.system import System
 from rqtui.systems import registry
 from rqtui.testing import keyspace
 
@@ -35,7 +35,7 @@ Bodies = Counter[bytes]
 
 
 @dataclass(frozen=True)
-class System:
+class MigratedSystem:
     """One system as its own programs write it."""
 
     spec: str
@@ -102,7 +102,7 @@ def plant_safe_pop(client: Redis, number: int) -> Bodies:
         if n % 2:
             safe_pop.put(client, "list", body(n))
         else:
-            safe_pop.push(client, "list", b"id-%d" % n)
+            safe_pop.push_id(client, "list", b"id-%d" % n)
     return Counter(body(n) if n % 2 else b"id-%d" % n for n in range(number))
 
 
@@ -139,7 +139,7 @@ def put_safe_pop(client: Redis, number: int) -> bytes:
 
 def plant_rq(client: Redis, number: int) -> Bodies:
     """Every fourth is scheduled; ids are those of the jobs."""
-    queue, bodies = rq.Queue(client, "mail"), [rq.encoded("tasks.run", body(n).decode()) for n in range(number)]
+    queue, bodies = rq.Queue(client, "mail"), [rq.encode_call("tasks.run", body(n).decode()) for n in range(number)]
     for n, data in enumerate(bodies):
         if n % 4:
             queue.enqueue(f"id-{n}", data, "tasks.run()")
@@ -150,7 +150,7 @@ def plant_rq(client: Redis, number: int) -> Bodies:
 
 def rq_worker(client: Redis, ran: Callable[[bytes], None]) -> Callable[[], object]:
     def run(job: rq.Job) -> None:
-        ran(client.hget(rq.job_key(job.id), "data") or b"")  # type: ignore[arg-type]
+        ran(client.hget(rq.build_job_key(job.id), "data") or b"")  # type: ignore[arg-type]
 
     worker = rq.Worker(client, "mail", f"w{next(_NUMBERS)}", run)
     worker.register()
@@ -158,7 +158,7 @@ def rq_worker(client: Redis, ran: Callable[[bytes], None]) -> Callable[[], objec
 
 
 def put_rq(client: Redis, number: int) -> bytes:
-    data = rq.encoded("tasks.run", f"more {number // 2}")
+    data = rq.encode_call("tasks.run", f"more {number // 2}")
     rq.Queue(client, "mail").enqueue(f"more-{number}", data, "tasks.run()")
     return data
 
@@ -201,7 +201,7 @@ def put_sidekiq(client: Redis, number: int) -> bytes:
 
 _NUMBERS = itertools.count()
 SYSTEMS = (
-    System(
+    MigratedSystem(
         "dispatcher",
         dispatcher.READY,
         plant_dispatcher,
@@ -209,8 +209,8 @@ SYSTEMS = (
         lambda client, ran: dispatcher.Worker(client, ran).step,
         put_dispatcher,
     ),
-    System("redisched:unit=ms", "mail", plant_redisched, expire_redisched, redisched_worker, put_redisched),
-    System(
+    MigratedSystem("redisched:unit=ms", "mail", plant_redisched, expire_redisched, redisched_worker, put_redisched),
+    MigratedSystem(
         "timeout_sets",
         "todos",
         plant_timeout_sets,
@@ -218,7 +218,7 @@ SYSTEMS = (
         lambda client, ran: timeout_sets.Worker(client, work=lambda item: ran(b"%d" % item)).step,
         put_timeout_sets,
     ),
-    System(
+    MigratedSystem(
         "orizuru:source=source",
         "source",
         plant_orizuru,
@@ -226,7 +226,7 @@ SYSTEMS = (
         lambda client, ran: orizuru.Worker(client, "source", "c1", lambda fields: ran(orizuru.encode(*fields))).step,
         lambda client, number: orizuru.put(client, "source", 100_000 + number // 2),
     ),
-    System(
+    MigratedSystem(
         "safe_pop:queue=list",
         "list",
         plant_safe_pop,
@@ -236,27 +236,27 @@ SYSTEMS = (
         ),
         put_safe_pop,
     ),
-    System("rq", "mail", plant_rq, lambda client: None, rq_worker, put_rq),
-    System("sidekiq", "mail", plant_sidekiq, lambda client: None, sidekiq_worker, put_sidekiq),
+    MigratedSystem("rq", "mail", plant_rq, lambda client: None, rq_worker, put_rq),
+    MigratedSystem("sidekiq", "mail", plant_sidekiq, lambda client: None, sidekiq_worker, put_sidekiq),
 )
 every_system = pytest.mark.parametrize("system", SYSTEMS, ids=lambda system: system.name)
 
 
-def engine(client: Redis, system: System) -> Engine:
-    found = Engine(client, [registry.make("native"), registry.make(system.spec)])
+def engine(client: Redis, system: MigratedSystem) -> Engine:
+    found = Engine(client, [registry.create_system("native"), registry.create_system(system.spec)])
     for _chunk in found.discover():
         pass
     return found
 
 
-def migration(client: Redis, system: System) -> Migration:
+def migration(client: Redis, system: MigratedSystem) -> Migration:
     return Migration(engine(client, system), system.ref, TARGET)
 
 
-def run(client: Redis, system: System) -> Migration:
+def run(client: Redis, system: MigratedSystem) -> Migration:
     made = migration(client, system)
     try:
-        for _moved in made.steps():
+        for _moved in made.move_jobs():
             pass
     finally:
         made.close()
@@ -278,15 +278,15 @@ def standing(client: Redis) -> set[bytes]:
     return set(ids)
 
 
-def held(client: Redis) -> list[bytes]:
+def list_held_copies(client: Redis) -> list[bytes]:
     """Copies that nobody let go; nothing was planted that is due nine to ten minutes from now."""
     seconds, _micros = client.time()
     until_ms = seconds * 1000 + 1000 + HOLD_MS
     return client.zrangebyscore("rqtui:{new}:scheduled", until_ms - 60_000, until_ms)
 
 
-def left(client: Redis, system: System) -> dict[str, int]:
-    found = engine(client, system).ask(registry.make(system.spec).queue_ask(system.queue))
+def count_jobs_left(client: Redis, system: MigratedSystem) -> dict[str, int]:
+    found = engine(client, system).send_request(registry.create_system(system.spec).queue_request(system.queue))
     return {count.place: count.count for count in found.counts if count.count and count.state != "done"}
 
 
@@ -294,12 +294,14 @@ def left(client: Redis, system: System) -> dict[str, int]:
 
 
 @every_system
-def test_all_jobs_move_with_their_bodies_and_nothing_of_the_move_stays(system: System, any_client: Redis) -> None:
+def test_all_jobs_move_with_their_bodies_and_nothing_of_the_move_stays(
+    system: MigratedSystem, any_client: Redis
+) -> None:
     planted = system.plant(any_client, 500)
     report = run(any_client, system).report
     assert copies(any_client) == planted
     assert (report.moved, report.skipped, report.is_complete) == (500, [], True)
-    assert left(any_client, system) == {}
+    assert count_jobs_left(any_client, system) == {}
     assert standing(any_client) == set(any_client.hkeys("rqtui:{new}:jobs"))
     beat = b"orizuru:consumers:rqtui-migrate:heartbeat"  # it ends by itself
     assert not [key for key in any_client.keys("*migrat*") if key != beat]
@@ -307,7 +309,7 @@ def test_all_jobs_move_with_their_bodies_and_nothing_of_the_move_stays(system: S
 
 
 @every_system
-def test_a_second_run_finds_nothing_to_do(system: System, client: Redis) -> None:
+def test_a_second_run_finds_nothing_to_do(system: MigratedSystem, client: Redis) -> None:
     system.plant(client, 20)
     run(client, system)
     before = keyspace.dump(client)
@@ -316,7 +318,7 @@ def test_a_second_run_finds_nothing_to_do(system: System, client: Redis) -> None
 
 
 @pytest.mark.parametrize("system", SYSTEMS[:2], ids=lambda system: system.name)
-def test_due_times_survive(system: System, client: Redis) -> None:
+def test_due_times_survive(system: MigratedSystem, client: Redis) -> None:
     now = int(time.time())
     wanted = {b"soon": now + 120, b"late": now + 7200, b"over": now - 60}
     for name, due_s in wanted.items():
@@ -359,7 +361,7 @@ def test_ready_jobs_keep_their_order(client: Redis) -> None:
     ],
     ids=lambda system: system.name,
 )
-def test_a_body_of_ten_megabytes_moves_whole(system: System, client: Redis) -> None:
+def test_a_body_of_ten_megabytes_moves_whole(system: MigratedSystem, client: Redis) -> None:
     large = b"x" * 10_000_000
     if system.name == "dispatcher":
         client.rpush(dispatcher.READY, large)
@@ -371,7 +373,7 @@ def test_a_body_of_ten_megabytes_moves_whole(system: System, client: Redis) -> N
     elif system.name == "safe_pop":
         safe_pop.put(client, "list", large)
     elif system.name == "rq":
-        large = rq.encoded("tasks.run", random.Random(1).randbytes(10_000_000).hex())
+        large = rq.encode_call("tasks.run", random.Random(1).randbytes(10_000_000).hex())
         rq.Queue(client, "mail").enqueue("id", large, "tasks.run()")
     elif system.name == "sidekiq":
         large = sidekiq_job("id", 1).replace(b"[1]", b'["%s"]' % large)
@@ -398,7 +400,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis, int, bool], Callabl
         counter = itertools.count(1)
         run_all, execute = scripts.run_all, client.execute_command
 
-        def counted(send: Callable[..., Any]) -> Callable[..., Any]:
+        def count_sends(send: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **options: Any) -> Any:
                 number = next(counter)
                 if number >= at and not (number == at and is_sent):
@@ -411,8 +413,8 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis, int, bool], Callabl
             return call
 
         patched = pytest.MonkeyPatch()
-        patched.setattr(scripts, "run_all", counted(run_all))
-        patched.setattr(client, "execute_command", counted(execute))
+        patched.setattr(scripts, "run_all", count_sends(run_all))
+        patched.setattr(client, "execute_command", count_sends(execute))
         return patched.undo
 
     return arm
@@ -424,7 +426,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis, int, bool], Callabl
     [pytest.param(False, id="before it is sent", marks=pytest.mark.matrix), pytest.param(True, id="before the reply")],
 )
 def test_wherever_a_run_is_killed_the_next_one_moves_each_job_once(
-    system: System, is_sent: bool, client: Redis, cut: Callable[[Redis, int, bool], Callable[[], None]]
+    system: MigratedSystem, is_sent: bool, client: Redis, cut: Callable[[Redis, int, bool], Callable[[], None]]
 ) -> None:
     """Each command of a run of two or three batches is the last one in turn."""
     for at in itertools.count(1):
@@ -433,7 +435,7 @@ def test_wherever_a_run_is_killed_the_next_one_moves_each_job_once(
         made = migration(client, system)
         restore = cut(client, at, is_sent)
         try:
-            for _moved in made.steps():
+            for _moved in made.move_jobs():
                 pass
             made.close()
         except PowerCut:
@@ -446,8 +448,8 @@ def test_wherever_a_run_is_killed_the_next_one_moves_each_job_once(
         system.expire(client)
         report = run(client, system).report
         assert (at, copies(client)) == (at, planted)
-        assert (at, report.skipped, left(client, system)) == (at, [], {})
-        assert (at, held(client)) == (at, []), "no copy waits for ten minutes"
+        assert (at, report.skipped, count_jobs_left(client, system)) == (at, [], {})
+        assert (at, list_held_copies(client)) == (at, []), "no copy waits for ten minutes"
         assert client.keys("*:copies:*") == []
         if is_over:
             assert at > 10  # there was something to cut
@@ -455,24 +457,26 @@ def test_wherever_a_run_is_killed_the_next_one_moves_each_job_once(
 
 
 @pytest.mark.parametrize("system", [SYSTEMS[0], SYSTEMS[3]], ids=lambda system: system.name)
-def test_a_batch_on_its_way_is_finished_into_the_queue_it_was_on_its_way_to(system: System, client: Redis) -> None:
+def test_a_batch_on_its_way_is_finished_into_the_queue_it_was_on_its_way_to(
+    system: MigratedSystem, client: Redis
+) -> None:
     """Its ids are of that run; in a second target they would be second jobs."""
     planted = system.plant(client, 30)
     made = migration(client, system)
-    steps = made.steps()
+    steps = made.move_jobs()
     next(steps)
 
     def stop(*_args: Any) -> Any:
         raise PowerCut
 
-    made._copied = stop  # type: ignore[method-assign]
+    made._put_copies = stop  # type: ignore[method-assign]
     with pytest.raises(PowerCut):
         next(steps)
     client.delete(*client.keys("rqtui:*:migrator"))
     other = Migration(engine(client, system), system.ref, Ref("native", "other"))
     before = keyspace.dump(client)
     with pytest.raises(UsageError, match=f"rqtui migrate {system.ref} native:new"):
-        next(other.steps())
+        next(other.move_jobs())
     other.close()  # as the command does
     assert keyspace.diff(before, keyspace.dump(client)) == []
     assert run(client, system).report.is_complete
@@ -489,13 +493,13 @@ def test_what_a_run_left_between_the_originals_and_the_copies_is_let_go_and_coun
     def stop(*_args: Any) -> Any:
         raise PowerCut
 
-    monkeypatch.setattr(made, "_let_go", stop)
+    monkeypatch.setattr(made, "_release_copies", stop)
     with pytest.raises(PowerCut):
-        list(made.steps())
-    waiting = len(held(client))
+        list(made.move_jobs())
+    waiting = len(list_held_copies(client))
     assert waiting
-    told = shell(url, "migrate", str(redisched.ref), str(TARGET), "--json")
-    assert (told.code, told.json["finished"], held(client)) == (0, waiting, [])
+    result = shell(url, "migrate", str(redisched.ref), str(TARGET), "--json")
+    assert (result.code, result.json["finished"], list_held_copies(client)) == (0, waiting, [])
     assert copies(client) == planted
 
 
@@ -507,38 +511,39 @@ def test_what_a_worker_took_after_a_run_broke_off_does_not_run_again(
     planted = system.plant(client, 12)
     made = migration(client, system)
 
-    settle = Deleted.settle
+    settle = DeleteDrain.delete_originals
 
-    def stop(way: Deleted, jobs: Any) -> Any:
+    def stop(way: DeleteDrain, jobs: Any) -> Any:
         if way.place.name == "queued":
             raise PowerCut
         return settle(way, jobs)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Deleted, "settle", stop)
+        patched.setattr(DeleteDrain, "delete_originals", stop)
         with pytest.raises(PowerCut):
-            list(made.steps())
+            list(made.move_jobs())
     step = system.worker(client, lambda job: ran.update([job]))
     while step() != "idle":
         pass
-    on_the_way = len(held(client))
+    on_the_way = len(list_held_copies(client))
     client.config_resetstat()
-    assert ran and run(client, system).report.skipped == []
-    assert copies(client) + ran == planted and held(client) == []
+    report = run(client, system).report
+    assert ran and report.skipped == []
+    assert copies(client) + ran == planted and list_held_copies(client) == []
     looked = client.info("commandstats")["cmdstat_xrevrange"]["calls"]  # of the results of a job that is shown
-    assert looked == on_the_way, "each original is looked up once"
+    assert looked == on_the_way + report.moved, "each original is looked up once, and each job that moves"
 
 
 def test_two_migrations_of_one_list_are_one_too_many(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.operations.drain.LOCK_MS", 500)
     SYSTEMS[0].plant(client, 30)
     first, second = migration(client, SYSTEMS[0]), migration(client, SYSTEMS[0])
-    next(first.steps())
+    next(first.move_jobs())
     client.set(f"rqtui:{{{dispatcher.READY}}}:migrator", "another run, which keeps it", keepttl=False)
     with pytest.raises(Refused, match="another migration"):
-        next(second.steps())
+        next(second.move_jobs())
     with pytest.raises(Refused, match="another migration"):
-        next(first._ways[0].batches())
+        next(first._drains[0].take_batches())
 
 
 # ── while others work ────────────────────────────────────────────────────────────────────────────────────────────
@@ -546,7 +551,7 @@ def test_two_migrations_of_one_list_are_one_too_many(client: Redis, monkeypatch:
 
 @every_system
 def test_workers_and_producers_of_the_original_go_on_and_each_job_is_run_or_moved_once(
-    system: System, client: Redis, url: str
+    system: MigratedSystem, client: Redis, url: str
 ) -> None:
     expected, ran, lock = system.plant(client, 300), Counter[bytes](), threading.Lock()
     for job in [job for job in expected if job.startswith(b"later")]:  # a due task is dispatched by nobody here
@@ -592,7 +597,7 @@ def test_workers_and_producers_of_the_original_go_on_and_each_job_is_run_or_move
     assert not errors
     assert copies(client) + ran == expected
     assert moved == copies(client).total() > 0
-    assert left(client, system) == {}
+    assert count_jobs_left(client, system) == {}
 
 
 def test_a_job_that_a_worker_takes_while_it_is_copied_stays_the_worker_s(
@@ -601,7 +606,7 @@ def test_a_job_that_a_worker_takes_while_it_is_copied_stays_the_worker_s(
     system, program = SYSTEMS[1], redisched.Scheduler(client, "mail")
     program.put("a", "one", delay_s=3600)
     program.put("b", "two", delay_s=3600)
-    made, copied = migration(client, system), Migration._copied
+    made, copied = migration(client, system), Migration._put_copies
 
     def then_a_worker_takes_one(self: Migration, *args: Any) -> list[str]:
         words = copied(self, *args)
@@ -610,12 +615,12 @@ def test_a_job_that_a_worker_takes_while_it_is_copied_stays_the_worker_s(
         assert program.reserve(60_000) == (b"a", b"one")
         return words
 
-    monkeypatch.setattr(Migration, "_copied", then_a_worker_takes_one)
-    for _moved in made.steps():
-        monkeypatch.setattr(Migration, "_copied", copied)
+    monkeypatch.setattr(Migration, "_put_copies", then_a_worker_takes_one)
+    for _moved in made.move_jobs():
+        monkeypatch.setattr(Migration, "_put_copies", copied)
     made.close()
     assert copies(client) == Counter([b"two"])
-    assert {place: number for place, number in made.report.left.items() if number} == {"reserved": 1}
+    assert {place: number for place, number in made.report.remaining.items() if number} == {"reserved": 1}
     assert made.report.skipped == []
 
 
@@ -623,9 +628,9 @@ def test_no_worker_of_the_target_can_run_a_copy_before_its_original_is_ended(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant_orizuru(client, 10)
-    made, copied = migration(client, SYSTEMS[3]), Migration._copied
+    made, copied = migration(client, SYSTEMS[3]), Migration._put_copies
 
-    def looked(self: Migration, *args: Any) -> list[str]:
+    def check_and_copy(self: Migration, *args: Any) -> list[str]:
         ready = client.zcard("rqtui:{new}:ready")
         words = copied(self, *args)
         assert client.zcard("rqtui:{new}:ready") == ready
@@ -633,8 +638,8 @@ def test_no_worker_of_the_target_can_run_a_copy_before_its_original_is_ended(
         assert all(due > time.time() * 1000 + HOLD_MS - 60_000 for _id, due in held)
         return words
 
-    monkeypatch.setattr(Migration, "_copied", looked)
-    for _moved in made.steps():
+    monkeypatch.setattr(Migration, "_put_copies", check_and_copy)
+    for _moved in made.move_jobs():
         pass
     made.close()
     assert client.zcard("rqtui:{new}:ready") == 10
@@ -655,7 +660,7 @@ def test_what_cannot_be_a_native_job_is_named_and_stays(client: Redis) -> None:
     assert texts[b"xxxxx"] == texts[b"yyyyy"] == "its id has 600 bytes; a native id has 1 to 512"
     assert "no body" in texts[b"ghost"]
     assert len(report.skipped) == 3
-    assert (report.left["due"], report.left["queued"], report.left["reserved"]) == (2, 1, 0)
+    assert (report.remaining["due"], report.remaining["queued"], report.remaining["reserved"]) == (2, 1, 0)
     assert client.hget("__REDIS_SCHED_JOBS__mail", "x" * 600) == b"long"
     assert not report.is_complete
 
@@ -684,10 +689,10 @@ def test_an_id_that_the_target_has_with_another_body_is_skipped_and_stays(client
 
 def test_a_second_entry_of_an_id_stays_until_the_first_is_done(client: Redis, url: str) -> None:
     for _ in range(2):
-        safe_pop.push(client, "list", b"42")
+        safe_pop.push_id(client, "list", b"42")
     first = run(client, SYSTEMS[4]).report
     assert (first.moved, len(first.skipped)) == (1, 1)
-    assert sum(first.left.values()) == 1
+    assert sum(first.remaining.values()) == 1
     assert shell(url, "act", "pull", "native:new", "--yes").code == 0
     assert run(client, SYSTEMS[4]).report.is_complete
     assert copies(client) == Counter([b"42"])
@@ -696,23 +701,23 @@ def test_a_second_entry_of_an_id_stays_until_the_first_is_done(client: Redis, ur
 def test_over_maxmemory_nothing_is_lost(client: Redis, settings: Callable[[str, str], None]) -> None:
     planted = plant_dispatcher(client, 40)
     made = migration(client, SYSTEMS[0])
-    steps = made.steps()
+    steps = made.move_jobs()
     moved = next(steps)
     settings("maxmemory", "1")
     with pytest.raises((Refused, ServerError), match="maxmemory"):
         next(steps)
     settings("maxmemory", "0")
     made.close()
-    assert sum(made.report.left.values()) == 40 - moved
-    assert made.report.left["leaving"] > 0
+    assert sum(made.report.remaining.values()) == 40 - moved
+    assert made.report.remaining["leaving"] > 0
     assert run(client, SYSTEMS[0]).report.is_complete
     assert copies(client) == planted
 
 
 def test_a_system_that_can_neither_lease_nor_set_aside_is_refused(client: Redis) -> None:
     made = engine(client, SYSTEMS[0])
-    layout: Layout = made.layouts["dispatcher"]
-    layout.scripts = {name: script for name, script in layout.scripts.items() if name != "forget"}
+    system: System = made.systems["dispatcher"]
+    system.scripts = {name: script for name, script in system.scripts.items() if name != "forget"}
     with pytest.raises(UsageError, match="cannot be taken safely"):
         Migration(made, SYSTEMS[0].ref, TARGET)
 
@@ -734,10 +739,10 @@ def test_its_help_has_an_example() -> None:
 
 
 @every_system
-def test_a_dry_run_counts_and_writes_nothing(system: System, client: Redis, url: str) -> None:
+def test_a_dry_run_counts_and_writes_nothing(system: MigratedSystem, client: Redis, url: str) -> None:
     system.plant(client, 30)
     before = keyspace.dump(client)
-    ran = shell(url, "--layout", system.spec, "migrate", str(system.ref), "native:new", "--dry-run", "--json")
+    ran = shell(url, "--system", system.spec, "migrate", str(system.ref), "native:new", "--dry-run", "--json")
     assert ran.code == 0, ran.err
     assert sum(ran.json["would"].values()) == 30
     assert (ran.json["moved"], ran.json["skipped"], ran.json["left"], ran.json["dry_run"]) == (0, [], 0, True)
@@ -770,6 +775,7 @@ def test_the_document_says_what_was_moved_and_the_exit_code_whether_all_was(clie
         "known": 0,
         "finished": 0,
         "skipped": [],
+        "losses": [],
         "left": 0,
         "left_places": {},
     }
@@ -806,14 +812,14 @@ def test_read_only_refuses_it_and_allows_the_dry_run(client: Redis, url: str) ->
     assert keyspace.diff(before, keyspace.dump(client)) == []
 
 
-def test_a_layout_that_was_not_named_is_found_by_the_source(client: Redis, url: str) -> None:
+def test_a_system_that_was_not_named_is_found_by_the_source(client: Redis, url: str) -> None:
     plant_dispatcher(client, 5)
-    ran = shell(url, "--layout", "redisched", "migrate", "dispatcher:readytasklist", "native:new", "--json")
+    ran = shell(url, "--system", "redisched", "migrate", "dispatcher:readytasklist", "native:new", "--json")
     assert (ran.code, ran.json["moved"]) == (0, 5)
 
 
 def test_ctrl_c_ends_it_between_two_batches_and_it_goes_on_later(client: Redis, url: str, many: int) -> None:
-    program = process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
+    program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     wait_until(lambda: client.zcard("rqtui:{new}:ready") > 500)
     program.send_signal(signal.SIGINT)
     out, err = program.communicate(timeout=20)
@@ -831,7 +837,7 @@ def test_ctrl_c_ends_it_between_two_batches_and_it_goes_on_later(client: Redis, 
 @pytest.mark.parametrize("floors", [(500,), pytest.param((500, 6000, 12_000), marks=pytest.mark.matrix)], ids=str)
 def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many: int, floors: tuple[int, ...]) -> None:
     for floor in floors:
-        program = process(url, "migrate", "dispatcher:readytasklist", "native:new")
+        program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new")
         wait_until(lambda floor=floor: client.zcard("rqtui:{new}:ready") > floor)
         program.kill()
         program.communicate()
@@ -843,7 +849,7 @@ def test_a_killed_run_is_finished_by_the_next_one(client: Redis, url: str, many:
 
 
 def test_when_redis_goes_away_the_document_says_what_was_moved(client: Redis, url: str, many: int) -> None:
-    program = process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
+    program = start_process(url, "migrate", "dispatcher:readytasklist", "native:new", "--json")
     wait_until(lambda: client.zcard("rqtui:{new}:ready") > 500)
     while program.poll() is None:  # an idle connection is made anew, and nothing is noticed
         client.client_kill_filter(_type="normal", skipme=True)
@@ -858,7 +864,7 @@ def test_when_redis_goes_away_the_document_says_what_was_moved(client: Redis, ur
 
 
 @pytest.mark.parametrize("source", ["nope:bar", ":bar"])
-def test_a_source_of_no_layout_is_answered_with_those_there_are(client: Redis, url: str, source: str) -> None:
+def test_a_source_of_no_system_is_answered_with_those_there_are(client: Redis, url: str, source: str) -> None:
     ran = shell(url, "migrate", source, "native:y")
     assert (ran.code, ran.out) == (2, "")
     assert "dispatcher, native, orizuru" in ran.err
@@ -869,7 +875,7 @@ def test_a_source_that_cannot_be_counted_ends_it_and_is_never_said_to_be_moved(c
     client.set("delayedtaskset", "mine")
     before = keyspace.dump(client)
     with pytest.raises(ServerError, match="delayedtaskset holds a string"):
-        migration(client, SYSTEMS[0]).total()
+        migration(client, SYSTEMS[0]).count_movable()
     for more in ((), ("--dry-run",)):
         ran = shell(url, "migrate", "dispatcher:readytasklist", "native:new", *more)
         assert ran.code != 0 and "holds a string" in ran.err, more

@@ -9,7 +9,7 @@ from redis import Redis
 from screens import Seeded
 from shell import shell
 
-from rqtui.config.state_folder import state_folder
+from rqtui.config.state_folder import find_state_folder
 from rqtui.connection.connect import mask
 from rqtui.operations.journal import Journal
 from rqtui.testing import keyspace
@@ -168,8 +168,8 @@ def test_an_empty_token_ends_no_lease_of_somebody(mail: Seeded, url: str) -> Non
 @pytest.fixture
 def two_servers(mail: Seeded, url: str) -> str:
     """A change here, and one that was made on another server; gives the other's URL."""
-    other = Journal(state_folder(), "redis://:secret@elsewhere:6379")
-    other.note("purge", "images", "native", count=3)
+    other = Journal(find_state_folder(), "redis://:secret@elsewhere:6379")
+    other.record_change("purge", "images", "native", count=3)
     shell(url, "act", "kill", "mail", "a", "--yes")
     return other.url
 
@@ -196,7 +196,7 @@ def test_operations_of_all_servers_name_each(two_servers: str, url: str) -> None
 
 
 def test_the_limit_counts_the_changes_that_are_told(two_servers: str, url: str) -> None:
-    Journal(state_folder(), two_servers).note("purge", "images", "native")
+    Journal(find_state_folder(), two_servers).record_change("purge", "images", "native")
     assert [one["verb"] for one in shell(url, "operations", "--limit", "1", "--json").json["operations"]] == ["kill"]
 
 

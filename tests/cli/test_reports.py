@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from json_shapes import NONE, check_shape
+from planted_jobs import add_failed_jobs, add_worker
 from redis import Redis
-from shapes import NONE, fits
 from shell import shell
-from troubles import beat, fail
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
 from rqtui.model import State
 
@@ -88,11 +88,11 @@ LINES = [
 def troubled(client: Redis) -> Queue:
     """A queue with something for each report."""
     mail = Queue("mail", client)
-    fail(mail, "TimeoutError: 1 s", "\x1b[31mred\x07")
-    fail(mail, "TimeoutError: 2 s", final=False)
+    add_failed_jobs(mail, "TimeoutError: 1 s", "\x1b[31mred\x07")
+    add_failed_jobs(mail, "TimeoutError: 2 s", final=False)
     mail.put({}, name="send", id="held")
     mail.reserve(1, worker="w1", ttr="1h")
-    beat(client, "w2", 70)
+    add_worker(client, "w2", 70)
     return mail
 
 
@@ -102,7 +102,7 @@ def troubled(client: Redis) -> Queue:
 def test_a_documented_line_keeps_its_shape(troubled: Queue, url: str, words: tuple[str, ...], shape: Any) -> None:
     ran = shell(url, *words, "--json")
     assert ran.code == 0, ran.err
-    fits(ran.json, shape)
+    check_shape(ran.json, shape)
     assert ran.out.isascii()
     found = ran.json if words[0] == "workers" else ran.json[words[0]]
     assert found
@@ -135,14 +135,14 @@ def test_an_empty_redis_is_said_in_words(client: Redis, url: str, name: str) -> 
 def test_systems_that_keep_no_names_say_so(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a")
     for name, words in (("workers", "no names of workers"), ("errors", "no errors"), ("kinds", "no kinds of jobs")):
-        ran = shell(url, "--layout", "dispatcher", name, "readytasklist")
+        ran = shell(url, "--system", "dispatcher", name, "readytasklist")
         assert ran.code == 0
         assert f"dispatcher keeps {words}" in ran.err
 
 
 def test_a_key_of_another_type_is_told_and_the_exit_code_says_so(client: Redis, url: str) -> None:
-    client.set(keys("mail")["workers"], "x")
-    client.hset(keys("mail")["meta"], "version", 1)
+    client.set(build_keys("mail")["workers"], "x")
+    client.hset(build_keys("mail")["meta"], "version", 1)
     ran = shell(url, "workers", "mail", "--json")
     assert (ran.code, ran.json) == (1, [])
     assert "workers" in ran.err
@@ -152,11 +152,11 @@ def test_a_key_of_another_type_is_told_and_the_exit_code_says_so(client: Redis, 
 def test_a_queue_that_cannot_be_counted_is_told_and_the_others_are_shown(
     troubled: Queue, client: Redis, url: str, name: str
 ) -> None:
-    client.set(keys("images")["dead"], "x")
+    client.set(build_keys("images")["dead"], "x")
     ran = shell(url, name, "mail", "images")
     assert ran.code == 1
     assert "send" in ran.out
-    assert keys("images")["dead"] in ran.err
+    assert build_keys("images")["dead"] in ran.err
 
 
 def test_example_and_help_are_there(url: str) -> None:
@@ -168,7 +168,9 @@ def test_errors_are_grouped_as_wide_as_asked(client: Redis, url: str) -> None:
     statement = 'raise Declined(f"card declined: {why}")'
     raised = f'Traceback (most recent call last):\n  File "/app/charge.py", line 88, in charge\n    {statement}\n'
     whys = ["insufficient funds", "expired card"]
-    fail(Queue("mail", client), *[f"{raised}charge.Declined: {why}" for why in whys], "charge.Declined: no trace")
+    add_failed_jobs(
+        Queue("mail", client), *[f"{raised}charge.Declined: {why}" for why in whys], "charge.Declined: no trace"
+    )
     by = {width: shell(url, "errors", "--by", width, "--json").json for width in ("class", "frame", "cause", "message")}
     assert {width: [group["dead"] for group in found["errors"]] for width, found in by.items()} == {
         "class": [3],

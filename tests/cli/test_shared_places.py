@@ -6,11 +6,11 @@ The mill's counts look at its first 100 jobs, a step of a walk at 50.
 from __future__ import annotations
 
 import pytest
-from mill_system import Mill, grind, mill
+from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
 from shell import Ran, shell
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Ref
 from rqtui.operations import rate_limit
 from rqtui.reports import errors, kinds, plans
@@ -27,20 +27,20 @@ def run(client: Redis, url: str, mill: type[Mill]):  # type: ignore[no-untyped-d
     theirs = iter(THEIRS)
     for number, mine in enumerate(MINE):
         error = "ValueError: chaff" if number % 2 else ""
-        grind(client, "flour", "deferred", mine, error=error, call="mill.sift()")
+        add_mill_jobs(client, "flour", "deferred", mine, error=error, call="mill.sift()")
         for _at, id in zip(range(4), theirs, strict=False):
-            grind(client, "bran", "deferred", id, call="mill.shake()")
+            add_mill_jobs(client, "bran", "deferred", id, call="mill.shake()")
     client.rpush("mill:deferred", "nobody's")
 
     def command(*words: str) -> Ran:
-        ran = shell(url, "--layout", "mill", *words)
+        ran = shell(url, "--system", "mill", *words)
         assert "Traceback" not in ran.err and "should not happen" not in ran.err
         return ran
 
     return command
 
 
-def deferred(client: Redis) -> list[str]:
+def list_deferred(client: Redis) -> list[str]:
     """What stands in the place."""
     return [id.decode() for id in client.lrange("mill:deferred", 0, -1)]
 
@@ -93,53 +93,57 @@ def test_the_pages_of_a_shared_place_meet_each_job_of_a_queue_once(run) -> None:
 
 
 def test_a_change_of_many_jobs_leaves_the_jobs_of_other_queues(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
-    others = [id for id in deferred(client) if id not in MINE]
+    others = [id for id in list_deferred(client) if id not in MINE]
     plan = run("act", "promote", "flour", "--place", "deferred", "--all", "--dry-run", "--json")
     assert len(plan.json["results"]) == 60
     assert run("act", "promote", "flour", "--place", "deferred", "--filter", "id:f1", "--json").json["moved"] == 11
     assert run("act", "kill", "flour", "--place", "deferred", "--all", "--yes", "--json").json["moved"] == 49
-    assert deferred(client) == others
+    assert list_deferred(client) == others
     assert (client.llen("mill:queued:flour"), client.llen("mill:canceled:flour")) == (11, 49)
     ran = run("act", "promote", "bran", "--place", "deferred", "--all", "--rate", "9000/s", "--json")
-    assert (ran.code, ran.json["moved"], deferred(client)) == (0, 239, ["nobody's"])
+    assert (ran.code, ran.json["moved"], list_deferred(client)) == (0, 239, ["nobody's"])
 
 
 def test_a_purge_of_a_shared_place_deletes_the_jobs_of_its_queue(client: Redis, run) -> None:  # type: ignore[no-untyped-def]
-    others = [id for id in deferred(client) if id not in MINE]
-    grind(client, "flour", "failed", "x1", "x2")
-    grind(client, "bran", "failed", "y1")
+    others = [id for id in list_deferred(client) if id not in MINE]
+    add_mill_jobs(client, "flour", "failed", "x1", "x2")
+    add_mill_jobs(client, "bran", "failed", "y1")
     some = run("act", "purge", "flour", "--place", "deferred", "--limit", "7", "--yes", "--json")
     assert (some.code, some.json["moved"]) == (0, 7)
     whole = run("act", "purge", "flour", "--all", "--yes", "--json")
     assert (whole.code, whole.json["moved"]) == (0, 55)
-    assert deferred(client) == others and not client.llen("mill:failed:flour") and client.llen("mill:failed:bran")
+    assert list_deferred(client) == others and not client.llen("mill:failed:flour") and client.llen("mill:failed:bran")
     assert "nothing is there" in run("act", "purge", "flour", "--place", "deferred", "--yes").out
 
 
 @pytest.fixture
 def engine(client: Redis, run) -> Engine:  # type: ignore[no-untyped-def]
     """The same, without a command."""
-    return with_layouts(client, [Mill()])
+    return build_engine(client, [Mill()])
 
 
 def test_reports_go_through_a_shared_place_for_each_queue(client: Redis, engine: Engine) -> None:
-    *_steps, told = errors.report(engine, [FLOUR, BRAN])
+    *_steps, told = errors.yield_reports(engine, [FLOUR, BRAN])
     assert told is not None and [(group.count, group.refs) for group in told.groups] == [(30, (FLOUR,))]
-    assert told.size.is_whole, "the walks ended, so that all was looked at"
-    *_steps, found = kinds.report(engine, [FLOUR, BRAN])
+    assert told.size.is_complete, "the walks ended, so that all was looked at"
+    *_steps, found = kinds.yield_reports(engine, [FLOUR, BRAN])
     assert found is not None and [(kind.name, kind.count) for kind in found.kinds] == [
         ("mill.shake", 239),
         ("mill.sift", 60),
     ]
-    *_steps, plan = plans.of_place(engine, FLOUR, "deferred")
+    *_steps, plan = plans.yield_place_plans(engine, FLOUR, "deferred")
     assert (plan.total, plan.looked, plan.exact) == (60, 60, True)
     members = [
         job.id.decode()
-        for step in errors.members(engine, [FLOUR, BRAN], told.groups[0].key, told.grouping)
+        for step in errors.yield_members(engine, [FLOUR, BRAN], told.groups[0].key, told.grouping)
         for job in step.jobs
     ]
     assert sorted(members) == sorted(MINE[1::2])
-    grind(client, "flour", "deferred", *(f"late{number}" for number in range(9)))  # more than the counts make of it
-    steps = rate_limit.steps(engine, "promote", [(FLOUR, ())], {}, rate_limit.Brake(9_000), place="deferred")
+    add_mill_jobs(
+        client, "flour", "deferred", *(f"late{number}" for number in range(9))
+    )  # more than the counts make of it
+    steps = rate_limit.rate_limited_steps(
+        engine, "promote", [(FLOUR, ())], {}, rate_limit.Limits(9_000), place="deferred"
+    )
     assert sum(len(step.outcomes) for step in steps) == 69
     assert client.llen("mill:queued:flour") == 69

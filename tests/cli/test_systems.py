@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 
 import pytest
+from json_shapes import HEALTH, JOB, PAGE, SNAPSHOT, check_shape
 from planted_systems import (
     DISPATCHER,
     HOUR_S,
@@ -16,13 +18,12 @@ from planted_systems import (
     SAFE_POP,
     SIDEKIQ,
     TIMEOUT_SETS,
+    PlantedSystem,
     Shell,
-    System,
     every_system,
-    now_s,
+    read_now_s,
 )
 from redis import Redis
-from shapes import HEALTH, JOB, PAGE, SNAPSHOT, fits
 from shell import shell
 
 from rqtui.systems import registry
@@ -33,16 +34,18 @@ from rqtui.testing.keyspace import dump
 
 @every_system
 @pytest.mark.parametrize("is_named", [True, False], ids=["named", "all"])
-def test_a_snapshot_counts_every_place(client: Redis, sh: Callable[..., Shell], system: System, is_named: bool) -> None:
+def test_a_snapshot_counts_every_place(
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem, is_named: bool
+) -> None:
     on = sh(system, planted=True)
     before = dump(client)
     document = on.run("snapshot", *([system.queue] if is_named else []), "--json").json
-    fits(document, SNAPSHOT)
+    check_shape(document, SNAPSHOT)
     [queue] = document["queues"]
     counts = {count["place"]: count["count"] for count in queue["places"]}
     ready = next(count["place"] for count in queue["places"] if count["state"] == "ready")
     assert counts == {**dict.fromkeys(counts, 1), ready: 2, **system.unplanted}
-    assert (queue["queue"], queue["layout"]) == (system.queue, system.layout)
+    assert (queue["queue"], queue["layout"]) == (system.queue, system.system)
     assert dump(client) == before
 
 
@@ -61,27 +64,27 @@ def test_a_slip_in_the_name_of_a_system_makes_no_native_queue(
 
 def test_a_put_says_once_that_it_makes_a_new_native_queue(client: Redis, url: str) -> None:
     client.hset("mail:id", "a", "b")  # nobody's
-    said = "mail is a new native queue; another system's is put into as LAYOUT:QUEUE."
+    said = "mail is a new native queue; another system's is put into as SYSTEM:QUEUE."
     assert [said in shell(url, "put", "mail", "1").err for _time in range(2)] == [True, False]
     assert said not in shell(url, "put", "native:other", "1").err
 
 
 @pytest.mark.parametrize(("system", "place", "name"), PLACES, ids=str)
 def test_jobs_of_a_place_by_its_own_name_and_by_its_state(
-    client: Redis, sh: Callable[..., Shell], system: System, place: str, name: str
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem, place: str, name: str
 ) -> None:
     on = sh(system, planted=True)
     before = dump(client)
     for word in (place, name):
         document = on.run("jobs", system.queue, word, "--json").json
-        fits(document, PAGE)
-        meant = {each.name for each in registry.make(system.layout).places_of(word)}
-        assert (document["place"], document["layout"]) == (place if len(meant) == 1 else word, system.layout)
+        check_shape(document, PAGE)
+        meant = {each.name for each in registry.create_system(system.system).find_places(word)}
+        assert (document["place"], document["layout"]) == (place if len(meant) == 1 else word, system.system)
         assert place in {job["place"] for job in document["jobs"]} <= meant
         assert len(document["jobs"]) == document["total"]
         for job in document["jobs"]:
             shown = on.run("show", system.queue, job["id"], "--json").json
-            fits(shown, {**JOB, "history": []})
+            check_shape(shown, {**JOB, "history": []})
             alone = {"history": None, "facts": [], "deadline_at_ms": 0}
             assert {**shown, **alone} == {**job, **alone}
 
@@ -89,7 +92,9 @@ def test_jobs_of_a_place_by_its_own_name_and_by_its_state(
 
 
 @every_system
-def test_a_page_goes_on_at_its_cursor_and_a_filter_looks_at_all(sh: Callable[..., Shell], system: System) -> None:
+def test_a_page_goes_on_at_its_cursor_and_a_filter_looks_at_all(
+    sh: Callable[..., Shell], system: PlantedSystem
+) -> None:
     on = sh(system, planted=True)
     both = on.ids("ready")
     first = on.run("jobs", system.queue, "ready", "--limit", "1", "--json").json
@@ -102,14 +107,14 @@ def test_a_page_goes_on_at_its_cursor_and_a_filter_looks_at_all(sh: Callable[...
 
 @every_system
 def test_a_job_that_is_not_there_is_exit_1_for_every_verb_that_takes_one(
-    client: Redis, sh: Callable[..., Shell], system: System
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem
 ) -> None:
     on = sh(system, planted=True)
     before = dump(client)
     assert "no job" in on.refused("show", system.queue, "nosuch", "--json", code=1)
-    [layout] = [each for each in on.run("layouts", "--json").json if each["layout"] == system.layout]
+    [document] = [each for each in on.run("layouts", "--json").json if each["layout"] == system.system]
     about_jobs = {"ack", "release", "reject", "requeue", "promote", "extend", "reschedule", "delete"}
-    for verb in about_jobs & set(layout["verbs"]):
+    for verb in about_jobs & set(document["verbs"]):
         words = ("--set", "delay=1h") if verb == "reschedule" else ()
         assert on.act(verb, "nosuch", *words, code=1) in (["gone"], ["stale"]), verb
         assert on.act(verb, "nosuch", *words, "--dry-run", code=1) == ["gone"], verb
@@ -117,13 +122,13 @@ def test_a_job_that_is_not_there_is_exit_1_for_every_verb_that_takes_one(
 
 
 @every_system
-def test_workers_health_and_check(client: Redis, sh: Callable[..., Shell], system: System) -> None:
+def test_workers_health_and_check(client: Redis, sh: Callable[..., Shell], system: PlantedSystem) -> None:
     on = sh(system, planted=True)
     before = dump(client)
     workers = on.run("workers", system.queue, "--json").json
     assert [each["worker"] for each in workers] == {ORIZURU: ["c"], SIDEKIQ: ["host:1:x"]}.get(system, [])
-    health = shell(on.url, "--layout", system.spec, "health", system.queue, "--json")
-    fits(health.json, HEALTH)
+    health = shell(on.url, "--system", system.spec, "health", system.queue, "--json")
+    check_shape(health.json, HEALTH)
     assert health.code == {"ok": 0, "warning": 1, "critical": 2}[health.json["severity"]]
     assert "rqtui health looks for its faults" in on.refused("check", system.queue, "--json")
     assert dump(client) == before
@@ -140,7 +145,7 @@ def test_put_writes_what_the_dispatcher_takes(client: Redis, sh: Callable[..., S
     assert on.put('{"n":1}', "--due", "2035-01-01T00:00Z") == ["exists"]
     assert client.lrange("readytasklist", 0, -1) == [b"now", b"now"]
     [(task, due_s)] = client.zrange("delayedtaskset", 0, -1, withscores=True)
-    assert (task, due_s) == (b'{"n":1}', pytest.approx(now_s() + HOUR_S, abs=30))
+    assert (task, due_s) == (b'{"n":1}', pytest.approx(read_now_s() + HOUR_S, abs=30))
 
 
 def test_put_writes_what_redisched_takes_in_the_unit_of_its_glue(client: Redis, sh: Callable[..., Shell]) -> None:
@@ -150,7 +155,7 @@ def test_put_writes_what_redisched_takes_in_the_unit_of_its_glue(client: Redis, 
     assert client.zscore("__REDIS_SCHED_QUEUED__mail", "a") == 2051222400_000
     assert client.hgetall("__REDIS_SCHED_JOBS__mail") == {b"a": b"1"}
     assert (
-        shell(on.url, "put", "redisched:go", "1", "--layout", "redisched:unit=s", "--due", "2035-01-01T00:00Z").code
+        shell(on.url, "put", "redisched:go", "1", "--system", "redisched:unit=s", "--due", "2035-01-01T00:00Z").code
         == 0
     )
     assert [score for _id, score in client.zrange("__REDIS_SCHED_QUEUED__go", 0, -1, withscores=True)] == [2051222400]
@@ -209,27 +214,68 @@ def test_put_writes_what_safe_pop_takes(client: Redis, sh: Callable[..., Shell])
     ids=lambda words: words[0],
 )
 def test_a_field_that_a_system_does_not_keep_is_refused_and_those_it_keeps_are_named(
-    client: Redis, sh: Callable[..., Shell], system: System, words: tuple[str, ...]
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem, words: tuple[str, ...]
 ) -> None:
     keeps = {
         DISPATCHER: {"--delay"},
         REDISCHED: {"--id", "--delay"},
         SAFE_POP: {"--id"},
         RQ: {"--ttr", "--max-attempts", "--keep", "--id", "--delay"},
-        SIDEKIQ: {"--id", "--delay"},
+        SIDEKIQ: {"--delay"},
     }.get(system, set())
     on = sh(system)
+    if system == SIDEKIQ and words[0] == "--id":
+        assert "name it in the body" in on.refused("put", system.queue, system.body, *words) and dump(client) == {}
+        return
     if words[0] in keeps:
         assert on.put(system.body, *words) == ["moved"]
         return
     said = on.refused("put", system.queue, system.body, *words)
-    assert f"{system.layout} keeps no {words[0][2:].replace('-', '_')}" in said
+    assert f"{system.system} keeps no {words[0][2:].replace('-', '_')}" in said
     assert "a job of it is given" in said
     lines = b'{"body": [1]}\n{"body": [2], "%s": "3"}\n' % words[0][2:].encode()
     if words[0] in ("--name", "--id"):
         ran = on.run("put", system.queue, "--lines", "-", stdin=lines, code=2)
         assert "keeps no" in ran.err
     assert dump(client) == {}
+
+
+@pytest.mark.parametrize(
+    ("queue", "body"),
+    [
+        ("sidekiq:q", '{"class": "HardJob", "args": []}'),
+        ("celery:q", '{"task": "tasks.add"}'),
+    ],
+)
+def test_an_id_is_refused_where_a_second_put_of_it_would_run_again(
+    client: Redis, url: str, queue: str, body: str
+) -> None:
+    line = json.dumps({"body": json.loads(body), "id": "X"}).encode()
+    for words, given in (((body, "--id", "X"), b""), (("--lines", "-"), line)):
+        ran = shell(url, "put", queue, *words, stdin=given)
+        assert (
+            ran.code == 2 and "nothing tells whether it was put before" in ran.err and "name it in the body" in ran.err
+        )
+    assert dump(client) == {}
+
+
+@pytest.mark.parametrize("queue", ["native:q", "rq:q", "bullmq:q", "redisched:q"])
+def test_a_second_put_of_an_id_is_a_no_op(client: Redis, url: str, queue: str) -> None:
+    body = '{"func": "t.f"}' if queue == "rq:q" else "1"
+    specs = ("--system", "native", "--system", "rq", "--system", "bullmq", "--system", "redisched:unit=ms")
+    first = shell(url, *specs, "put", queue, body, "--id", "X")
+    before = dump(client)
+    again = shell(url, *specs, "put", queue, body, "--id", "X")
+    assert (first.code, again.code) == (0, 0) and before, (first.err, again.err)
+    assert "exists" in again.out and dump(client) == before
+
+
+def test_every_system_either_tells_that_an_id_exists_or_refuses_ids() -> None:
+    for name in registry.list_names():
+        system = registry.create_system(name)
+        enqueue = system.scripts["enqueue"]
+        has_ids = "id" in {column.name for column in enqueue.each}
+        assert bool(system.body_id_example) == (has_ids and "exists" not in enqueue.returns), name
 
 
 # ── acting ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -239,7 +285,7 @@ def test_every_verb_of_the_dispatcher(client: Redis, sh: Callable[..., Shell]) -
     on = sh(DISPATCHER, planted=True)
     [id] = on.ids("delayed")
     assert on.act("reschedule", id, "--set", "delay=2h") == ["moved"]
-    assert client.zscore("delayedtaskset", "later") == pytest.approx(now_s() + 2 * HOUR_S, abs=30)
+    assert client.zscore("delayedtaskset", "later") == pytest.approx(read_now_s() + 2 * HOUR_S, abs=30)
     assert on.act("promote", id, "--dry-run") == ["would"]
     assert client.zcard("delayedtaskset") == 1
     assert on.act("promote", id) == ["moved"]
@@ -368,7 +414,7 @@ def test_every_verb_of_safe_pop(client: Redis, sh: Callable[..., Shell]) -> None
 
 @every_system
 def test_a_dry_run_changes_nothing_and_names_what_would_be_asked(
-    client: Redis, sh: Callable[..., Shell], system: System
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem
 ) -> None:
     on = sh(system, planted=True)
     before = dump(client)
@@ -383,7 +429,7 @@ def test_a_dry_run_changes_nothing_and_names_what_would_be_asked(
 
 @every_system
 def test_a_whole_place_goes_in_one_command_and_a_filter_takes_its_own(
-    client: Redis, sh: Callable[..., Shell], system: System
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem
 ) -> None:
     on = sh(system, planted=True)
     first, second = on.ids("ready")
@@ -396,7 +442,7 @@ def test_a_whole_place_goes_in_one_command_and_a_filter_takes_its_own(
 
 @every_system
 def test_what_is_dangerous_is_refused_where_nobody_can_be_asked(
-    client: Redis, sh: Callable[..., Shell], system: System
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem
 ) -> None:
     on = sh(system, planted=True)
     before = dump(client)
@@ -411,17 +457,17 @@ def test_what_is_dangerous_is_refused_where_nobody_can_be_asked(
 
 @every_system
 def test_an_unknown_verb_place_or_option_is_answered_with_those_there_are(
-    client: Redis, sh: Callable[..., Shell], system: System
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem
 ) -> None:
     on = sh(system, planted=True)
     before = dump(client)
-    layout = next(each for each in on.run("layouts", "--json").json if each["layout"] == system.layout)
+    document = next(each for each in on.run("layouts", "--json").json if each["layout"] == system.system)
     said = on.refused("act", "frobnicate", system.queue, "a")
-    assert all(verb in said for verb in layout["verbs"] if verb != "enqueue")
+    assert all(verb in said for verb in document["verbs"] if verb != "enqueue")
     said = on.refused("jobs", system.queue, "limbo")
-    assert all(place["place"] in said for place in layout["places"])
-    said = Shell(on.url, System(f"{system.layout}:colour=red", "q", dict, ())).refused("snapshot")
-    assert all(option in said for option in layout["options"])
+    assert all(place["place"] in said for place in document["places"])
+    said = Shell(on.url, PlantedSystem(f"{system.system}:colour=red", "q", dict, ())).refused("snapshot")
+    assert all(option in said for option in document["options"])
     assert "no field" in on.refused("act", "delete", system.queue, "a", "--set", "x=1")
-    assert "of the layout native" not in on.refused("act", "reprioritise", system.queue, "a")
+    assert "of the system native" not in on.refused("act", "reprioritise", system.queue, "a")
     assert dump(client) == before

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 from families import in_one
+from json_shapes import FINDING, HEALTH, PAGE, check_shape
 from planted_systems import (
     DISPATCHER,
     HOUR_S,
@@ -19,14 +20,13 @@ from planted_systems import (
     SIDEKIQ,
     SYSTEMS,
     TIMEOUT_SETS,
+    PlantedSystem,
     Shell,
-    System,
+    build_sidekiq_job,
     every_system,
-    hard_job,
-    now_s,
+    read_now_s,
 )
 from redis import Redis
-from shapes import FINDING, HEALTH, PAGE, fits
 from shell import shell
 
 from rqtui.systems import registry
@@ -39,7 +39,7 @@ from rqtui.testing.keyspace import Zset, dump, plant
 class Planted:
     """A fault, the key that its finding names, and a sign that its remedy worked; "" for the remedies of people."""
 
-    system: System
+    system: PlantedSystem
     kind: str
     keys: dict[str, object]
     key: str
@@ -154,7 +154,7 @@ FAULTS = [
             "orizuru:consumers": {"it's ä z*"},
             "orizuru:consumers:it's ä z*:processing": [b"\x91\x01"],
             "orizuru:consumers:it's ä Z*:heartbeat": "1",
-            "orizuru:heartbeats": {"it's ä Z*": str(now_s() * 1000)},
+            "orizuru:heartbeats": {"it's ä Z*": str(read_now_s() * 1000)},
             "orizuru:consumers:it's ä Z*:processing": [b"\x91\x02"],
         },
         "orizuru:consumers:it's ä z*:processing",
@@ -194,13 +194,13 @@ FAULTS = [
         lambda client: client.llen("crawl") == 2,
     ),
     Planted(SAFE_POP, "wrong-type", {"crawl": ["a"], "crawl:data:a": ["x"]}, "crawl:data:a"),
-    Planted(SAFE_POP, "stalled", {"crawl": ["a", f"b|{now_s() + HOUR_S}"]}, "crawl"),
+    Planted(SAFE_POP, "stalled", {"crawl": ["a", f"b|{read_now_s() + HOUR_S}"]}, "crawl"),
 ]
 
 
-def findings(url: str, system: System, kind: str) -> list[dict[str, object]]:
-    ran = shell(url, "--layout", system.spec, "health", system.queue, "--json")
-    fits(ran.json, HEALTH)
+def findings(url: str, system: PlantedSystem, kind: str) -> list[dict[str, object]]:
+    ran = shell(url, "--system", system.spec, "health", system.queue, "--json")
+    check_shape(ran.json, HEALTH)
     return [each for each in ran.json["findings"] if each["kind"] == kind]
 
 
@@ -212,23 +212,23 @@ def test_health_names_the_fault_its_key_and_a_remedy_that_works_when_it_is_typed
     before = dump(client)
     found = findings(url, fault.system, fault.kind)
     assert found, "nothing was found"
-    fits(found[0], FINDING)
+    check_shape(found[0], FINDING)
     assert [fault.key] in [each["keys"] for each in found]
     assert found[0]["remedy"]
-    assert found[0]["layout"] == fault.system.layout
+    assert found[0]["layout"] == fault.system.system
     assert dump(client) == before
     for place in {place for system, place, _name in PLACES if system is fault.system}:
-        assert shell(url, "--layout", fault.system.spec, "jobs", fault.system.queue, place, "--json").code == 0
+        assert shell(url, "--system", fault.system.spec, "jobs", fault.system.queue, place, "--json").code == 0
     assert dump(client) == before
     if fault.remedy:
         remedy = str(found[0]["remedy"])
         typed = remedy if fault.remedy in remedy else fault.remedy
-        ran = in_a_shell(url, typed[typed.index(fault.remedy) :])
+        ran = run_in_shell(url, typed[typed.index(fault.remedy) :])
         assert fault.mended(client), (typed, ran)
         assert not findings(url, fault.system, fault.kind)
 
 
-def in_a_shell(url: str, remedy: str) -> str:
+def run_in_shell(url: str, remedy: str) -> str:
     """Types the command at the beginning of a remedy as a person would, and what a loop needs to end; bash reads it."""
     command = remedy.partition(";")[0]
     for prose in (" removes ", " makes ", " ends its lease", " takes it", ", or ", ", and "):
@@ -236,7 +236,7 @@ def in_a_shell(url: str, remedy: str) -> str:
     if command.split()[1] in ("reap", "dispatch"):
         command += " --once"
     if command == "rqtui dispatch --once":
-        command += " --layout dispatcher"
+        command += " --system dispatcher"
     line = f"rqtui() {{ printf '%s\\0' \"$@\"; }}; {command}{' --yes' if ' act ' in command else ''}"
     read = subprocess.run(["bash", "-c", line], capture_output=True, cwd="/", check=True)
     words = read.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
@@ -246,11 +246,11 @@ def in_a_shell(url: str, remedy: str) -> str:
 def test_a_remedy_names_the_options_without_which_it_would_take_leases_that_are_not_over(
     client: Redis, url: str
 ) -> None:
-    client.rpush("crawl", f"late|{now_s() - 600}", f"slow|{now_s() - 100}")
+    client.rpush("crawl", f"late|{read_now_s() - 600}", f"slow|{read_now_s() - 100}")
     spec = "safe_pop:queue=crawl,timeout_s=300"
-    found = shell(url, "--layout", spec, "health", "crawl", "--json").json["findings"]
+    found = shell(url, "--system", spec, "health", "crawl", "--json").json["findings"]
     [remedy] = [each["remedy"] for each in found if each["kind"] == "expired-not-reaped"]
-    assert remedy == f"rqtui reap --layout {spec} safe_pop:crawl"
+    assert remedy == f"rqtui reap --system {spec} safe_pop:crawl"
     assert shell(url, *remedy.split()[1:], "--once").code == 0
     entries = client.lrange("crawl", 0, -1)
     assert entries[-1] == b"late"
@@ -271,35 +271,35 @@ MAIN_KEYS = [
 
 @in_one(("system", "key", "place"), MAIN_KEYS, ids=str)
 def test_a_key_of_another_type_is_a_finding_and_nothing_is_written(
-    client: Redis, url: str, system: System, key: str, place: str
+    client: Redis, url: str, system: PlantedSystem, key: str, place: str
 ) -> None:
     plant(client, {name: value for name, value in system.keys().items() if name != key})
     client.pfadd(key, "what another program counts")
     before = dump(client)
-    ran = shell(url, "--layout", system.spec, "health", system.queue, "--json")
+    ran = shell(url, "--system", system.spec, "health", system.queue, "--json")
     [found] = [each for each in ran.json["findings"] if each["kind"] == "wrong-type"]
     assert (ran.code, found["severity"], found["keys"]) == (2, "critical", [key])
     assert f"{key} holds a string" in found["text"]
-    [queue] = shell(url, "--layout", system.spec, "snapshot", "--json").json["queues"]
+    [queue] = shell(url, "--system", system.spec, "snapshot", "--json").json["queues"]
     assert queue["verdict"]["severity"] == "critical"
-    layout = registry.make(system.spec)
-    names = layout.keys(system.queue)
+    instance = registry.create_system(system.spec)
+    names = instance.keys(system.queue)
     concerned = [
-        verb.name for verb in layout.verbs() if key in {names[one.name] for one in layout.script(verb.name).keys}
+        verb.name for verb in instance.verbs() if key in {names[one.name] for one in instance.script(verb.name).keys}
     ]
     assert concerned
     for verb in set(concerned) - {"enqueue", "park", "forget", "purge", "repair"}:
         ids = () if verb in ("reserve", "pull", "reap", "dispatch") else ("a",)
         words = ("--set", "delay=1h") if verb == "reschedule" else ()
-        ran = shell(url, "--layout", system.spec, "act", verb, system.queue, *ids, *words, "--yes", "--json")
+        ran = shell(url, "--system", system.spec, "act", verb, system.queue, *ids, *words, "--yes", "--json")
         assert ran.code in (0, 1), (verb, ran.err)
         assert "Traceback" not in ran.err
         assert "should not happen" not in ran.err
         assert dump(client) == before, verb
     for words in (("jobs", system.queue, place), ("reap", system.queue, "--once")):
-        ran = shell(url, "--layout", system.spec, *words)
+        ran = shell(url, "--system", system.spec, *words)
         assert ran.code in (0, 1, 2), ran.err  # 3 is a Redis that is away
-    ran = shell(url, "--layout", system.spec, "put", system.queue, "[1]")
+    ran = shell(url, "--system", system.spec, "put", system.queue, "[1]")
     assert ran.code == ("enqueue" in concerned), ran.err
     assert client.type(key) == b"string"
 
@@ -309,9 +309,9 @@ HOSTILE = (b"\xff\xfe", b"\x93\x01", b"\x1b]0;owned\x07", b"id|notanumber", b"",
 
 @every_system
 def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
-    client: Redis, url: str, system: System
+    client: Redis, url: str, system: PlantedSystem
 ) -> None:
-    keys: dict[System, dict[str, object]] = {
+    keys: dict[PlantedSystem, dict[str, object]] = {
         DISPATCHER: {"readytasklist": [*HOSTILE], "delayedtaskset": Zset({each: 1.9e9 for each in HOSTILE})},
         REDISCHED: {
             MAIL["jobs"]: {each: each for each in HOSTILE},
@@ -336,7 +336,7 @@ def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
             ran = on.run("jobs", system.queue, place, *words)
             assert "\x1b" not in ran.out
         document = on.run("jobs", system.queue, place, "--json").json
-        fits(document, PAGE)
+        check_shape(document, PAGE)
         assert len(document["jobs"]) == document["total"]
         total += document["total"]
     assert total >= len(HOSTILE)
@@ -346,7 +346,7 @@ def test_members_that_cannot_be_decoded_are_shown_and_never_moved_by_a_look(
         ("snapshot",),
         ("workers", system.queue),
     ):
-        ran = shell(url, "--layout", system.spec, *words)
+        ran = shell(url, "--system", system.spec, *words)
         assert "\x1b" not in ran.out + ran.err
         assert "should not happen" not in ran.err
     assert dump(client) == before
@@ -361,19 +361,19 @@ BIG = 30 * 2**20
     ids=str,
 )
 def test_a_payload_of_30_megabytes_is_told_by_its_size_and_goes_whole_when_it_is_meant(
-    client: Redis, url: str, system: System
+    client: Redis, url: str, system: PlantedSystem
 ) -> None:
     body = b"\xc6" + BIG.to_bytes(4, "big") + b"x" * BIG
     if system is SIDEKIQ:
-        body = hard_job("big").replace("[]", f'["{"x" * BIG}"]').encode()
-    keys: dict[System, dict[str, object]] = {
+        body = build_sidekiq_job("big").replace("[]", f'["{"x" * BIG}"]').encode()
+    keys: dict[PlantedSystem, dict[str, object]] = {
         DISPATCHER: {"readytasklist": [b"a", body, b"b"]},
         REDISCHED: {MAIL["jobs"]: {"big": body}, MAIL["queued"]: Zset({"big": 1e12})},
         TIMEOUT_SETS: {"todos": {body}},
         ORIZURU: {"jobs": [b"\x91\x01", body, b"\x91\x02"]},
         SAFE_POP: {"crawl": ["big"], "crawl:data:big": body},
         RQ: {"rq:queue:default": ["big"], "rq:job:big": {"data": body, "status": "queued"}},
-        SIDEKIQ: {"queues": {"default"}, "queue:default": [hard_job("a"), body, hard_job("b")]},
+        SIDEKIQ: {"queues": {"default"}, "queue:default": [build_sidekiq_job("a"), body, build_sidekiq_job("b")]},
     }
     plant(client, keys[system])
     on = Shell(url, system)
@@ -382,7 +382,7 @@ def test_a_payload_of_30_megabytes_is_told_by_its_size_and_goes_whole_when_it_is
     [job] = [job for job in ran.json["jobs"] if job["body"]["bytes"] == len(body)]
     assert job["body"]["encoding"] == "omitted"
     assert len(on.run("jobs", system.queue, "ready").out) < 10_000
-    assert shell(url, "--layout", system.spec, "health", system.queue).code in (0, 1)
+    assert shell(url, "--system", system.spec, "health", system.queue).code in (0, 1)
     if (
         system is not TIMEOUT_SETS
     ):  # its digest is known to the process that listed it, and a set has no order to look in

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from families import in_one
+from json_shapes import DISPATCH, REAP, check_shape
 from planted_systems import (
     DISPATCHER,
     HOUR_S,
@@ -15,13 +16,12 @@ from planted_systems import (
     SAFE_POP,
     SYSTEMS,
     TIMEOUT_SETS,
+    PlantedSystem,
     Shell,
-    System,
     every_system,
-    now_s,
+    read_now_s,
 )
 from redis import Redis
-from shapes import DISPATCHED, REAPED, fits
 from shell import shell
 
 from rqtui.systems import registry
@@ -32,9 +32,9 @@ from rqtui.testing.keyspace import dump, plant
 
 def test_dispatch_once(client: Redis, sh: Callable[..., Shell]) -> None:
     on = sh(DISPATCHER, planted=True)
-    client.zadd("delayedtaskset", {"due": now_s() - 5})
+    client.zadd("delayedtaskset", {"due": read_now_s() - 5})
     [line] = on.run("dispatch", "--once", "--json").lines
-    fits(line, DISPATCHED)
+    check_shape(line, DISPATCH)
     assert (line["dispatched"], line["delayed"], line["ready"]) == (1, 1, 2)
     assert client.lrange("readytasklist", 0, -1) == [b"a", b"b", b"due"]
     [line] = on.run("dispatch", "readytasklist", "--once", "--json").lines
@@ -55,14 +55,14 @@ def test_dispatch_once(client: Redis, sh: Callable[..., Shell]) -> None:
 def test_reap_once(
     client: Redis,
     sh: Callable[..., Shell],
-    system: System,
+    system: PlantedSystem,
     ready: int,
     after: Callable[[Redis], bool],
     is_named: bool,
 ) -> None:
     on = sh(system, planted=True)
     [line] = on.run("reap", *([system.queue] if is_named else []), "--once", "--json").lines
-    fits(line, REAPED)
+    check_shape(line, REAP)
     assert (line["queue"], line["reaped"]) == (system.queue, {"ready": ready, "dead": 0})
     assert after(client)
 
@@ -72,7 +72,7 @@ def test_reap_gives_back_what_a_dead_consumer_held_and_gc_what_was_rejected(
 ) -> None:
     on = sh(ORIZURU, planted=True)
     client.delete("orizuru:consumers:c:heartbeat")
-    client.hset("orizuru:heartbeats", "c", (now_s() - HOUR_S) * 1000)
+    client.hset("orizuru:heartbeats", "c", (read_now_s() - HOUR_S) * 1000)
     assert on.run("reap", "--once", "--json").lines[0]["reaped"]["ready"] == 0  # it may have taken the job just now
     since_ms, _space, list_as_it_is = client.hget("rqtui:{orizuru}:seen", "c").partition(b" ")
     client.hset("rqtui:{orizuru}:seen", "c", b"%d %b" % (int(since_ms) - HOUR_S * 1000, list_as_it_is))
@@ -87,9 +87,9 @@ def test_reap_gives_back_what_a_dead_consumer_held_and_gc_what_was_rejected(
 @in_one(
     ("verb", "queue"),
     [
-        ("dispatch", system.layout + ":" + system.queue)
+        ("dispatch", system.system + ":" + system.queue)
         for system in SYSTEMS
-        if not registry.make(system.spec).can("dispatch")
+        if not registry.create_system(system.spec).can("dispatch")
     ]
     + [("reap", "dispatcher:readytasklist")],
 )
@@ -116,22 +116,22 @@ def test_five_systems_and_our_own_stand_in_one_redis(client: Redis, url: str) ->
     assert {(each["layout"], each["queue"]) for each in found} == {
         ("native", "mail"),
         ("orizuru", "orizuru"),  # nobody named its source
-        *((system.layout, system.queue) for system in SYSTEMS if system is not ORIZURU),
+        *((system.system, system.queue) for system in SYSTEMS if system is not ORIZURU),
     }
     assert all(each["verdict"]["severity"] != "critical" for each in found)
-    specs = [word for system in SYSTEMS for word in ("--layout", system.spec)]
+    specs = [word for system in SYSTEMS for word in ("--system", system.spec)]
     asked = shell(url, *specs, "snapshot", "--json").json["queues"]
-    assert {(each["layout"], each["queue"]) for each in asked} == {(each.layout, each.queue) for each in SYSTEMS}
+    assert {(each["layout"], each["queue"]) for each in asked} == {(each.system, each.queue) for each in SYSTEMS}
 
 
-def test_a_name_of_two_layouts_is_asked_back_and_its_layout_settles_it(client: Redis, url: str) -> None:
+def test_a_name_of_two_systems_is_asked_back_and_its_system_settles_it(client: Redis, url: str) -> None:
     plant(client, REDISCHED.keys())
     shell(url, "put", "native:mail", '"ours"', "--id", "ours")
     before = dump(client)
     for words in (("jobs", "mail", "ready"), ("act", "delete", "mail", "a", "--yes"), ("put", "mail", "1")):
         ran = shell(url, *words)
         assert (ran.code, ran.out) == (2, "")
-        assert '"mail" stands in native and redisched: say which, as LAYOUT:mail' in ran.err
+        assert '"mail" stands in native and redisched: say which, as SYSTEM:mail' in ran.err
     assert dump(client) == before
     assert shell(url, "jobs", "native:mail", "ready", "--json").json["total"] == 1
     assert shell(url, "jobs", "redisched:mail", "ready", "--json").json["total"] == 2
@@ -145,11 +145,11 @@ def test_a_name_of_two_layouts_is_asked_back_and_its_layout_settles_it(client: R
     assert "rqtui reap redisched:mail" in remedies
 
 
-def test_a_layout_twice_is_two_queues_each_with_its_own_options(client: Redis, url: str) -> None:
-    past_s = now_s() - 5  # of both: the one that waits longer stands first
+def test_a_system_twice_is_two_queues_each_with_its_own_options(client: Redis, url: str) -> None:
+    past_s = read_now_s() - 5  # of both: the one that waits longer stands first
     client.zadd("later-a", {"x": past_s})
     client.zadd("later-b", {"y": past_s})
-    specs = ("--layout", "dispatcher:ready=a,delayed=later-a", "--layout", "dispatcher:ready=b,delayed=later-b")
+    specs = ("--system", "dispatcher:ready=a,delayed=later-a", "--system", "dispatcher:ready=b,delayed=later-b")
     found = shell(url, *specs, "snapshot", "--json").json["queues"]
     assert [each["queue"] for each in found] == ["a", "b"]
     assert shell(url, *specs, "dispatch", "b", "--once").code == 0
@@ -158,40 +158,44 @@ def test_a_layout_twice_is_two_queues_each_with_its_own_options(client: Redis, u
     assert client.lrange("a", 0, -1) == [b"x"]
 
 
-def test_a_layout_that_is_not_there_is_answered_with_those_that_are(client: Redis, url: str) -> None:
-    ran = shell(url, "--layout", "rediscehd:topic=x", "snapshot")
+def test_a_system_that_is_not_there_is_answered_with_those_that_are(client: Redis, url: str) -> None:
+    ran = shell(url, "--system", "rediscehd:topic=x", "snapshot")
     assert ran.code == 2
-    assert f"there are: {', '.join(registry.names())}." in ran.err
+    assert f"there are: {', '.join(registry.list_names())}." in ran.err
 
 
 def test_an_option_twice_is_a_slip(client: Redis, url: str) -> None:
-    ran = shell(url, "--layout", "redisched:topic=a,topic=b", "snapshot")
+    ran = shell(url, "--system", "redisched:topic=a,topic=b", "snapshot")
     assert (ran.code, ran.out) == (2, "")
-    assert "topic stands there twice; --layout may be repeated" in ran.err
+    assert "topic stands there twice; --system may be repeated" in ran.err
 
 
 @every_system
-def test_an_option_of_the_layout_is_no_field_of_a_verb(client: Redis, sh: Callable[..., Shell], system: System) -> None:
+def test_an_option_of_the_system_is_no_field_of_a_verb(
+    client: Redis, sh: Callable[..., Shell], system: PlantedSystem
+) -> None:
     on = sh(system, planted=True)
     before = dump(client)
-    options = set(registry.make(system.layout).options) - {"ttr_ms"}
-    for verb in {"reserve", "pull", "ack", "delete"} & {row.name for row in registry.make(system.layout).verbs()}:
+    options = set(registry.create_system(system.system).options) - {"ttr_ms"}
+    for verb in {"reserve", "pull", "ack", "delete"} & {
+        row.name for row in registry.create_system(system.system).verbs()
+    }:
         for option in options:
             assert "no field" in on.refused("act", verb, system.queue, "--set", f"{option}=1", "--yes")
     assert dump(client) == before
 
 
-def test_a_layout_that_was_left_out_is_no_part_of_a_name(client: Redis, url: str) -> None:
-    ran = shell(url, "--layout", "redisched:unit=ms", "put", "native:mail", "1")
+def test_a_system_that_was_left_out_is_no_part_of_a_name(client: Redis, url: str) -> None:
+    ran = shell(url, "--system", "redisched:unit=ms", "put", "native:mail", "1")
     assert ran.code == 2
-    assert "means the layout native, which --layout leaves out" in ran.err
+    assert "means the system native, which --system leaves out" in ran.err
     assert dump(client) == {}
 
 
 def test_whoever_only_stands_in_the_keys_of_orizuru_is_found_by_every_command(client: Redis, url: str) -> None:
     """A consumer that neither registered nor beat: only a walk over the keys tells of it."""
     client.rpush("orizuru:consumers:stray:unacked", b"\x91\x07")
-    words = ("--layout", "orizuru:source=jobs")
+    words = ("--system", "orizuru:source=jobs")
     [job] = shell(url, *words, "jobs", "jobs", "unacked", "--json").json["jobs"]
     assert (job["worker"], job["body"]["value"]) == ("stray", [7])
     assert [each["kind"] for each in shell(url, *words, "health", "jobs", "--json").json["findings"]][

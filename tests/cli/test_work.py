@@ -21,7 +21,7 @@ from shell import shell
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
-from rqtui.client.subprocess_worker import CHUNK, Ran, _Run, _Slots, work
+from rqtui.client.subprocess_worker import CHUNK, JobRun, _CommandRun, _WorkState, run_command_per_job
 from rqtui.errors import UsageError
 
 
@@ -64,7 +64,7 @@ def background() -> Iterator[Any]:
         ) -> tuple[Future[Mapping[str, int]], threading.Event]:
             stop = threading.Event()
             stops.append(stop)
-            return pool.submit(work, queue, command, stop=stop, **options), stop
+            return pool.submit(run_command_per_job, queue, command, stop=stop, **options), stop
 
         yield start
         for stop in stops:
@@ -78,7 +78,7 @@ def test_a_command_gets_the_body_on_its_input_and_the_rest_in_its_environment(qu
         "import os,sys; open(sys.argv[1],'wb').write(sys.stdin.buffer.read()+b'|'+"
         "'|'.join(os.environ['RQTUI_'+n] for n in ('QUEUE','ID','ATTEMPT')).encode())"
     )
-    assert work(queue, [*python(code), str(out)], burst=True) == {"acked": 1}
+    assert run_command_per_job(queue, [*python(code), str(out)], burst=True) == {"acked": 1}
     assert out.read_bytes() == '{"to":"ä"}|mail|welcome:42|1'.encode()
     assert counts(queue) == {}
 
@@ -86,7 +86,7 @@ def test_a_command_gets_the_body_on_its_input_and_the_rest_in_its_environment(qu
 def test_the_arguments_never_pass_a_shell(queue: Queue, tmp_path: Path) -> None:
     out = tmp_path / "out"
     queue.put(1)
-    work(
+    run_command_per_job(
         queue, [*python("import sys; open(sys.argv[1],'w').write(sys.argv[2])"), str(out), "$(id); `id` *"], burst=True
     )
     assert out.read_text() == "$(id); `id` *"
@@ -102,8 +102,8 @@ def test_the_arguments_never_pass_a_shell(queue: Queue, tmp_path: Path) -> None:
 )
 def test_the_exit_code_decides(queue: Queue, code: str, outcome: str, place: dict[str, int]) -> None:
     queue.put(1)
-    runs: list[Ran] = []
-    assert work(queue, python(code), max_jobs=1, report=runs.append) == {outcome: 1}
+    runs: list[JobRun] = []
+    assert run_command_per_job(queue, python(code), max_jobs=1, report=runs.append) == {outcome: 1}
     assert counts(queue) == place
     [ran] = runs
     assert (ran.outcome, ran.attempt) == (outcome, 1)
@@ -116,9 +116,9 @@ def test_a_command_that_cannot_be_started_costs_no_attempt_and_is_not_tried_agai
     script.write_text("#!/nowhere/at/all\n")
     script.chmod(0o700)
     queue.put(1, id="a")
-    runs: list[Ran] = []
+    runs: list[JobRun] = []
     before_ms = int(time.time() * 1000)
-    assert work(queue, [str(script)], max_jobs=1, report=runs.append) == {"released": 1}
+    assert run_command_per_job(queue, [str(script)], max_jobs=1, report=runs.append) == {"released": 1}
     due_ms = client.zscore("rqtui:{mail}:scheduled", "a")
     after_ms = int(time.time() * 1000)
     assert before_ms + 5_000 <= due_ms <= after_ms + 5_000
@@ -132,7 +132,7 @@ def test_the_error_of_a_job_names_the_exit_code_or_the_signal(queue: Queue, clie
         ("killed", "import os; os.kill(os.getpid(), 9)", "ended by SIGKILL"),
     ):
         queue.put(1, id=id)
-        work(queue, python(code), max_jobs=1)
+        run_command_per_job(queue, python(code), max_jobs=1)
         assert errors(client, id) == [said]
 
 
@@ -142,7 +142,9 @@ def test_a_line_is_told_whole_and_in_pieces_where_it_is_much_longer_than_a_chunk
         said.clear()
         queue.put(1, id=f"of-{size}")
         code = f"import sys; print('x' * {size}); sys.stderr.write('no end')"
-        work(queue, python(code), max_jobs=1, say=lambda id, stream, line: said.append((id, stream, len(line))))
+        run_command_per_job(
+            queue, python(code), max_jobs=1, say=lambda id, stream, line: said.append((id, stream, len(line)))
+        )
         printed = [length for id, stream, length in said if (id, stream) == (f"of-{size}", 1)]
         assert sum(printed) == size and max(printed) <= 2 * CHUNK
         assert len(printed) == 1 or size > 2 * CHUNK
@@ -168,20 +170,22 @@ def test_what_a_command_prints_goes_where_it_printed_it_and_a_run_has_its_time(q
 
 def test_a_failure_is_recorded_with_the_end_of_standard_error(queue: Queue, client: Redis) -> None:
     queue.put(1, id="a")
-    work(queue, python("import sys; sys.stderr.write('x'*9000+'\\nno such mailbox\\n'); sys.exit(4)"), max_jobs=1)
+    run_command_per_job(
+        queue, python("import sys; sys.stderr.write('x'*9000+'\\nno such mailbox\\n'); sys.exit(4)"), max_jobs=1
+    )
     [error] = errors(client, "a")
     assert len(error) <= 2000
     assert error.endswith("no such mailbox")
     queue.put(1, id="b")
     queue.promote("a")
-    work(queue, python("import os; os.kill(os.getpid(), 11)"), max_jobs=2)
+    run_command_per_job(queue, python("import os; os.kill(os.getpid(), 11)"), max_jobs=2)
     assert errors(client, "b") == ["ended by SIGSEGV"]
 
 
 def test_a_command_may_ignore_a_large_body_or_close_its_errors(queue: Queue) -> None:
     queue.put(b"x" * 3_000_000)
     queue.put(b"y" * 3_000_000)
-    assert work(queue, python("import os; os.close(2)"), burst=True) == {"acked": 2}
+    assert run_command_per_job(queue, python("import os; os.close(2)"), burst=True) == {"acked": 2}
 
 
 def test_a_child_that_outlives_its_command_does_not_hold_it_up(queue: Queue, tmp_path: Path) -> None:
@@ -191,7 +195,7 @@ def test_a_child_that_outlives_its_command_does_not_hold_it_up(queue: Queue, tmp
         "import subprocess,sys; child = subprocess.Popen([sys.executable,'-S','-c','import time; time.sleep(100)'])\n"
         "open(sys.argv[1],'w').write(str(child.pid))"
     )
-    assert work(queue, [*python(code), str(file)], burst=True) == {"acked": 1}
+    assert run_command_per_job(queue, [*python(code), str(file)], burst=True) == {"acked": 1}
     os.kill(int(file.read_text()), signal.SIGKILL)  # it lives
 
 
@@ -205,18 +209,18 @@ def test_many_commands_run_at_once_and_no_more_than_allowed(queue: Queue, tmp_pa
     here = tmp_path / "running"
     here.mkdir()
 
-    def report(_ran: Ran) -> None:
+    def report(_ran: JobRun) -> None:
         nonlocal most
         most = max(most, queue.counts()["reserved"])
 
     command = [*python(code), str(here)]
-    assert work(queue, command, concurrency=3, burst=True, report=report) == {"acked": 6}
+    assert run_command_per_job(queue, command, concurrency=3, burst=True, report=report) == {"acked": 6}
     assert most <= 3
 
 
 def test_it_ends_after_so_many_jobs(queue: Queue) -> None:
     queue.put_many(range(5))
-    assert work(queue, ["true"], max_jobs=2) == {"acked": 2}
+    assert run_command_per_job(queue, ["true"], max_jobs=2) == {"acked": 2}
     assert counts(queue) == {"ready": 3}
 
 
@@ -231,7 +235,7 @@ def test_the_lease_is_extended_while_a_command_runs(
         wait_until(lambda before=until_ms: client.zrange(RESERVED, 0, -1, withscores=True) != before, what="longer")
     ended.touch()
     assert running.result(30) == {"acked": 1}
-    queue._run("reap", {"limit": 10})
+    queue._run_verb("reap", {"limit": 10})
     assert client.hget("rqtui:{mail}:meta", "expired") is None
 
 
@@ -300,7 +304,7 @@ def test_an_outcome_that_redis_could_not_be_told_is_told_later(
     with Queue("mail", url) as direct, Proxy(url) as proxy, Queue("mail", proxy.url) as queue:
         direct.put(1, id="a")
         began, ended = tmp_path / "began", tmp_path / "ended"
-        ran: list[Ran] = []
+        ran: list[JobRun] = []
         running, stop = background(queue, [*python(BEGUN_UNTIL), str(ended), str(began)], report=ran.append)
         wait_until(began.exists, 5, "it runs: the reply of what took it has come through")
         proxy.refuse()
@@ -321,7 +325,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_taken(
 ) -> None:
     queue.put(1)
     with pytest.raises(UsageError):
-        work(queue, command, **options)
+        run_command_per_job(queue, command, **options)
     assert counts(queue) == {"ready": 1}
 
 
@@ -330,6 +334,6 @@ def test_only_a_command_that_closed_its_errors_is_waited_for() -> None:
     asked: list[str] = []
     process: Any = SimpleNamespace(poll=lambda: asked.append("poll"), wait=lambda _s: asked.append("wait"))
     job: Any = None
-    run = _Run(_Slots(["true"], lambda _ran: None), job)
+    run = _CommandRun(_WorkState(["true"], lambda _ran: None), job)
     assert not run._has_ended(process, is_open=True) and asked == ["poll"]
     assert run._has_ended(process, is_open=False) and asked == ["poll", "wait"]

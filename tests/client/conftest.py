@@ -1,4 +1,4 @@
-"""The queue of the tests of the client."""
+"""Fixtures for tests of the client."""
 
 from __future__ import annotations
 
@@ -11,6 +11,6 @@ from redis import Redis
 
 @pytest.fixture
 def queue(kind: Any, client: Redis, url: str) -> Iterator[Any]:
-    """The queue `mail` on an empty server."""
-    with kind("mail", url) as made:
-        yield made
+    """Open the queue `mail` on an empty server."""
+    with kind("mail", url) as queue:
+        yield queue

@@ -13,8 +13,8 @@ from redis import Redis
 from waiting import wait_until
 
 from rqtui.client import heartbeat
-from rqtui.client.ack_buffer import Outbox
-from rqtui.coroutines import run_at_once
+from rqtui.client.outcome_buffer import OutcomeBuffer
+from rqtui.coroutines import run_blocking
 
 WORKERS = "rqtui:{mail}:workers"
 
@@ -59,18 +59,18 @@ def test_outcomes_that_a_beat_was_sending_when_it_was_cancelled_are_sent_again()
     async def cancelled(calls: Sequence[Any]) -> Any:
         raise asyncio.CancelledError
 
-    outbox = Outbox(lambda verb, rows: (verb, *rows), lambda job: None)  # type: ignore[arg-type,return-value]
+    outbox = OutcomeBuffer(lambda verb, rows: (verb, *rows), lambda job: None)  # type: ignore[arg-type,return-value]
     outbox.add("ack", SimpleNamespace(id_bytes=b"a", token="t"))  # type: ignore[arg-type]
-    beats = heartbeat.Beats(
+    beats = heartbeat.HeartbeatLoop(
         cancelled,
         lambda verb, args, rows: verb,  # type: ignore[arg-type,return-value]
         outbox,
         identity={"worker": "w1"},
         ttr_ms=None,
-        current=lambda: b"",
+        find_current_id=lambda: b"",
         on_order=lambda word: None,
         on_tick=lambda: None,
     )
     with pytest.raises(asyncio.CancelledError):
-        run_at_once(beats._looked())
-    assert [parcel.call for parcel in outbox.take()] == [("ack", (b"a", "t"))]
+        run_blocking(beats._run_step_safely())
+    assert [parcel.call for parcel in outbox.take_batches()] == [("ack", (b"a", "t"))]

@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -17,15 +18,19 @@ import pytest
 from aging import age
 from families import in_one
 from proxy import Proxy
+from queue_check import find_problems
 from redis import Redis
 from versions import is_older
 from waiting import wait_until
-from walking import problems
 
-from rqtui.client.leased_job import error_text
+from rqtui.client.durability import send_durably
+from rqtui.client.leased_job import format_error
 from rqtui.client.queue import BYTES, JSON, MSGPACK, Queue
+from rqtui.coroutines import run_blocking
 from rqtui.errors import CodecError, Refused, ServerError, Unreachable, UsageError, WrongType
-from rqtui.ids import DIGITS, new_id, new_ids
+from rqtui.ids import DIGITS, create_id, create_ids
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Call, Reply
 from rqtui.testing.keyspace import diff, dump
 
 
@@ -57,7 +62,7 @@ def test_an_id_is_put_once_in_whatever_state_it_is(queue: Queue) -> None:
 
 
 def test_an_id_of_ours_has_22_letters_and_sorts_by_time() -> None:
-    ids = [one for _ in range(3) for one in new_ids(5000)]
+    ids = [one for _ in range(3) for one in create_ids(5000)]
     assert ids == sorted(ids)
     assert len(set(ids)) == len(ids)
     assert {len(one) for one in ids} == {22}
@@ -71,15 +76,15 @@ def test_an_id_of_ours_has_22_letters_and_sorts_by_time() -> None:
 
 
 def test_ids_made_one_by_one_sort_by_time_and_share_nothing_with_those_of_a_forked_process() -> None:
-    ids = [new_id() for _ in range(3000)]
+    ids = [create_id() for _ in range(3000)]
     assert len({one[-8:] for one in ids}) == len(ids) and {len(one) for one in ids} == {22}
     assert [one[:11] for one in ids] == sorted(one[:11] for one in ids)
     with ThreadPoolExecutor(8) as threads:
-        assert len({one[-8:] for one in threads.map(lambda _: new_id(), range(5000))}) == 5000
+        assert len({one[-8:] for one in threads.map(lambda _: create_id(), range(5000))}) == 5000
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
-        theirs.sendall("".join(new_id()[-8:] for _ in range(50)).encode())
+        theirs.sendall("".join(create_id()[-8:] for _ in range(50)).encode())
         os._exit(0)
     theirs.close()
     drawn = b""
@@ -88,7 +93,7 @@ def test_ids_made_one_by_one_sort_by_time_and_share_nothing_with_those_of_a_fork
     ours.close()
     os.waitpid(child, 0)
     assert len(drawn) == 400
-    assert not {drawn[at : at + 8].decode() for at in range(0, 400, 8)} & {new_id()[-8:] for _ in range(1000)}
+    assert not {drawn[at : at + 8].decode() for at in range(0, 400, 8)} & {create_id()[-8:] for _ in range(1000)}
 
 
 @pytest.mark.parametrize("size", [0, 4096, 4097, 300_000])
@@ -291,7 +296,7 @@ def test_a_late_worker_changes_nothing(queue: Queue, client: Redis) -> None:
     queue.put(1, ttr=1)
     [late] = queue.reserve()
     age(client, "mail", 2000)
-    queue._run("reap", {"limit": 10})
+    queue._run_verb("reap", {"limit": 10})
     [owner] = queue.reserve()
     before = dump(client)
     assert [late.ack(), late.reject("x"), late.release(), late.extend()] == ["stale"] * 4
@@ -362,7 +367,7 @@ def test_what_an_extend_answers_counts_while_the_job_is_open(
     queue.put(1, id="a")
     (job,) = queue.reserve(ttr="1h")
     job.settling, job.outcome = settling, outcome
-    job.learn(word, 0.0, 1)
+    job.apply_extend_reply(word, 0.0, 1)
     job.outcome = ""  # for what is settled nothing is lost
     assert (job.lost, job.cancelled) == (lost, cancelled)
 
@@ -389,6 +394,28 @@ def test_a_pulled_job_has_left_and_cannot_be_settled(queue: Queue) -> None:
         pulled[0].ack()
     with pulled[1]:
         pass
+
+
+SETTLED: dict[str, Callable[[Any, Any], object]] = {  # each way to end or extend a lease, of both kinds of jobs
+    "ack": lambda job, _other: job.ack(),
+    "reject": lambda job, _other: job.reject("boom"),
+    "release": lambda job, _other: job.release(),
+    "extend": lambda job, _other: job.extend(),
+    "push": lambda job, other: job.push(other),
+    "settle later": lambda job, _other: job.settle_later("ack"),
+}
+
+
+@pytest.mark.parametrize("way", SETTLED)
+def test_a_job_without_a_lease_is_refused_and_nothing_is_written(
+    kind: Any, queue: Queue, client: Redis, url: str, way: str
+) -> None:
+    queue.put("a", id="a")
+    [pulled] = queue.pull()
+    before = dump(client)
+    with kind("later", url) as other, pytest.raises(UsageError, match="was pulled, so it left the queue"):
+        SETTLED[way](pulled, other)
+    assert dump(client) == before
 
 
 def test_many_are_acked_in_one_call_and_answer_a_word_each(queue: Queue) -> None:
@@ -475,7 +502,7 @@ def test_a_job_settled_inside_the_block_is_left_alone(queue: Queue) -> None:
 
 
 def test_a_long_traceback_keeps_its_end() -> None:
-    text = error_text("ä" * 3000 + " the reason")
+    text = format_error("ä" * 3000 + " the reason")
     assert len(text) <= 2000
     assert text.decode().endswith(" the reason")
 
@@ -493,7 +520,7 @@ def test_a_burst_drains_what_is_ready_and_what_is_due(queue: Queue, client: Redi
             seen.append(job.body)
     assert sorted(seen) == sorted([*range(500), 1])
     assert counts(queue) == {"scheduled": 1}
-    assert problems(client, "mail") == []
+    assert find_problems(client, "mail") == []
 
 
 def test_breaking_the_loop_acks_the_last_and_gives_back_what_was_not_begun(queue: Queue, client: Redis) -> None:
@@ -542,7 +569,7 @@ def test_a_lease_is_extended_while_its_job_runs(queue: Queue, client: Redis) -> 
             for _ in range(2):
                 until_ms = client.zscore("rqtui:{mail}:reserved", "a")
                 wait_until(lambda before=until_ms: client.zscore("rqtui:{mail}:reserved", "a") > before)
-                queue._run("reap", {"limit": 10})
+                queue._run_verb("reap", {"limit": 10})
                 assert counts(queue) == {"reserved": 1}
             assert not job.lost
     assert counts(queue) == {}
@@ -643,7 +670,7 @@ def test_several_threads_share_a_queue_and_each_job_runs_once(queue: Queue, clie
     for thread in threads:
         thread.join()
     assert sorted(seen) == list(range(3000))
-    assert problems(client, "mail") == []
+    assert find_problems(client, "mail") == []
 
 
 # Redis going away
@@ -716,16 +743,16 @@ def test_a_consumer_without_a_server_tries_again_after_a_second(kind: Any, caplo
     caplog.set_level(logging.WARNING, "rqtui")
     stop = threading.Event()
 
-    def told() -> list[str]:
+    def list_messages() -> list[str]:
         return [words for words in caplog.messages if words.startswith("queue lonely:")]
 
     with kind("lonely", "redis://127.0.0.1:1") as queue:
         thread = threading.Thread(target=lambda: list(queue.consume(stop=stop)))
         thread.start()
-        wait_until(told)
+        wait_until(list_messages)
         stop.set()
         thread.join(30)
-    assert "Trying again in 1 s." in told()[0] and not thread.is_alive()
+    assert "Trying again in 1 s." in list_messages()[0] and not thread.is_alive()
 
 
 def test_jobs_that_came_with_an_error_of_a_sweep_are_run(queue: Queue, client: Redis) -> None:
@@ -751,6 +778,40 @@ def test_a_durable_put_says_when_nothing_but_memory_holds_the_job(
     with pytest.raises(ServerError, match="only in this server's memory"):
         queue.put(1, id="a", durable=True)
     assert counts(queue) == {"ready": 1}
+
+
+@in_one(
+    "has_failover, on_disk, replicas, is_safe, commands",
+    [
+        (False, [1, 0], 0, True, ["HSET", "WAITAOF 1 0 3000"]),
+        (False, [0, 0], 1, True, ["HSET", "WAITAOF 1 0 3000", "WAIT 1 3000"]),
+        (False, [0, 3], 0, False, ["HSET", "WAITAOF 1 0 3000", "WAIT 1 3000"]),
+        (True, [1, 0], 0, False, ["HSET", "WAIT 1 3000"]),
+        (True, [1, 0], 1, True, ["HSET", "WAIT 1 3000"]),
+    ],
+)
+def test_a_durable_put_waits_for_one_confirmation(
+    has_failover: bool, on_disk: list[int], replicas: int, is_safe: bool, commands: list[str]
+) -> None:
+    sent: list[str] = []
+
+    async def execute(*words: Any) -> Any:
+        sent.append("HSET" if words[0] == "HSET" else " ".join(map(str, words)))
+        return {"WAITAOF": on_disk, "WAIT": replicas}.get(words[0])
+
+    async def send(call: Call) -> Reply:
+        return Reply("moved")
+
+    keys = {key.name: key.name for key in scripts.load("native")["enqueue"].keys}
+    call = scripts.load("native")["enqueue"].build_call(keys, {}, [{"id": b"a", "body": b"1"}])
+    if is_safe:
+        assert run_blocking(send_durably(send, execute, call, has_failover)).word == "moved"
+    else:
+        with pytest.raises(
+            ServerError, match="failover would lose it" if has_failover else "only in this server's memory"
+        ):
+            run_blocking(send_durably(send, execute, call, has_failover))
+    assert sent == commands
 
 
 @pytest.mark.each_server

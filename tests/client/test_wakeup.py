@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
-import on_loop
+import aio_facade
 import pytest
 from aging import age
 from fakeredis import FakeRedis
@@ -26,7 +26,7 @@ from waiting import wait_until
 
 from rqtui.client import wakeup as bells
 from rqtui.client.queue import Queue
-from rqtui.client.wakeup import Doorbell, Woken
+from rqtui.client.wakeup import WakeReason, WakeWaiter
 from rqtui.connection.connect import connect
 from rqtui.errors import Denied, Unreachable
 
@@ -64,7 +64,7 @@ def _consuming(kind: Any, url: str, count: int, seen: Callable[[Any], None], **o
             thread.join(15)
 
 
-def blocked(client: Redis, count: int) -> None:
+def wait_for_blocked(client: Redis, count: int) -> None:
     wait_until(lambda: client.info("clients")["blocked_clients"] >= count, 20, f"{count} blocked consumers")
 
 
@@ -89,17 +89,19 @@ def for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["waits", "awaited"])
 def bell(request: pytest.FixtureRequest) -> Callable[[Redis], AbstractContextManager[Any]]:
-    """`bell(client)`: a doorbell on the server of a client, closed at the end."""
-    return lambda client: closing(Doorbell(client, WAKE) if request.param == "waits" else on_loop.Bell(client, WAKE))
+    """`bell(client)`: a wake waiter on the server of a client, closed at the end."""
+    return lambda client: closing(
+        WakeWaiter(client, WAKE) if request.param == "waits" else aio_facade.WakeWaiterFacade(client, WAKE)
+    )
 
 
-# The doorbell
+# The wake waiter
 
 
 def test_the_marker_ends_a_wait_and_is_taken(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         client.zadd(WAKE, {"wake": 0})
-        assert waiter.wait(None) is Woken.MARKER
+        assert waiter.wait(None) is WakeReason.MARKER
         assert client.exists(WAKE) == 0
 
 
@@ -108,13 +110,13 @@ def test_a_marker_set_later_ends_a_wait_that_asks_once(client: Redis, for_ever: 
     with bell(client) as waiter:
         later = threading.Timer(0.1, lambda: client.zadd(WAKE, {"wake": 0}))
         later.start()
-        assert waiter.wait(None) is Woken.MARKER
+        assert waiter.wait(None) is WakeReason.MARKER
         later.join()
     assert calls(client, "bzpopmin") - before == 1
 
 
 class Clock:
-    """The time as a Doorbell sees it: it passes only while somebody waits, and a selector fills up milliseconds."""
+    """The time as a WakeWaiter reads it: it passes only while somebody waits, and a selector fills up milliseconds."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -145,41 +147,41 @@ def test_a_local_timer_is_on_time_to_the_millisecond(client: Redis, monkeypatch:
     monkeypatch.setattr(
         bells, "selectors", SimpleNamespace(DefaultSelector=clock.selector, EVENT_READ=selectors.EVENT_READ)
     )
-    with closing(Doorbell(client, WAKE)) as waiter:
+    with closing(WakeWaiter(client, WAKE)) as waiter:
         for timer_s in (0.05, 0.0501, 0.0509999, 0.0061, 0.0052, 1.0007, 9.99):
             began_s = clock.now_s
-            assert waiter.wait(timer_s) is Woken.TIMER
+            assert waiter.wait(timer_s) is WakeReason.TIMER
             assert abs(clock.now_s - began_s - timer_s) < 1e-6
 
 
 def test_withdrawing_leaves_nobody_blocked_and_no_reply_behind(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         for timer_s in (0.01, 0.02, 0.0061, 0.03):
-            assert waiter.wait(timer_s) is Woken.TIMER
-            waiter.withdraw()
+            assert waiter.wait(timer_s) is WakeReason.TIMER
+            waiter.cancel_wait()
             assert client.info("clients")["blocked_clients"] == 0
         client.zadd(WAKE, {"wake": 0})
-        assert waiter.wait(1) is Woken.MARKER
+        assert waiter.wait(1) is WakeReason.MARKER
 
 
 def test_a_marker_taken_while_withdrawing_is_put_back(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
-        assert waiter.wait(0.02) is Woken.TIMER
+        assert waiter.wait(0.02) is WakeReason.TIMER
         client.zadd(WAKE, {"wake": 0})  # Redis hands it to the waiter, which has already given up
         assert client.exists(WAKE) == 0
-        waiter.withdraw()
+        waiter.cancel_wait()
         assert client.exists(WAKE) == 1
 
 
 def test_an_interrupt_and_an_event_end_a_wait(client: Redis, bell: Any) -> None:
     with bell(client) as waiter:
         threading.Timer(0.05, waiter.interrupt).start()
-        assert waiter.wait(None) is Woken.INTERRUPTED
-        waiter.withdraw()
+        assert waiter.wait(None) is WakeReason.INTERRUPTED
+        waiter.cancel_wait()
         stop = threading.Event()
         threading.Timer(0.05, stop.set).start()
-        assert waiter.wait(None, stop) is Woken.INTERRUPTED
-        waiter.withdraw()
+        assert waiter.wait(None, stop) is WakeReason.INTERRUPTED
+        waiter.cancel_wait()
         assert waiter.pause(5, stop)
         assert not waiter.pause(0.01)
     waiter.interrupt()  # too late, and harmless
@@ -188,7 +190,7 @@ def test_an_interrupt_and_an_event_end_a_wait(client: Redis, bell: Any) -> None:
 def test_redis_lets_go_by_itself_after_its_time(client: Redis, monkeypatch: pytest.MonkeyPatch, bell: Any) -> None:
     monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", 0.1)
     with bell(client) as waiter:
-        assert waiter.wait(None) is Woken.NOTHING
+        assert waiter.wait(None) is WakeReason.NOTHING
 
 
 def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: str, bell: Any) -> None:
@@ -203,26 +205,26 @@ def test_a_wait_on_a_server_that_goes_away_is_unreachable(client: Redis, url: st
             lambda: client.info("clients")["blocked_clients"] == 0, what="Redis has seen the end of the first one"
         )
         client.zadd(WAKE, {"wake": 0})
-        assert waiter.wait(None) is Woken.MARKER
+        assert waiter.wait(None) is WakeReason.MARKER
 
 
 def test_closing_the_client_in_another_thread_is_an_error_not_a_hang(client: Redis, url: str) -> None:
-    with connect(url) as theirs, closing(Doorbell(theirs, WAKE)) as waiter:
-        assert waiter.wait(0.02) is Woken.TIMER
+    with connect(url) as theirs, closing(WakeWaiter(theirs, WAKE)) as waiter:
+        assert waiter.wait(0.02) is WakeReason.TIMER
         theirs.connection_pool.disconnect()
         with pytest.raises(Unreachable, match="closed"):
-            waiter.withdraw()
+            waiter.cancel_wait()
 
 
 @pytest.fixture
 def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
     """`restricted("-client|unblock")` is a URL whose user may do anything but that."""
 
-    def made(*rules: str) -> str:
+    def create_user(*rules: str) -> str:
         client.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", *rules)
         return url.replace("redis://", "redis://worker:secret@")
 
-    yield made
+    yield create_user
     client.execute_command("ACL", "DELUSER", "worker")
 
 
@@ -255,13 +257,13 @@ def test_an_idle_consumer_is_woken_by_each_new_job_and_asks_for_nothing_meanwhil
 ) -> None:
     ran = threading.Event()
     with consuming(1, lambda _job: ran.set()):
-        blocked(client, 1)
+        wait_for_blocked(client, 1)
         before = calls(client, "bzpopmin")
         for _ in range(30):
             ran.clear()
             queue.put(1)
             assert ran.wait(20)
-            blocked(client, 1)
+            wait_for_blocked(client, 1)
         assert calls(client, "bzpopmin") - before == 30
 
 
@@ -270,13 +272,13 @@ def test_a_delayed_job_runs_when_it_is_due_without_a_dispatcher(
 ) -> None:
     runs: list[float] = []
     with consuming(3, lambda _job: runs.append(now_ms(client))):
-        blocked(client, 3)
+        wait_for_blocked(client, 3)
         due_ms = int(now_ms(client)) + 700
         before = calls(client)
         queue.put(1, due=due_ms)
         wait_until(lambda: runs, 20)
         assert runs[0] >= due_ms
-        blocked(client, 3)
+        wait_for_blocked(client, 3)
         assert calls(client) - before < 30, "nobody asked again and again whether it was due"
 
 
@@ -285,13 +287,13 @@ def test_a_sooner_job_does_not_wait_for_a_later_one(
 ) -> None:
     runs: list[str] = []
     with consuming(2, lambda job: runs.append(job.body)):
-        blocked(client, 2)
+        wait_for_blocked(client, 2)
         queue.put("later", delay="1h", id="later")
         wait_until(lambda: not client.exists(WAKE), 20, "somebody holds the timer")
-        blocked(client, 2)
+        wait_for_blocked(client, 2)
         queue.put("sooner", delay="200ms")
         wait_until(lambda: runs == ["sooner"], 20)
-        [answer] = queue._run("reschedule", {"delay_ms": 100}, [("later",)]).each
+        [answer] = queue._run_verb("reschedule", {"delay_ms": 100}, [("later",)]).each
         assert answer.word == "moved"
         wait_until(lambda: runs == ["sooner", "later"], 20)
 
@@ -301,7 +303,7 @@ def test_a_lone_consumer_comes_back_for_what_falls_due_after_its_job(
 ) -> None:
     runs: list[str] = []
     with consuming(1, lambda job: runs.append(job.body)):
-        blocked(client, 1)
+        wait_for_blocked(client, 1)
         queue.put_many([{"body": "now"}, {"body": "soon", "delay": "300ms"}, {"body": "far", "delay": "1h"}])
         wait_until(lambda: runs == ["now", "soon"], 20)
 
@@ -326,7 +328,7 @@ def test_resuming_a_paused_queue_wakes_its_consumers(
     queue.put_many(range(20))
     runs: list[int] = []
     with consuming(3, lambda job: runs.append(job.body)):
-        blocked(client, 3)
+        wait_for_blocked(client, 3)
         assert runs == []
         queue.resume()
         wait_until(lambda: sorted(runs) == list(range(20)), 20)
@@ -344,7 +346,7 @@ def test_a_rush_wakes_one_consumer_after_the_other(
             all_four.wait(20)  # nobody gets a second job before each has had one
 
     with consuming(4, seen):
-        blocked(client, 4)
+        wait_for_blocked(client, 4)
         queue.put_many(range(16))
         wait_until(lambda: queue.counts()["acked"] == 16, 30)
     assert len(threads) == 4
@@ -355,7 +357,7 @@ def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client
     queue.put_many([{"body": n, "delay": "1h"} for n in range(5)])
     age(client, "mail", 2 * 3_600_000)
     with consuming(3, lambda _job: None):
-        blocked(client, 3)
+        wait_for_blocked(client, 3)
         before = calls(client)
         time.sleep(1)
         assert calls(client) - before < 10
@@ -366,10 +368,10 @@ def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(
 ) -> None:
     runs: list[int] = []
     with consuming(1, lambda _job: None):
-        blocked(client, 1)
+        wait_for_blocked(client, 1)
         queue.put(1, delay="1h")
         wait_until(lambda: not client.exists(WAKE), 20)
-        blocked(client, 1)
+        wait_for_blocked(client, 1)
     assert client.exists(WAKE) == 1
     age(client, "mail", HOUR_MS - 500)  # due in half a second
     with consuming(1, lambda job: runs.append(job.body)):
@@ -383,12 +385,12 @@ def test_fifty_idle_consumers_and_one_job_due_cost_less_than_a_hundred_calls(
     monkeypatch.setattr("rqtui.client.consumer.LAG_S", (1.0, 1.5))
     runs: list[str] = []
     with consuming(50, lambda job: runs.append(job.body)):
-        blocked(client, 50)
+        wait_for_blocked(client, 50)
         before = calls(client)
         queue.put("a", delay="1s")
         wait_until(lambda: runs == ["a"], 30)
         time.sleep(1.5)  # until the last of the others has looked
-        blocked(client, 50)
+        wait_for_blocked(client, 50)
         assert calls(client) - before < 100
     assert runs == ["a"]
 
@@ -401,11 +403,11 @@ def test_quiet_and_stop_reach_a_worker_with_its_beat(
     runs: list[str] = []
     with consuming(1, lambda job: runs.append(job.body), worker="w"):
         wait_until(lambda: client.hexists(workers, "w"), 20)
-        blocked(client, 1)
+        wait_for_blocked(client, 1)
         queue.put("much later", delay="1h")
         wait_until(lambda: not client.exists(WAKE), 20, "it holds the timer")
-        blocked(client, 1)
-        assert queue._run("quiet", {}, [("w",)]).each[0].word == "asked"
+        wait_for_blocked(client, 1)
+        assert queue._run_verb("quiet", {}, [("w",)]).each[0].word == "asked"
         wait_until(lambda: client.exists(WAKE), 20, "the timer is there for another one")
         wait_until(lambda: client.info("clients")["blocked_clients"] == 0, 20, "it waits for no work any more")
         queue.put("unwanted")
@@ -413,7 +415,7 @@ def test_quiet_and_stop_reach_a_worker_with_its_beat(
             beat = client.hget(workers, "w")
             wait_until(lambda beat=beat: client.hget(workers, "w") != beat, 20, "a beat")
         assert runs == []
-        assert queue._run("stop", {}, [("w",)]).each[0].word == "asked"
+        assert queue._run_verb("stop", {}, [("w",)]).each[0].word == "asked"
         wait_until(lambda: not client.exists(workers), 20)
     assert queue.counts()["ready"] == 1
 
@@ -435,13 +437,13 @@ def test_a_consumer_waits_on_fakeredis_too(kind: Any, fake_server: Any, is_in_pr
 
 def test_a_socket_of_fakeredis_is_not_taken_for_a_file_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     client = FakeRedis()
-    bell = Doorbell(client, WAKE)
+    bell = WakeWaiter(client, WAKE)
     monkeypatch.setattr("fakeredis._socket._base._get_next_file_no", lambda: bell._read_fd)
-    assert bell.wait(0.05) is Woken.TIMER
+    assert bell.wait(0.05) is WakeReason.TIMER
     bell.close()
 
 
 def test_no_wait_is_longer_than_it_was_asked_for_because_a_selector_counts_in_milliseconds() -> None:
     for micros in range(0, 20_000, 7):
-        rounded_ms = math.ceil(bells._in_whole_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
+        rounded_ms = math.ceil(bells._round_down_to_ms(micros / 1e6) * 1e3)  # as selectors.EpollSelector does
         assert micros / 1e3 - 1 <= rounded_ms <= micros / 1e3

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from families import in_one
 from redis import Redis
-from shell import environment, shell
+from shell import build_environment, shell
 
 from rqtui.cli.config import EXAMPLE
 from rqtui.config import toml_lines
-from rqtui.config.file import _PROFILE, _TOP, COLUMNS_OF, Config, path, read
-from rqtui.config.resolve import Given, expand, in_force, of_profile
-from rqtui.config.thresholds import DEFAULTS, RULES, Limit, of
+from rqtui.config.file import _PROFILE, _TOP, COLUMNS_OF, Config, find_path, parse_config
+from rqtui.config.resolve import CommandLine, expand_variables, resolve_profile, resolve_settings
+from rqtui.config.thresholds import DEFAULTS, RULES, Limit, find_thresholds
 from rqtui.errors import UsageError
 
 FILE = Path("config.toml")
@@ -26,7 +26,7 @@ NOWHERE = "redis://127.0.0.1:1"
 
 
 def reads(text: str) -> Config:
-    return read(FILE, text)
+    return parse_config(FILE, text)
 
 
 def written(folder: Path, text: str) -> str:
@@ -68,7 +68,7 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
         ),
         (
             "[profiles.prod]\nurl = 'redis://a'\ndeny = { 'b*' = ['purg'] }",
-            'config.toml:3: profiles.prod.deny: expected names of verbs for "b*" ("purg" is none, did you mean "purge"',
+            'config.toml:3: profiles.prod.deny.b*: expected names of verbs (did you mean purge?), found "purg"',
         ),
         ("[profiles.a]\nurl = 'http://x'", "config.toml:2: profiles.a.url: expected a URL that begins with redis://"),
         (
@@ -76,6 +76,15 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
             'config.toml:1: there is no profile "prd". Did',
         ),
         ("[columns]\nredy = ['id']", 'config.toml:2: columns has no key "redy". Did you mean "ready"?'),
+        (
+            "[profiles.prod]\nurl = 'redis://a'\ndeny = { 'b*' = 'purge' }",
+            'config.toml:3: profiles.prod.deny.b*: expected a list of texts, as in ["id", "job"], found "purge"',
+        ),
+        (
+            "[profiles.prod]\nurl = 'redis://a'\n[profiles.prod.deny]\n'b*' = ['purge', 7]",
+            "config.toml:4: profiles.prod.deny.b*: expected a text that is not empty as entry 2 of a list of texts",
+        ),
+        ("[redact]\nkeys = ['iban', {}]", "config.toml:2: redact.keys: expected a text that is not empty as entry 2"),
         ("[redact]\nkeys = 'iban'", "config.toml:2: redact.keys: expected a list of texts"),
         ("[keymap]\nworkers = 3", "config.toml:2: keymap.workers: expected keys"),
         (
@@ -100,7 +109,7 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
     ],
 )
 def test_an_error_names_file_line_and_what_was_expected(text: str, sentence: str) -> None:
-    told = reads(text).sentences()
+    told = reads(text).format_problems()
     assert any(each.startswith(sentence) for each in told), told
 
 
@@ -112,27 +121,27 @@ def test_what_is_right_beside_an_error_holds() -> None:
 
 
 def test_an_error_never_shows_a_password() -> None:
-    told = " ".join(reads("[profiles.a]\nurl = 'http://u:secret@host'").sentences())
+    told = " ".join(reads("[profiles.a]\nurl = 'http://u:secret@host'").format_problems())
     assert told and "secret" not in told
 
 
 def test_lines_are_found_past_texts_of_several_lines_and_quoted_names() -> None:
-    found = toml_lines.lines('a = """\nb = 1\n"""\n["x y".z]\n"k.l" = 1\nm.n = 2\n')
+    found = toml_lines.find_lines('a = """\nb = 1\n"""\n["x y".z]\n"k.l" = 1\nm.n = 2\n')
     assert found == {("a",): 1, ("x y", "z"): 4, ("x y", "z", "k.l"): 5, ("x y", "z", "m", "n"): 6}
-    assert toml_lines.line_of(found, ("x y", "z", "nowhere")) == 4
+    assert toml_lines.find_line(found, ("x y", "z", "nowhere")) == 4
 
 
 def test_the_file_is_where_the_option_says_else_the_variable_else_the_platforms_folder() -> None:
-    assert path("/a", {"RQTUI_CONFIG": "/b"})[0] == Path("/a")
-    assert path("", {"RQTUI_CONFIG": "/b"})[0] == Path("/b")
-    assert path("", {})[0].parts[-2:] == ("rqtui", "config.toml")
+    assert find_path("/a", {"RQTUI_CONFIG": "/b"})[0] == Path("/a")
+    assert find_path("", {"RQTUI_CONFIG": "/b"})[0] == Path("/b")
+    assert find_path("", {})[0].parts[-2:] == ("rqtui", "config.toml")
 
 
 def test_a_file_that_was_named_and_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--config"):
-        in_force(Given(config=str(tmp_path / "none.toml")), {})
+        resolve_settings(CommandLine(config=str(tmp_path / "none.toml")), {})
     with pytest.raises(UsageError, match="RQTUI_CONFIG"):
-        in_force(Given(), {"RQTUI_CONFIG": str(tmp_path / "none.toml")})
+        resolve_settings(CommandLine(), {"RQTUI_CONFIG": str(tmp_path / "none.toml")})
 
 
 # ── in force ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -142,19 +151,19 @@ def test_a_url_comes_from_the_command_line_then_the_environment_then_the_profile
     config = written(tmp_path, "[profiles.prod]\nurl = 'redis://file'\nbadge = 'PROD'\n")
     both = {"RQTUI_URL": "redis://first", "REDIS_URL": "redis://second", "RQTUI_CONFIG": config}
 
-    def url(given: Given, environ: dict[str, str]) -> str:
-        return in_force(given, environ).settings.url
+    def url(given: CommandLine, environ: dict[str, str]) -> str:
+        return resolve_settings(given, environ).settings.url
 
-    assert url(Given("redis://word", profile="prod"), both) == "redis://word"
-    assert url(Given(profile="prod"), both) == "redis://first"
-    assert url(Given(profile="prod"), {**both, "RQTUI_URL": ""}) == "redis://second"
-    assert url(Given(profile="prod"), {"RQTUI_CONFIG": config}) == "redis://file"
-    assert url(Given(), {"RQTUI_CONFIG": config}) == "redis://localhost:6379"
+    assert url(CommandLine("redis://word", profile="prod"), both) == "redis://word"
+    assert url(CommandLine(profile="prod"), both) == "redis://first"
+    assert url(CommandLine(profile="prod"), {**both, "RQTUI_URL": ""}) == "redis://second"
+    assert url(CommandLine(profile="prod"), {"RQTUI_CONFIG": config}) == "redis://file"
+    assert url(CommandLine(), {"RQTUI_CONFIG": config}) == "redis://localhost:6379"
 
 
 def test_a_profile_whose_url_is_not_used_is_told_and_what_it_forbids_holds(tmp_path: Path) -> None:
     config = written(tmp_path, "[profiles.prod]\nurl = 'redis://file'\nread_only = true\n")
-    settings = in_force(Given(profile="prod", config=config), {"REDIS_URL": "redis://other"}).settings
+    settings = resolve_settings(CommandLine(profile="prod", config=config), {"REDIS_URL": "redis://other"}).settings
     assert settings.read_only
     assert "REDIS_URL" in settings.notes[0] and "prod" in settings.notes[0]
 
@@ -162,52 +171,52 @@ def test_a_profile_whose_url_is_not_used_is_told_and_what_it_forbids_holds(tmp_p
 def test_the_default_profile_is_only_for_where_nothing_else_names_a_redis(tmp_path: Path) -> None:
     text = "default_profile = 'prod'\n[profiles.prod]\nurl = 'redis://file'\nbadge = 'PROD'\n"
     config = written(tmp_path, text)
-    assert in_force(Given(config=config), {}).settings.badge == "PROD"
-    assert in_force(Given("redis://word", config=config), {}).settings.badge == ""
-    assert in_force(Given(config=config), {"REDIS_URL": "redis://other"}).settings.profile == ""
+    assert resolve_settings(CommandLine(config=config), {}).settings.badge == "PROD"
+    assert resolve_settings(CommandLine("redis://word", config=config), {}).settings.badge == ""
+    assert resolve_settings(CommandLine(config=config), {"REDIS_URL": "redis://other"}).settings.profile == ""
 
 
 def test_the_badge_prod_guards_unless_the_profile_says_otherwise(tmp_path: Path) -> None:
     text = "[profiles.a]\nurl='redis://a'\nbadge='prod'\n[profiles.b]\nurl='redis://b'\nbadge='PROD'\nguarded=false\n"
     config = reads(text)
-    assert of_profile(config, "a").settings.is_guarded
-    assert not of_profile(config, "b").settings.is_guarded
+    assert resolve_profile(config, "a").settings.is_guarded
+    assert not resolve_profile(config, "b").settings.is_guarded
 
 
 def test_always_read_only_cannot_be_unlocked_and_true_can() -> None:
     config = reads("[profiles.a]\nurl='redis://a'\nread_only='always'\n[profiles.b]\nurl='redis://b'\nread_only=true\n")
-    a, b = of_profile(config, "a").settings, of_profile(config, "b").settings
+    a, b = resolve_profile(config, "a").settings, resolve_profile(config, "b").settings
     assert (a.read_only, a.may_unlock) == (True, False)
     assert (b.read_only, b.may_unlock) == (True, True)
 
 
 @pytest.mark.parametrize("text", ["calm = yes", "[profiles.a]\nurl='redis://a'\nreadonly = true\n"])
 def test_where_nobody_knows_what_a_broken_file_forbids_changes_are_off(text: str) -> None:
-    settings = of_profile(reads(text), "a").settings
+    settings = resolve_profile(reads(text), "a").settings
     assert settings.read_only and not settings.may_unlock
     assert "Changes are off" in settings.problems[-1]
 
 
 def test_an_error_that_forbids_nothing_leaves_changes_on() -> None:
-    settings = of_profile(reads("calm = 3\n[profiles.a]\nurl='redis://a'\n"), "a").settings
+    settings = resolve_profile(reads("calm = 3\n[profiles.a]\nurl='redis://a'\n"), "a").settings
     assert not settings.read_only
     assert settings.problems
 
 
 def test_a_password_comes_from_the_environment_and_is_made_fit_for_a_url() -> None:
-    assert expand("redis://u:${PW}@h:1/0", {"PW": "a@b/c:d"}) == ("redis://u:a%40b%2Fc%3Ad@h:1/0", [])
-    assert expand("${WHOLE}", {"WHOLE": "redis://h"}) == ("redis://h", [])
-    settings = of_profile(reads("[profiles.a]\nurl = 'redis://:${NO_SUCH}@h'\n"), "a", environ={}).settings
+    assert expand_variables("redis://u:${PW}@h:1/0", {"PW": "a@b/c:d"}) == ("redis://u:a%40b%2Fc%3Ad@h:1/0", [])
+    assert expand_variables("${WHOLE}", {"WHOLE": "redis://h"}) == ("redis://h", [])
+    settings = resolve_profile(reads("[profiles.a]\nurl = 'redis://:${NO_SUCH}@h'\n"), "a", environ={}).settings
     assert settings.problems == ("config.toml:2: the environment variable NO_SUCH is not set; the URL needs it.",)
 
 
 def test_calm_comes_from_the_option_the_variable_or_the_file() -> None:
     config = reads("calm = true\n[profiles.a]\nurl='redis://a'\n[profiles.b]\nurl='redis://b'\ncalm = false\n")
-    assert of_profile(config, "a", environ={}).settings.is_calm
-    assert not of_profile(config, "b", environ={}).settings.is_calm
-    assert of_profile(config, "b", environ={"RQTUI_CALM": "1"}).settings.is_calm
-    assert not of_profile(config, "a", environ={"RQTUI_CALM": "0"}).settings.is_calm
-    assert of_profile(config, "b", Given(is_calm=True), {"RQTUI_CALM": "0"}).settings.is_calm
+    assert resolve_profile(config, "a", environ={}).settings.is_calm
+    assert not resolve_profile(config, "b", environ={}).settings.is_calm
+    assert resolve_profile(config, "b", environ={"RQTUI_CALM": "1"}).settings.is_calm
+    assert not resolve_profile(config, "a", environ={"RQTUI_CALM": "0"}).settings.is_calm
+    assert resolve_profile(config, "b", CommandLine(is_calm=True), {"RQTUI_CALM": "0"}).settings.is_calm
 
 
 def test_of_the_thresholds_that_fit_a_queue_the_one_further_down_wins_and_the_profiles_come_last() -> None:
@@ -215,12 +224,12 @@ def test_of_the_thresholds_that_fit_a_queue_the_one_further_down_wins_and_the_pr
         "[thresholds.'*']\ndead = [10, 20]\nwaiting = '2m'\n[thresholds.'billing*']\nfailing = false\ndead = 7\n"
         "[profiles.a]\nurl = 'redis://a'\nthresholds = { 'native:b*' = { waiting = ['1m', 90] } }\n"
     )
-    limits = of_profile(reads(text), "a", Given(), {}).settings.limits
-    found = of(limits, ("billing-eu", "native:billing-eu"))
+    limits = resolve_profile(reads(text), "a", CommandLine(), {}).settings.limits
+    found = find_thresholds(limits, ("billing-eu", "native:billing-eu"))
     assert (found.dead, found.failing, found.waiting) == (Limit(7), Limit(), Limit(60_000, 90_000))
     assert found.silent == DEFAULTS.silent
-    assert of(limits, ("mail", "native:mail")).dead == Limit(10, 20)
-    assert of_profile(reads(text), "", Given(), {}).settings.limits == limits[:2]
+    assert find_thresholds(limits, ("mail", "native:mail")).dead == Limit(10, 20)
+    assert resolve_profile(reads(text), "", CommandLine(), {}).settings.limits == limits[:2]
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -286,13 +295,13 @@ def test_a_profile_reaches_every_command_before_or_after_its_name(url: str, clie
     assert client.dbsize() == 0
 
 
-def completed(words: str, config: str = os.devnull) -> tuple[bytes, set[bytes]]:
+def complete_words(words: str, config: str = os.devnull) -> tuple[bytes, set[bytes]]:
     """What zsh would offer, and which modules that took."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "rqtui"],
         capture_output=True,
         env={
-            **environment(NOWHERE),
+            **build_environment(NOWHERE),
             "RQTUI_CONFIG": config,
             "_RQTUI_COMPLETE": "complete_zsh",
             "_TYPER_COMPLETE_ARGS": words,
@@ -304,17 +313,18 @@ def completed(words: str, config: str = os.devnull) -> tuple[bytes, set[bytes]]:
 
 def test_the_shell_completes_the_names_of_profiles_and_verbs_and_imports_little(tmp_path: Path) -> None:
     config = written(tmp_path, "[profiles.prod]\nurl = 'redis://a'\n[profiles.dev]\nurl = 'redis://b'\n")
-    offered, imported = completed("rqtui --profile pr", config)
+    offered, imported = complete_words("rqtui --profile pr", config)
     assert b"prod" in offered and b"dev" not in offered
     assert not imported & {b"redis", b"textual", b"pydantic", b"rich"}
-    offered, imported = completed("rqtui act requ")
+    offered, imported = complete_words("rqtui act requ")
     assert b"requeue" in offered and b"reject" not in offered
     assert not imported & {b"redis", b"textual", b"pydantic", b"rich"}
 
 
 def test_without_a_config_file_none_is_read_and_nothing_of_toml_is_imported(tmp_path: Path) -> None:
     words = (
-        "from rqtui.config.resolve import *; import sys; in_force(Given('redis://a')); print('tomllib' in sys.modules)"
+        "from rqtui.config.resolve import *; import sys; resolve_settings(CommandLine('redis://a')); "
+        "print('tomllib' in sys.modules)"
     )
     env = {**os.environ, "XDG_CONFIG_HOME": str(tmp_path), "HOME": str(tmp_path), "RQTUI_CONFIG": ""}
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, env=env, check=True, text=True)

@@ -15,8 +15,8 @@ from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from rqtui.connection.connect import connect, describe, mask, probe
-from rqtui.connection.embedded import EmbeddedServer, embedded
+from rqtui.connection.connect import connect, describe_connection_error, mask, probe
+from rqtui.connection.embedded import EmbeddedServer, start_server
 from rqtui.errors import Denied, Refused, RqtuiError, Unknown, Unreachable, UsageError
 from rqtui.scripts import script as scripts
 
@@ -90,7 +90,7 @@ def test_a_script_whose_reply_is_lost_has_the_outcome_unknown(client: redis.Redi
     client.script_load(script.source)
     proxy.fail(fault, "EVAL", times=99)
     with connect(proxy.url) as through, pytest.raises(Unknown):
-        scripts.run(through, script.call(keys={"ready": "ready"}, args={"id": "a"}))
+        scripts.run(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
     assert proxy.count("EVAL") == 1
     assert client.zrange("ready", 0, -1) == [b"a"]
 
@@ -99,7 +99,7 @@ def test_a_script_that_could_not_be_sent_is_unreachable_not_unknown(client: redi
     script = scripts.parse(PUT_HEADER, "put.lua")
     proxy.refuse()
     with connect(proxy.url) as through, pytest.raises(Unreachable):
-        scripts.run(through, script.call(keys={"ready": "ready"}, args={"id": "a"}))
+        scripts.run(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
     assert client.zrange("ready", 0, -1) == []
 
 
@@ -109,7 +109,7 @@ def test_a_script_that_was_not_forwarded_did_not_run_and_is_unknown_all_the_same
     script = scripts.parse(PUT_HEADER, "put.lua")
     proxy.fail("cut before", "EVAL", times=99)
     with connect(proxy.url) as through, pytest.raises(Unknown):
-        scripts.run(through, script.call(keys={"ready": "ready"}, args={"id": "a"}))
+        scripts.run(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
     assert proxy.count("EVAL") == 1 and "EVAL" not in "".join(proxy.forwarded)
     assert client.zrange("ready", 0, -1) == []
 
@@ -227,7 +227,9 @@ def test_an_error_while_another_one_is_handled_is_described_as_itself() -> None:
     except redis.ConnectionError:
         with connect(NOBODY) as client, pytest.raises(redis.ConnectionError) as caught:
             client.ping()
-    assert describe(caught.value, NOBODY).startswith("Nothing listens at 127.0.0.1:1: connection refused.")
+    assert describe_connection_error(caught.value, NOBODY).startswith(
+        "Nothing listens at 127.0.0.1:1: connection refused."
+    )
 
 
 def test_an_unknown_host_is_described() -> None:
@@ -288,7 +290,7 @@ def test_a_wrong_or_missing_password_is_described(guarded: str) -> None:
 
 
 def test_an_error_of_ours_describes_itself() -> None:
-    assert describe(Refused("The id is empty.")) == "The id is empty."
+    assert describe_connection_error(Refused("The id is empty.")) == "The id is empty."
 
 
 # Probing --------------------------------------------------------------------------------------------------------------
@@ -322,6 +324,6 @@ def test_a_user_without_rights_still_connects_and_is_told_what_is_denied(client:
 
 
 def test_a_replica_and_a_persistent_server_are_seen() -> None:
-    with embedded(options={"save": "3600 1", "replicaof": "127.0.0.1 1"}) as server, connect(server.url) as client:
+    with start_server(options={"save": "3600 1", "replicaof": "127.0.0.1 1"}) as server, connect(server.url) as client:
         info = probe(client, server.url)
     assert info.role == "replica" and info.is_persistent

@@ -14,13 +14,13 @@ import pytest
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import EmbeddedServer, embedded
+from rqtui.connection.embedded import EmbeddedServer, start_server
 from rqtui.errors import ServerError, UsageError
 
 PARENT = """
 import sys, time
-from rqtui.connection.embedded import embedded
-server = embedded(sys.argv[1])
+from rqtui.connection.embedded import start_server
+server = start_server(sys.argv[1])
 print(server.pid, server.folder, flush=True)
 time.sleep(60)
 """
@@ -56,7 +56,7 @@ def test_an_error_reply_leaves_the_connection_open(any_server: EmbeddedServer) -
 
 
 def test_stop_ends_the_process_and_removes_its_folder() -> None:
-    server = embedded()
+    server = start_server()
     assert server.is_running and Path(server.folder).is_dir()
     server.stop()
     server.stop()
@@ -91,13 +91,13 @@ def test_the_server_dies_with_its_parent(kind: str, signal_number: int) -> None:
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells a child that its parent is gone")
 def test_the_server_dies_with_its_watchdog() -> None:
-    with embedded() as server:
+    with start_server() as server:
         os.kill(server._process.pid, signal.SIGKILL)
         wait_until(lambda: not _lives(server.pid), what="the server is gone")
 
 
 def test_options_reach_the_server() -> None:
-    with embedded(options={"maxmemory": "8mb", "save": "3600 1"}) as server, connect(server.url) as client:
+    with start_server(options={"maxmemory": "8mb", "save": "3600 1"}) as server, connect(server.url) as client:
         assert client.config_get("maxmemory") == {"maxmemory": "8388608"} or client.config_get("maxmemory") == {
             b"maxmemory": b"8388608"
         }
@@ -105,25 +105,25 @@ def test_options_reach_the_server() -> None:
 
 def test_a_server_that_does_not_start_says_why() -> None:
     with pytest.raises(ServerError, match="ended at once.*nonsense"):
-        embedded(options={"nonsense": "yes"})
+        start_server(options={"nonsense": "yes"})
 
 
 def test_a_port_that_is_taken_is_another_servers(monkeypatch: pytest.MonkeyPatch, real_server: EmbeddedServer) -> None:
     import rqtui.connection.embedded as module
 
     ports = iter([real_server.port])
-    free = module._free_port
-    monkeypatch.setattr(module, "_free_port", lambda: next(ports, None) or free())
-    with embedded() as server:
+    free = module._find_free_port
+    monkeypatch.setattr(module, "_find_free_port", lambda: next(ports, None) or free())
+    with start_server() as server:
         assert server.port != real_server.port
 
 
 def test_an_unknown_kind_and_a_missing_server_are_refused_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match='no server kind "nonsense"'):
-        embedded("nonsense")
+        start_server("nonsense")
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match="Install one"):
-        embedded("system")
+        start_server("system")
 
 
 def test_a_reply_that_nobody_reads_for_a_while_arrives_whole_from_fakeredis(fake_server: EmbeddedServer) -> None:

@@ -12,9 +12,9 @@ import redis
 from proxy import Proxy
 from redis import Redis
 
-from rqtui.connection.cluster import following
-from rqtui.connection.connect import connect, connect_like
-from rqtui.connection.meter import Meter, meter_of
+from rqtui.connection.cluster import create_following_client
+from rqtui.connection.connect import connect, copy_client
+from rqtui.connection.meter import Meter, find_meter
 from rqtui.errors import Unreachable
 from rqtui.scripts import script as scripts
 
@@ -22,7 +22,7 @@ INSIDE = "lua"  # what MONITOR has as the client of a command of a script
 
 
 @contextmanager
-def watched(client: Redis) -> Iterator[list[str]]:
+def record_commands(client: Redis) -> Iterator[list[str]]:
     """The commands that the server gets from clients, by name, once the block is left; not their introductions."""
     words: list[str] = []
     with client.monitor() as monitor:
@@ -43,13 +43,13 @@ def watched(client: Redis) -> Iterator[list[str]]:
 
 
 def tally() -> scripts.Call:
-    return scripts.load("shared")["tally"].call({}, {}, each_keys=[tuple("abcdefghi")])
+    return scripts.load("shared")["tally"].build_call({}, {}, each_keys=[tuple("abcdefghi")])
 
 
 def test_it_counts_scripts_commands_and_pipelines_as_the_server_does(client: Redis, url: str) -> None:
     meter = Meter()
     client.script_flush()
-    with connect(url, client_name="", meter=meter) as metered, watched(client) as words:
+    with connect(url, client_name="", meter=meter) as metered, record_commands(client) as words:
         metered.ping()  # connects
         scripts.run_all(metered, [tally(), tally()])  # not known to the server: sent again with their text
         scripts.run_all(metered, [tally()])
@@ -58,8 +58,8 @@ def test_it_counts_scripts_commands_and_pipelines_as_the_server_does(client: Red
         pipe.execute()
         with pytest.raises(redis.ResponseError):
             metered.incr("names")
-    total = meter.total()
-    assert (total.commands, total.trips) == (len(words), 6)
+    total = meter.compute_total()
+    assert (total.commands, total.round_trips) == (len(words), 6)
     assert words.count("SMEMBERS") == 2
     assert total.ms > 0
 
@@ -68,29 +68,31 @@ def test_the_name_of_a_connection_counts_as_well(client: Redis, url: str) -> Non
     meter = Meter()
     with connect(url, client_name="somebody", meter=meter) as metered:
         metered.ping()
-    assert meter.total().commands == 2
+    assert meter.compute_total().commands == 2
 
 
 def test_a_client_made_like_another_and_one_that_follows_count_on_the_same_meter(client: Redis, url: str) -> None:
     meter = Meter()
-    with connect(url, client_name="", meter=meter) as metered, connect_like(metered) as alike:
+    with connect(url, client_name="", meter=meter) as metered, copy_client(metered) as alike:
         metered.ping()
         alike.ping()
         options = metered.connection_pool.connection_kwargs
         kind = metered.connection_pool.connection_class
-        with following(lambda: (options["host"], options["port"]), {**options, "connection_class": kind}) as third:
+        with create_following_client(
+            lambda: (options["host"], options["port"]), {**options, "connection_class": kind}
+        ) as third:
             third.ping()
-            assert meter_of(third) is meter_of(alike) is meter
-    assert meter.total().commands == 3
+            assert find_meter(third) is find_meter(alike) is meter
+    assert meter.compute_total().commands == 3
 
 
 def test_a_client_of_a_cluster_counts_at_each_node(url: str) -> None:
     meter = Meter()
     cluster: Any = connect(url.replace("redis://", "redis+cluster://"), meter=meter)
     host, _colon, port = url.removeprefix("redis://").partition(":")
-    cluster.at((host, int(port))).ping()
-    assert meter_of(cluster) is meter
-    assert meter.total().commands == 2, "its name, and the ping"
+    cluster.create_node_client((host, int(port))).ping()
+    assert find_meter(cluster) is meter
+    assert meter.compute_total().commands == 2, "its name, and the ping"
 
 
 def test_what_was_waited_for_in_vain_counts_with_its_time(url: str) -> None:
@@ -98,14 +100,14 @@ def test_what_was_waited_for_in_vain_counts_with_its_time(url: str) -> None:
     with Proxy(url) as proxy, connect(f"{proxy.url}?socket_timeout=0.2", client_name="", meter=meter) as metered:
         metered.ping()
         proxy.is_blackhole = True
-        before = meter.total()
+        before = meter.compute_total()
         [answer] = scripts.run_all(metered, [tally()])
         assert isinstance(answer, Unreachable)
-        spent = meter.total() - before
-        assert (spent.commands, spent.trips) == (1, 1) and spent.ms >= 190
+        spent = meter.compute_total() - before
+        assert (spent.commands, spent.round_trips) == (1, 1) and spent.ms >= 190
 
 
 def test_a_client_without_a_meter_counts_nowhere(url: str) -> None:
     with connect(url) as client:
-        assert meter_of(client) is None
+        assert find_meter(client) is None
         client.ping()

@@ -15,24 +15,24 @@ from redis import Redis
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
-from rqtui.connection.connect import connect, connect_like
+from rqtui.connection.connect import connect, copy_client
 from rqtui.errors import Denied, Unreachable
 
 
-def number_of(client: Redis) -> int:
+def read_client_number(client: Redis) -> int:
     return int(client.client_id())
 
 
 def test_one_connection_serves_one_call_after_the_other(client: Redis, url: str) -> None:
     with connect(url) as ours:
         pool: Any = ours.connection_pool
-        assert len({number_of(ours) for _ in range(5)}) == 1
+        assert len({read_client_number(ours) for _ in range(5)}) == 1
         first, second = pool.get_connection(), pool.get_connection()
         assert first is not second
         for connection in (first, second, second, first):  # each comes back once, however often it is brought
             pool.release(connection)
         assert pool.get_connection() is not pool.get_connection()
-        assert {type(ours.connection_pool), type(connect_like(ours).connection_pool)} == {type(pool)}
+        assert {type(ours.connection_pool), type(copy_client(ours).connection_pool)} == {type(pool)}
 
 
 def test_a_server_that_is_away_for_long_uses_no_connections_up() -> None:
@@ -86,13 +86,13 @@ def test_what_was_not_read_reaches_nobody_else(client: Redis, url: str) -> None:
 def test_a_fork_between_two_puts_shares_no_connection(client: Redis, url: str) -> None:
     with Queue("mail", url) as queue:
         queue.put("before", id="before")
-        mine = number_of(queue.client)
+        mine = read_client_number(queue.client)
         ours, theirs = socket.socketpair()
         child = os.fork()
         if child == 0:  # no pytest in the child: whatever happens, it leaves at once
             try:
                 word = queue.put("child", id="child").word
-                theirs.sendall(f"{word} {number_of(queue.client)} {number_of(queue.client)}".encode())
+                theirs.sendall(f"{word} {read_client_number(queue.client)} {read_client_number(queue.client)}".encode())
             finally:
                 os._exit(0)
         theirs.close()
@@ -102,7 +102,7 @@ def test_a_fork_between_two_puts_shares_no_connection(client: Redis, url: str) -
         ours.close()
         os.waitpid(child, 0)
         assert word == "moved" and len(set(numbers)) == 1 and str(mine) not in numbers
-        assert number_of(queue.client) == mine, "the child closed a connection of its parent"
+        assert read_client_number(queue.client) == mine, "the child closed a connection of its parent"
         assert queue.counts()["ready"] == 52
 
 
@@ -130,7 +130,7 @@ def test_a_pool_with_a_credential_provider_gives_connections_back_to_redis_py(cl
     try:
         with (
             redis.Redis.from_url(url, protocol=2, credential_provider=provider) as theirs,
-            connect_like(theirs) as ours,
+            copy_client(theirs) as ours,
         ):
             pool: Any = ours.connection_pool
             ours.ping()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from mill_system import Mill, grind, mill
+from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
 from shell import shell
 
-from rqtui.engine import health
-from rqtui.engine.urgency import weight
+from rqtui.engine.health import rules
+from rqtui.engine.health.urgency import compute_queue_weight
 from rqtui.model import Count, Finding, Queue, State
 from rqtui.text import formats
 from rqtui.tui.format import queues
@@ -18,36 +18,45 @@ NOW_MS = 1_800_000_000_000
 
 
 def test_what_is_left_is_said_in_front_and_what_ends_first_comes_first() -> None:
-    def found(kind: str, jobs: int, until_ms: int | None = None) -> Finding:
+    def build_finding(kind: str, jobs: int, until_ms: int | None = None) -> Finding:
         return Finding(kind, "critical", "flour", f"{kind} is there", jobs=jobs, until_ms=until_ms)
 
     counts = (Count("ready", State.READY, 9),)
-    faults = found("rain", 900), found("mouse", 3, NOW_MS + 41_900), found("rat", 9, NOW_MS + 90_000)
-    queue = health.judged(Queue("flour", "mill", counts, NOW_MS, workers=1, findings=faults))
+    faults = (
+        build_finding("rain", 900),
+        build_finding("mouse", 3, NOW_MS + 41_900),
+        build_finding("rat", 9, NOW_MS + 90_000),
+    )
+    queue = rules.attach_findings(Queue("flour", "mill", counts, NOW_MS, workers=1, findings=faults))
     assert [one.kind for one in queue.findings] == ["mouse", "rat", "rain"]
-    assert weight(queue) > weight(Queue("bran", "mill", counts, NOW_MS, findings=(found("rain", 900),)))
+    assert compute_queue_weight(queue) > compute_queue_weight(
+        Queue("bran", "mill", counts, NOW_MS, findings=(build_finding("rain", 900),))
+    )
 
-    def said(now_ms: int) -> tuple[str, str, str]:
-        row = "".join(piece.text for piece in queues.verdict(queue, now_ms))
-        ((line, _keys),) = findings.lines(queue, 1, 80, now_ms)
-        frame = "".join(piece.text for piece in findings.in_frame(queue.findings, 40, now_ms))
+    def format_texts(now_ms: int) -> tuple[str, str, str]:
+        row = "".join(piece.text for piece in queues.build_verdict(queue, now_ms))
+        ((line, _keys),) = findings.format_findings(queue, 1, 80, now_ms)
+        frame = "".join(piece.text for piece in findings.format_for_frame(queue.findings, 40, now_ms))
         return row, line.plain, frame
 
-    for text in said(NOW_MS):
+    for text in format_texts(NOW_MS):
         assert text.startswith("● 41s left  mouse is there"), text
-    assert all(text.startswith("● 40s left") for text in said(NOW_MS + 1_000)), "without another look"
-    assert all(text.startswith("● too late") for text in said(NOW_MS + 42_000))
-    assert len(said(NOW_MS)[2]) <= 40
-    assert (formats.left(NOW_MS + 65_000, NOW_MS), formats.left(None, NOW_MS)) == ("1m05 left", "")
+    assert all(text.startswith("● 40s left") for text in format_texts(NOW_MS + 1_000)), "without another look"
+    assert all(text.startswith("● too late") for text in format_texts(NOW_MS + 42_000))
+    assert len(format_texts(NOW_MS)[2]) <= 40
+    assert (formats.format_time_left(NOW_MS + 65_000, NOW_MS), formats.format_time_left(None, NOW_MS)) == (
+        "1m05 left",
+        "",
+    )
 
 
 def test_health_tells_until_when(client: Redis, url: str, mill: type[Mill]) -> None:
-    grind(client, "flour", "deferred", "d1")
+    add_mill_jobs(client, "flour", "deferred", "d1")
     s, _us = client.time()
     client.hset("mill:mice", "flour", (s + 3_600) * 1000)
-    ran = shell(url, "--layout", "mill", "health", "flour", "--json")
+    ran = shell(url, "--system", "mill", "health", "flour", "--json")
     [mouse] = [one for one in ran.json["findings"] if one["kind"] == "mouse"]
     assert ran.code == 2 and mouse["until_at_ms"] == (s + 3_600) * 1000 and 3_500_000 < mouse["left_ms"] <= 3_600_000
-    assert " left  3 jobs stand" in shell(url, "--layout", "mill", "snapshot").out
-    text = shell(url, "--layout", "mill", "health", "flour").out
+    assert " left  3 jobs stand" in shell(url, "--system", "mill", "snapshot").out
+    text = shell(url, "--system", "mill", "health", "flour").out
     assert "3 jobs stand before a mouse, 59m" in text and " left · rqtui act delete" in text

@@ -13,16 +13,16 @@ from native_jobs import HOUR, NOW
 from proxy import Proxy
 from redis import Redis
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine import counts
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import ScriptError, ServerError, Unreachable
 from rqtui.model import Focus, Ref
 from rqtui.model import Queue as Counted
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.systems import native, registry
 
 TALLY = scripts.load("shared")["tally"]
@@ -30,34 +30,36 @@ COUNTS = scripts.load("native")["counts"]
 MANY = 120
 
 
-def tally(client: Redis, *queues: str, now_ms: int = NOW) -> Answer:
-    every = [keys(queue) for queue in queues]
+def tally(client: Redis, *queues: str, now_ms: int = NOW) -> Reply:
+    every = [build_keys(queue) for queue in queues]
     each = [[named[key.name] for key in TALLY.keys_each] for named in every]
-    return scripts.run(client, TALLY.call({}, {"now_ms": now_ms}, each_keys=each))
+    return scripts.run(client, TALLY.build_call({}, {"now_ms": now_ms}, each_keys=each))
 
 
 def one_by_one(client: Redis, queue: str, now_ms: int = NOW) -> Counted:
-    return native._queue(queue, scripts.run(client, COUNTS.call(keys(queue), {"now_ms": now_ms})))
+    return native._parse_queue(queue, scripts.run(client, COUNTS.build_call(build_keys(queue), {"now_ms": now_ms})))
 
 
 def together(client: Redis, queue: str, *others: str, now_ms: int = NOW) -> Counted:
     answer = tally(client, *others, queue, now_ms=now_ms)
-    return native._counted(queue, now_ms, native._note(native._Counted(), answer.rows[-1]))
+    return native._build_queue(queue, now_ms, native._store_row(native._CountedQueue(), answer.rows[-1]))
 
 
-def planted(client: Redis, number: int) -> Engine:
+def plant_queues(client: Redis, number: int) -> Engine:
     for at in range(number):
         Queue(f"q{at:03}", client).put_many([""] * (1 + at % 3), delay="1h" if at % 2 else None)
-    return with_layouts(client, [registry.make("native")])
+    return build_engine(client, [registry.create_system("native")])
 
 
 def alone(client: Redis, engine: Engine) -> list[Counted]:
-    return [engine.ask(engine.layouts[ref.layout].queue_ask(ref.queue)) for ref in engine.refs]
+    return [engine.send_request(engine.systems[ref.system].queue_request(ref.queue)) for ref in engine.refs]
 
 
 def numbers(queues: tuple[Counted, ...] | list[Counted]) -> list[object]:
     """What does not change with the time of the look."""
-    return [(queue.name, queue.counts, queue.counters, queue.paused, queue.workers, queue.overdue) for queue in queues]
+    return [
+        (queue.name, queue.counts, queue.counters, queue.is_paused, queue.workers, queue.overdue) for queue in queues
+    ]
 
 
 def test_what_many_are_told_is_what_each_is_told(any_client: Redis) -> None:
@@ -78,14 +80,14 @@ def test_what_many_are_told_is_what_each_is_told(any_client: Redis) -> None:
     ]
 
 
-@fuzzing.forms(30)
+@fuzzing.parametrize_cases(30)
 def test_whatever_the_keys_hold_it_counts_what_the_script_of_one_queue_counts(cases: int, client: Redis) -> None:
-    found = fuzz_worlds.seeds("native", client)
-    known = fuzz_worlds.words(found)
-    with fuzzing.figures("tally", cases) as seen:
+    found = fuzz_worlds.build_seeds("native", client)
+    known = fuzz_worlds.collect_words(found)
+    with fuzzing.print_figures("tally", cases) as seen:
         for number in range(cases):
             source = random.Random(f"tally {number}")
-            fuzz_worlds.plant(client, fuzz_worlds.damage(source, source.choice(found).world, known))
+            fuzz_worlds.plant_world(client, fuzz_worlds.damage_world(source, source.choice(found).world, known))
             now_ms = NOW + source.choice((0, -HOUR, HOUR, 1))
             try:
                 expected = one_by_one(client, "mail", now_ms)
@@ -99,12 +101,12 @@ def test_whatever_the_keys_hold_it_counts_what_the_script_of_one_queue_counts(ca
 
 
 def test_a_hundred_queues_are_counted_in_one_trip_and_few_calls(client: Redis) -> None:
-    engine = planted(client, MANY)
-    first, second = engine.snapshot(), engine.snapshot()
-    assert len(first.queues) == MANY and (first.cost.trips, first.cost.commands) == (1, 3)
+    engine = plant_queues(client, MANY)
+    first, second = engine.take_snapshot(), engine.take_snapshot()
+    assert len(first.queues) == MANY and (first.cost.round_trips, first.cost.commands) == (1, 3)
     assert numbers(first.queues) == numbers(second.queues) == numbers(alone(client, engine))
     Queue("q007", client).put("new")
-    third = engine.snapshot()
+    third = engine.take_snapshot()
     changed = [new.name for old, new in zip(second.queues, third.queues, strict=True) if old.counts != new.counts]
     assert changed == ["q007"]
 
@@ -133,16 +135,20 @@ def test_a_queue_at_rest_is_told_once_and_every_change_at_once(client: Redis) ->
     queues = [Queue(f"q{at}", client) for at in range(6)]
     for queue in queues:
         queue.put_many(["a", "b"])
-    engine = with_layouts(client, [registry.make("native")])
-    engine.snapshot()
+    engine = build_engine(client, [registry.create_system("native")])
+    engine.take_snapshot()
     for step in range(150):
         done = [source.choice([*VERBS]) for _ in range(source.choice((1, 1, 3)))]
         queue = source.choice(queues)
         for verb in done:
             VERBS[verb](queue, source)
         if source.random() < 0.1:
-            client.delete(*(keys(queue.name)[name] for name in ("scheduled", "reserved", "done", "dead", "workers")))
-        assert numbers(engine.snapshot().queues) == numbers(alone(client, engine)), f"step {step}: {queue.name} {done}"
+            client.delete(
+                *(build_keys(queue.name)[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))
+            )
+        assert numbers(engine.take_snapshot().queues) == numbers(alone(client, engine)), (
+            f"step {step}: {queue.name} {done}"
+        )
 
 
 def test_another_job_at_the_head_is_told_though_as_many_wait(client: Redis) -> None:
@@ -151,23 +157,23 @@ def test_another_job_at_the_head_is_told_though_as_many_wait(client: Redis) -> N
     other.put("x")
     age(client, "mail", 60_000)
     mail.put("young", id="young")
-    engine = with_layouts(client, [registry.make("native")])
+    engine = build_engine(client, [registry.create_system("native")])
     ref = Ref("native", "mail")
-    assert [engine.snapshot().queues[0].oldest_ready_ms >= 60_000 for _ in range(2)] == [True, True]  # type: ignore[operator]
-    young = [job for job in engine.page(ref, "ready").jobs if job.id == b"young"]
-    assert [one.word for one in engine.act("bump", ref, young)] == ["changed"]
-    assert engine.snapshot().queues[0].oldest_ready_ms < 60_000  # type: ignore[operator]
+    assert [engine.take_snapshot().queues[0].oldest_ready_ms >= 60_000 for _ in range(2)] == [True, True]  # type: ignore[operator]
+    young = [job for job in engine.fetch_page(ref, "ready").jobs if job.id == b"young"]
+    assert [one.word for one in engine.apply_verb("bump", ref, young)] == ["changed"]
+    assert engine.take_snapshot().queues[0].oldest_ready_ms < 60_000  # type: ignore[operator]
 
 
 def test_a_look_at_queues_at_rest_asks_four_things_of_each(client: Redis) -> None:
     for at in range(100):
         Queue(f"q{at:03}", client).put("x")
-    engine = with_layouts(client, [registry.make("native")])
-    first = engine.snapshot()
+    engine = build_engine(client, [registry.create_system("native")])
+    first = engine.take_snapshot()
     spent = []
-    for _look in range(2 * native.WHOLE):
+    for _look in range(2 * native.FULL_COUNT_POLLS):
         client.config_resetstat()
-        again = engine.snapshot()
+        again = engine.take_snapshot()
         assert numbers(again.queues) == numbers(first.queues)
         assert all(
             new.oldest_ready_ms >= old.oldest_ready_ms for new, old in zip(again.queues, first.queues, strict=True)
@@ -181,20 +187,22 @@ def test_a_look_at_queues_at_rest_asks_four_things_of_each(client: Redis) -> Non
         {"zrange": 100, "exists": 100, "hmget": 100, "hget": 200},
     )
     assert all(look["hget"] in (0, 100, 200) for look in spent), "fifty queues per call, told whole in turn"
-    assert sum(look == calm for look in spent) >= 2 * native.WHOLE - 4 and whole not in spent
+    assert sum(look == calm for look in spent) >= 2 * native.FULL_COUNT_POLLS - 4 and whole not in spent
 
 
 def test_a_queue_that_was_at_rest_and_moves_is_counted_in_a_second_trip(client: Redis) -> None:
     mail, other = Queue("mail", client), Queue("other", client)
     for queue in (mail, other):
         queue.put("x")
-    engine = with_layouts(client, [registry.make("native")])
+    engine = build_engine(client, [registry.create_system("native")])
     ref = Ref("native", "mail")
 
     def look() -> tuple[int, int]:
-        found = engine.snapshot()
+        found = engine.take_snapshot()
         assert numbers(found.queues) == numbers(alone(client, engine))
-        return found.cost.trips, next(queue.count("reserved") for queue in found.queues if queue.name == ref.queue)
+        return found.cost.round_trips, next(
+            queue.count_in_place("reserved") for queue in found.queues if queue.name == ref.queue
+        )
 
     looks = [look(), look()]
     [job] = mail.reserve(1, ttr="1h")
@@ -211,97 +219,97 @@ def test_what_is_known_of_queues_at_rest_holds_when_the_trip_that_counts_the_oth
     for name in ("a", "b", "c"):
         Queue(name, client).put("x")
     with Proxy(url) as proxy:
-        engine = with_layouts(connect(proxy.url, timeout_s=2), [registry.make("native")])
-        before = engine.snapshot()
+        engine = build_engine(connect(proxy.url, timeout_s=2), [registry.create_system("native")])
+        before = engine.take_snapshot()
         Queue("b", client).put("y")
         proxy.fail("cut before", "EVALSHA")
         with pytest.raises(Unreachable):
-            engine.snapshot()
-        assert numbers(engine.snapshot().queues) == numbers(alone(client, engine)) != numbers(before.queues)
+            engine.take_snapshot()
+        assert numbers(engine.take_snapshot().queues) == numbers(alone(client, engine)) != numbers(before.queues)
 
 
 def test_what_hands_changed_and_no_stamp_tells_is_told_within_twenty_seconds(client: Redis) -> None:
     for name in ("a", "b"):
         Queue(name, client).put("x")
-    engine = with_layouts(client, [registry.make("native")])
-    engine.snapshot()
-    client.hset(keys("a")["meta"], "acked", 7)
-    looks = [engine.snapshot() for _ in range(native.WHOLE)]
+    engine = build_engine(client, [registry.create_system("native")])
+    engine.take_snapshot()
+    client.hset(build_keys("a")["meta"], "acked", 7)
+    looks = [engine.take_snapshot() for _ in range(native.FULL_COUNT_POLLS)]
     assert looks[-1].queues[0].counters["out"] == 7
 
 
 def test_a_key_of_another_type_is_told_of_its_queue_and_the_others_are_counted(client: Redis) -> None:
-    engine = planted(client, MANY)
-    client.delete(keys("q060")["dead"])
-    client.set(keys("q060")["dead"], "somebody's")
-    found = engine.snapshot()
+    engine = plant_queues(client, MANY)
+    client.delete(build_keys("q060")["dead"])
+    client.set(build_keys("q060")["dead"], "somebody's")
+    found = engine.take_snapshot()
     assert [queue.name for queue in found.queues if queue.error] == ["q060"]
-    assert found.queues[60].findings[0].keys == (keys("q060")["dead"],)
-    assert found.cost.trips == 2
-    again = engine.snapshot()
+    assert found.queues[60].findings[0].keys == (build_keys("q060")["dead"],)
+    assert found.cost.round_trips == 2
+    again = engine.take_snapshot()
     at_rest = 25  # of the first fifty, which are still counted together; half of them have a delayed job
-    assert again.cost.trips == 1
+    assert again.cost.round_trips == 1
     assert again.cost.commands == 1 + 4 * at_rest + 4, "the time, the first fifty, the next, the last, and q060 apart"
     assert numbers(again.queues) == numbers(found.queues)
 
 
 def test_after_half_a_minute_all_are_counted_together_again(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    engine = planted(client, 3)
-    client.set(keys("q001")["dead"], "somebody's")
-    engine.snapshot()
-    client.delete(keys("q001")["dead"])
-    assert engine.snapshot().cost.commands == 2
+    engine = plant_queues(client, 3)
+    client.set(build_keys("q001")["dead"], "somebody's")
+    engine.take_snapshot()
+    client.delete(build_keys("q001")["dead"])
+    assert engine.take_snapshot().cost.commands == 2
     monkeypatch.setattr(engine._counting, "_until_s", 0.0)
-    found = engine.snapshot()
+    found = engine.take_snapshot()
     assert found.cost.commands == 1 and not any(queue.error for queue in found.queues)
 
 
 def test_who_may_see_one_queue_of_many_sees_it(client: Redis, narrow: Redis) -> None:
-    refs = planted(client, 3).refs
-    engine = Engine(narrow, [registry.make("native")])
+    refs = plant_queues(client, 3).refs
+    engine = Engine(narrow, [registry.create_system("native")])
     engine.refs = refs
     for trips in (2, 1):
-        found = engine.snapshot()
+        found = engine.take_snapshot()
         assert [bool(queue.error) for queue in found.queues] == [False, True, True]
-        assert found.cost.trips == trips
+        assert found.cost.round_trips == trips
 
 
 def test_a_redis_that_is_away_is_asked_once() -> None:
     with connect("redis://127.0.0.1:1") as nobody:
-        engine = Engine(nobody, [registry.make("native")])
+        engine = Engine(nobody, [registry.create_system("native")])
         engine.refs = [Ref("native", "a"), Ref("native", "b")]
         with pytest.raises(Unreachable):
-            engine.snapshot()
-        assert not engine._counting._apart
+            engine.take_snapshot()
+        assert not engine._counting._alone
 
 
 def test_calls_are_kept_for_queues_that_are_counted_in_turn_and_not_without_end(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counts, "KEPT", 3)
-    engine = planted(client, 12)
+    engine = plant_queues(client, 12)
     turns = [tuple(engine.refs[at : at + 2]) for at in range(0, 12, 2)]
     for turn in (*turns, *turns[-3:]):
-        assert [queue.name for queue in engine.snapshot(Focus(turn)).queues] == [ref.queue for ref in turn]
-    assert list(engine._counting._together) == turns[-3:]
+        assert [queue.name for queue in engine.take_snapshot(Focus(turn)).queues] == [ref.queue for ref in turn]
+    assert list(engine._counting._shared_requests) == turns[-3:]
 
 
 def test_queues_that_come_and_go_are_asked_anew(client: Redis) -> None:
-    engine = planted(client, 3)
-    engine.snapshot()
+    engine = plant_queues(client, 3)
+    engine.take_snapshot()
     engine.refs = [*engine.refs[:2], Ref("native", "other")]
-    assert [queue.name for queue in engine.snapshot().queues] == ["q000", "q001", "other"]
+    assert [queue.name for queue in engine.take_snapshot().queues] == ["q000", "q001", "other"]
     assert len(engine._counting._groups) == 1
 
 
 def test_more_queues_than_a_part_are_counted_in_several_trips(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.engine.engine.PART", 3)
-    made = Engine(client, [registry.make("native")])
-    made.refs = [Ref("native", f"q{at}") for at in range(8)]
-    for at, ref in enumerate(made.refs):
+    engine = Engine(client, [registry.create_system("native")])
+    engine.refs = [Ref("native", f"q{at}") for at in range(8)]
+    for at, ref in enumerate(engine.refs):
         Queue(ref.queue, client).put_many(["x"] * at)
     for _ in range(3):
-        found = made.snapshot()
-        assert [queue.count("ready") for queue in found.queues] == [*range(8)]
-        assert found.by_ref().keys() == {*made.refs} and list(found.refs) == made.refs
-        assert found.cost.trips >= 3
+        found = engine.take_snapshot()
+        assert [queue.count_in_place("ready") for queue in found.queues] == [*range(8)]
+        assert found.map_queues_by_ref().keys() == {*engine.refs} and list(found.refs) == engine.refs
+        assert found.cost.round_trips >= 3

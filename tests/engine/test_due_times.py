@@ -14,19 +14,19 @@ from redis import Redis
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine import due_times
-from rqtui.engine.due_times import GROUP, RESTS, Heads, keys
+from rqtui.engine.due_times import DURATION_FACTOR, GROUP_KEYS, DueTimes, find_due_keys
 from rqtui.engine.engine import Engine
-from rqtui.engine.loops import UPKEEP, mover
+from rqtui.engine.loops import UPKEEP_POLLS, build_round
 from rqtui.errors import Unreachable
 from rqtui.model import Focus, Ref
 from rqtui.systems import registry
 from rqtui.testing.keyspace import dump
 
-NATIVE = {"native": registry.make("native")}
+NATIVE = {"native": registry.create_system("native")}
 MANY = 300
 
 
-def refs_of(number: int) -> list[Ref]:
+def build_refs(number: int) -> list[Ref]:
     return [Ref("native", f"q{at:03}") for at in range(number)]
 
 
@@ -44,47 +44,49 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return stands
 
 
-def look_again(heads: Heads) -> None:
+def look_again(heads: DueTimes) -> None:
     """The second until the next look is over."""
-    for look in heads._looks.values():
-        object.__setattr__(look, "next_s", 0.0)
+    for look in heads._polls.values():
+        object.__setattr__(look, "next_poll_s", 0.0)
 
 
 def test_an_idle_round_over_many_queues_is_a_few_calls(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(MANY)
-    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    heads, refs = DueTimes(NATIVE), build_refs(MANY)
+    work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     assert len(work().steps) == MANY  # nothing is known yet
     look_again(heads)
     before, asked = calls(client), calls(client, "exists")
     done = work()
-    assert len(done.steps) <= MANY // UPKEEP + 1
+    assert len(done.steps) <= MANY // UPKEEP_POLLS + 1
     assert calls(client) - before == len(done.steps)
-    assert calls(client, "exists") - asked == 2 * MANY / GROUP
+    assert calls(client, "exists") - asked == 2 * MANY / GROUP_KEYS
 
 
 def test_ten_thousand_queues_are_looked_at_rarely_and_not_all_at_first(client: Redis, clock: SimpleNamespace) -> None:
-    heads, refs = Heads(NATIVE), [Ref("native", f"m{at:05}") for at in range(10_000)]
-    works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
+    heads, refs = DueTimes(NATIVE), [Ref("native", f"m{at:05}") for at in range(10_000)]
+    works = [
+        build_round(verb, client, NATIVE, lambda: refs, max_idle=30, due_times=heads) for verb in ("dispatch", "reap")
+    ]
     before = client.info("commandstats").get("cmdstat_exists", {}).get("calls", 0)
     rounds = [work() for work in works]
-    assert all(len(done.steps) <= 10_000 // UPKEEP + 1 for done in rounds)
+    assert all(len(done.steps) <= 10_000 // UPKEEP_POLLS + 1 for done in rounds)
     look_again(heads)
     works[0]()
     asked = client.info("commandstats")["cmdstat_exists"]["calls"] - before
-    assert asked == (2 + 3 + 3) * 10_000 / GROUP, "a look for both verbs asks for each of three places once"
-    assert heads._looks["reap"].next_s - clock.now_s >= 6, "and the next is six seconds later"
+    assert asked == (2 + 3 + 3) * 10_000 / GROUP_KEYS, "a look for both verbs asks for each of three places once"
+    assert heads._polls["reap"].next_poll_s - clock.now_s >= 6, "and the next is six seconds later"
     clock.now_s = time.monotonic()
     Queue("m09999", client).put("soon", delay="9s")
     look_again(heads)
     assert 0 < works[0]().wait_s <= 9 and works[0]().wait_s <= 9, (
         "what falls due until the next look is told by this one"
     )
-    assert heads._looks["dispatch"].due_s.keys() == {Ref("native", "m09999")}
+    assert heads._polls["dispatch"].due_s.keys() == {Ref("native", "m09999")}
 
 
 def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(MANY)
-    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    heads, refs = DueTimes(NATIVE), build_refs(MANY)
+    work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
     for name in ("q007", "q123", "q299"):
         Queue(name, client).put("late", delay="5s")
@@ -95,8 +97,8 @@ def test_what_falls_due_in_any_of_many_queues_is_moved_by_the_next_round(client:
 
 
 def test_what_falls_due_between_two_looks_is_not_kept_until_the_second(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(40)
-    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    heads, refs = DueTimes(NATIVE), build_refs(40)
+    work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
     Queue("q011", client).put("soon", delay="300ms")
     look_again(heads)
@@ -105,23 +107,25 @@ def test_what_falls_due_between_two_looks_is_not_kept_until_the_second(client: R
 
 @pytest.mark.usefixtures("clock")
 def test_two_loops_share_a_look(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(40)
-    works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
+    heads, refs = DueTimes(NATIVE), build_refs(40)
+    works = [
+        build_round(verb, client, NATIVE, lambda: refs, max_idle=30, due_times=heads) for verb in ("dispatch", "reap")
+    ]
     for work in works:
         work()
     look_again(heads)
     before, asked = calls(client), calls(client, "exists")
     steps = [step for work in works for step in work().steps]
     assert calls(client) - before == len(steps), "whose turn it is"
-    assert calls(client, "exists") - asked == 3 * 40 / GROUP, "one look, in which a place of both stands once"
+    assert calls(client, "exists") - asked == 3 * 40 / GROUP_KEYS, "one look, in which a place of both stands once"
     before, asked = calls(client), calls(client, "exists")
     assert not [step for work in works for step in work().steps]
     assert (calls(client), calls(client, "exists")) == (before, asked)
 
 
 def test_the_reaper_sees_a_lease_that_is_over_and_a_done_job_to_be_forgotten(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(60)
-    work = mover("reap", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    heads, refs = DueTimes(NATIVE), build_refs(60)
+    work = build_round("reap", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
     held, kept = Queue("q001", client), Queue("q002", client)
     held.put("held")
@@ -137,18 +141,18 @@ def test_the_reaper_sees_a_lease_that_is_over_and_a_done_job_to_be_forgotten(cli
 
 
 def test_every_queue_has_its_turn_all_the_same(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(MANY + 30)
-    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=30, heads=heads)
+    heads, refs = DueTimes(NATIVE), build_refs(MANY + 30)
+    work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=30, due_times=heads)
     work()
     seen = set()
-    for _ in range(UPKEEP):
+    for _ in range(UPKEEP_POLLS):
         look_again(heads)
         seen |= {step.ref for step in work().steps}
     assert seen == set(refs)
 
 
 def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(50)
+    heads, refs = DueTimes(NATIVE), build_refs(50)
     client.set("rqtui:{q001}:scheduled", "x")
     for name, members in {
         "q002": {"a": 4e12},
@@ -158,7 +162,7 @@ def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: R
         client.zadd(f"rqtui:{{{name}}}:scheduled", members)
     before = dump(client)
     for _ in range(2):  # as it meets them, and as it knows them
-        look = heads.look(client, "dispatch", refs)
+        look = heads.poll(client, "dispatch", refs)
         assert look and [ref.queue for ref in look.due_s] == ["q001", "q003", "q004"]
         assert all(due_s < time.monotonic() for due_s in look.due_s.values())
         look_again(heads)
@@ -167,7 +171,7 @@ def test_a_look_writes_nothing_and_takes_what_is_no_sorted_set_for_due(client: R
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_look_tells_what_stands_there_whatever_stood_there_at_the_last_one(client: Redis, seed: int) -> None:
-    heads, refs, random = Heads(NATIVE), refs_of(60), Random(seed)
+    heads, refs, random = DueTimes(NATIVE), build_refs(60), Random(seed)
     places = {"dispatch": ("scheduled", "done"), "reap": ("reserved", "done")}
     for _ in range(12):
         for ref in random.sample(refs, 15):
@@ -179,32 +183,34 @@ def test_a_look_tells_what_stands_there_whatever_stood_there_at_the_last_one(cli
         for verb, names in places.items():
             keys_of = {ref: [f"rqtui:{{{ref.queue}}}:{name}" for name in names] for ref in refs}
             late = {ref for ref in refs if any(client.zcount(key, 0, 1) for key in keys_of[ref])}
-            look = heads.look(client, verb, refs)
+            look = heads.poll(client, verb, refs)
             assert look and set(look.due_s) == late
 
 
 def test_only_where_times_in_milliseconds_tell_it_the_heads_are_asked() -> None:
-    assert keys(NATIVE["native"], "reap", "q") == ["rqtui:{q}:reserved", "rqtui:{q}:done"]
-    assert keys(NATIVE["native"], "dispatch", "q") == ["rqtui:{q}:scheduled", "rqtui:{q}:done"]
+    assert find_due_keys(NATIVE["native"], "reap", "q") == ["rqtui:{q}:reserved", "rqtui:{q}:done"]
+    assert find_due_keys(NATIVE["native"], "dispatch", "q") == ["rqtui:{q}:scheduled", "rqtui:{q}:done"]
     for name in ("redisched", "timeout_sets", "safe_pop:queue=q", "orizuru", "dispatcher:ready=q"):
-        assert not keys(registry.make(name), "reap", "q") and not keys(registry.make(name), "dispatch", "q")
+        assert not find_due_keys(registry.create_system(name), "reap", "q") and not find_due_keys(
+            registry.create_system(name), "dispatch", "q"
+        )
 
 
 def test_where_no_head_tells_anything_nothing_is_asked(client: Redis) -> None:
-    layouts = {"dispatcher": registry.make("dispatcher")}
-    heads, refs = Heads(layouts), [Ref("dispatcher", "readytasklist")]
+    systems = {"dispatcher": registry.create_system("dispatcher")}
+    heads, refs = DueTimes(systems), [Ref("dispatcher", "readytasklist")]
     client.zadd("delayedtaskset", {"late": 1})
-    work = mover("dispatch", client, layouts, lambda: refs, most_idle=30, heads=heads)
+    work = build_round("dispatch", client, systems, lambda: refs, max_idle=30, due_times=heads)
     before = client.info("commandstats").get("cmdstat_time", {"calls": 0})["calls"]
-    look = heads.look(client, "dispatch", refs)
+    look = heads.poll(client, "dispatch", refs)
     assert look is not None and not look.refs and not look.due_s
     assert client.info("commandstats").get("cmdstat_time", {"calls": 0})["calls"] == before
     assert work().moved == 1
 
 
 def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: Redis, narrow: Redis) -> None:
-    refs = refs_of(2)
-    work = mover("dispatch", narrow, NATIVE, lambda: refs, most_idle=30, heads=Heads(NATIVE))
+    refs = build_refs(2)
+    work = build_round("dispatch", narrow, NATIVE, lambda: refs, max_idle=30, due_times=DueTimes(NATIVE))
     Queue("q000", client).put("late", delay="5s")
     age(client, "q000", 6_000)
     done = work()
@@ -212,36 +218,38 @@ def test_who_may_not_look_at_all_the_heads_still_moves_what_is_allowed(client: R
 
 
 def test_a_look_at_a_redis_that_is_away_raises_what_a_loop_backs_off_from() -> None:
-    heads = Heads(NATIVE)
+    heads = DueTimes(NATIVE)
     with connect("redis://127.0.0.1:1") as nobody, pytest.raises(Unreachable):
-        heads.look(nobody, "dispatch", refs_of(2))
+        heads.poll(nobody, "dispatch", build_refs(2))
 
 
 def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Redis, url: str) -> None:
-    heads, refs = Heads(NATIVE), refs_of(MANY)
+    heads, refs = DueTimes(NATIVE), build_refs(MANY)
     with Proxy(url) as proxy, connect(proxy.url) as slow:
 
         def rests_s(delay_s: float) -> float:
             proxy.delay_s = delay_s
             began_s = time.monotonic()
             look_again(heads)
-            look = heads.look(slow, "dispatch", refs)
+            look = heads.poll(slow, "dispatch", refs)
             assert look
-            return look.next_s - began_s
+            return look.next_poll_s - began_s
 
         for delay_s, is_put_off in ((0.5, False), (0.0, False), (0.5, False), (0.5, True), (0.0, False)):
-            assert (rests_s(delay_s) > RESTS * 0.4) is is_put_off
+            assert (rests_s(delay_s) > DURATION_FACTOR * 0.4) is is_put_off
 
 
 @pytest.mark.usefixtures("clock")
 def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) -> None:
-    heads, refs = Heads(NATIVE), refs_of(40)
+    heads, refs = DueTimes(NATIVE), build_refs(40)
     engine = Engine(client, [NATIVE["native"]])
-    engine.refs, engine.on_counted = refs, heads.hear
+    engine.refs, engine.on_snapshot_counts = refs, heads.use_snapshot
     for ref in refs:
         Queue(ref.queue, client).put("waits", id="w")
     Queue("q005", client).kill("w")
-    works = [mover(verb, client, NATIVE, lambda: refs, most_idle=30, heads=heads) for verb in ("dispatch", "reap")]
+    works = [
+        build_round(verb, client, NATIVE, lambda: refs, max_idle=30, due_times=heads) for verb in ("dispatch", "reap")
+    ]
     for work in works:
         work()
     look_again(heads)
@@ -250,7 +258,7 @@ def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) ->
     held.reserve(1, ttr="30s")
     age(client, "q003", 6_000)
     age(client, "q004", 31_000)
-    engine.snapshot()
+    engine.take_snapshot()
     asked = client.info("commandstats")["cmdstat_exists"]["calls"]
     assert [work().moved for work in works] == [1, 1], "by what the picture told"
     assert client.info("commandstats")["cmdstat_exists"]["calls"] == asked, "and no head was asked"
@@ -261,21 +269,21 @@ def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) ->
 
 @pytest.mark.usefixtures("clock")
 def test_a_picture_of_some_queues_or_of_kept_jobs_or_of_an_error_is_no_look(client: Redis) -> None:
-    refs = refs_of(3)
+    refs = build_refs(3)
     engine = Engine(client, [NATIVE["native"]])
     client.set("rqtui:{q002}:dead", "somebody's")
-    kept = Queue("q001", client)
-    kept.put("kept", keep="1m")
-    kept.ack_many(kept.reserve(1))
+    queue = Queue("q001", client)
+    queue.put("kept", keep="1m")
+    queue.ack_many(queue.reserve(1))
     for counted, asked in ((refs[:1], refs[:2]), (refs[:2], refs[:2]), (refs[::2], refs[::2])):
-        heads = Heads(NATIVE)
-        heads.look(client, "dispatch", asked)
-        before = heads._looks["dispatch"]
-        engine.on_counted = heads.hear
-        engine.snapshot(Focus(tuple(counted)))
-        assert heads._looks["dispatch"] is before, counted
-    heads = Heads(NATIVE)
-    heads.look(client, "dispatch", refs[:1])
-    before, engine.on_counted = heads._looks["dispatch"], heads.hear
-    engine.snapshot(Focus(tuple(refs[:1])))
-    assert heads._looks["dispatch"] is not before
+        heads = DueTimes(NATIVE)
+        heads.poll(client, "dispatch", asked)
+        before = heads._polls["dispatch"]
+        engine.on_snapshot_counts = heads.use_snapshot
+        engine.take_snapshot(Focus(tuple(counted)))
+        assert heads._polls["dispatch"] is before, counted
+    heads = DueTimes(NATIVE)
+    heads.poll(client, "dispatch", refs[:1])
+    before, engine.on_snapshot_counts = heads._polls["dispatch"], heads.use_snapshot
+    engine.take_snapshot(Focus(tuple(refs[:1])))
+    assert heads._polls["dispatch"] is not before

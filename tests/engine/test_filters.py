@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from dataclasses import replace
 
 import msgpack
 import pytest
 from families import in_one
 
-from rqtui.engine.filters import parse
+from rqtui.engine.filters import parse_filter
 from rqtui.errors import UsageError
 from rqtui.model import Job, State
 
@@ -70,7 +72,7 @@ JOB = Job(
     ],
 )
 def test_an_expression_finds_the_job(expression: str) -> None:
-    assert parse(expression)(JOB)
+    assert parse_filter(expression)(JOB)
 
 
 @in_one(
@@ -99,53 +101,72 @@ def test_an_expression_finds_the_job(expression: str) -> None:
     ],
 )
 def test_an_expression_passes_the_job_over(expression: str) -> None:
-    assert not parse(expression)(JOB)
+    assert not parse_filter(expression)(JOB)
 
 
 @pytest.mark.parametrize("expression", ["/(/", "err:/[/", "/*/", "err:", "!body:"])
 def test_an_expression_that_means_nothing_is_refused_in_words(expression: str) -> None:
     with pytest.raises(UsageError, match="the filter"):
-        parse(expression)
+        parse_filter(expression)
 
 
 def test_a_dot_is_a_dot_unless_slashes_stand_around_it() -> None:
-    assert not parse("smtp.10")(JOB)
-    assert parse("/smtp.10/")(JOB)
+    assert not parse_filter("smtp.10")(JOB)
+    assert parse_filter("/smtp.10/")(JOB)
 
 
 def test_a_filter_tells_whether_it_needs_bodies() -> None:
-    assert parse("text").reads_body
-    assert parse("body:x").reads_body
-    assert not parse("id:x err:y !job:z").reads_body
+    assert parse_filter("text").reads_body
+    assert parse_filter("body:x").reads_body
+    assert parse_filter("call:x").reads_body and parse_filter("id:x .to:y").reads_body
+    assert not parse_filter("id:x err:y !job:z").reads_body and not parse_filter("").reads_body
 
 
 def test_a_body_in_messagepack_is_searched_as_the_screen_shows_it() -> None:
     packed = replace(JOB, body=msgpack.packb({"to": "a@b.c", "tries": 7, "whole": True, 5: ["größe", b"\xff"]}))
     for found in ('body:/"tries": 7/', "body:true", "body:größe", "a@b.c", 'body:/"5":/', "body:base64:"):
-        assert parse(found)(packed), found
-    assert not parse("body:/tries.*8/")(packed)
+        assert parse_filter(found)(packed), found
+    assert not parse_filter("body:/tries.*8/")(packed)
     cut = replace(JOB, body=packed.body[:12])
-    assert parse("body:a@b")(cut) and not parse('body:/"to"/')(cut)
+    assert parse_filter("body:a@b")(cut) and not parse_filter('body:/"to"/')(cut)
+
+
+@in_one(
+    "body, found, missed",
+    [
+        (b'{"to": "a@b.c"}', r"body:/\A\{[^\n]*\}\Z/", "body:xyz"),
+        (b"xyz", r"body:/\Axyz/", "body:a@b.c"),
+        (zlib.compress(b'{"to": "a@b.c"}'), "body:a@b.c", r"body:/\A\{/"),
+        (pickle.dumps({"to": "a@b.c"}), 'body:/"to": "a@b.c"/', "body:xyz"),
+        (msgpack.packb({"to": "a@b.c"}), 'body:/"to": "a@b.c"/', "body:xyz"),
+        (b"\x7fabc", r"body:/\A\x7fabc\Z/", "body:xyz"),
+        (b"", r"body:/\A\Z/", "body:a"),
+        (None, r"body:/\A\Z/", "body:a"),
+    ],
+)
+def test_a_body_is_searched_in_each_encoding(body: bytes | None, found: str, missed: str) -> None:
+    job = replace(JOB, body=body)
+    assert parse_filter(found)(job) and not parse_filter(missed)(job)
 
 
 def test_bytes_that_are_no_text_do_not_break_a_filter() -> None:
     job = Job(b"\xff\xfe", "mail", "native", "ready", State.READY, b"\xff\xfe", body=b"\x80abc")
-    assert parse("abc")(job)
-    assert not parse("xyz")(job)
+    assert parse_filter("abc")(job)
+    assert not parse_filter("xyz")(job)
 
 
 def test_a_filter_finds_a_worker_by_name() -> None:
     job = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", worker="host-7:worker")
-    assert parse("worker:host-7")(job)
-    assert parse("HOST-7")(job)
-    assert not parse("worker:host-8")(job)
-    assert not parse("err:host-7")(job)
-    assert not parse("!worker:/^host-/")(job)
-    assert not parse("worker:host-7").reads_body
+    assert parse_filter("worker:host-7")(job)
+    assert parse_filter("HOST-7")(job)
+    assert not parse_filter("worker:host-8")(job)
+    assert not parse_filter("err:host-7")(job)
+    assert not parse_filter("!worker:/^host-/")(job)
+    assert not parse_filter("worker:host-7").reads_body
 
 
 def test_a_sign_that_turns_nothing_round_is_looked_for() -> None:
     loud = replace(JOB, error="no!")
     for expression in ("!", "timeout !", "! no"):
-        assert not parse(expression)(JOB), expression
-    assert parse("!")(loud) and parse("no !")(loud) and parse("! no")(loud)
+        assert not parse_filter(expression)(JOB), expression
+    assert parse_filter("!")(loud) and parse_filter("no !")(loud) and parse_filter("! no")(loud)

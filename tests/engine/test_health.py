@@ -10,17 +10,25 @@ import pytest
 from families import in_one
 from redis import Redis
 
+import rqtui
 from rqtui.config.thresholds import DEFAULTS, Limit
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import embedded
-from rqtui.engine import health
+from rqtui.connection.embedded import start_server
 from rqtui.engine.engine import Engine
-from rqtui.engine.inspection import NOTHING, Known
-from rqtui.engine.rates import NO_RATE, Rates
+from rqtui.engine.health import rules
+from rqtui.engine.health.probes import (
+    NO_PROBE_RESULTS,
+    ProbeResults,
+    RecentDeaths,
+    WorkerActivity,
+    compute_usual_wait_ms,
+)
+from rqtui.engine.history import History
+from rqtui.engine.rates import NO_RATE, WINDOW_MS, Rates
 from rqtui.errors import UsageError
-from rqtui.model import Cause, Count, Finding, Lately, Queue, Rate, Ref, State, Verdict
+from rqtui.model import Cause, Count, Finding, Queue, Rate, RecentActivity, Ref, State, Verdict
 from rqtui.systems import registry
-from rqtui.text.formats import moment, since
+from rqtui.text.formats import format_moment, format_since
 
 NOW_MS = 1_800_000_000_000
 QUEUE = Queue(
@@ -31,16 +39,16 @@ QUEUE = Queue(
 )
 
 
-def counted(**counts: int) -> tuple[Count, ...]:
+def build_counts(**counts: int) -> tuple[Count, ...]:
     return tuple(Count(state.value, state, counts.get(state.value, 0)) for state in State)
 
 
 def kinds(queue: Queue, rate: Rate = NO_RATE) -> list[str]:
-    return [finding.kind for finding in health.judged(queue, rate).findings]
+    return [finding.kind for finding in rules.attach_findings(queue, rate).findings]
 
 
 def test_an_idle_queue_is_fine() -> None:
-    judged = health.judged(QUEUE)
+    judged = rules.attach_findings(QUEUE)
     assert (judged.findings, judged.verdict.severity, judged.verdict.text) == ((), "ok", "ok")
 
 
@@ -50,17 +58,14 @@ def test_an_idle_queue_is_fine() -> None:
         (QUEUE._replace(error="a key holds a string"), "wrong-type"),
         (QUEUE._replace(expired=3, next_expiry_ms=-6_000), "expired-not-reaped"),
         (QUEUE._replace(overdue=3, next_due_ms=-6_000), "due-not-dispatched"),
-        (QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=6_000), "no-live-worker"),
-        (QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=600_000, workers=1), "oldest-ready"),
-        (QUEUE._replace(counts=counted(dead=95)), "dead-near-cap"),
-        (QUEUE._replace(counts=counted(dead=5_000, done=100_000), counters={}), "dead-many"),
-        (QUEUE._replace(counts=counted(dead=41, ready=2), counters={}, workers=1), "dead-share"),
-        (QUEUE._replace(paused=True), "paused"),
+        (QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=6_000), "no-live-worker"),
+        (QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=600_000, workers=1), "oldest-ready"),
+        (QUEUE._replace(counts=build_counts(dead=95)), "dead-near-cap"),
     ],
 )
 def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> None:
     assert kinds(queue) == [kind]
-    finding = health.judged(queue).findings[0]
+    finding = rules.attach_findings(queue).findings[0]
     assert finding.severity in ("warning", "critical")
     assert finding.text
     assert finding.queue == "mail"
@@ -71,9 +76,9 @@ def test_what_is_wrong_is_found_once_and_in_words(queue: Queue, kind: str) -> No
     [
         QUEUE._replace(expired=3, next_expiry_ms=-4_000),
         QUEUE._replace(overdue=3, next_due_ms=-4_000),
-        QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=4_000),
-        QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=60_000, workers=1),
-        QUEUE._replace(counts=counted(dead=80, done=120)),
+        QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=4_000),
+        QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=60_000, workers=1),
+        QUEUE._replace(counts=build_counts(dead=80, done=120)),
     ],
 )
 def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) -> None:
@@ -82,42 +87,42 @@ def test_what_a_loop_or_a_worker_is_about_to_mend_is_no_finding(queue: Queue) ->
 
 def test_a_fault_that_a_resume_mends_says_that_the_queue_is_paused() -> None:
     mixed = Finding("mixed", "critical", "mail", "5 and 6 share this paused queue", "rqtui act resume mail", key="P")
-    judged = health.judged(QUEUE._replace(paused=True, findings=(mixed,)))
+    judged = rules.attach_findings(QUEUE._replace(is_paused=True, findings=(mixed,)))
     assert [one.kind for one in judged.findings] == ["mixed"] and judged.verdict.severity == "critical"
     other = replace(mixed, key="")
-    assert [one.kind for one in health.judged(QUEUE._replace(paused=True, findings=(other,))).findings] == [
+    assert [one.kind for one in rules.attach_findings(QUEUE._replace(is_paused=True, findings=(other,))).findings] == [
         "mixed", "paused",
     ]  # fmt: skip
 
 
 def test_a_paused_queue_is_only_paused() -> None:
     queue = QUEUE._replace(
-        counts=counted(ready=5), paused=True, oldest_ready_ms=900_000, overdue=2, next_due_ms=-60_000, workers=1
+        counts=build_counts(ready=5), is_paused=True, oldest_ready_ms=900_000, overdue=2, next_due_ms=-60_000, workers=1
     )
     assert kinds(queue) == ["paused"]
 
 
 def test_a_backlog_that_grows_is_found_after_a_minute() -> None:
-    queue = QUEUE._replace(counts=counted(ready=1000), workers=2, oldest_ready_ms=1000)
-    growing = Lately(120_000, came=6_000, done=1_200, grew=900)
-    assert kinds(queue, Rate(lately=growing)) == ["backlog-grows"]
-    assert kinds(queue, Rate(lately=growing._replace(grew=120))) == ["backlog-grows"], "by one in a second"
-    assert kinds(queue, Rate(lately=growing._replace(grew=119))) == []
-    assert kinds(queue, Rate(lately=growing._replace(ms=20_000))) == []
-    assert kinds(queue, Rate(lately=growing._replace(grew=-10))) == []
+    queue = QUEUE._replace(counts=build_counts(ready=1000), workers=2, oldest_ready_ms=1000)
+    growing = RecentActivity(120_000, growing_ms=120_000, growing_ready=900, growing_ended=1_200)
+    assert kinds(queue, Rate(recent=growing)) == ["backlog-grows"]
+    assert kinds(queue, Rate(recent=growing._replace(growing_ready=120))) == ["backlog-grows"], "by one in a second"
+    assert kinds(queue, Rate(recent=growing._replace(growing_ready=119))) == []
+    assert kinds(queue, Rate(recent=growing._replace(growing_ms=20_000))) == []
+    assert kinds(queue, Rate(recent=growing._replace(growing_ready=-10))) == []
 
 
 def test_what_helps_is_said_in_the_words_of_the_system_and_nothing_is_said_twice() -> None:
-    waiting = QUEUE._replace(name="two words", counts=counted(ready=1), oldest_ready_ms=6_000)
-    [finding] = health.judged(waiting, remedies={"no-live-worker": "mill start {queue}"}).findings
+    waiting = QUEUE._replace(name="two words", counts=build_counts(ready=1), oldest_ready_ms=6_000)
+    [finding] = rules.attach_findings(waiting, remedies={"no-live-worker": "mill start {queue}"}).findings
     assert (finding.kind, finding.remedy, finding.key) == ("no-live-worker", "mill start 'two words'", "")
-    assert health.judged(waiting, remedies={"no-live-worker": ""}).verdict.severity == "ok"
-    assert health.judged(waiting, remedies={"paused": "wait"}).findings[0].remedy == "start one: rqtui work"
+    assert rules.attach_findings(waiting, remedies={"no-live-worker": ""}).verdict.severity == "ok"
+    assert rules.attach_findings(waiting, remedies={"paused": "wait"}).findings[0].remedy == "start one: rqtui work"
 
 
 def test_the_worst_finding_is_the_verdict() -> None:
-    judged = health.judged(QUEUE._replace(paused=True, error="a key holds a string"))
-    assert [finding.severity for finding in judged.findings] == ["critical", "warning"]
+    judged = rules.attach_findings(QUEUE._replace(is_paused=True, error="a key holds a string"))
+    assert [finding.severity for finding in judged.findings] == ["critical", "info"]
     assert (judged.verdict.severity, judged.verdict.kind) == ("critical", "wrong-type")
     assert "a key holds a string" in judged.verdict.text
 
@@ -138,7 +143,7 @@ def test_the_worst_finding_is_the_verdict() -> None:
         (
             QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=-61_000),
             Rate(),
-            f"3 due since {moment(NOW_MS - 61_000)}, nobody dispatches: , starts the dispatcher",
+            f"3 due since {format_moment(NOW_MS - 61_000)}, nobody dispatches: , starts the dispatcher",
         ),
         (
             QUEUE._replace(counted_ms=NOW_MS, overdue=3, next_due_ms=1 - NOW_MS),
@@ -146,63 +151,70 @@ def test_the_worst_finding_is_the_verdict() -> None:
             "3 due, nobody dispatches: , starts the dispatcher",
         ),
         (
-            QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=6_000),
+            QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=6_000),
             Rate(),
             "no live worker for 1 ready job: start one: rqtui work",
         ),
         (
-            QUEUE._replace(counts=counted(ready=1), oldest_ready_ms=540_000, workers=1),
+            QUEUE._replace(counts=build_counts(ready=1), oldest_ready_ms=540_000, workers=1),
             Rate(),
             "the oldest ready job waits for 9 m: add workers, w shows them",
         ),
         (
-            QUEUE._replace(counts=counted(dead=95)),
+            QUEUE._replace(counts=build_counts(dead=95)),
             Rate(),
             "95 dead of at most 100: the oldest will be forgotten: e groups them, R requeues them",
         ),
-        (QUEUE._replace(paused=True), Rate(), "paused: P resumes it"),
+        (QUEUE._replace(is_paused=True), Rate(), "paused: P resumes it"),
         (
-            QUEUE._replace(counts=counted(ready=1000), workers=4, oldest_ready_ms=1000),
-            Rate(lately=Lately(100_000, came=2_500, done=1_000, grew=1_500)),
-            "grows 15/s faster than 4 workers drain it: add workers, w shows them",
+            QUEUE._replace(counts=build_counts(ready=1000), workers=4, oldest_ready_ms=1000),
+            Rate(recent=RecentActivity(growing_ms=100_000, growing_ready=1_500, growing_ended=1_000)),
+            "grows by 15/s, 10/s leave (last 1 m): some workers hold no job: find out why (rqtui workers)",
+        ),
+        (
+            QUEUE._replace(counts=build_counts(ready=1000, reserved=4), workers=4, oldest_ready_ms=1000),
+            Rate(recent=RecentActivity(growing_ms=100_000, growing_ready=1_500, growing_ended=1_000)),
+            "grows by 15/s, 10/s leave (last 1 m): add workers, w shows them",
         ),
     ],
 )
 def test_a_verdict_says_why_and_what_helps(queue: Queue, rate: Rate, words: str) -> None:
-    assert health.judged(queue, rate).verdict.text == words
+    assert rules.attach_findings(queue, rate).verdict.text == words
 
 
 def test_the_severity_of_several_findings_is_the_worst() -> None:
     warning = Finding("paused", "warning", "mail", "paused")
-    assert health.severity([]) == "ok"
-    assert health.severity([warning]) == "warning"
-    assert health.severity([warning, replace(warning, severity="critical")]) == "critical"
+    assert rules.find_worst_severity([]) == "ok"
+    assert rules.find_worst_severity([replace(warning, severity="info")]) == "ok"
+    assert rules.find_worst_severity([warning]) == "warning"
+    assert rules.find_worst_severity([warning, replace(warning, severity="critical")]) == "critical"
 
 
 # -- what attempts and the dead tell ----------------------------------------------------------------------------------
 
 
-def failing(failed: int, done: int, known: Known = NOTHING, **limits: Limit) -> Queue:
-    rate = Rate(lately=Lately(300_000, done=done, failed=failed))
-    return health.judged(QUEUE._replace(counted_ms=NOW_MS), rate, DEFAULTS._replace(**limits), known)
+def failing(failed: int, done: int, known: ProbeResults = NO_PROBE_RESULTS, **limits: Limit) -> Queue:
+    rate = Rate(recent=RecentActivity(300_000, completed=done, failed=failed))
+    return rules.attach_findings(QUEUE._replace(counted_ms=NOW_MS), rate, DEFAULTS._replace(**limits), known)
 
 
 def test_a_queue_where_half_of_the_attempts_fail_is_critical_and_names_the_cause() -> None:
     causes = (Cause("HTTPStatusError 410", 80), Cause("TimeoutError", 3))
     minutes = tuple((NOW_MS - ago * 60_000, share) for ago, share in ((9, 0.0), (8, 0.6), (7, 0.4), (1, 0.5)))
-    judged = failing(50, 50, Known(causes, (), minutes))
+    judged = failing(50, 50, ProbeResults(causes, (), minutes))
     [finding] = judged.findings
     assert judged.verdict == Verdict("critical", "50 % of attempts fail, mostly HTTPStatusError 410 · e", "failing")
     assert (finding.key, finding.jobs, finding.causes) == ("e", 50, causes)
     assert finding.since_ms == NOW_MS - 8 * 60_000
-    began = since(NOW_MS - 8 * 60_000, NOW_MS)
+    began = format_since(NOW_MS - 8 * 60_000, NOW_MS)
     assert len(began) == len("04:12")
-    assert health.sentence(finding, NOW_MS) == f"50 % of attempts fail since {began}, mostly HTTPStatusError 410"
-    assert moment(finding.since_ms) in health.sentence(finding, NOW_MS + 86_400_000)
+    assert rules.format_finding(finding, NOW_MS) == f"50 % of attempts fail since {began}, mostly HTTPStatusError 410"
+    assert format_moment(finding.since_ms) in rules.format_finding(finding, NOW_MS + 86_400_000)
 
 
 def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern() -> None:
-    assert [one.severity for one in failing(10, 90).findings] == ["warning"]
+    assert [one.severity for one in failing(10, 90).findings] == ["info"], "none died: the retries do their work"
+    assert [one.severity for one in failing(15, 85).findings] == ["warning"]
     assert failing(9, 91).findings == ()
     assert failing(4, 3).findings == failing(5, 4).findings == ()
     assert [one.severity for one in failing(5, 5).findings] == ["critical"]
@@ -211,88 +223,252 @@ def test_one_failure_in_ten_is_a_warning_and_a_handful_of_attempts_is_no_pattern
 def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
     assert [one.severity for one in failing(2, 98, failing=Limit(1, 2)).findings] == ["critical"]
     assert failing(90, 10, failing=Limit()).findings == ()
-    many = QUEUE._replace(counts=counted(dead=200, done=300), counters={})
+    many = QUEUE._replace(counts=build_counts(dead=200, done=300), counters={})
     assert kinds(many) == []
-    assert [one.kind for one in health.judged(many, limits=DEFAULTS._replace(dead=Limit(100))).findings] == [
-        "dead-many"
-    ]
+    assert [
+        one.kind for one in rules.attach_findings(many, thresholds=DEFAULTS._replace(dead=Limit(100))).findings
+    ] == ["dead-many"]
 
 
 @in_one(
-    ("counts", "severity", "words"),
+    ("counts", "recent", "severity", "text"),
     [
-        (counted(dead=41, ready=2), "warning", "41 of 43 jobs are dead · e"),
-        (counted(dead=5_000, done=100_000), "critical", "5 000 dead · e"),
-        (counted(dead=1_000, done=100_000), "warning", "1 000 dead · e"),
-        (counted(dead=9_000, ready=20), "critical", "9 000 of 9 020 jobs are dead · e"),
+        (build_counts(dead=5_000, done=9), None, "info", "5 000 dead"),
+        (build_counts(dead=5_000, ready=20), RecentDeaths(0), "info", "5 000 dead, none within a day"),
+        (build_counts(dead=5_000), RecentDeaths(999), "info", "5 000 dead, 999 within a day"),
+        (
+            build_counts(dead=5_000),
+            RecentDeaths(1_000, is_exact=False),
+            "warning",
+            "5 000 dead, at least 1 000 within a day",
+        ),
+        (build_counts(dead=5_000), RecentDeaths(5_000), "critical", "5 000 dead, all within a day"),
+        (build_counts(dead=5_000), RecentDeaths(0, is_dated=False), "critical", "5 000 dead, since when is unknown"),
+        (build_counts(dead=1_000), RecentDeaths(1_000), "warning", "1 000 dead, all within a day"),
     ],
 )
-def test_a_queue_of_dead_jobs_is_told_by_their_number_and_their_share(counts, severity: str, words: str) -> None:
-    judged = health.judged(QUEUE._replace(counts=counts, counters={}))
-    assert (judged.verdict.severity, judged.verdict.text) == (severity, words)
+def test_dead_jobs_are_graded_by_how_many_died_within_a_day(
+    counts: tuple[Count, ...], recent: RecentDeaths | None, severity: str, text: str
+) -> None:
+    queue = QUEUE._replace(counts=counts, counters={})
+    evaluated = rules.attach_findings(queue, probe_results=ProbeResults(recent_deaths=recent))
+    [finding] = evaluated.findings
+    assert (finding.kind, finding.severity, finding.text) == ("dead-many", severity, text)
+    assert evaluated.verdict.severity == ("ok" if severity == "info" else severity)
+
+
+def test_dead_jobs_below_the_threshold_are_no_finding_however_few_others_there_are() -> None:
+    assert kinds(QUEUE._replace(counts=build_counts(dead=999), counters={})) == []
+
+
+def test_a_paused_queue_with_waiting_jobs_is_information_and_its_verdict_says_paused() -> None:
+    queue = QUEUE._replace(
+        is_paused=True, counts=build_counts(ready=5), paused_ms=NOW_MS - 60_000, oldest_ready_ms=60_000
+    )
+    evaluated = rules.attach_findings(queue)
+    assert [one.severity for one in evaluated.findings] == ["info"]
+    assert (evaluated.verdict.severity, evaluated.verdict.text) == ("ok", "paused: P resumes it")
+
+
+def test_while_attempts_fail_nothing_advises_more_workers() -> None:
+    queue = QUEUE._replace(counts=build_counts(ready=20_000, reserved=7), workers=7, oldest_ready_ms=600_000)
+    growth = RecentActivity(growing_ms=120_000, growing_ready=3_000, growing_ended=100)
+    recent = growth._replace(duration_ms=120_000, enqueued=4_000, completed=40, failed=60)
+    growing = rules.attach_findings(queue, Rate(recent=recent._replace(failed=0)))
+    assert {one.remedy for one in growing.findings} == {"add workers, w shows them"}
+    failing_queue = rules.attach_findings(queue, Rate(recent=recent))
+    assert [one.kind for one in failing_queue.findings] == ["failing", "backlog-grows", "oldest-ready"]
+    assert {one.remedy for one in failing_queue.findings[1:]} == {"fix the failures first"}
+
+
+def test_a_queue_that_grew_and_does_not_grow_any_more_is_no_finding() -> None:
+    queue = QUEUE._replace(counts=build_counts(ready=20_000, reserved=2), workers=2, oldest_ready_ms=1_000)
+    recent = RecentActivity(latest_growth=1, growing_ms=120_000, growing_ready=19_900, growing_ended=100)
+    assert kinds(queue, Rate(recent=recent)) == ["backlog-grows"]
+    assert kinds(queue, Rate(recent=recent._replace(latest_growth=0))) == []
+    assert kinds(queue, Rate(recent=recent._replace(latest_growth=-50))) == []
+
+
+@in_one(
+    ("workers", "idle_ms", "text"),
+    [
+        (WorkerActivity(3, 3, 0), 15_000, "3 idle workers take none of 157 ready jobs"),
+        (WorkerActivity(3, 1, 0), 60_000, "1 idle worker takes none of 157 ready jobs"),
+        (WorkerActivity(3, 3, 0), 14_999, ""),
+        (WorkerActivity(3, 3, 0), None, ""),
+        (WorkerActivity(3, 0, 1), 60_000, ""),
+        (WorkerActivity(2, 0, 2), None, "2 workers are quiet, nobody takes 157 ready jobs"),
+        (None, 60_000, ""),
+    ],
+)
+def test_ready_jobs_that_no_worker_takes_are_a_finding(
+    workers: WorkerActivity | None, idle_ms: int | None, text: str
+) -> None:
+    queue = QUEUE._replace(counted_ms=NOW_MS, counts=build_counts(ready=157), workers=3)
+    rate = Rate(idle_since_ms=None if idle_ms is None else NOW_MS - idle_ms)
+    found = rules.attach_findings(queue, rate, probe_results=ProbeResults(workers=workers)).findings
+    assert [(one.kind, one.severity, one.text) for one in found] == (
+        [("idle-workers", "warning", text)] if text else []
+    )
+    for other in (queue._replace(is_paused=True), queue._replace(counts=build_counts(ready=157, reserved=1))):
+        evaluated = rules.attach_findings(other, rate, probe_results=ProbeResults(workers=workers))
+        assert "idle-workers" not in [one.kind for one in evaluated.findings]
+    limit = Finding("at-limit", "warning", "mail", "at its limit")
+    limited = rules.attach_findings(
+        queue._replace(findings=(limit,)), rate, probe_results=ProbeResults(workers=workers)
+    )
+    assert [one.kind for one in limited.findings] == ["at-limit"]
 
 
 def test_canceled_jobs_are_no_failures() -> None:
-    canceled = Count("canceled", State.DEAD, 9_000, failures=False)
-    assert kinds(QUEUE._replace(counts=(*counted(ready=20), canceled), counters={})) == []
-    judged = health.judged(QUEUE._replace(counts=(*counted(dead=41, ready=2), canceled), counters={}))
+    canceled = Count("canceled", State.DEAD, 9_000, has_failures=False)
+    assert kinds(QUEUE._replace(counts=(*build_counts(ready=20), canceled), counters={})) == []
+    judged = rules.attach_findings(QUEUE._replace(counts=(*build_counts(dead=41, ready=2), canceled), counters={}))
     assert judged.verdict.text == "ok"
-    [finding] = health.judged(QUEUE._replace(counts=(*counted(dead=1_000), canceled), counters={})).findings
+    [finding] = rules.attach_findings(
+        QUEUE._replace(counts=(*build_counts(dead=1_000), canceled), counters={})
+    ).findings
     assert (finding.kind, finding.text, finding.jobs) == ("dead-many", "1 000 dead", 1_000)
 
 
-def test_a_few_dead_jobs_of_a_queue_that_was_drained_wake_nobody() -> None:
-    assert kinds(QUEUE._replace(counts=counted(dead=9), counters={})) == []
-
-
 def test_jobs_that_die_one_after_another_are_told() -> None:
-    dying = Rate(lately=Lately(300_000, done=400, failed=5, died=23))
-    queue = QUEUE._replace(counts=counted(dead=23, done=400))
-    [finding] = health.judged(queue, dying).findings
+    dying = Rate(recent=RecentActivity(300_000, completed=400, failed=5, dead=23))
+    queue = QUEUE._replace(counts=build_counts(dead=23, done=400))
+    [finding] = rules.attach_findings(queue, dying).findings
     assert (finding.kind, finding.text, finding.jobs) == ("dead-grows", "23 jobs died in the last 5 m", 23)
-    rare = dying._replace(lately=Lately(300_000, done=100_000, died=23))
+    rare = dying._replace(recent=RecentActivity(300_000, completed=100_000, dead=23))
     assert kinds(queue, rare) == [], "of a hundred thousand some always die"
 
 
 def test_a_wait_is_long_by_what_is_usual_for_the_queue() -> None:
-    queue = QUEUE._replace(counts=counted(ready=8), workers=2, oldest_ready_ms=120_000)
+    queue = QUEUE._replace(counts=build_counts(ready=8), workers=2, oldest_ready_ms=120_000)
     assert kinds(queue) == [], "nobody knows what is usual"
-    judged = health.judged(queue, known=Known(usual_ms=2_000))
+    judged = rules.attach_findings(queue, probe_results=ProbeResults(usual_wait_ms=2_000))
     assert judged.verdict.text == "the oldest ready job waits for 2 m, usually 2 s: add workers, w shows them"
     assert judged.findings[0].jobs == 8
     slow = queue._replace(oldest_ready_ms=900_000)
     assert kinds(slow) == ["oldest-ready"]
-    assert health.judged(slow, known=Known(usual_ms=600_000)).findings == (), "a queue that is worked off by night"
-    assert health.judged(slow, Rate(usual_ms=600_000)).findings == ()
+    assert rules.attach_findings(slow, probe_results=ProbeResults(usual_wait_ms=600_000)).findings == (), (
+        "a queue that is worked off by night"
+    )
+    assert rules.attach_findings(slow, Rate(usual_wait_ms=600_000)).findings == ()
     strict = DEFAULTS._replace(waiting=Limit(60_000, 90_000))
-    assert health.judged(queue, limits=strict, known=Known(usual_ms=600_000)).verdict.severity == "critical"
+    assert (
+        rules.attach_findings(
+            queue, thresholds=strict, probe_results=ProbeResults(usual_wait_ms=600_000)
+        ).verdict.severity
+        == "critical"
+    )
+
+
+def test_the_usual_wait_decides_from_which_age_on_a_wait_is_long() -> None:
+    queue = QUEUE._replace(counts=build_counts(ready=8), workers=2)
+
+    def judge(waits_ms: int, usual_ms: int | None, rate_ms: int | None = None) -> list[tuple[str, str]]:
+        results, rate = ProbeResults(usual_wait_ms=usual_ms), Rate(usual_wait_ms=rate_ms)
+        found = rules.attach_findings(queue._replace(oldest_ready_ms=waits_ms), rate, probe_results=results).findings
+        return [(each.severity, each.detail) for each in found]
+
+    assert judge(59_999, 2_000) == [], "a wait of less than a minute is never long"
+    assert judge(60_000, 2_000) == [("warning", "usually 2 s")]
+    assert judge(60_000, 20_000) == [("warning", "usually 20 s")] and judge(59_999, 20_000) == []
+    assert judge(74_999, 25_000) == [] and judge(75_000, 25_000) == [("warning", "usually 25 s")], "three times as long"
+    assert judge(60_000, 1_000) == [("warning", "usually 1 s")]
+    assert judge(60_000, 999) == judge(60_000, 0) == [("warning", "usually less than 1 s")]
+    assert judge(60_000, None, 2_000) == [("warning", "usually 2 s")], (
+        "without a probe the ages of earlier polls decide"
+    )
+    assert judge(60_000, 0, 600_000) == [("warning", "usually less than 1 s")], (
+        "the probe knows more than earlier polls"
+    )
+    assert judge(60_000, 600_000, 0) == []
+    limit = DEFAULTS.waiting
+    assert limit.warning is not None
+    assert judge(limit.warning - 1, None) == [] and judge(limit.warning, None) == [("warning", "")]
+
+
+MINUTE_MS, END_MS = 60_000, 100 * 60_000
+
+
+def usual_wait_ms(flows: dict[int, int], *, first: int, **numbers: int) -> int | None:
+    """The usual wait at minute 100, with so many jobs in and out of the queue in some minutes."""
+    minutes = [(at * MINUTE_MS, {"enqueued": flows.get(at, 0), "acked": flows.get(at, 0)}) for at in range(100)]
+    history = History(Ref("native", "mail"), minutes={at * MINUTE_MS: {} for at in range(first, 100)})
+    return compute_usual_wait_ms(history, QUEUE._replace(counted_ms=END_MS, counts=build_counts(**numbers)), minutes)
+
+
+def test_the_usual_wait_is_the_median_of_the_waiting_jobs_by_the_jobs_of_a_minute() -> None:
+    tenth = dict.fromkeys(range(40, 50), 10)
+    assert usual_wait_ms(tenth, first=0, ready=60) == 6 * MINUTE_MS
+    assert usual_wait_ms(tenth, first=0, ready=60, scheduled=500) == 6 * MINUTE_MS, (
+        "a job that is not due waits for nobody"
+    )
+    assert usual_wait_ms(tenth, first=0, ready=50, reserved=10, done=900, dead=900) == 6 * MINUTE_MS
+    assert usual_wait_ms(tenth, first=0) == 0
+    assert usual_wait_ms(tenth | {51: 1, 52: 1, 53: 1}, first=0, ready=60) == 6 * MINUTE_MS, "the median, not the mean"
+    assert usual_wait_ms(tenth | {at: 1 for at in range(50, 62)}, first=0, ready=60) == 60 * MINUTE_MS
+    assert usual_wait_ms(dict.fromkeys(range(40, 50), 7), first=0, ready=1) == round(MINUTE_MS / 7)
+
+
+def test_the_usual_wait_needs_ten_busy_minutes_before_the_last_ones() -> None:
+    assert usual_wait_ms(dict.fromkeys(range(40, 49), 10), first=0, ready=60) is None
+    assert usual_wait_ms(dict.fromkeys(range(40, 50), 10), first=40, ready=60) == 6 * MINUTE_MS
+    assert usual_wait_ms(dict.fromkeys(range(40, 50), 10), first=41, ready=60) is None, (
+        "minute 40 is not known as a whole"
+    )
+    last = (END_MS - 2 * WINDOW_MS) // MINUTE_MS
+    assert usual_wait_ms(dict.fromkeys(range(last - 10, last), 10), first=0, ready=60) == 6 * MINUTE_MS
+    assert usual_wait_ms(dict.fromkeys(range(last - 9, last + 1), 10), first=0, ready=60) is None
+    assert usual_wait_ms({}, first=100, ready=60) is None
+
+
+def test_a_minute_in_which_jobs_only_arrived_is_not_busy() -> None:
+    minutes = [(at * MINUTE_MS, {"acked": 10} if at < 49 else {"enqueued": 10}) for at in range(40, 60)]
+    history = History(Ref("native", "mail"), minutes={0: {}})
+    assert (
+        compute_usual_wait_ms(history, QUEUE._replace(counted_ms=END_MS, counts=build_counts(ready=60)), minutes)
+        is None
+    )
+
+
+def test_no_more_jobs_than_are_scheduled_now_never_waited() -> None:
+    minutes = [(at * MINUTE_MS, {"enqueued": 10, "acked": 10}) for at in range(40, 90)] + [
+        (90 * MINUTE_MS, {"enqueued": 50})
+    ]
+    queue = QUEUE._replace(counted_ms=END_MS, counts=build_counts(scheduled=50, ready=20))
+    history = History(Ref("native", "mail"), minutes={0: {}})
+    assert compute_usual_wait_ms(history, queue, minutes) == 0, (
+        "the twenty that were there are fewer than are scheduled now"
+    )
 
 
 def test_a_score_of_1970_is_no_age() -> None:
-    queue = QUEUE._replace(counted_ms=NOW_MS, counts=counted(ready=1), workers=1, oldest_ready_ms=NOW_MS - 1)
+    queue = QUEUE._replace(counted_ms=NOW_MS, counts=build_counts(ready=1), workers=1, oldest_ready_ms=NOW_MS - 1)
     assert kinds(queue) == []
 
 
 def test_of_two_findings_that_are_as_bad_the_one_about_more_jobs_is_the_verdict() -> None:
     found = [Finding("ghost", "warning", "mail", "no body", jobs=jobs) for jobs in (1, 700)]
-    queue = QUEUE._replace(counts=counted(ready=30), workers=1, oldest_ready_ms=600_000)
-    firsts = [health.judged(queue._replace(findings=(one,))).findings[0].kind for one in found]
-    assert firsts == ["oldest-ready", "ghost"]
+    queue = QUEUE._replace(counts=build_counts(ready=30), workers=1, oldest_ready_ms=600_000)
+    firsts = [rules.attach_findings(queue._replace(findings=(one,))).findings[0].kind for one in found]
+    assert firsts == ["ghost", "ghost"], "lost or stuck jobs stand before jobs that wait for long"
+    both = rules.attach_findings(QUEUE._replace(findings=tuple(found)))
+    assert [one.jobs for one in both.findings] == [700, 1]
 
 
 def test_of_several_findings_the_worst_is_the_verdict_and_all_are_kept() -> None:
-    queue = QUEUE._replace(counts=counted(dead=1_200, ready=5, done=5_000), counters={}, paused=True)
-    judged = health.judged(queue, Rate(lately=Lately(300_000, done=49, failed=51)))
+    queue = QUEUE._replace(counts=build_counts(dead=1_200, ready=5, done=5_000), counters={}, is_paused=True)
+    judged = rules.attach_findings(queue, Rate(recent=RecentActivity(300_000, completed=49, failed=51)))
     assert judged.verdict == Verdict("critical", "51 % of attempts fail · 2 more · e", "failing")
     assert [one.kind for one in judged.findings] == ["failing", "dead-many", "paused"]
 
 
 def test_silent_leases_are_graded_by_how_many_they_are() -> None:
     lease = Finding("silent-leases", "warning", "mail", "200 leases of 2 workers that do not beat", jobs=200)
-    judged = [health.judged(QUEUE._replace(findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
+    judged = [rules.attach_findings(QUEUE._replace(findings=(replace(lease, jobs=jobs),))) for jobs in (1, 200)]
     assert [queue.verdict.severity for queue in judged] == ["warning", "critical"]
     off = DEFAULTS._replace(silent=Limit())
-    assert health.judged(QUEUE._replace(findings=(lease,)), limits=off).findings == ()
+    assert rules.attach_findings(QUEUE._replace(findings=(lease,)), thresholds=off).findings == ()
 
 
 # -- what cannot be known ----------------------------------------------------------------------------------------------
@@ -300,20 +476,20 @@ def test_silent_leases_are_graded_by_how_many_they_are() -> None:
 
 def test_ok_means_that_somebody_looked() -> None:
     places = (Count("delayed", State.SCHEDULED, 1), Count("ready", State.READY, 4))
-    judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
+    judged = rules.attach_findings(Queue("tasks", "theirs", places, NOW_MS, workers=None))
     assert judged.verdict == Verdict("ok", "ok · failures unknown", "")
     assert judged.unknown == ("failures", "workers", "leases", "waiting times")
-    assert health.judged(QUEUE._replace(counters={"failed": 0})).unknown == ()
+    assert rules.attach_findings(QUEUE._replace(counters={"failed": 0})).unknown == ()
 
 
 def test_where_the_dead_are_kept_failures_are_seen() -> None:
     places = (Count("ready", State.READY, 0), Count("busy", State.RESERVED, 4), Count("failed", State.DEAD, 4))
-    judged = health.judged(Queue("tasks", "theirs", places, NOW_MS, workers=None))
+    judged = rules.attach_findings(Queue("tasks", "theirs", places, NOW_MS, workers=None))
     assert (judged.verdict.text, judged.unknown) == ("ok", ("workers",))
 
 
 def test_every_kind_that_the_code_finds_is_on_the_page() -> None:
-    root, everywhere = Path(health.__file__).parents[1], set()
+    root, everywhere = Path(rqtui.__file__).parent, set()
     for path in root.rglob("*.py"):
         source = path.read_text("utf-8")
         for node in ast.walk(ast.parse(source)) if "Finding(" in source else ():
@@ -325,40 +501,40 @@ def test_every_kind_that_the_code_finds_is_on_the_page() -> None:
                     assert all(f"| `{kind}` |" in page.read_text("utf-8") for kind in named), page
                 else:
                     everywhere |= named
-    assert {"failing", "silent-leases", "node-away"} <= everywhere <= health.KINDS.keys()
+    assert {"failing", "silent-leases", "node-away"} <= everywhere <= rules.FINDING_KINDS.keys()
 
 
 def test_a_server_that_forgets_or_evicts_is_found(client: Redis, settings) -> None:
     settings("save", "3600 1")
-    assert health.server_findings(client) == []
+    assert rules.find_server_problems(client) == []
     settings("save", "")
-    assert [finding.kind for finding in health.server_findings(client)] == ["no-persistence"]
+    assert [finding.kind for finding in rules.find_server_problems(client)] == ["no-persistence"]
     settings("maxmemory", "1gb")
     settings("maxmemory-policy", "allkeys-lru")
-    assert [finding.kind for finding in health.server_findings(client)] == ["eviction", "no-persistence"]
+    assert [finding.kind for finding in rules.find_server_problems(client)] == ["eviction", "no-persistence"]
 
 
 def test_a_full_server_is_found(client: Redis, settings) -> None:
     settings("save", "3600 1")
     used = int(client.info("memory")["used_memory"])
     settings("maxmemory", str(used + used // 50))
-    assert [finding.kind for finding in health.server_findings(client)] == ["memory"]
+    assert [finding.kind for finding in rules.find_server_problems(client)] == ["memory"]
 
 
 def test_a_server_that_tells_nothing_about_itself_has_no_findings() -> None:
     try:
-        server = embedded("fake")
+        server = start_server("fake")
     except UsageError as error:
         pytest.skip(str(error))
     with server, connect(server.url) as client:
-        assert health.server_findings(client) == []
+        assert rules.find_server_problems(client) == []
 
 
 def test_a_user_who_may_not_ask_gets_no_findings(client: Redis, url: str) -> None:
     client.execute_command("ACL", "SETUSER", "viewer", "on", ">pw", "~*", "+ping", "+client|setname")
     try:
         with connect(url.replace("redis://", "redis://viewer:pw@")) as viewer:
-            assert health.server_findings(viewer) == []
+            assert rules.find_server_problems(viewer) == []
     finally:
         client.execute_command("ACL", "DELUSER", "viewer")
 
@@ -366,7 +542,7 @@ def test_a_user_who_may_not_ask_gets_no_findings(client: Redis, url: str) -> Non
 # -- since when a job could have been dispatched ----------------------------------------------------------------------
 
 
-def looked(*looks: tuple[int, int, int, int]) -> list[str]:
+def list_finding_texts(*looks: tuple[int, int, int, int]) -> list[str]:
     """What is said of a queue at each look: (seconds, due jobs, due ms of the first, dispatched ever)."""
     rates, said = Rates(), []
     for after_s, overdue, head_ms, dispatched in looks:
@@ -374,13 +550,13 @@ def looked(*looks: tuple[int, int, int, int]) -> list[str]:
         queue = QUEUE._replace(
             counted_ms=at_ms, overdue=overdue, next_due_ms=head_ms - at_ms, counters={"dispatched": dispatched}
         )
-        judged = health.judged(queue, rates.since_last(Ref("native", "mail"), queue, after_s))
+        judged = rules.attach_findings(queue, rates.compute_rate(Ref("native", "mail"), queue, after_s))
         said += [finding.text for finding in judged.findings] or [""]
     return said
 
 
 def test_a_job_whose_score_is_of_1970_is_late_since_it_was_seen() -> None:
-    assert looked((0, 1, 1, 0), (2, 1, 1, 0), (7, 1, 1, 0), (120, 1, 1, 0)) == [
+    assert list_finding_texts((0, 1, 1, 0), (2, 1, 1, 0), (7, 1, 1, 0), (120, 1, 1, 0)) == [
         "1 due, nobody dispatches",
         "",
         "1 due, nobody dispatches for 7 s",
@@ -390,33 +566,33 @@ def test_a_job_whose_score_is_of_1970_is_late_since_it_was_seen() -> None:
 
 def test_a_job_that_is_plausibly_late_is_late_since_it_was_due() -> None:
     hour_ms = NOW_MS - 3_600_000
-    assert looked((0, 1, hour_ms, 0), (2, 1, hour_ms, 0)) == [
-        f"1 due since {moment(hour_ms)}, nobody dispatches",
+    assert list_finding_texts((0, 1, hour_ms, 0), (2, 1, hour_ms, 0)) == [
+        f"1 due since {format_moment(hour_ms)}, nobody dispatches",
         "1 due, nobody dispatches for 1 h",
     ]
 
 
 def test_a_job_put_with_an_old_score_is_late_since_the_look_before_it_came() -> None:
-    assert looked((0, 0, 0, 0), (10, 1, 1, 0), (14, 1, 1, 0), (16, 1, 1, 0))[1:] == [
+    assert list_finding_texts((0, 0, 0, 0), (10, 1, 1, 0), (14, 1, 1, 0), (16, 1, 1, 0))[1:] == [
         "1 due, nobody dispatches for 10 s",
         "1 due, nobody dispatches for 14 s",
         "1 due, nobody dispatches for 16 s",
     ]
-    assert looked((0, 0, 0, 0), (2, 1, 1, 0), (4, 1, 1, 0), (6, 1, 1, 0))[1:] == [
+    assert list_finding_texts((0, 0, 0, 0), (2, 1, 1, 0), (4, 1, 1, 0), (6, 1, 1, 0))[1:] == [
         "", "", "1 due, nobody dispatches for 6 s",
     ]  # fmt: skip
 
 
 def test_while_somebody_dispatches_old_scores_are_no_finding() -> None:
-    assert looked((0, 0, 0, 0), *((2 * n, 5, 1, 10 * n) for n in range(1, 9)))[1:] == [""] * 8
-    assert looked((0, 40, 1, 0), *((2 * n, 40 - n, 1, 0) for n in range(1, 9)))[1:] == [""] * 8
+    assert list_finding_texts((0, 0, 0, 0), *((2 * n, 5, 1, 10 * n) for n in range(1, 9)))[1:] == [""] * 8
+    assert list_finding_texts((0, 40, 1, 0), *((2 * n, 40 - n, 1, 0) for n in range(1, 9)))[1:] == [""] * 8
 
 
 def test_an_engine_remembers_between_its_looks(client: Redis) -> None:
-    engine = Engine(client, [registry.make("native")])
+    engine = Engine(client, [registry.create_system("native")])
     ref = Ref("native", "mail")
-    engine.act("enqueue", ref, (), {"id": "a", "body": b"1", "delay_ms": 3_600_000})
+    engine.apply_verb("enqueue", ref, (), {"id": "a", "body": b"1", "delay_ms": 3_600_000})
     client.zadd("rqtui:{mail}:scheduled", {"a": 1})
-    first, second = (engine.findings([ref]) for _look in range(2))
+    first, second = (engine.collect_findings([ref]) for _look in range(2))
     assert [one.text for one in first if one.queue] == ["1 due, nobody dispatches"]
     assert [one.text for one in second if one.queue] == []

@@ -11,23 +11,32 @@ import pytest
 from aging import age
 from proxy import Proxy
 from redis import Redis
+from socket_writes import record_writes
 from waiting import wait_until
-from wire import sent
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.engine.loops import LOOK_S, TURN, UPKEEP, Loop, Round, Step, _turn, mover
+from rqtui.engine.loops import (
+    POLL_INTERVAL_S,
+    TURN_QUEUES,
+    UPKEEP_POLLS,
+    Loop,
+    Round,
+    ScriptStep,
+    _pick_turn,
+    build_round,
+)
 from rqtui.errors import Unreachable
 from rqtui.model import Ref
 from rqtui.systems import registry
 
-NATIVE = {"native": registry.make("native")}
+NATIVE = {"native": registry.create_system("native")}
 MAIL = Ref("native", "mail")
 
 
 def dispatcher(client: Redis, *names: str, **options) -> Callable[[], Round]:
     refs = [Ref("native", name) for name in names or ("mail",)]
-    return mover("dispatch", client, NATIVE, lambda: refs, **options)
+    return build_round("dispatch", client, NATIVE, lambda: refs, **options)
 
 
 class Clock(threading.Event):
@@ -85,7 +94,7 @@ def test_an_error_that_nobody_foresaw_is_logged_reported_and_survived(caplog: py
 
 
 def test_a_full_batch_is_followed_by_the_next_at_once() -> None:
-    rounds = iter([Round(full=True), Round(full=True), Round(wait_s=0.7)])
+    rounds = iter([Round(is_full=True), Round(is_full=True), Round(wait_s=0.7)])
     clock = Clock(1)
     told: list[Round] = []
     Loop("dispatch", lambda: next(rounds), told.append).run(clock)
@@ -114,7 +123,7 @@ def test_a_loop_runs_on_a_thread_until_it_is_stopped() -> None:
 
 
 def test_rounds_with_nothing_to_do_do_not_push_out_what_was_done() -> None:
-    step = Step("dispatch", MAIL, moved=3)
+    step = ScriptStep("dispatch", MAIL, moved=3)
     rounds = iter([Round((step,)), *[Round(wait_s=at) for at in range(300)]])
     loop = Loop("dispatch", lambda: next(rounds))
     for _ in range(301):
@@ -164,15 +173,15 @@ def test_a_stopped_loop_can_be_stepped_by_hand(client: Redis) -> None:
 def test_a_dispatcher_rests_until_the_next_job_is_due(client: Redis) -> None:
     Queue("mail", client).put(1, delay=0.4)
     done = dispatcher(client)()
-    assert (done.moved, done.full) == (0, False)
+    assert (done.moved, done.is_full) == (0, False)
     assert 0.3 < done.wait_s <= 0.4
 
 
 def test_a_dispatcher_looks_once_a_second_in_case_something_sooner_came(client: Redis) -> None:
-    assert dispatcher(client)().wait_s == LOOK_S
+    assert dispatcher(client)().wait_s == POLL_INTERVAL_S
     Queue("mail", client).put(1, delay=3600)
-    assert dispatcher(client)().wait_s == LOOK_S
-    assert dispatcher(client, every_s=5)().wait_s == 5
+    assert dispatcher(client)().wait_s == POLL_INTERVAL_S
+    assert dispatcher(client, max_wait_s=5)().wait_s == 5
 
 
 def test_the_soonest_of_many_queues_decides(client: Redis) -> None:
@@ -185,7 +194,7 @@ def test_a_reaper_rests_until_the_next_lease_expires(client: Redis) -> None:
     queue = Queue("mail", client)
     queue.put(1)
     queue.reserve(ttr=0.5)
-    done = mover("reap", client, NATIVE, lambda: [MAIL])()
+    done = build_round("reap", client, NATIVE, lambda: [MAIL])()
     assert done.moved == 0
     assert 0.4 < done.wait_s <= 0.5
 
@@ -195,7 +204,7 @@ def test_a_batch_that_is_full_says_so_and_an_empty_one_does_not(client: Redis) -
     age(client, "mail", 61_000)
     work = dispatcher(client, limit=10)
     rounds = [work() for _ in range(3)]
-    assert [(done.moved, done.full) for done in rounds] == [(10, True), (10, True), (5, False)]
+    assert [(done.moved, done.is_full) for done in rounds] == [(10, True), (10, True), (5, False)]
     assert rounds[0].wait_s == 0
     assert rounds[0].steps[0].values["ready"] == 0
     assert rounds[1].steps[0].values["ready"] == 10
@@ -213,7 +222,7 @@ def test_without_a_limit_the_batch_shrinks_where_the_server_is_slow(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rqtui.engine.loops.SLOW_MS", 0.0)
-    monkeypatch.setattr("rqtui.engine.loops._round_trip_ms", lambda _client: 0.0)
+    monkeypatch.setattr("rqtui.engine.loops._measure_round_trip_ms", lambda _client: 0.0)
     Queue("mail", client).put_many([{"body": n, "delay": 60} for n in range(1000)])
     age(client, "mail", 61_000)
     work = dispatcher(client)
@@ -235,7 +244,7 @@ def test_all_queues_go_in_one_round_trip(client: Redis, monkeypatch: pytest.Monk
     names = [f"q{number}" for number in range(30)]
     work = dispatcher(client, *names)
     work()
-    with sent(monkeypatch) as writes:
+    with record_writes(monkeypatch) as writes:
         work()
     counts = [write.count(b"EVALSHA") for write in writes]
     assert [count for count in counts if count] == [30]  # a slow call is followed by a TIME, which tells a slow link
@@ -251,8 +260,8 @@ def test_a_queue_that_is_broken_does_not_stop_the_others(client: Redis) -> None:
 
 
 def test_no_queues_are_no_round_trip(client: Redis) -> None:
-    done = mover("dispatch", connect("redis://127.0.0.1:1"), NATIVE, list)()
-    assert (done.steps, done.wait_s) == ((), LOOK_S)
+    done = build_round("dispatch", connect("redis://127.0.0.1:1"), NATIVE, list)()
+    assert (done.steps, done.wait_s) == ((), POLL_INTERVAL_S)
 
 
 # ── on time, and over an outage ──────────────────────────────────────────────────────────────────────────────
@@ -260,7 +269,7 @@ def test_no_queues_are_no_round_trip(client: Redis) -> None:
 
 def test_a_job_is_ready_within_moments_of_its_time(client: Redis, url: str) -> None:
     with connect(url) as own:
-        work = dispatcher(own, every_s=3600)
+        work = dispatcher(own, max_wait_s=3600)
         Queue("mail", client).put(1, delay=30)
         assert 0 < work().wait_s <= 30, "it rests no longer than until the job is due"
         Queue("mail", client).put(1, delay=0.3)
@@ -275,13 +284,13 @@ def test_a_loop_never_takes_the_wake_marker(client: Redis) -> None:
     age(client, "mail", 61_000)
     client.zadd("rqtui:{mail}:wake", {"wake": 0})
     for verb in ("dispatch", "reap"):
-        mover(verb, client, NATIVE, lambda: [MAIL])()
+        build_round(verb, client, NATIVE, lambda: [MAIL])()
     assert client.zcard("rqtui:{mail}:wake") == 1
 
 
 def test_a_loop_survives_an_outage_and_goes_on(client: Redis, url: str) -> None:
     with Proxy(url) as proxy, connect(proxy.url, timeout_s=1) as through:
-        loop = Loop("dispatch", dispatcher(through, every_s=0.05))
+        loop = Loop("dispatch", dispatcher(through, max_wait_s=0.05))
         loop.start()
         wait_until(lambda: loop.rounds, what="the first round")
         proxy.refuse()
@@ -310,7 +319,7 @@ def test_of_many_idle_queues_some_are_looked_at_in_turn_and_what_is_due_at_once(
     refs = [Ref("native", f"q{number:02}") for number in range(40)]
     Queue("q33", client).put("later", delay="0.05s")
     urgent: set[Ref] = set()
-    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=10, urgent=lambda: urgent)
+    work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=10, urgent_refs=lambda: urgent)
     first = work()
     assert len(first.steps) == 40  # nothing is known yet
     second = work()
@@ -331,14 +340,14 @@ def test_of_many_idle_queues_some_are_looked_at_in_turn_and_what_is_due_at_once(
 
 def test_few_queues_are_all_looked_at_each_time(client: Redis) -> None:
     refs = [Ref("native", f"q{number}") for number in range(5)]
-    work = mover("dispatch", client, NATIVE, lambda: refs, most_idle=10)
+    work = build_round("dispatch", client, NATIVE, lambda: refs, max_idle=10)
     assert [len(work().steps) for _ in range(3)] == [5, 5, 5]
 
 
 def test_each_queue_has_its_turn_and_many_at_a_time() -> None:
-    for number in (1, 7, 100, 330, 5_999, 6_001, 10_000):
+    for number in (0, 1, 7, 100, 330, 5_999, 6_001, 10_000):
         refs = [Ref("native", f"q{at}") for at in range(number)]
-        turns = [_turn(refs, look) for look in range(UPKEEP)]
+        turns = [_pick_turn(refs, look) for look in range(UPKEEP_POLLS)]
         assert {ref for turn in turns for ref in turn} == {*refs}
-        assert sum(map(len, turns)) <= max(2 * number, UPKEEP)
-        assert all(len(turn) >= min(number, TURN - 1) for turn in turns if turn)
+        assert sum(map(len, turns)) <= max(2 * number, UPKEEP_POLLS)
+        assert all(len(turn) >= min(number, TURN_QUEUES - 1) for turn in turns if turn)

@@ -13,8 +13,8 @@ from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.meter import Meter
 from rqtui.engine import ticker as ticker_module
-from rqtui.engine.engine import EVERYTHING, Engine
-from rqtui.engine.ticker import Acted, Answered, Failed, Message, Refreshed, Ticker
+from rqtui.engine.engine import FULL_FOCUS, Engine
+from rqtui.engine.ticker import CallFinished, ChangeProgressed, RefreshFailed, SnapshotTaken, Ticker, TickerEvent
 from rqtui.errors import UsageError
 from rqtui.model import Cost, Focus, Ref, Snapshot
 from rqtui.systems import registry
@@ -26,11 +26,17 @@ class Heard:
     """A ticker, and what it posted."""
 
     def __init__(self, url: str) -> None:
-        self.messages: list[Message] = []
-        self.ticker = Ticker(lambda: Engine(connect(url), [registry.make("native")]), self.messages.append, 60.0)
+        self.messages: list[TickerEvent] = []
+        self.ticker = Ticker(
+            lambda: Engine(connect(url), [registry.create_system("native")]), self.messages.append, 60.0
+        )
 
-    def answers(self, id: int) -> list[Acted | Answered]:
-        return [each for each in self.messages if isinstance(each, Acted | Answered) and each.request == id]
+    def answers(self, id: int) -> list[ChangeProgressed | CallFinished]:
+        return [
+            each
+            for each in self.messages
+            if isinstance(each, ChangeProgressed | CallFinished) and each.request_id == id
+        ]
 
     def until_over(self, *ids: int) -> None:
         """Waits for the last answer to each of these requests."""
@@ -46,11 +52,11 @@ def heard(url: str) -> Iterator[Heard]:
 
 
 def test_two_requests_for_one_verb_on_one_queue_are_told_apart(heard: Heard, client: Redis) -> None:
-    first = heard.ticker.act("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
-    second = heard.ticker.act("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
+    first = heard.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
+    second = heard.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
     heard.until_over(first, second)
     words = [
-        [outcome.word for each in heard.answers(id) if isinstance(each, Acted) for outcome in each.outcomes]
+        [outcome.word for each in heard.answers(id) if isinstance(each, ChangeProgressed) for outcome in each.outcomes]
         for id in (first, second)
     ]
     assert first != second and words[0] != words[1]
@@ -61,11 +67,13 @@ def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(heard: Hear
     def refused(_engine: Engine) -> None:
         raise UsageError("no")
 
-    one = heard.ticker.work(lambda _engine: iter((1, 2)))
-    other = heard.ticker.work(lambda _engine: iter((10, 20)))
-    call, wrong = heard.ticker.call(lambda _engine: "said"), heard.ticker.call(refused)
+    one = heard.ticker.start_work(lambda _engine: iter((1, 2)))
+    other = heard.ticker.start_work(lambda _engine: iter((10, 20)))
+    call, wrong = heard.ticker.request_call(lambda _engine: "said"), heard.ticker.request_call(refused)
     heard.until_over(one, other, call, wrong)
-    found = {id: [each.result for each in heard.answers(id) if isinstance(each, Answered)] for id in (one, other, call)}
+    found = {
+        id: [each.result for each in heard.answers(id) if isinstance(each, CallFinished)] for id in (one, other, call)
+    }
     assert found == {one: [1, 2, None], other: [10, 20, None], call: ["said"]}
     assert [each.error for each in heard.answers(wrong)] == ["no"]
 
@@ -75,9 +83,9 @@ def test_a_work_that_is_ended_leaves_the_others_alone(heard: Heard, client: Redi
         while True:
             yield 1
 
-    ended, other = heard.ticker.work(forever), heard.ticker.work(forever)
+    ended, other = heard.ticker.start_work(forever), heard.ticker.start_work(forever)
     wait_until(lambda: heard.answers(ended) and heard.answers(other))
-    heard.ticker.end_work(ended)
+    heard.ticker.cancel_work(ended)
     heard.until_over(ended)
     seen = len(heard.answers(other))
     wait_until(lambda: len(heard.answers(other)) > seen)
@@ -86,37 +94,37 @@ def test_a_work_that_is_ended_leaves_the_others_alone(heard: Heard, client: Redi
 
 def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Redis) -> None:
     Queue("mail", client).put(b"{}", id="a")
-    layout = registry.make("native")
+    system = registry.create_system("native")
     jobs = {
-        "here": (layout.job_ask("mail", b"a", -1),),
-        "both": tuple(layout.job_ask("mail", id, 0) for id in (b"b", b"a")),
+        "here": (system.job_request("mail", b"a", -1),),
+        "both": tuple(system.job_request("mail", id, 0) for id in (b"b", b"a")),
     }
-    heard.ticker.look_at(Focus((MAIL,), asks=jobs))
-    wait_until(lambda: any(isinstance(each, Refreshed) and each.focus.asks for each in heard.messages))
-    snapshot = next(each.snapshot for each in heard.messages if isinstance(each, Refreshed) and each.focus.asks)
-    assert set(snapshot.answers) == {"here", "both"} and snapshot.job is None
-    assert [job and job.id for job in snapshot.answers["here"]] == [b"a"]
-    assert [job and job.id for job in snapshot.answers["both"]] == [None, b"a"]
-    assert not any(isinstance(each, Failed) for each in heard.messages)
+    heard.ticker.set_focus(Focus((MAIL,), requests=jobs))
+    wait_until(lambda: any(isinstance(each, SnapshotTaken) and each.focus.requests for each in heard.messages))
+    snapshot = next(each.snapshot for each in heard.messages if isinstance(each, SnapshotTaken) and each.focus.requests)
+    assert set(snapshot.results) == {"here", "both"} and snapshot.job is None
+    assert [job and job.id for job in snapshot.results["here"]] == [b"a"]
+    assert [job and job.id for job in snapshot.results["both"]] == [None, b"a"]
+    assert not any(isinstance(each, RefreshFailed) for each in heard.messages)
 
 
 def test_what_is_asked_for_while_a_picture_is_taken_is_in_the_next_one_at_once(url: str, client: Redis) -> None:
-    messages: list[Message] = []
+    messages: list[TickerEvent] = []
 
     class Interrupted(Engine):
         """While its first picture is taken, somebody looks at something else."""
 
-        def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
-            snapshot = super().snapshot(focus)
-            if focus is EVERYTHING:
-                ticker.look_at(Focus((MAIL,)))
+        def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
+            snapshot = super().take_snapshot(focus)
+            if focus is FULL_FOCUS:
+                ticker.set_focus(Focus((MAIL,)))
             return snapshot
 
-    ticker = Ticker(lambda: Interrupted(connect(url), [registry.make("native")]), messages.append, 3600.0)
-    ticker.look_next_at(EVERYTHING)
+    ticker = Ticker(lambda: Interrupted(connect(url), [registry.create_system("native")]), messages.append, 3600.0)
+    ticker.set_next_focus(FULL_FOCUS)
     ticker.start()
     try:
-        wait_until(lambda: any(isinstance(each, Refreshed) and each.focus.queues == (MAIL,) for each in messages))
+        wait_until(lambda: any(isinstance(each, SnapshotTaken) and each.focus.queues == (MAIL,) for each in messages))
     finally:
         ticker.stop()
 
@@ -128,20 +136,20 @@ class Costs(Engine):
     """An engine whose pictures take so long (ms), one after the other; the last one again and again."""
 
     def __init__(self, url: str, *ms: float) -> None:
-        super().__init__(connect(url), [registry.make("native")])
+        super().__init__(connect(url), [registry.create_system("native")])
         self.ms = [*ms]
 
-    def snapshot(self, focus: Focus = EVERYTHING) -> Snapshot:
+    def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
         ms = self.ms.pop(0) if len(self.ms) > 1 else self.ms[0]
-        return replace(super().snapshot(focus), cost=Cost(1, 1, ms))
+        return replace(super().take_snapshot(focus), cost=Cost(1, 1, ms))
 
 
 def waits_s(url: str, interval_s: float, *ms: float) -> list[float]:
     """The time between two pictures after each of those that took so long."""
     found: list[float] = []
 
-    def note(message: Message) -> None:
-        if isinstance(message, Refreshed):
+    def note(message: TickerEvent) -> None:
+        if isinstance(message, SnapshotTaken):
             found.append(ticker.wait_s)
 
     ticker = Ticker(lambda: Costs(url, *ms), note, interval_s)
@@ -171,22 +179,24 @@ def test_pictures_that_usually_take_long_come_rarely_and_the_first_quick_one_bri
 
 def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: str) -> None:
     Queue("mail", client).put(1)
-    messages: list[Message] = []
-    engine = Engine(connect(url, meter=Meter()), [registry.make("native")])
+    messages: list[TickerEvent] = []
+    engine = Engine(connect(url, meter=Meter()), [registry.create_system("native")])
     ticker = Ticker(lambda: engine, messages.append, 0.05)
     ticker.start()
     wait_until(lambda: engine.refs)
-    ticker.call(lambda engine: [engine.client.ping() for _ in range(500)])
-    wait_until(lambda: any(isinstance(each, Answered) for each in messages))
-    asked = next(at for at, each in enumerate(messages) if isinstance(each, Answered))
-    wait_until(lambda: any(isinstance(each, Refreshed) for each in messages[asked:]))
+    ticker.request_call(lambda engine: [engine.client.ping() for _ in range(500)])
+    wait_until(lambda: any(isinstance(each, CallFinished) for each in messages))
+    asked = next(at for at, each in enumerate(messages) if isinstance(each, CallFinished))
+    wait_until(lambda: any(isinstance(each, SnapshotTaken) for each in messages[asked:]))
     ticker.stop()
-    pictures = [each.snapshot for each in messages if isinstance(each, Refreshed)]
+    pictures = [each.snapshot for each in messages if isinstance(each, SnapshotTaken)]
     [first, *_others] = pictures
-    assert first.spent and first.spent.commands > first.cost.commands, "its connection, and its discovery"
-    told = next(each.snapshot for each in messages[asked:] if isinstance(each, Refreshed))
-    assert told.spent and told.spent.commands > 500 > told.cost.commands
-    assert told.spent.trips > 500 and told.spent.ms > 0
+    assert first.interval_cost and first.interval_cost.commands > first.cost.commands, (
+        "its connection, and its discovery"
+    )
+    told = next(each.snapshot for each in messages[asked:] if isinstance(each, SnapshotTaken))
+    assert told.interval_cost and told.interval_cost.commands > 500 > told.cost.commands
+    assert told.interval_cost.round_trips > 500 and told.interval_cost.ms > 0
 
 
 def test_the_first_queue_of_a_new_system_is_seen_after_a_few_seconds(
@@ -194,11 +204,11 @@ def test_the_first_queue_of_a_new_system_is_seen_after_a_few_seconds(
 ) -> None:
     monkeypatch.setattr(ticker_module, "LEAST_DISCOVER_S", 0.05)
     monkeypatch.setattr(ticker_module, "DISCOVER_SHARE", 1)
-    messages: list[Message] = []
-    ticker = Ticker(lambda: Engine(connect(url), [registry.make("native")]), messages.append, 0.05)
+    messages: list[TickerEvent] = []
+    ticker = Ticker(lambda: Engine(connect(url), [registry.create_system("native")]), messages.append, 0.05)
     ticker.start()
     try:
-        wait_until(lambda: any(isinstance(each, Refreshed) for each in messages))
+        wait_until(lambda: any(isinstance(each, SnapshotTaken) for each in messages))
         assert ticker.engine.refs == []
         Queue("mail", client).put({}, id="a")
         wait_until(lambda: MAIL in ticker.engine.refs)

@@ -14,7 +14,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.connection.connect import connect
-from rqtui.connection.meter import Meter, meter_of
+from rqtui.connection.meter import Meter, find_meter
 from rqtui.engine import walk
 from rqtui.engine.engine import Engine
 from rqtui.model import Ref
@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 
 def command(client: Redis, folder: Path | None) -> Engine:
     """What a command knows that looks for queues once."""
-    engine = Engine(client, registry.make_all(), walks=folder)
+    engine = Engine(client, registry.create_systems(), walks=folder)
     for _chunk in engine.discover():
         pass
     return engine
@@ -56,7 +56,7 @@ def commands_until_all(client: Redis, folder: Path) -> Iterator[Engine]:
     while True:
         engine = command(client, folder)
         yield engine
-        if not engine.unwalked():
+        if not engine.describe_unwalked_keys():
             return
 
 
@@ -69,16 +69,16 @@ def test_a_command_looks_at_so_many_keys_and_the_next_one_goes_on(full: Redis, f
     for engine in commands_until_all(full, folder):
         full.config_resetstat()
         engines.append(engine)
-    sentences = [engine.unwalked() for engine in engines]
+    sentences = [engine.describe_unwalked_keys() for engine in engines]
     assert all(NEWS in engine.refs for engine in engines), "what stands in a list of names needs no walk"
     assert len(engines) in (3, 4) and MAIL in engines[-1].refs
     looked = [int(re.match(r"\d+", words.replace(" ", ""))[0]) for words in sentences[:-1]]  # type: ignore[index]
     steps = [after - before for before, after in itertools.pairwise([0, *looked])]
-    assert all(BUDGET <= step <= BUDGET + 2 * walk.STEP for step in steps), looked
+    assert all(BUDGET <= step <= BUDGET + 2 * walk.MAX_STEP_KEYS for step in steps), looked
     assert "of about 3 002 keys" in sentences[0] and "--walk looks at all" in sentences[0]
     full.config_resetstat()
     again = command(full, folder)
-    assert again.refs == engines[-1].refs and not again.unwalked()
+    assert again.refs == engines[-1].refs and not again.describe_unwalked_keys()
     assert scans(full) == 0, "a whole walk is over, and the next is not due"
 
 
@@ -86,24 +86,24 @@ def test_a_small_database_is_walked_over_each_time_and_leaves_no_file(client: Re
     assert command(client, folder).refs == []
     client.hset("bull:mail:meta", mapping={"version": "bullmq:5.81.2"})
     engine = command(client, folder)
-    assert engine.refs == [MAIL] and not engine.unwalked() and not folder.exists()
+    assert engine.refs == [MAIL] and not engine.describe_unwalked_keys() and not folder.exists()
 
 
 def test_what_the_file_says_is_asked_again(full: Redis, folder: Path) -> None:
     full.set("bq:mail:id", 1)
     *_, engine = commands_until_all(full, folder)
-    assert [one.system for one in engine.unspoken] == ["bee-queue"]
-    assert [one.system for one in command(full, folder).unspoken] == ["bee-queue"]
+    assert [one.system for one in engine.unsupported_systems] == ["bee-queue"]
+    assert [one.system for one in command(full, folder).unsupported_systems] == ["bee-queue"]
     full.delete("bull:mail:meta", "bq:mail:id")
     engine = command(full, folder)
-    assert engine.refs == [NEWS] and engine.unspoken == ()
+    assert engine.refs == [NEWS] and engine.unsupported_systems == ()
 
 
 def test_who_asks_for_all_keys_sees_all(full: Redis, folder: Path) -> None:
-    engine = Engine(full, registry.make_all(), walks=folder)
+    engine = Engine(full, registry.create_systems(), walks=folder)
     for _chunk in engine.discover(fully=True):
         pass
-    assert engine.refs == [MAIL, NEWS] and not engine.unwalked()
+    assert engine.refs == [MAIL, NEWS] and not engine.describe_unwalked_keys()
     assert command(full, folder).refs == [MAIL, NEWS], "and the next command knows it"
     full.hset("bull:late:meta", mapping={"version": "bullmq:5.81.2"})
     assert Ref("bullmq", "late") not in command(full, folder).refs, "it rests"
@@ -115,7 +115,7 @@ def test_who_asks_for_all_keys_sees_all(full: Redis, folder: Path) -> None:
 def spoilt(file: Path) -> Iterator[tuple[str, bytes]]:
     """What a file may become, by what was done to it."""
     whole = file.read_bytes()
-    told = json.loads(whole)
+    document = json.loads(whole)
     yield from {"empty": b"", "half": whole[: len(whole) // 2], "bytes": b"\xff\x00", "deep": b"[" * 100_000}.items()
     wrong = {
         "version": 99,
@@ -127,9 +127,12 @@ def spoilt(file: Path) -> Iterator[tuple[str, bytes]]:
         "begun": 1,
     }
     for name, value in wrong.items():
-        yield name, json.dumps({**told, name: value}).encode()
-    yield "keys", json.dumps({**told, "whole": {**told["whole"], "keys": {"bullmq": 3, "nobody": ["a"]}}}).encode()
-    yield "no system", json.dumps({**told, "whole": {**told["whole"], "keys": {"nobody": ["a"]}}}).encode()
+        yield name, json.dumps({**document, name: value}).encode()
+    yield (
+        "keys",
+        json.dumps({**document, "whole": {**document["whole"], "keys": {"bullmq": 3, "nobody": ["a"]}}}).encode(),
+    )
+    yield "no system", json.dumps({**document, "whole": {**document["whole"], "keys": {"nobody": ["a"]}}}).encode()
     yield "list", b"[1]"
 
 
@@ -181,7 +184,7 @@ def test_two_databases_and_two_sets_of_systems_have_files_of_their_own(full: Red
     command(full, folder)
     other = connect(f"{url}/1")
     assert command(other, folder).refs == []
-    engine = Engine(full, [registry.make("bullmq")], walks=folder)
+    engine = Engine(full, [registry.create_system("bullmq")], walks=folder)
     for _chunk in engine.discover():
         pass
     assert len([*folder.glob("*.json")]) == 2, "database 1 is small, and has none"
@@ -189,32 +192,32 @@ def test_two_databases_and_two_sets_of_systems_have_files_of_their_own(full: Red
 
 def test_the_meter_counts_the_walk(full: Redis, url: str) -> None:
     metered = connect(url, meter=Meter())
-    meter = meter_of(metered)
+    meter = find_meter(metered)
     assert meter is not None
-    engine = Engine(metered, registry.make_all())
+    engine = Engine(metered, registry.create_systems())
     for _chunk in engine.discover():
         pass
-    before = meter.total()
+    before = meter.compute_total()
     full.config_resetstat()
     for _chunk in engine.discover(fully=True):
         pass
-    assert (meter.total() - before).trips > scans(full) >= OTHERS / walk.STEP - 1
+    assert (meter.compute_total() - before).round_trips > scans(full) >= OTHERS / walk.MAX_STEP_KEYS - 1
 
 
 def test_a_lost_connection_loses_no_step(full: Redis) -> None:
-    engine = Engine(full, registry.make_all())
+    engine = Engine(full, registry.create_systems())
     steps = engine.discover(fully=True)
     for _chunk in steps:
-        if engine._walk.progress.looked:
+        if engine._walk.progress.keys_walked:
             break
     steps.close()
-    looked = engine._walk.progress.looked
+    looked = engine._walk.progress.keys_walked
     assert 0 < looked < OTHERS
     full.config_resetstat()
     for _chunk in engine.discover(most=None):
         pass
     assert engine.refs == [MAIL, NEWS]
-    assert scans(full) <= (OTHERS - looked) / walk.STEP + 3
+    assert scans(full) <= (OTHERS - looked) / walk.MAX_STEP_KEYS + 3
 
 
 PATTERNS = (
@@ -264,7 +267,9 @@ def test_the_script_tries_no_pattern_in_vain_and_misses_none(any_client: Redis) 
     any_client.mset(dict.fromkeys(KEYS, 1))
     script = scripts.load("shared")["walk"]
     rows = [(pattern,) for pattern in (*PATTERNS, *PATTERNS)]
-    answer = scripts.run(any_client, script.call({}, {"cursor": "0", "limit": 10_000, "counted": len(PATTERNS)}, rows))
+    answer = scripts.run(
+        any_client, script.build_call({}, {"cursor": "0", "limit": 10_000, "counted": len(PATTERNS)}, rows)
+    )
     test = "if string.find(ARGV[at], ARGV[1]) then found[#found + 1] = ARGV[at] end"
     source = f"local found = {{}} for at = 2, #ARGV do {test} end return found"
     fits = {pattern: set(any_client.eval(source, 0, pattern, *KEYS)) for pattern in PATTERNS}
@@ -285,19 +290,19 @@ def test_the_script_tries_no_pattern_in_vain_and_misses_none(any_client: Redis) 
 
 def test_systems_that_are_not_here_cost_one_trip_together(url: str, client: Redis) -> None:
     client.sadd("rqtui:queues", "news")
-    engine = Engine(connect(url, meter=Meter()), registry.make_all())
-    meter = meter_of(engine.client)
+    engine = Engine(connect(url, meter=Meter()), registry.create_systems())
+    meter = find_meter(engine.client)
     assert meter
 
-    def looked() -> tuple[list[Ref], int]:
-        before = meter.total()
+    def discover_queues() -> tuple[list[Ref], int]:
+        before = meter.compute_total()
         for _chunk in engine.discover():
             pass
-        return engine.refs, (meter.total() - before).trips
+        return engine.refs, (meter.compute_total() - before).round_trips
 
-    looked()
-    assert looked() == ([NEWS], 3), "what shows the others, the native names, a step of the walk"
+    discover_queues()
+    assert discover_queues() == ([NEWS], 3), "what shows the others, the native names, a step of the walk"
     client.sadd("rq:queues", "rq:queue:mail")
-    assert looked() == ([Ref("rq", "mail"), NEWS], 4)
+    assert discover_queues() == ([Ref("rq", "mail"), NEWS], 4)
     client.set("orizuru:consumers", "somebody's")
-    assert looked()[0] == [Ref("rq", "mail"), NEWS]
+    assert discover_queues()[0] == [Ref("rq", "mail"), NEWS]

@@ -19,17 +19,17 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import on_loop
+import aio_facade
 from faults.history import History
 
 from rqtui.client.leased_job import Job
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
-from rqtui.engine.loops import Loop, mover
+from rqtui.engine.loops import Loop, build_round
 from rqtui.engine.ticker import Ticker
 from rqtui.errors import RqtuiError, ServerError
-from rqtui.model import Focus, PageWish, Ref
+from rqtui.model import Focus, PageSelection, Ref
 from rqtui.systems import registry
 
 TTR_S = 0.6
@@ -112,8 +112,8 @@ def consume(actor: Actor) -> None:
                 raise ValueError("fails now and then")
             if verb == "release":
                 job.settle_later("release")
-        open_jobs = _told(actor, [*open_jobs, (job, verb)])
-    _told(actor, open_jobs)
+        open_jobs = _record_outcomes(actor, [*open_jobs, (job, verb)])
+    _record_outcomes(actor, open_jobs)
 
 
 def lease(actor: Actor) -> None:
@@ -142,7 +142,7 @@ def _settle(actor: Actor, job: Job, verb: str) -> None:
     settle = {"ack": job.ack, "reject": lambda: job.reject("fails now and then"), "release": job.release}[verb]
     for _try in range(TRIES):
         try:
-            _settled(actor, job, verb, settle())
+            _record_outcome(actor, job, verb, settle())
             return
         except ServerError:
             actor.rest(0.2)
@@ -158,26 +158,26 @@ def _length_s(actor: Actor) -> float:
 
 def _begin(actor: Actor, job: Job) -> None:
     since = job.until_s - job.ttr_ms / 1000
-    actor.history.note("begin", **_named(job), most=job.max_attempts, since=since, ttr_s=job.ttr_ms / 1000)
+    actor.history.note("begin", **_build_job_fields(job), most=job.max_attempts, since=since, ttr_s=job.ttr_ms / 1000)
 
 
 def _end(actor: Actor, job: Job, verb: str) -> None:
-    actor.history.note("end", **_named(job), verb=verb)
+    actor.history.note("end", **_build_job_fields(job), verb=verb)
 
 
-def _settled(actor: Actor, job: Job, verb: str, word: str) -> None:
-    actor.history.note("settled", **_named(job), verb=verb, word=word)
+def _record_outcome(actor: Actor, job: Job, verb: str, word: str) -> None:
+    actor.history.note("settled", **_build_job_fields(job), verb=verb, word=word)
 
 
-def _told(actor: Actor, jobs: Sequence[tuple[Job, str]]) -> list[tuple[Job, str]]:
+def _record_outcomes(actor: Actor, jobs: Sequence[tuple[Job, str]]) -> list[tuple[Job, str]]:
     """Notes those whose outcome is known now; the others."""
     for job, verb in jobs:
         if job.outcome not in ("", "sent"):
-            _settled(actor, job, verb, job.outcome)
+            _record_outcome(actor, job, verb, job.outcome)
     return [(job, verb) for job, verb in jobs if job.outcome in ("", "sent")]
 
 
-def _named(job: Job) -> dict[str, Any]:
+def _build_job_fields(job: Job) -> dict[str, Any]:
     return {"queue": job.queue, "id": job.id, "token": job.token, "attempt": job.attempt}
 
 
@@ -185,16 +185,21 @@ def look(actor: Actor) -> None:
     """The engine room of a screen: pictures of all queues and a page, a dispatcher and a reaper."""
     refs = [Ref("native", name) for name in actor.queues]
     loops = [
-        Loop(verb, mover(verb, connect(actor.url), {"native": registry.make("native")}, lambda: refs, every_s=0.2))
+        Loop(
+            verb,
+            build_round(
+                verb, connect(actor.url), {"native": registry.create_system("native")}, lambda: refs, max_wait_s=0.2
+            ),
+        )
         for verb in ("dispatch", "reap")
     ]
-    ticker = Ticker(lambda: Engine(connect(actor.url), [registry.make("native")]), lambda _message: None, 0.3)
+    ticker = Ticker(lambda: Engine(connect(actor.url), [registry.create_system("native")]), lambda _message: None, 0.3)
     ticker.start()
     for loop in loops:
         loop.start()
     while not actor.stop.is_set():
         place = actor.chance.choice(("scheduled", "ready", "reserved", "dead"))
-        ticker.look_next_at(Focus(queues=tuple(refs), pages=(PageWish(actor.chance.choice(refs), place),)))
+        ticker.set_next_focus(Focus(queues=tuple(refs), pages=(PageSelection(actor.chance.choice(refs), place),)))
         actor.rest(0.5)
         names = {thread.name for thread in threading.enumerate()}
         alive = "rqtui-ticker" in names and all(loop.is_running for loop in loops)
@@ -205,17 +210,17 @@ def look(actor: Actor) -> None:
 
 def operate(actor: Actor) -> None:
     """An operator at the engine: any verb on a few jobs that stand where it takes them from."""
-    engine = Engine(connect(actor.url), [registry.make("native")])
+    engine = Engine(connect(actor.url), [registry.create_system("native")])
     while not actor.stop.is_set():
         ref = Ref("native", actor.chance.choice(actor.queues))
         verb, place, form = actor.chance.choice(_VERBS)
         with contextlib.suppress(ServerError):
-            jobs = [*engine.page(ref, place, 0, 20).jobs]
+            jobs = [*engine.fetch_page(ref, place, 0, 20).jobs]
             chosen = actor.chance.sample(jobs, min(len(jobs), actor.chance.choice((1, 1, 3))))
             if chosen or not place:
                 actor.history.call(
                     "act",
-                    lambda verb=verb, ref=ref, chosen=chosen, form=form: engine.act(verb, ref, chosen, form),
+                    lambda verb=verb, ref=ref, chosen=chosen, form=form: engine.apply_verb(verb, ref, chosen, form),
                     lambda outcomes: {"words": [outcome.word for outcome in outcomes]},
                     queue=ref.queue,
                     verb=verb,
@@ -283,11 +288,11 @@ def _words(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"words": [result["word"] for result in document["results"]]}
 
 
-def awaited(work: Callable[[Actor], None]) -> Callable[[Actor], None]:
+def run_with_aio(work: Callable[[Actor], None]) -> Callable[[Actor], None]:
     """The same work by `rqtui.aio`, whose loop runs on a thread beside it."""
 
     def on_a_loop(actor: Actor) -> None:
-        actor.kind = on_loop.Queue
+        actor.kind = aio_facade.Queue
         work(actor)
 
     return on_a_loop
@@ -297,8 +302,8 @@ KINDS: Mapping[str, Callable[[Actor], None]] = {
     "produce": produce,
     "consume": consume,
     "lease": lease,
-    "produce-awaited": awaited(produce),
-    "consume-awaited": awaited(consume),
+    "produce-awaited": run_with_aio(produce),
+    "consume-awaited": run_with_aio(consume),
     "look": look,
     "operate": operate,
     "command": command,

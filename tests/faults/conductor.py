@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from faults.history import History, lines
-from faults.judging import PLACES, TAIL_S, Dump, verdict
+from faults.history_checker import PLACES, TAIL_S, Dump, find_errors
 from faults.plan import PROXIES, QUEUES, SLOTS, Strike, strikes
 from faults.servers import DurableServer
 from proxy import Proxy
@@ -154,14 +154,14 @@ class Stage:
 
     def _listen(self, called: str, output: Any) -> None:
         """What `rqtui work` says of the outcomes of its jobs."""
-        told = History(self._path, called)
+        history = History(self._path, called)
         words = {"acked": ("ack", "moved"), "released": ("release", "moved"), "rejected": ("reject", "moved")}
         for line in output:
             with contextlib.suppress(ValueError):
-                said = json.loads(line)
-                verb, word = words.get(said["outcome"], ("", said["outcome"]))
-                job = {name: said[name] for name in ("queue", "id", "attempt")}
-                told.note("settled", **job, token=None, verb=verb, word=word)
+                document = json.loads(line)
+                verb, word = words.get(document["outcome"], ("", document["outcome"]))
+                job = {name: document[name] for name in ("queue", "id", "attempt")}
+                history.note("settled", **job, token=None, verb=verb, word=word)
 
     def look_after(self) -> None:
         """Notes who ended by itself, and starts another."""
@@ -265,10 +265,10 @@ def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outco
         _until_acked(stage, 10)  # on a busy machine the faults come faster than the jobs
         _drain(stage)
         _finish(stage)
-        dumps = {name: dump(server.client(), name, checked(server.url, name), bool(ALSO[name])) for name in QUEUES}
+        dumps = {name: dump(server.client(), name, run_check(server.url, name), bool(ALSO[name])) for name in QUEUES}
         (folder / "dumps.json").write_text(json.dumps({name: asdict(one) for name, one in dumps.items()}))
         version = str(server.client().info("server")["redis_version"])
-    broken, forgiven = verdict(lines(path), dumps, TAIL_S[fsync])
+    broken, forgiven = find_errors(lines(path), dumps, TAIL_S[fsync])
     jobs = Counter({place: sum(len(one.places[place]) for one in dumps.values()) for place in PLACES})
     jobs["forgotten"] = sum(len(one.forgotten()) for one in dumps.values())
     figures = {
@@ -287,7 +287,7 @@ def _until_acked(stage: Stage, number: int) -> None:
         stage.look_after()
         for slot in stage.slots.values():
             stage.fill(slot)
-        return all(int(client.hget(native_keys.keys(name)["meta"], "acked") or 0) >= number for name in QUEUES)
+        return all(int(client.hget(native_keys.build_keys(name)["meta"], "acked") or 0) >= number for name in QUEUES)
 
     with stage.server.client() as client:
         wait_until(are, DRAIN_S, f"{number} jobs done in each queue", every_s=0.05)
@@ -311,7 +311,7 @@ def _drain(stage: Stage) -> None:
             together = client.pipeline()  # or a job that moves meanwhile would be seen in none of its places
             for name in QUEUES:
                 for place in ("scheduled", "ready", "reserved"):
-                    together.zcard(native_keys.keys(name)[place])
+                    together.zcard(native_keys.build_keys(name)[place])
             return not any(together.execute())
 
         try:
@@ -354,7 +354,7 @@ def _end_all(stage: Stage) -> None:
 
 def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = True) -> Dump:
     """What a queue holds; `found` is what `check` says of it, `remembers` whether it knows the ids of done jobs."""
-    keys = native_keys.keys(queue)
+    keys = native_keys.build_keys(queue)
     places = {
         place: {id.decode(): score for id, score in client.zrange(keys[place], 0, -1, withscores=True)}
         for place in PLACES
@@ -364,7 +364,7 @@ def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = T
     return Dump(places, attempts, token, events(client, keys["events"]), found, remembers)
 
 
-def checked(url: str, queue: str) -> list[str]:
+def run_check(url: str, queue: str) -> list[str]:
     """What `rqtui check` says, where it does not end with 0."""
     ran = subprocess.run(_rqtui(url, "check", queue, "--json"), capture_output=True, text=True)
     return [ran.stdout + ran.stderr] if ran.returncode else []

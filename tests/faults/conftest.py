@@ -10,6 +10,6 @@ from fleet import Fleet
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    """Servers that a test starts."""
+    """Create a fleet, whose servers end with the test."""
     with Fleet() as fleet:
         yield fleet

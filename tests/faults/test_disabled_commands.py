@@ -74,7 +74,9 @@ async def test_the_screen_shows_all_views_where_all_commands_about_the_server_ar
         await it.until_shown("b")
         await it.press("R")
         await it.until(lambda: bare.client.zcard("rqtui:{mail}:ready") == 2, "the promotion")
-        assert it.app.session.lost is None and not [told for told in it.toasts if "should not happen" in told]
+        assert it.app.session.connection_loss is None and not [
+            told for told in it.toasts if "should not happen" in told
+        ]
 
 
 @pytest.mark.parametrize("command", ["EVAL", "EVALSHA"])
@@ -89,7 +91,7 @@ def test_a_server_without_scripts_is_told_in_a_sentence_not_in_lua(command: str)
 
 def test_a_command_that_a_script_misses_is_named(bare: Server) -> None:
     for words in (("health",), ("snapshot",)):
-        ran = shell(bare.url, "--layout", "safe_pop", *words)  # which is asked for, so that SCAN is needed
+        ran = shell(bare.url, "--system", "safe_pop", *words)  # which is asked for, so that SCAN is needed
         said = " ".join((ran.out + ran.err).split())
         assert "queues of safe_pop cannot be looked for: this Redis does not know SCAN" in said, ran
 

@@ -15,7 +15,7 @@ import pytest
 from fleet import Fleet
 from redis import Redis
 from screens import Seeded, on_screen, screen
-from shell import environment, shell
+from shell import build_environment, shell
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
@@ -132,7 +132,7 @@ def test_a_full_disk_under_what_is_printed_is_a_sentence(client: Redis, url: str
             [sys.executable, "-m", "rqtui", *line.split()],
             stdout=full,
             stderr=subprocess.PIPE,
-            env={**environment(url), "COLUMNS": "80"},
+            env={**build_environment(url), "COLUMNS": "80"},
             timeout=60,
         )
     said = ran.stderr.decode()

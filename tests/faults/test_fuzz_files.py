@@ -16,12 +16,12 @@ import fuzzing
 from native_jobs import NATIVE_KEYS
 from redis import Redis
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import RqtuiError
 from rqtui.operations import revert, undo_files
-from rqtui.operations.journal import FILE, Journal, clock, past, undo_word
-from rqtui.operations.undo_files import Left, Row
-from rqtui.reports.postmortem import as_json, markdown
+from rqtui.operations.journal import FILE, Journal, describe_undo, format_clock, load_operations
+from rqtui.operations.undo_files import AfterState, SavedJob
+from rqtui.reports.postmortem import build_document, build_markdown
 from rqtui.systems import registry
 
 VERBS = ("delete", "requeue", "kill", "purge", "pause", "reschedule", "promote")
@@ -39,24 +39,24 @@ def records(folder: Path) -> list[bytes]:
     """Whole undo records, as several verbs leave them."""
     made = []
     for verb in VERBS:
-        file = undo_files.File(folder, verb, "native", "mail", "", "somebody@here")
-        rows = [Row(b"%d\xff" % at, "ready", "1e12", RECORD, b"\x00" * 9, b"", b"[]") for at in range(3)]
-        rows.append(Row(b"held", "dead", "5", RECORD, put={"id": b"x", "priority": 3}))
-        file.rows(rows)
-        file.left({row.id: Left("ready", b"") for row in rows[:2]}, [rows[0]], [rows[2].id])
-        undo_files.mark_back(folder, file.name, [rows[1].id])
+        file = undo_files.UndoFile(folder, verb, "native", "mail", "", "somebody@here")
+        rows = [SavedJob(b"%d\xff" % at, "ready", "1e12", RECORD, b"\x00" * 9, b"", b"[]") for at in range(3)]
+        rows.append(SavedJob(b"held", "dead", "5", RECORD, put={"id": b"x", "priority": 3}))
+        file.write_jobs(rows)
+        file.write_states_after({row.id: AfterState("ready", b"") for row in rows[:2]}, [rows[0]], [rows[2].id])
+        undo_files.mark_jobs_restored(folder, file.name, [rows[1].id])
         made.append(file.path.read_bytes())
         file.path.unlink()
     return made
 
 
-def damaged(source: random.Random, whole: bytes) -> bytes:
+def damage_file(source: random.Random, whole: bytes) -> bytes:
     """A file with bytes, values, or lines changed; torn; or not a file of ours at all."""
     kind = source.randrange(6)
     if kind == 0:
         return whole[: source.randrange(len(whole) + 1)]
     if kind == 1:
-        return fuzzing.damaged(source, whole)
+        return fuzzing.damage_bytes(source, whole)
     if kind == 2:
         return source.choice(fuzzing.BYTES) + b"\n" + source.randbytes(source.randrange(30))
     lines = whole.splitlines()
@@ -66,11 +66,11 @@ def damaged(source: random.Random, whole: bytes) -> bytes:
     elif kind == 4:
         lines.insert(at, source.choice(lines))
     else:
-        lines[at] = json.dumps(_changed(source, json.loads(lines[at]))).encode()
+        lines[at] = json.dumps(_replace_value(source, json.loads(lines[at]))).encode()
     return b"\n".join(lines)
 
 
-def _changed(source: random.Random, value: object) -> object:
+def _replace_value(source: random.Random, value: object) -> object:
     """The same with one value somewhere in it replaced, or gone."""
     if isinstance(value, dict | list) and value and source.random() < 0.8:
         names = list(value) if isinstance(value, dict) else range(len(value))
@@ -79,7 +79,7 @@ def _changed(source: random.Random, value: object) -> object:
         if source.random() < 0.1:
             del made[at]
         else:
-            made[at] = _changed(source, made[at])
+            made[at] = _replace_value(source, made[at])
         return made if isinstance(value, dict) else list(made.values())
     return source.choice(VALUES)
 
@@ -87,7 +87,7 @@ def _changed(source: random.Random, value: object) -> object:
 def is_refused(engine: Engine, folder: Path, name: str) -> bool:
     """Takes a record back, if it can be."""
     try:
-        for outcomes in revert.reverted(engine, folder, name):
+        for outcomes in revert.revert_record(engine, folder, name):
             assert all(outcome.text for outcome in outcomes)
     except RqtuiError as error:
         assert str(error)
@@ -95,21 +95,21 @@ def is_refused(engine: Engine, folder: Path, name: str) -> bool:
     return False
 
 
-@fuzzing.forms(40)
+@fuzzing.parametrize_cases(40)
 def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path, client: Redis) -> None:
     folder = tmp_path / "undo"
     whole = records(folder)
-    engine = with_layouts(client, [registry.make("native"), registry.make("safe_pop:queue=mail")])
+    engine = build_engine(client, [registry.create_system("native"), registry.create_system("safe_pop:queue=mail")])
     client.hset(NATIVE_KEYS["meta"], mapping={"version": 1})
-    with fuzzing.figures("undo records", cases) as seen:
+    with fuzzing.print_figures("undo records", cases) as seen:
         for number in range(cases):
             source = random.Random(f"undo {number}")
             name = source.choice(("1-delete-a", "²-x", "x", "9" * 30, "-"))
             path = folder / f"{name}.jsonl"
-            raw = damaged(source, source.choice(whole))
+            raw = damage_file(source, source.choice(whole))
             path.write_bytes(raw)
             try:
-                assert name in undo_files.names(folder)
+                assert name in undo_files.list_records(folder)
                 seen["refused" if is_refused(engine, folder, name) else "read"] += 1
             except Exception as error:
                 raise AssertionError(f"record {number} {raw[:300]!r}: {error!r}") from error
@@ -120,27 +120,31 @@ def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path,
 def journal(folder: Path) -> bytes:
     """A journal of three operations, of which one was taken back."""
     made = Journal(folder, "redis://u:p@h/0", "prod")
-    made.note("delete", "mail", "native", [b"a\xff", b"b"], {"deleted": 2}, undo=["1-delete-a"], others=["x"])
-    made.note("pause", "mail", "native", error="no")
-    made.note("kill", "mail", "safe_pop", [b"c"], {"dead": 1}, undo=["2-kill-b", "3-kill-c"])
-    made.undone("1-delete-a")
+    made.record_change("delete", "mail", "native", [b"a\xff", b"b"], {"deleted": 2}, undo=["1-delete-a"], others=["x"])
+    made.record_change("pause", "mail", "native", error="no")
+    made.record_change("kill", "mail", "safe_pop", [b"c"], {"dead": 1}, undo=["2-kill-b", "3-kill-c"])
+    made.mark_undone("1-delete-a")
     return (folder / FILE).read_bytes()
 
 
-@fuzzing.forms(40)
+@fuzzing.parametrize_cases(40)
 def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_path: Path) -> None:
     whole = journal(tmp_path)
-    with fuzzing.figures("journals of operations", cases) as seen:
+    with fuzzing.print_figures("journals of operations", cases) as seen:
         for number in range(cases):
             source = random.Random(f"journal {number}")
-            raw = damaged(source, whole)
+            raw = damage_file(source, whole)
             (tmp_path / FILE).write_bytes(raw)
             try:
-                found = past(tmp_path)
-                json.dumps(as_json(found))
+                found = load_operations(tmp_path)
+                json.dumps(build_document(found))
                 for each in found:
-                    assert undo_word(each) and clock(each.at_ms) and isinstance(each.words() + each.where, str)
-                assert all(letter in string.printable or letter.isprintable() for letter in markdown(found))
+                    assert (
+                        describe_undo(each)
+                        and format_clock(each.at_ms)
+                        and isinstance(each.describe_outcomes() + each.queue_label, str)
+                    )
+                assert all(letter in string.printable or letter.isprintable() for letter in build_markdown(found))
             except Exception as error:
                 raise AssertionError(f"journal {number} {raw[:400]!r}: {error!r}") from error
             seen[f"{len(found)} operations"] += 1
@@ -149,4 +153,4 @@ def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_
 def test_lines_that_are_whole_are_read_beside_those_that_are_not(tmp_path: Path) -> None:
     whole = journal(tmp_path)
     (tmp_path / FILE).write_bytes(b'{"at_ms": "yesterday"}\n[1]\n' + b"[" * 90_000 + b"\n" + whole + b'{"undone": "2-k')
-    assert Counter(each.verb for each in past(tmp_path)) == {"delete": 1, "pause": 1, "kill": 1}
+    assert Counter(each.verb for each in load_operations(tmp_path)) == {"delete": 1, "pause": 1, "kill": 1}

@@ -16,31 +16,31 @@ from pathlib import Path
 from typing import Any
 
 import fuzzing
-import named_worlds
+import named_queues
 import pytest
-from hostile import harm
-from named_worlds import NAMES, SYSTEMS, Named, can_have, plant_queue, queue_of, text
+from hostile_text import find_harm
+from named_queues import NAMES, SYSTEMS, NamedSystem, build_queue_name, can_be_named, plant_queue, to_argument
 from redis import Redis
 from screens import Seeded
-from shell import ROOT, Ran, environment, shell
+from shell import ROOT, Ran, build_environment, shell
 
 from rqtui.cli.main import COMMANDS
 from rqtui.errors import UsageError
 from rqtui.testing.keyspace import dump
 from rqtui.text import names
-from rqtui.text.sanitise import safe, unshown
+from rqtui.text.sanitise import parse_shown, safe
 
-NO_QUEUE = {"layouts", "demo", "bench", "config", "redis"}  # commands that are about no queue
+NO_QUEUE = {"systems", "script", "demo", "bench", "config", "redis"}  # commands that are about no queue
 LOOKS = ("snapshot", "jobs", "workers", "errors", "kinds", "health", "loops", "schedules", "stats")
 every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 
 
-def told(url: str, *words: str, codes: tuple[int, ...] = (0, 1, 2)) -> Ran:
+def run_command(url: str, *words: str, codes: tuple[int, ...] = (0, 1, 2)) -> Ran:
     """A command line that ends in an orderly way: no crash, nothing that a terminal obeys, documents of real text."""
     ran = shell(url, *words)
     assert "should not happen" not in ran.err and "Traceback" not in ran.err, (words, ran.err)
     assert ran.code in codes, (words, ran)
-    assert not harm(ran.out) and not harm(ran.err), (words, ran)
+    assert not find_harm(ran.out) and not find_harm(ran.err), (words, ran)
     if "--json" in words:
         for line in ran.out.splitlines() if ran.out.startswith("{") and ran.out.count("\n") > 1 else [ran.out]:
             for each in strings(json.loads(line) if line.strip() else ""):
@@ -61,9 +61,9 @@ def strings(document: Any) -> Iterator[str]:
         yield document
 
 
-def commands(system: Named, name: bytes) -> Iterator[tuple[str, ...]]:
+def commands(system: NamedSystem, name: bytes) -> Iterator[tuple[str, ...]]:
     """Each command that takes a queue, on that queue; what changes something comes last."""
-    queue = f"{system.layout}:{text(queue_of(system, name))}"
+    queue = f"{system.system}:{to_argument(build_queue_name(system, name))}"
     for look in LOOKS:
         yield look, queue
         yield look, queue, "--json"
@@ -103,26 +103,30 @@ def test_every_command_is_among_those_that_are_tried() -> None:
 
 
 @every_system
-@fuzzing.forms(1)
-def test_every_command_takes_a_queue_whose_name_is_no_text(client: Redis, url: str, system: Named, cases: int) -> None:
+@fuzzing.parametrize_cases(1)
+def test_every_command_takes_a_queue_whose_name_is_no_text(
+    client: Redis, url: str, system: NamedSystem, cases: int
+) -> None:
     for name in NAMES[:cases]:
-        if can_have(system, name):
+        if can_be_named(system, name):
             client.flushall()
             plant_queue(client, system, name)
             for words in commands(system, name):
-                told(url, "--layout", system.spec(name), *words)
+                run_command(url, "--system", system.spec(name), *words)
 
 
-@every_system
-@fuzzing.forms(1)
-def test_every_command_takes_names_that_chance_made(client: Redis, url: str, system: Named, cases: int) -> None:
+@pytest.mark.parametrize(
+    "system", [SYSTEMS[0], *(pytest.param(each, marks=pytest.mark.matrix) for each in SYSTEMS[1:])], ids=str
+)
+@fuzzing.parametrize_cases(1)
+def test_every_command_takes_names_that_chance_made(client: Redis, url: str, system: NamedSystem, cases: int) -> None:
     for number in range(min(cases, 300)):
-        name = named_worlds.some_name(random.Random(f"{system}{number}"))
-        if can_have(system, name):
+        name = named_queues.build_name(random.Random(f"{system}{number}"))
+        if can_be_named(system, name):
             client.flushall()
             plant_queue(client, system, name)
             for words in commands(system, name):
-                told(url, "--layout", system.spec(name), *words)
+                run_command(url, "--system", system.spec(name), *words)
 
 
 def test_all_of_them_at_once_are_counted_beside_the_others(any_server: Any, any_client: Redis) -> None:
@@ -134,7 +138,7 @@ def test_all_of_them_at_once_are_counted_beside_the_others(any_server: Any, any_
                 plant_queue(any_client, system, name)
     any_client.sadd("rqtui:queues", b"\x9b", b"ma\xffil")
     any_client.hset(b"rqtui:{\x9b}:meta", "a", "b")
-    found = told(any_server.url, "snapshot", "--json", codes=(0,)).json["queues"]
+    found = run_command(any_server.url, "snapshot", "--json", codes=(0,)).json["queues"]
     assert [one for one in found if one.get("error")] == []
     assert {one["layout"] for one in found} >= {"native", "redisched", "safe_pop"}
     mail = next(one for one in found if one["queue"] == "mail" and one["layout"] == "native")
@@ -143,11 +147,11 @@ def test_all_of_them_at_once_are_counted_beside_the_others(any_server: Any, any_
     coded = {one["queue"] for one in found if one.get("queue_encoding") == "base64"}
     assert len(coded) == len(NAMES) and read == {b"mail"}
     for words in (*LOOKS[2:], "snapshot", "metrics", "reap --once", "dispatch --once"):
-        told(any_server.url, *words.split())
+        run_command(any_server.url, *words.split())
         if words in LOOKS:
-            told(any_server.url, words, "--json")
-    assert "\nrqtui_up 1\n" in told(any_server.url, "metrics", codes=(0,)).out
-    reaped = told(any_server.url, "--layout", "redisched", "reap", "--once", "--json", codes=(0,))
+            run_command(any_server.url, words, "--json")
+    assert "\nrqtui_up 1\n" in run_command(any_server.url, "metrics", codes=(0,)).out
+    reaped = run_command(any_server.url, "--system", "redisched", "reap", "--once", "--json", codes=(0,))
     assert sum(line["reaped"]["ready"] for line in reaped.lines) == len(NAMES)
 
 
@@ -160,9 +164,9 @@ def test_one_such_key_of_somebody_leaves_every_look_as_it_was(client: Redis, url
         client.lpush(b"\x9b", "a")
         client.sadd(b"\x9b:done", "a")
     for words in (("snapshot",), ("loops",), ("metrics",), ("health",), ("stats",), ("workers",), ("errors",)):
-        ran = told(url, *words)
+        ran = run_command(url, *words)
         assert "rqtui_up 0" not in ran.out
-    shown = told(url, "snapshot", codes=(0,)).out
+    shown = run_command(url, "snapshot", codes=(0,)).out
     assert "mail" in shown and "\\x9b" in shown
 
 
@@ -170,30 +174,34 @@ def test_one_such_key_of_somebody_leaves_every_look_as_it_was(client: Redis, url
 
 
 @every_system
-def test_what_is_printed_as_a_name_is_understood(client: Redis, url: str, system: Named) -> None:
-    for name in NAMES if system.layout == "safe_pop" else NAMES[:3]:
-        if can_have(system, name):
+def test_what_is_printed_as_a_name_is_understood(client: Redis, url: str, system: NamedSystem) -> None:
+    for name in NAMES if system.system == "safe_pop" else NAMES[:3]:
+        if can_be_named(system, name):
             client.flushall()
             is_understood(client, url, system, name)
 
 
-def is_understood(client: Redis, url: str, system: Named, name: bytes) -> None:
+def is_understood(client: Redis, url: str, system: NamedSystem, name: bytes) -> None:
     """A name as it is printed, as a document has it, and as it is: typed, they all mean the same queue."""
     plant_queue(client, system, name)
     before = dump(client)
-    at = ("--layout", system.spec(name))
-    raw = queue_of(system, name)
+    at = ("--system", system.spec(name))
+    raw = build_queue_name(system, name)
     [document] = [
-        one for one in told(url, *at, "snapshot", "--json", codes=(0,)).json["queues"] if one["layout"] == system.layout
+        one
+        for one in run_command(url, *at, "snapshot", "--json", codes=(0,)).json["queues"]
+        if one["layout"] == system.system
     ]
     assert document["queue_encoding"] == "base64"
-    shown = next(line for line in told(url, *at, "snapshot", codes=(0,)).out.splitlines() if system.layout in line)
-    words = {safe(raw), f"base64:{document['queue']}", text(raw)}
+    shown = next(
+        line for line in run_command(url, *at, "snapshot", codes=(0,)).out.splitlines() if system.system in line
+    )
+    words = {safe(raw), f"base64:{document['queue']}", to_argument(raw)}
     assert shown.startswith(f"{safe(raw)} ")
     for word in words:
-        for typed in (word, f"{system.layout}:{word}"):
-            found = told(url, *at, "snapshot", "--json", "--", typed, codes=(0,)).json["queues"]
-            assert [(one["queue"], one["layout"]) for one in found] == [(document["queue"], system.layout)], typed
+        for typed in (word, f"{system.system}:{word}"):
+            found = run_command(url, *at, "snapshot", "--json", "--", typed, codes=(0,)).json["queues"]
+            assert [(one["queue"], one["layout"]) for one in found] == [(document["queue"], system.system)], typed
             assert found[0]["places"] == document["places"]
     assert dump(client) == before
 
@@ -202,19 +210,19 @@ def test_a_name_that_is_really_spelt_so_is_meant_first(client: Redis, url: str) 
     for name in (b"\x9b", b"\\x9b"):
         client.lpush(name, "a", *(["b"] if name == b"\x9b" else []))
         client.sadd(name + b":done", "x")
-    found = told(url, "snapshot", "safe_pop:\\x9b", "--json", codes=(0,)).json["queues"]
+    found = run_command(url, "snapshot", "safe_pop:\\x9b", "--json", codes=(0,)).json["queues"]
     assert [(one["queue"], one["places"][0]["count"]) for one in found] == [("\\x9b", 1)]
 
 
-@fuzzing.forms(1500)
+@fuzzing.parametrize_cases(1500)
 def test_what_is_shown_of_a_name_reads_back_as_what_shows_the_same(cases: int) -> None:
     source = random.Random(7)
     for _ in range(cases):
-        name = names.to_text(fuzzing.value(source)[:80])
+        name = names.to_text(fuzzing.build_value(source)[:80])
         for is_ascii in (False, True):
             shown = safe(name, is_ascii)
-            assert safe(unshown(shown), is_ascii) == shown, (name, shown)
-    assert unshown("\\x9b␛[31m‹202E›⏎") == "\udc9b\x1b[31m\u202e\n"
+            assert safe(parse_shown(shown), is_ascii) == shown, (name, shown)
+    assert parse_shown("\\x9b␛[31m‹202E›⏎") == "\udc9b\x1b[31m\u202e\n"
 
 
 def test_a_profile_denies_verbs_on_such_queues(client: Redis, url: str, tmp_path: Path) -> None:
@@ -223,7 +231,7 @@ def test_a_profile_denies_verbs_on_such_queues(client: Redis, url: str, tmp_path
     config = tmp_path / "config.toml"
     config.write_text(f"""[profiles.here]\nurl = "{url}"\n[profiles.here.deny]\n'\\x9b*' = ["delete"]\n""")
     words = ("--config", str(config), "--profile", "here", "act", "delete", "safe_pop:\udc9bmail", "a", "--yes")
-    ran = told(url, *words, codes=(1,))
+    ran = run_command(url, *words, codes=(1,))
     assert "delete is denied" in ran.err and client.llen(b"\x9bmail") == 1
 
 
@@ -236,7 +244,7 @@ def test_the_program_takes_such_words_from_a_shell(client: Redis, url: str, tmp_
     for language in ("C", "C.UTF-8"):
         ran = subprocess.run(
             [sys.executable, "-m", "rqtui", "snapshot", b"safe_pop:\x9b", "--json"],
-            env={**environment(url), "LC_ALL": language, "PYTHONPATH": str(ROOT)},
+            env={**build_environment(url), "LC_ALL": language, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             timeout=60,
             check=False,

@@ -10,7 +10,7 @@ import random
 from collections import Counter
 
 import fuzzing
-import hostile
+import hostile_text
 from redis import Redis
 from screens import NARROW, Screen, screen
 from textual.command import DiscoveryHit, Hit
@@ -38,9 +38,9 @@ LEADS = (
 PAUSE = 50  # cases between two looks at the screen
 
 
-def typed(source: random.Random) -> str:
+def build_line(source: random.Random) -> str:
     """A line in the palette."""
-    raw = b" ".join(fuzzing.value(source) for _ in range(source.randrange(3)))
+    raw = b" ".join(fuzzing.build_value(source) for _ in range(source.randrange(3)))
     return source.choice(LEADS) + raw.decode("utf-8", "surrogateescape")[:200]
 
 
@@ -51,16 +51,19 @@ async def search(it: Screen, text: str) -> int:
     async for hit in commands.search(text) if text else commands.discover():
         assert isinstance(hit, Hit | DiscoveryHit)
         shown = hit.prompt.plain if isinstance(hit.prompt, Content) else str(hit.prompt)
-        assert not hostile.harm(shown, ""), (text, shown)
+        assert not hostile_text.find_harm(shown, ""), (text, shown)
         offered += 1
     return offered
 
 
-def said(it: Screen, text: str, seen: Counter[str]) -> None:
+def run_typed_word(it: Screen, text: str, seen: Counter[str]) -> None:
     """Runs the word that was typed, where it has an argument that is none of its choices: those open other views."""
     name, _, argument = text.strip().partition(" ")
-    word = next((word for word in it.app.palette.words if word.name == name and name not in ("url", "profile")), None)
-    if word is None or not argument.strip() or argument.strip() in word.choices():
+    word = next(
+        (word for word in it.app.palette.argument_commands if word.name == name and name not in ("url", "profile")),
+        None,
+    )
+    if word is None or not argument.strip() or argument.strip() in word.list_choices():
         seen["no word"] += 1
         return
     try:
@@ -76,21 +79,21 @@ async def type_all(url: str, cases: int, seen: Counter[str]) -> None:
     async with screen(url, NARROW, read_only=True) as it:
         await it.until_shown("mail")
         for number in range(cases):
-            text = typed(random.Random(f"palette {number}")).strip()  # as the toolkit hands it on
+            text = build_line(random.Random(f"palette {number}")).strip()  # as the toolkit hands it on
             try:
                 seen["offered"] += await search(it, text)
-                said(it, text, seen)
+                run_typed_word(it, text, seen)
             except Exception as error:
                 raise AssertionError(f"line {number} {text!r}: {error!r}") from error
             if number % PAUSE == 0:
                 await it.pilot.pause()
                 assert it.app.is_running
-        it.app.navigation.view.hold_filter("") if it.app.navigation.view else None
+        it.app.navigation.view.confirm_filter("") if it.app.navigation.view else None
         await it.until_refreshed()
 
 
-@fuzzing.forms(15)
+@fuzzing.parametrize_cases(15)
 def test_whatever_is_typed_in_the_palette_is_taken_or_refused(cases: int, client: Redis, url: str) -> None:
     Queue("mail", url).put(b"{}", id="a")
-    with fuzzing.figures("palette", cases) as seen:
+    with fuzzing.print_figures("palette", cases) as seen:
         asyncio.run(type_all(url, cases, seen))

@@ -1,4 +1,4 @@
-"""Every script of every layout, called with what nobody should send, in databases that nobody should have.
+"""Every script of every system, called with what nobody should send, in databases that nobody should have.
 
 Whatever the keys hold and the arguments say, a script gives an answer of its header, or an error of its own words or
 WRONGTYPE; it never runs into an error of Lua, and where it says that it failed, it wrote nothing. What was written is
@@ -71,27 +71,29 @@ def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...
         kind = source.random()
         if kind < 0.75 and at < len(argv):
             old = argv[at]
-            argv[at] = fuzzing.damaged(source, old) if source.random() < 0.3 else fuzzing.value(source, known)
+            argv[at] = (
+                fuzzing.damage_bytes(source, old) if source.random() < 0.3 else fuzzing.build_value(source, known)
+            )
         elif kind < 0.85:
             del argv[at:]
         elif kind < 0.95:
-            argv.insert(at, fuzzing.value(source, known))
+            argv.insert(at, fuzzing.build_value(source, known))
         else:
             tail = argv[len(seed.script.args) :]
             argv += tail * source.choice((1, 3, 20_000 // (sum(map(len, tail)) + 10 * len(tail) + 1)))
     return Case(seed, tuple(keys), tuple(argv))
 
 
-def rounds(layout: str, client: Redis, cases: int, first: int) -> Iterator[tuple[int, list[Case]]]:
+def rounds(system: str, client: Redis, cases: int, first: int) -> Iterator[tuple[int, list[Case]]]:
     """Databases planted one after the other, by number, each with the calls that it shall see."""
-    found = fuzz_worlds.seeds(layout, client)
-    known = fuzz_worlds.words(found)
+    found = fuzz_worlds.build_seeds(system, client)
+    known = fuzz_worlds.collect_words(found)
     for source_text in {seed.script.source for seed in found}:
         client.script_load(source_text)
     for number in range(first, first + -(-cases // CALLS)):
-        source = random.Random(f"{layout} {number}")
-        world = fuzz_worlds.damage(source, source.choice(found).world, known)
-        fuzz_worlds.plant(client, world)
+        source = random.Random(f"{system} {number}")
+        world = fuzz_worlds.damage_world(source, source.choice(found).world, known)
+        fuzz_worlds.plant_world(client, world)
         keyspace.plant(client, OTHERS)
         yield number, [case(source, found, known) for _ in range(CALLS)]
 
@@ -135,12 +137,12 @@ def _short(argv: tuple[bytes, ...]) -> str:
     return ", ".join(repr(word if len(word) <= 200 else word[:200] + b"...") for word in argv[:40])
 
 
-@fuzzing.forms(150)
-@pytest.mark.parametrize("layout", SUBJECTS)
-def test_no_script_fails_half_way_or_in_words_of_lua(layout: str, cases: int, client: Redis) -> None:
+@fuzzing.parametrize_cases(150)
+@pytest.mark.parametrize("system", SUBJECTS)
+def test_no_script_fails_half_way_or_in_words_of_lua(system: str, cases: int, client: Redis) -> None:
     found: dict[str, str] = {}
-    with fuzzing.figures(f"scripts of {layout}", cases) as seen:
-        for number, calls in rounds(layout, client, cases, 0):
+    with fuzzing.print_figures(f"scripts of {system}", cases) as seen:
+        for number, calls in rounds(system, client, cases, 0):
             for fault in faults(client, calls, seen):
                 found.setdefault(fault.partition("\n")[0], f"round {number}: {fault}")
     assert not found, f"{len(found)} faults:\n" + "\n".join(list(found.values())[:40])

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import fuzzing
-import hostile
+import hostile_text
 import pytest
 from hypothesis import strategies as st
 from shell import shell
@@ -22,24 +22,24 @@ from rqtui.cli import main, set_fields
 from rqtui.config import file as files
 from rqtui.config import resolve
 from rqtui.connection import connect
-from rqtui.engine.filters import parse as parse_filter
+from rqtui.engine.filters import parse_filter
 from rqtui.errors import RqtuiError
 from rqtui.model import Job, Ref, State
 from rqtui.reports import events
-from rqtui.reports.jobs import id_bytes
+from rqtui.reports.jobs import parse_id
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import load
 from rqtui.systems import registry
-from rqtui.text.msgpack import packed
+from rqtui.text.msgpack import to_msgpack
 from rqtui.tui.services import keymap
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 ANY = st.text(max_size=6)  # with surrogates, as bytes that are no text come from a command line
-HOSTILE = [piece for piece in hostile.PIECES if len(piece) < 60]
+HOSTILE = [piece for piece in hostile_text.PIECES if len(piece) < 60]
 NUMBERS = [number.decode("utf-8", "surrogateescape") for number in fuzzing.NUMBERS]
 
 
-def made_of(*pieces: str, other: st.SearchStrategy[str] = TEXT, most: int = 14) -> st.SearchStrategy[str]:
+def build_texts(*pieces: str, other: st.SearchStrategy[str] = TEXT, most: int = 14) -> st.SearchStrategy[str]:
     """Text put together from these pieces, numbers, hostile ones and any other."""
     each = st.one_of(st.sampled_from(pieces), st.sampled_from(pieces), st.sampled_from(NUMBERS + HOSTILE), other)
     return st.lists(each, max_size=most).map("".join)
@@ -57,7 +57,7 @@ def refused_or_not() -> Iterator[None]:
 
 SOURCES = [script.source for folder in ("native", "orizuru", "shared") for script in load(folder).values()]
 HEADER_LINES = sorted({line for source in SOURCES for line in source.splitlines() if line.startswith("--")})
-PIECES = made_of(
+PIECES = build_texts(
     "--", "-- ", " ", "->", "|", "?", "(", ")", ",", "each", "each (", "rows (", "KEYS", "ARGV[9]", "KEYS[0]", "moves",
     "returns", "zset",
     "int", "id", "'", '"', "[[", "]]", "-- moves  a b", "-- KEYS a zset", "-- returns x", "return 'x'",
@@ -68,7 +68,7 @@ CHANGES = st.lists(
 )
 
 
-def changed(source: str, changes: list[tuple[int, int, str]]) -> str:
+def change_script(source: str, changes: list[tuple[int, int, str]]) -> str:
     """A script with lines replaced, put in, taken out, or filled in the middle."""
     lines = source.splitlines()
     for number, how, piece in changes:
@@ -78,7 +78,7 @@ def changed(source: str, changes: list[tuple[int, int, str]]) -> str:
     return "\n".join(lines)
 
 
-HEADERS = st.builds(changed, st.sampled_from(SOURCES), CHANGES)
+HEADERS = st.builds(change_script, st.sampled_from(SOURCES), CHANGES)
 
 
 def read_header(text: str) -> None:
@@ -88,7 +88,7 @@ def read_header(text: str) -> None:
 
 # -- config ------------------------------------------------------------------------------------------------------------
 
-CONFIGS = made_of(
+CONFIGS = build_texts(
     "[columns]\nboard = 1\n", "[redact]\nkeys = [1]\n", "[profiles.a]\nlayouts = true\n", "deny = { a = 1 }\n",
     "[profiles.a]\n", "[profiles]\n", "[keymap]\n", "[columns]\n", "[redact]\n", "[[profiles]]\n", "[", "]", "\n",
     " = ", '"', "'''",
@@ -97,7 +97,7 @@ CONFIGS = made_of(
     '{ "billing*" = ["delete", "x"] }\n', "guarded = 1\n", "theme = ", '"nord"\n', '"rqtui-dark"\n', "interval = ",
     '"2s"\n', "nan\n", "-inf\n",
     "calm = ", "ascii = false\n", "keys = ", '["a", ""]\n', "board = ", '["id", "body.x"]\n', "default_profile = ",
-    '"a"\n', "layouts = ",
+    '"a"\n', "systems = ",
     '["native", "no:x=1"]\n', 'filter = "f,comma"\n', 'quit = "ctrl+"\n', "delete = ", "1979-05-27T07:32:00Z\n", "0x",
     "1_000\n", "#",
     "profiles.a.url = 1\n", "a.b.c = 1\n", "\\u0000", "\\U0011ffff", "\t", "badge = ", '"PROD"\n', "[" * 200,
@@ -106,22 +106,22 @@ CONFIGS = made_of(
 
 def read_config(text: str) -> None:
     with refused_or_not():
-        use(files.read(Path("config.toml"), text))
+        use(files.parse_config(Path("config.toml"), text))
 
 
 def use(config: files.Config) -> None:
-    assert all(sentence.startswith(f"{config.path}:") for sentence in config.sentences())
-    keymap.checked(config.keymap, config)
-    keymap.theme_problems(config)
+    assert all(sentence.startswith(f"{config.path}:") for sentence in config.format_problems())
+    keymap.validate_keymap(config.keymap, config)
+    keymap.find_theme_problems(config)
     for name in ["", *config.profiles]:
-        settings = resolve.of_profile(config, name, environ={}).settings
+        settings = resolve.resolve_profile(config, name, environ={}).settings
         assert "hunter2" not in repr(settings.problems)
-        registry.make_all(settings.layouts)
+        registry.create_systems(settings.systems)
 
 
 # -- filters -----------------------------------------------------------------------------------------------------------
 
-FILTERS = made_of("/(", " /[", "err:/*", "!/a{2}{3}/", "id:", "job:", "err:", "body:", "worker:", "!", "/", "\\/",
+FILTERS = build_texts("/(", " /[", "err:/*", "!/a{2}{3}/", "id:", "job:", "err:", "body:", "worker:", "!", "/", "\\/",
                   "\\", '"', "'", " ", "[", "[[a]", "(?",
                   "(?P<a>", ")", "{2}",
                   "*", "+", "|", "^", "$", "\\b", "\\x", "\\N{", "(?i)", "&&", "~~", "--", "[a--b]", "timeout",
@@ -145,12 +145,13 @@ def read_filter(text: str) -> None:
     with refused_or_not():
         parse_filter(text)(JOB)
     with refused_or_not():
-        events.matcher(text)(EVENT)
+        events.build_matcher(text)(EVENT)
 
 
 # -- URLs --------------------------------------------------------------------------------------------------------------
 
-URLS = made_of("redis://", "rediss://", "unix://", "unix:///tmp/x", "redis:", "//", "/", "@", ":", "?", "#", "&", "=",
+URLS = build_texts("redis://", "rediss://", "unix://", "unix:///tmp/x", "redis:", "//", "/", "@", ":", "?", "#", "&",
+        "=",
                "[::1]", "[", "]", "%",
                "%41", "%zz", "localhost", ":6379", "/0", "?db=", "?password=", "?ssl_cert_reqs=", "none",
                "?socket_timeout=", "?retry=1",
@@ -167,7 +168,7 @@ def read_url(text: str) -> None:
     with refused_or_not():
         connect.connect(text)
     for error in (ConnectionError("no"), OSError(2, "no"), ValueError("no")):
-        connect.describe(error, text)
+        connect.describe_connection_error(error, text)
     connect.mask(text)
 
 
@@ -181,13 +182,13 @@ def keep_a_password(text: str) -> None:
 
 # -- words of a command line -------------------------------------------------------------------------------------------
 
-DURATIONS = made_of("ms", "s", "m", "h", "d", ".", "..", " ", "-", "+", "1", "30", "1e5", "0", other=ANY)
-IDS = made_of("base64:", "QQ==", "=", "Q", "\\x", "$'", other=ANY)
-SPECS = made_of("native", "orizuru", "safe_pop", "redisched", "timeout_sets", "dispatcher", ":", ",", "=", "source",
+DURATIONS = build_texts("ms", "s", "m", "h", "d", ".", "..", " ", "-", "+", "1", "30", "1e5", "0", other=ANY)
+IDS = build_texts("base64:", "QQ==", "=", "Q", "\\x", "$'", other=ANY)
+SPECS = build_texts("native", "orizuru", "safe_pop", "redisched", "timeout_sets", "dispatcher", ":", ",", "=", "source",
                 "queue", "timeout_s=", "topic=",
                 "unit=", "ms", "ttr_ms=", "silent_ms=", "ready=", "delayed=", "todos=", "lock_ms=", "prefix=",
                 "items=", other=ANY)  # fmt: skip
-SETS = made_of(
+SETS = build_texts(
     "ttr_ms=",
     "ttr=",
     "priority=",
@@ -207,43 +208,43 @@ VERBS = [script for name in ("native", "safe_pop", "orizuru") for script in load
 
 
 def read_duration(text: str) -> None:
-    for read in (durations.parse, durations.parse_range):
+    for read in (durations.parse_duration, durations.parse_duration_range):
         with refused_or_not():
             read(text)
 
 
 def read_id(text: str) -> None:
     with refused_or_not():
-        id_bytes(text)
+        parse_id(text)
     with refused_or_not():
-        packed(text.encode("utf-8", "surrogatepass"))
+        to_msgpack(text.encode("utf-8", "surrogatepass"))
 
 
 def read_spec(text: str) -> None:
     with refused_or_not():
-        made = registry.make(text)
-        for queue in [*made.named(), text]:
+        system = registry.create_system(text)
+        for queue in [*system.named_queues(), text]:
             with refused_or_not():
-                made.keys(queue)
-                made.queue_ask(queue)
-                made.words(queue)
+                system.keys(queue)
+                system.queue_request(queue)
+                system.queue_argument(queue)
 
 
 def read_field(text: str) -> None:
     for script in VERBS[::3]:
         with refused_or_not():
-            set_fields.form_of(script, [text])
+            set_fields.parse_fields(script, [text])
 
 
 WISHES = st.dictionaries(
-    st.one_of(st.sampled_from(sorted(keymap.names())), TEXT),
-    made_of("d", "D", "ctrl+", "shift+", ",", "comma", "enter", "escape", "f1", "+", " ", "é", most=6),
+    st.one_of(st.sampled_from(sorted(keymap.map_names_to_ids())), TEXT),
+    build_texts("d", "D", "ctrl+", "shift+", ",", "comma", "enter", "escape", "f1", "+", " ", "é", most=6),
     max_size=4,
 )
 
 
 def read_keys(wishes: dict[str, str]) -> None:
-    made = keymap.checked(wishes, files.Config(Path("config.toml")))
+    made = keymap.validate_keymap(wishes, files.Config(Path("config.toml")))
     taken = [key for keys in made.keymap.values() for key in keys.split(",")]
     assert all(taken) and len(made.keymap) + len(made.problems) >= min(1, len(wishes))
 
@@ -256,24 +257,24 @@ FUZZERS: dict[str, tuple[st.SearchStrategy[object], Callable[..., None]]] = {
     "passwords in URLs": (SECRETS, keep_a_password),
     "durations": (DURATIONS, read_duration),
     "ids and bodies": (IDS, read_id),
-    "layouts and queues": (SPECS, read_spec),
+    "systems and queues": (SPECS, read_spec),
     "fields of a verb": (SETS, read_field),
     "keymap": (WISHES, read_keys),
 }
 
 
-@fuzzing.forms(25)
+@fuzzing.parametrize_cases(25)
 @pytest.mark.parametrize("fuzzer", FUZZERS)
 def test_whatever_is_typed_is_understood_or_refused_in_words(fuzzer: str, cases: int) -> None:
     strategy, read = FUZZERS[fuzzer]
-    with fuzzing.figures(fuzzer, cases):
-        fuzzing.try_all(cases, strategy, read)
+    with fuzzing.print_figures(fuzzer, cases):
+        fuzzing.check_examples(cases, strategy, read)
 
 
 # -- files of any bytes ------------------------------------------------------------------------------------------------
 
 
-@fuzzing.forms(10)
+@fuzzing.parametrize_cases(10)
 def test_a_config_file_of_any_bytes_is_told_in_sentences(cases: int, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     raw = st.lists(
@@ -283,10 +284,10 @@ def test_a_config_file_of_any_bytes_is_told_in_sentences(cases: int, tmp_path: P
     def read(parts: list[bytes]) -> None:
         path.write_bytes(b"".join(parts))
         with refused_or_not():
-            use(files.find(str(path), {}))
+            use(files.load_config(str(path), {}))
 
-    with fuzzing.figures("config files of bytes", cases):
-        fuzzing.try_all(cases, raw, read)
+    with fuzzing.print_figures("config files of bytes", cases):
+        fuzzing.check_examples(cases, raw, read)
 
 
 # -- whole command lines -----------------------------------------------------------------------------------------------
@@ -298,25 +299,25 @@ WORDS = ("--place", "--filter", "--all", "--limit", "--token", "--force", "--set
          "--json", "--repair", "--example",
          "--cursor", "--id", "--name", "--delay", "--due", "--priority", "--ttr", "--backoff", "--keep", "--lines",
          "--raw", "--reveal", "--body",
-         "--minutes", "--list", "--markdown", "--layout", "--profile", "--user", "--redis6", "--help", "--", "-",
+         "--minutes", "--list", "--markdown", "--system", "--profile", "--user", "--redis6", "--help", "--", "-",
          "mail", "native:mail", "ready",
          "dead", "delete", "purge", "viewer", "worker", "safe_pop:queue=x", "1", "base64:QQ==", "5m", "2030-01-01",
          "redis://127.0.0.1:1")  # fmt: skip
 VALUED = [word for word in WORDS if word.startswith("--") and len(word) > 2]
-WORD = made_of("mail", "-", "=", ":", "/", other=ANY, most=3)
+WORD = build_texts("mail", "-", "=", ":", "/", other=ANY, most=3)
 LINES = st.builds(
     lambda command, named, words: [*command, *named, *words],
     st.one_of(
         st.sampled_from(COMMANDS).map(lambda name: [name]),
         st.sampled_from([["jobs", "mail", "ready"], ["show", "mail"], ["act", "delete", "mail"], ["put", "mail"]]),
-        made_of(*COMMANDS, "redis:", "://", other=ANY, most=3).map(lambda word: [word, "x"]),
+        build_texts(*COMMANDS, "redis:", "://", other=ANY, most=3).map(lambda word: [word, "x"]),
     ),
     st.one_of(st.just([]), st.tuples(st.sampled_from(VALUED), WORD).map(list)),
     st.lists(st.one_of(st.sampled_from(WORDS), WORD), max_size=5),
 )
 
 
-@fuzzing.forms(15)
+@fuzzing.parametrize_cases(15)
 def test_every_command_line_ends_with_a_declared_code_and_changes_nothing_where_it_may_not(
     cases: int, client: object, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -324,8 +325,8 @@ def test_every_command_line_ends_with_a_declared_code_and_changes_nothing_where_
     from redis import Redis
 
     assert isinstance(client, Redis)
-    command = typer.main.get_command(main.application())
-    monkeypatch.setattr(main, "application", lambda: command)  # made once: that is most of the time
+    command = typer.main.get_command(main.build_application())
+    monkeypatch.setattr(main, "build_application", lambda: command)  # made once: that is most of the time
     client.hset("rqtui:{mail}:meta", "version", 1)
     before = client.info("persistence")["rdb_changes_since_last_save"]
 
@@ -334,8 +335,8 @@ def test_every_command_line_ends_with_a_declared_code_and_changes_nothing_where_
         ran = shell(url, "--read-only", *words)
         assert ran.code in (0, 1, 2, 3), ran
         assert "Traceback" not in ran.err and "should not happen" not in ran.err, ran.err
-        assert not hostile.harm(ran.err), (hostile.harm(ran.err), ran.err)
+        assert not hostile_text.find_harm(ran.err), (hostile_text.find_harm(ran.err), ran.err)
         assert client.info("persistence")["rdb_changes_since_last_save"] == before
 
-    with fuzzing.figures("command lines", cases):
-        fuzzing.try_all(cases, LINES, run)
+    with fuzzing.print_figures("command lines", cases):
+        fuzzing.check_examples(cases, LINES, run)

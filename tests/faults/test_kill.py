@@ -12,9 +12,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from queue_check import find_problems
 from redis import Redis
 from waiting import wait_until
-from walking import problems
 
 from rqtui.client.queue import Queue
 
@@ -31,7 +31,7 @@ for job in Queue("mail", sys.argv[1]).consume(ttr="400ms"):
 """
 
 
-def started(url: str, out: Path) -> subprocess.Popen[bytes]:
+def start_worker(url: str, out: Path) -> subprocess.Popen[bytes]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", WORKER, url, str(out)]
     return subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
@@ -47,7 +47,7 @@ def test_workers_killed_at_random_lose_nothing(client: Redis, url: str, tmp_path
         ids = [put.id for put in queue.put_many(range(jobs))]
         queue.put_many([{"body": n, "id": f"late{n}", "delay": chance.uniform(0, 3)} for n in range(200)])
         ids += [f"late{n}" for n in range(200)]
-        workers = [started(url, out) for _ in range(3)]
+        workers = [start_worker(url, out) for _ in range(3)]
         try:
             deadline = time.monotonic() + 60
             while queue.counts()["acked"] < len(ids):
@@ -58,7 +58,7 @@ def test_workers_killed_at_random_lose_nothing(client: Redis, url: str, tmp_path
                     workers[victim].kill()
                     workers[victim].wait()
                     kills += 1
-                    workers[victim] = started(url, out)
+                    workers[victim] = start_worker(url, out)
         finally:
             for worker in workers:
                 worker.send_signal(signal.SIGKILL)
@@ -66,7 +66,7 @@ def test_workers_killed_at_random_lose_nothing(client: Redis, url: str, tmp_path
         ran = Counter(out.read_text().splitlines())
         assert kills >= 3
         assert set(ran) == set(ids)
-        assert problems(client, "mail") == []
+        assert find_problems(client, "mail") == []
         left = {
             name: count for name, count in queue.counts().items() if name in ("scheduled", "ready", "reserved", "dead")
         }
@@ -89,6 +89,6 @@ Queue("mail", sys.argv[1]).put_many({"body": n, "id": str(n)} for n in range(10_
     with Queue("mail", url) as queue:
         count = queue.counts()["ready"]
         assert count % 1000 == 0
-        assert problems(client, "mail") == []
+        assert find_problems(client, "mail") == []
         again = queue.put_many({"body": n, "id": str(n)} for n in range(count + 500))
         assert Counter(put.word for put in again) == {"exists": count, "moved": 500}

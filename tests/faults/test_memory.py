@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from queue_check import find_problems
 from redis import Redis
 from screens import on_screen, screen
-from shell import process, shell
+from shell import shell, start_process
 from waiting import wait_until
-from walking import problems
 
 from rqtui.client import native_keys
 from rqtui.client.leased_job import Job
 from rqtui.client.queue import Queue
-from rqtui.engine import health
-from rqtui.engine.loops import mover
+from rqtui.engine.health import rules
+from rqtui.engine.loops import build_round
 from rqtui.errors import ServerError
 from rqtui.model import Ref
 from rqtui.scripts.script import Script, run
@@ -27,7 +27,7 @@ from rqtui.systems import registry
 from rqtui.testing.keyspace import dump
 from rqtui.verbs import Verb
 
-NATIVE = registry.make("native")
+NATIVE = registry.create_system("native")
 VERBS = [verb for verb in NATIVE.verbs() if not NATIVE.script(verb.name).read_only]
 REASON = "maxmemory"
 
@@ -69,7 +69,7 @@ class Full:
 
     def places(self) -> dict[str, list[bytes]]:
         """The ids by place."""
-        keys = native_keys.keys("mail")
+        keys = native_keys.build_keys("mail")
         return {place.name: self.client.zrange(keys[place.name], 0, -1) for place in NATIVE.places}
 
 
@@ -111,17 +111,17 @@ def command_for(verb: Verb) -> list[str]:
 def test_a_verb_from_the_shell_does_over_maxmemory_what_it_does_otherwise(full: Full, verb: Verb) -> None:
     assert not fills(NATIVE.script(verb.name)), "a verb that fills needs a test of its own"
 
-    def asked() -> tuple[int, list[str], dict[str, list[bytes]]]:
+    def run_verb() -> tuple[int, list[str], dict[str, list[bytes]]]:
         ran = shell(full.url, *command_for(verb))
         assert "Traceback" not in ran.err and ran.out, ran
         return ran.code, [result["word"] for result in ran.json["results"]], full.places()
 
-    expected = asked()
+    expected = run_verb()
     assert expected[0] == 0, expected
     full.build()
     full.fill()
-    assert asked() == expected
-    assert problems(full.client, "mail") == []
+    assert run_verb() == expected
+    assert find_problems(full.client, "mail") == []
 
 
 def test_the_verbs_that_fill_are_those_with_tests_of_their_own() -> None:
@@ -162,7 +162,7 @@ def test_an_undo_that_only_moves_goes_on(full: Full) -> None:
 # Python --------------------------------------------------------------------------------------------------------------
 
 
-def held(queue: Queue, full: Full) -> Job:
+def reserve_job(queue: Queue, full: Full) -> Job:
     return Job(queue, b"held", full.token, 1, 600_000, 5, b"", b"1", began_s=0.0)
 
 
@@ -175,8 +175,8 @@ REFUSED: dict[str, Callable[[Queue, Full], Any]] = {
 GOES_ON: dict[str, Callable[[Queue, Full], Any]] = {
     "reserve": lambda queue, full: [job.id for job in queue.reserve()],
     "pull": lambda queue, full: [job.id for job in queue.pull()],
-    "consume": lambda queue, full: _drained(queue.consume(burst=True)),
-    "consumer": lambda queue, full: _drained(queue.consumer(burst=True)),
+    "consume": lambda queue, full: _drain_jobs(queue.consume(burst=True)),
+    "consumer": lambda queue, full: _drain_jobs(queue.consumer(burst=True)),
     "ack_many": lambda queue, full: queue.ack_many(queue.reserve()),
     "delete": lambda queue, full: queue.delete("ready"),
     "cancel": lambda queue, full: queue.cancel("held"),
@@ -194,10 +194,10 @@ GOES_ON: dict[str, Callable[[Queue, Full], Any]] = {
     "Job.release": lambda queue, full: queue.reserve()[0].release(),
     "Job.extend": lambda queue, full: queue.reserve()[0].extend(60),
 }
-NO_VERBS = {"call", "settle", "close", "Job.learn", "Job.settle_later", "Job.settled"}
+NO_VERBS = {"call", "settle", "close", "Job.apply_extend_reply", "Job.record_outcome", "Job.settle_later"}
 
 
-def _drained(jobs: Any) -> list[str]:
+def _drain_jobs(jobs: Any) -> list[str]:
     ran = []
     for job in jobs:
         with job:
@@ -222,7 +222,7 @@ def test_a_method_does_over_maxmemory_what_it_does_otherwise(full: Full, name: s
         full.build()
         full.fill()
         assert (GOES_ON[name](queue, full), full.places()) == expected
-    assert problems(full.client, "mail") == []
+    assert find_problems(full.client, "mail") == []
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -239,8 +239,8 @@ def test_a_method_that_fills_is_refused_with_no_job_written(full: Full, name: st
             before["ready"].remove(b"ready")
             before["reserved"].add(b"ready")
         assert after == before
-        assert not full.client.exists(native_keys.keys("other")["meta"])
-    assert problems(full.client, "mail") == []
+        assert not full.client.exists(native_keys.build_keys("other")["meta"])
+    assert find_problems(full.client, "mail") == []
 
 
 # Those who run all the time ------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_a_worker_drains_a_queue_that_fills_the_memory(full: Full) -> None:
         counts = queue.counts()
         assert sorted(ran) == sorted(["ready", "due", *(f"n{n}" for n in range(300))])
         assert (counts["ready"], counts["acked"], counts["dead"]) == (0, 301, 2)
-    assert problems(full.client, "mail") == []
+    assert find_problems(full.client, "mail") == []
 
 
 def test_rqtui_work_and_the_loops_drain_it_too(full: Full) -> None:
@@ -274,12 +274,12 @@ def test_rqtui_work_and_the_loops_drain_it_too(full: Full) -> None:
         queue.reserve(1, ttr="100ms")
         full.fill()
         for verb, done in (("dispatch", "scheduled"), ("reap", "reserved")):
-            work = mover(verb, full.client, {"native": NATIVE}, lambda: [Ref("native", "mail")])
+            work = build_round(verb, full.client, {"native": NATIVE}, lambda: [Ref("native", "mail")])
             wait_until(lambda work=work: work().moved == 1, 20, done)
-        worker = process(full.url, "work", "mail", "--burst", "--", "cat")
+        worker = start_process(full.url, "work", "mail", "--burst", "--", "cat")
         assert worker.wait(60) == 0
         assert queue.counts()["acked"] == 3
-    assert problems(full.client, "mail") == []
+    assert find_problems(full.client, "mail") == []
 
 
 # It is said ----------------------------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ def test_the_commands_say_that_memory_is_full(full: Full) -> None:
 async def test_the_screen_says_that_memory_is_full_and_that_a_put_was_refused(full: Full) -> None:
     full.fill()
     async with screen(full.url, (120, 35)) as it:
-        await it.until_told("memory is full", "new jobs are refused")
+        await it.until_toast("memory is full", "new jobs are refused")
         await it.until_shown("memory is full")
         await it.press("enter")
         before = full.places()
@@ -328,7 +328,7 @@ def test_a_policy_that_evicts_no_jobs_is_not_warned_about(full: Full, policy: st
     full.change("maxmemory", "1gb")
     full.change("maxmemory-policy", policy)
     assert shell(full.url, "put", "mail", "1").err.count("maxmemory") == 0
-    assert [one.kind for one in health.server_findings(full.client)] == ["no-persistence"]
+    assert [one.kind for one in rules.find_server_problems(full.client)] == ["no-persistence"]
 
 
 def test_no_key_of_a_job_has_a_time_to_live_so_that_volatile_policies_never_evict_it(full: Full) -> None:
@@ -344,7 +344,7 @@ async def test_the_screen_warns_of_a_policy_that_evicts_jobs(full: Full) -> None
     full.change("maxmemory", "1gb")
     full.change("maxmemory-policy", "allkeys-lru")
     async with screen(full.url, (120, 35)) as it:
-        await it.until_told("allkeys-lru", "jobs can vanish")
+        await it.until_toast("allkeys-lru", "jobs can vanish")
         await it.until_shown("CONFIG SET maxmemory-policy noeviction")
 
 

@@ -25,7 +25,7 @@ from rqtui.engine.loops import Loop
 from rqtui.errors import ServerError, UsageError
 from rqtui.scripts import script as scripts
 from rqtui.scripts import transport
-from rqtui.scripts.script import Answer, load, run
+from rqtui.scripts.script import Reply, load, run
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def script(verb: str, *changes: tuple[str, str]) -> Callable[[Patch], None]:
 
 
 def a_client_that_sends_again(patch: Patch) -> None:
-    real = transport._exchange
+    real = transport._send_and_receive
 
     def again(connection: Any, *commands: Any, **more: Any) -> list[Any]:
         replies = real(connection, *commands, **more)
@@ -63,26 +63,26 @@ def a_client_that_sends_again(patch: Patch) -> None:
             real(connection, *commands, **more) if any(isinstance(one, transport._Lost) for one in replies) else replies
         )
 
-    patch.setattr(transport, "_exchange", again)
+    patch.setattr(transport, "_send_and_receive", again)
 
 
 def a_put_that_does_not_wait_for_its_answer(patch: Patch) -> None:
-    def hopeful(client: Any, call: Any) -> Answer:
+    def hopeful(client: Any, call: Any) -> Reply:
         with contextlib.suppress(ServerError):
             return run(client, call)
-        return Answer("", each=[Answer("moved")] * call.row_count)
+        return Reply("", each=[Reply("moved")] * call.row_count)
 
     patch.setattr(client_module, "run", hopeful)
 
 
 def a_put_that_forgets_its_first_try(patch: Patch) -> None:
-    def forgetful(client: Any, call: Any) -> Answer:
+    def forgetful(client: Any, call: Any) -> Reply:
         try:
             return run(client, call)
         except ServerError:
             return run_again(client, call)
 
-    def run_again(client: Any, call: Any) -> Answer:
+    def run_again(client: Any, call: Any) -> Reply:
         try:
             return run(client, call)
         except ServerError as error:
@@ -92,7 +92,7 @@ def a_put_that_forgets_its_first_try(patch: Patch) -> None:
 
 
 def a_loop_that_dies_of_an_error(patch: Patch) -> None:
-    patch.setattr(Loop, "_round", lambda self: self._work())
+    patch.setattr(Loop, "_run_round", lambda self: self._work())
 
 
 def a_worker_that_acks_first(patch: Patch) -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import threading
+import signal
 import time
+from pathlib import Path
+from typing import Any
 
+import aio_facade
 import pytest
-from fleet import Fleet, Server
+from fleet import Fleet, Server, kill_with_keys
+from programs import RQTUI, Programs
+from queue_check import find_problems
 from screens import on_screen, screen
 from shell import shell
 from waiting import wait_until
-from walking import problems
+from workers import Worker
 
 from rqtui.client.queue import Queue
+from rqtui.client.wakeup import WakeWaiter
 from rqtui.connection.connect import connect
-from rqtui.engine.loops import Loop, mover
-from rqtui.errors import Denied, ServerError, Unreachable
+from rqtui.engine.loops import Loop, build_round
+from rqtui.errors import ReplicaOnly, ServerError, Unreachable
 from rqtui.model import Ref
 from rqtui.systems import registry
 
@@ -33,34 +39,6 @@ def caught_up(primary: Server, replica: Server) -> bool:
     return replica.info("replication")["slave_repl_offset"] >= primary.info("replication")["master_repl_offset"]
 
 
-class Worker:
-    """Consumes a queue on a thread until it is stopped; `ran` are the ids that it was handed."""
-
-    def __init__(self, url: str, name: str = "mail") -> None:
-        self.ran: list[str] = []
-        self.stop = threading.Event()
-        self.error: BaseException | None = None
-        self._queue = Queue(name, url)
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def _run(self) -> None:
-        try:
-            for job in self._queue.consume(ttr=30, stop=self.stop):
-                with job:
-                    self.ran.append(job.id)
-        except BaseException as error:
-            self.error = error
-
-    def __enter__(self) -> Worker:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        self.stop.set()
-        self._thread.join(ENOUGH)
-        self._queue.close()
-
-
 # The lost tail -------------------------------------------------------------------------------------------------------
 
 
@@ -70,7 +48,7 @@ def test_after_a_lost_tail_no_token_is_handed_out_twice_and_late_acks_are_refuse
         old.put_many({"body": n, "id": str(n)} for n in range(60))
         kept = old.reserve(20, ttr=600)
         wait_until(lambda: caught_up(primary, replica), ENOUGH)
-        replica.replicates(None)  # what the primary does from here on is the tail that gets lost
+        replica.replicate(None)  # what the primary does from here on is the tail that gets lost
         lost = [job for _ in range(4) for job in old.reserve(5, ttr=600)]
         old.put("tail", id="tail")
         for job in kept[10:]:
@@ -87,19 +65,19 @@ def test_after_a_lost_tail_no_token_is_handed_out_twice_and_late_acks_are_refuse
         assert new.counts()["acked"] == 0
         assert [new.settle("ack", job, {}).each[0].word for job in kept] == ["moved"] * 20
         assert [new.settle("extend", job, {}).each[0].word for job in again] == ["extended"] * 40
-        assert problems(replica.client, "mail") == []
+        assert find_problems(replica.client, "mail") == []
         assert new.put("tail", id="tail").word == "moved"
 
 
 def test_a_lease_of_a_job_that_the_new_primary_never_heard_of_is_gone(pair: tuple[Server, Server]) -> None:
     primary, replica = pair
     with Queue("mail", primary.url) as old, Queue("mail", replica.url) as new:
-        replica.replicates(None)
+        replica.replicate(None)
         old.put("tail", id="tail")
         [job] = old.reserve()
         assert new.settle("ack", job, {}).each[0].word == "gone"
         assert new.settle("reject", job, {}, "error").each[0].word == "gone"
-        assert problems(replica.client, "mail") == []
+        assert find_problems(replica.client, "mail") == []
 
 
 # Durable -------------------------------------------------------------------------------------------------------------
@@ -110,7 +88,7 @@ def test_a_durable_job_survives_the_promotion_of_the_replica(pair: tuple[Server,
     with Queue("mail", primary.url) as old:
         assert old.put("dear", id="dear", durable=True).word == "moved"
     primary.kill()
-    replica.replicates(None)
+    replica.replicate(None)
     with Queue("mail", replica.url) as new:
         assert [job.id for job in new.reserve()] == ["dear"]
 
@@ -144,7 +122,7 @@ def test_a_durable_put_says_that_nothing_was_sent_when_the_server_is_away(fleet:
 
 def test_a_put_at_a_replica_is_refused_in_a_sentence_with_nothing_written(pair: tuple[Server, Server]) -> None:
     primary, replica = pair
-    with Queue("mail", replica.url) as queue, pytest.raises(Denied, match="read only replica"):
+    with Queue("mail", replica.url) as queue, pytest.raises(ReplicaOnly, match="read-only replica"):
         queue.put("x", id="x")
     ran = shell(replica.url, "put", "mail", "{}")
     assert ran.code == 3 and "replica" in ran.err and "Traceback" not in ran.err
@@ -153,27 +131,74 @@ def test_a_put_at_a_replica_is_refused_in_a_sentence_with_nothing_written(pair: 
 
 def test_a_worker_and_a_loop_go_on_after_their_server_was_demoted_and_promoted(pair: tuple[Server, Server]) -> None:
     primary, other = pair
-    ref, native = Ref("native", "mail"), registry.make("native")
+    ref, native = Ref("native", "mail"), registry.create_system("native")
     tomorrow = {"now_ms": int((time.time() + 86_400) * 1000)}  # the dispatcher's clock, so that a job is due for it
     with connect(primary.url) as client, Worker(primary.url) as worker, Queue("mail", primary.url) as queue:
-        loop = Loop("dispatcher", mover("dispatch", client, {"native": native}, lambda: [ref], args=tomorrow))
+        loop = Loop("dispatcher", build_round("dispatch", client, {"native": native}, lambda: [ref], args=tomorrow))
         queue.put(1, id="before")
         queue.put(3, id="later", delay="1h")
         wait_until(lambda: worker.ran == ["before"], ENOUGH)
         wait_until(lambda: queue.counts()["acked"] == 1, ENOUGH)
         wait_until(lambda: caught_up(primary, other), ENOUGH)
-        other.replicates(None)
-        primary.replicates(other)
-        with pytest.raises(Denied, match="replica"):
+        other.replicate(None)
+        primary.replicate(other)
+        with pytest.raises(ReplicaOnly, match="replica"):
             queue.put(2, id="during")
         assert "replica" in loop.step().error
-        primary.replicates(None)
+        primary.replicate(None)
         assert queue.put(2, id="during").word == "moved"
         assert loop.step().moved == 1
-        wait_until(lambda: len(worker.ran) == 3, ENOUGH)
+        wait_until(lambda: len(worker.ran) == 3 or worker.error, ENOUGH, "the worker's return")
+        assert worker.error is None, f"the worker ended: {worker.error!r}"
         assert {*worker.ran} == {"before", "during", "later"}
-        assert worker.error is None
-    assert problems(primary.client, "mail") == []
+    assert find_problems(primary.client, "mail") == []
+
+
+def test_a_consumer_that_starts_at_a_read_only_replica_waits_for_its_promotion(
+    kind: Any, pair: tuple[Server, Server], caplog: pytest.LogCaptureFixture
+) -> None:
+    primary, replica = pair
+    with Queue("mail", primary.url) as queue:
+        queue.put(1, id="a")
+    wait_until(lambda: caught_up(primary, replica), ENOUGH)
+    with Worker(replica.url, kind=kind) as worker:
+        wait_until(lambda: "read-only replica" in caplog.text or worker.error, ENOUGH, "the first refusal")
+        assert worker.error is None, f"the worker ended: {worker.error!r}"
+        assert worker.ran == []
+        replica.replicate(None)
+        wait_until(lambda: worker.ran == ["a"] or worker.error, ENOUGH, "the job")
+        assert worker.error is None, f"the worker ended: {worker.error!r}"
+    assert find_problems(replica.client, "mail") == []
+
+
+def test_a_wait_for_work_at_a_read_only_replica_is_refused_as_a_temporary_state(pair: tuple[Server, Server]) -> None:
+    _primary, replica = pair
+    with Queue("mail", replica.url) as queue:
+        for bell in (
+            WakeWaiter(queue.client, queue.keys["wake"]),
+            aio_facade.WakeWaiterFacade(queue.client, queue.keys["wake"]),
+        ):
+            with pytest.raises(ReplicaOnly, match="read-only replica"):
+                bell.wait(1.0)
+            bell.close()
+
+
+def test_rqtui_work_that_starts_at_a_read_only_replica_waits_for_its_promotion(
+    pair: tuple[Server, Server], tmp_path: Path
+) -> None:
+    primary, replica = pair
+    with Queue("mail", primary.url) as queue:
+        queue.put(1, id="a")
+    wait_until(lambda: caught_up(primary, replica), ENOUGH)
+    with Programs(replica.url, tmp_path) as programs:
+        work = programs.run("work", [*RQTUI, "work", "mail", "--", "true"])
+        wait_until(
+            lambda: "Trying again" in programs.read_output("work") or work.poll() is not None, ENOUGH, "a refusal"
+        )
+        assert work.poll() is None, programs.read_output("work")
+        replica.replicate(None)
+        wait_until(lambda: "a  acked" in programs.read_output("work", "out"), ENOUGH, "the job")
+        assert programs.end(signal.SIGTERM)["work"].code == 0
 
 
 @pytest.fixture
@@ -182,14 +207,7 @@ def loading(fleet: Fleet) -> Server:
     server = fleet.start(appendonly="yes", aof_use_rdb_preamble="yes", loading_process_events_interval_bytes="1024")
     with Queue("mail", server.url) as queue:
         queue.put("dear", id="dear")
-    pipe = server.client.pipeline(transaction=False)
-    for n in range(1500):
-        pipe.set(f"other:{n}", "x" * 20)
-    pipe.execute()
-    server.client.execute_command("BGREWRITEAOF")
-    wait_until(lambda: not server.info("persistence")["aof_rewrite_in_progress"], ENOUGH)
-    wait_until(lambda: not server.info("persistence")["aof_rewrite_scheduled"], ENOUGH)
-    server.kill()
+    kill_with_keys(server, 1_500)
     server.words += ["--key-load-delay", "1000"]
     return server
 
@@ -211,7 +229,7 @@ def test_while_a_server_loads_a_put_says_so_and_a_worker_waits_for_it(loading: S
         assert queue.put(2, id="during").word == "moved"
         wait_until(lambda: worker.ran == ["dear", "during"], ENOUGH)
         assert worker.error is None
-    assert problems(loading.client, "mail") == []
+    assert find_problems(loading.client, "mail") == []
 
 
 @on_screen
@@ -256,8 +274,44 @@ async def test_the_screen_says_that_a_replica_has_lost_its_primary_and_goes_on(p
         await it.until_shown("mail")
         primary.kill()
         await it.until(
-            lambda: it.app.session.lost is not None and "MASTERDOWN" in it.app.session.lost.error, "the loss", ENOUGH
+            lambda: it.app.session.connection_loss is not None and "MASTERDOWN" in it.app.session.connection_loss.error,
+            "the loss",
+            ENOUGH,
         )
-        replica.replicates(None)
+        replica.replicate(None)
         await it.press("r")
-        await it.until(lambda: it.app.session.lost is None, "a picture", ENOUGH)
+        await it.until(lambda: it.app.session.connection_loss is None, "a picture", ENOUGH)
+
+
+def test_a_read_only_replica_is_a_critical_finding(pair: tuple[Server, Server]) -> None:
+    primary, replica = pair
+    with Queue("mail", primary.url) as queue:
+        queue.put(1, id="a")
+    wait_until(lambda: caught_up(primary, replica), ENOUGH)
+    ran = shell(replica.url, "health", "--json")
+    assert ran.code == 2 and ran.json["severity"] == "critical"
+    assert "read-only-replica" in [found["kind"] for found in ran.json["findings"]]
+    for words in (["health"], ["snapshot"], ["redis"]):
+        ran = shell(replica.url, *words)
+        assert "the server is a read-only replica: every change is refused" in ran.out + ran.err, words
+    assert "replica" not in shell(primary.url, "health").out
+    replica.client.config_set("replica-read-only", "no")
+    assert "read-only-replica" not in shell(replica.url, "health").out, "this replica takes changes"
+
+
+@on_screen
+async def test_the_header_says_that_the_server_is_a_read_only_replica_until_it_is_promoted(
+    pair: tuple[Server, Server],
+) -> None:
+    primary, replica = pair
+    with Queue("mail", primary.url) as queue:
+        queue.put(1, id="a")
+    wait_until(lambda: caught_up(primary, replica), ENOUGH)
+    for size in ((80, 24), (160, 45)):
+        async with screen(replica.url, size) as it:
+            await it.until_shown("mail")
+            await it.until(lambda it=it: "READ-ONLY REPLICA" in it.text().split("\n")[0], "the header", ENOUGH)
+    async with screen(replica.url, (120, 35)) as it:
+        await it.until_shown("READ-ONLY REPLICA")
+        replica.replicate(None)
+        await it.until(lambda: "READ-ONLY REPLICA" not in it.text(), "the promotion", ENOUGH)

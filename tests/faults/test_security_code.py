@@ -58,7 +58,7 @@ def findings(nodes: Iterable[ast.AST]) -> Iterator[str]:
                     yield f"{called}(shell=…)"
 
 
-def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+def list_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The modules that a module imports, at its top or later, by their full names."""
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -85,7 +85,7 @@ def read(path: Path) -> Read:
     said = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)}
     return Read(
         tuple(findings(nodes)),
-        frozenset(imported(nodes)),
+        frozenset(list_imports(nodes)),
         bool(sent & {"eval", "eval_ro", "script_load", "register_script"}),
         bool(said & {"EVAL", "EVAL_RO", b"EVAL", b"EVAL_RO"}),
     )
@@ -103,7 +103,7 @@ def test_a_way_to_another_machine_is_seen_however_it_is_imported() -> None:
         "from urllib import request",
         "import http.client",
     ):
-        assert not ELSEWHERE.isdisjoint(imported(ast.walk(ast.parse(f"def later():\n    {line}\n")))), line
+        assert not ELSEWHERE.isdisjoint(list_imports(ast.walk(ast.parse(f"def later():\n    {line}\n")))), line
 
 
 @in_one("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -9,18 +9,18 @@ import shlex
 import subprocess
 import sys
 
-import hostile
+import hostile_text
 import pytest
 from families import in_one
 from redis import Redis
-from shell import environment, shell
+from shell import build_environment, shell
 
 from rqtui.client.queue import Queue
 from rqtui.model import Job, Snapshot, State
 from rqtui.model import Queue as Seen
 from rqtui.operations.journal import Operation
 from rqtui.reports import prometheus
-from rqtui.reports.postmortem import as_json, markdown
+from rqtui.reports.postmortem import build_document, build_markdown
 from rqtui.systems import registry
 from rqtui.tui.format import copy_formats
 from rqtui.tui.format.rows import Column, Row
@@ -44,7 +44,7 @@ def _job(id: bytes, **given: object) -> Job:
 @in_one("text", FORMULAS)
 def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> None:
     columns = (Column("id", "id", 10), Column("job", "job", 10))
-    copied = copy_formats.rows(columns, [Row("1", (text, "plain"))]).data.decode()
+    copied = copy_formats.convert_rows(columns, [Row("1", (text, "plain"))]).data.decode()
     lines = copied.split("\n")
     assert len(lines) == 2 and [line.count("\t") for line in lines] == [1, 1]
     assert lines[1][0] in "'⇥␍" and lines[1].endswith("\tplain")
@@ -52,7 +52,7 @@ def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> N
 
 @pytest.mark.parametrize("figure", ["-3", "+1.5", "-56.9y", "-3.5 ms", "12"])
 def test_a_figure_is_copied_as_it_is(figure: str) -> None:
-    assert copy_formats.rows((Column("n", "n", 5),), [Row("1", (figure,))]).data.decode() == f"n\n{figure}"
+    assert copy_formats.convert_rows((Column("n", "n", 5),), [Row("1", (figure,))]).data.decode() == f"n\n{figure}"
 
 
 # Markdown -------------------------------------------------------------------------------------------------------------
@@ -61,9 +61,9 @@ def test_a_figure_is_copied_as_it_is(figure: str) -> None:
 @in_one("text", MARKDOWN)
 def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
     plain = Operation(1, "who", "delete", "queue", "native", (b"id",), 1, {"word": 1}, "error")
-    made = Operation(1, text, text, text, "native", (text.encode(),), 1, {text: 1}, text, profile=text, url=text)
-    page, expected = markdown([made]), markdown([plain])
-    assert hostile.harm(page) == ""
+    operation = Operation(1, text, text, text, "native", (text.encode(),), 1, {text: 1}, text, profile=text, url=text)
+    page, expected = build_markdown([operation]), build_markdown([plain])
+    assert hostile_text.find_harm(page) == ""
     assert page.count("\n") == expected.count("\n"), "no line was added"
     when, row = [line for line in page.split("\n") if line.startswith("| ") and "native:" in line]
     assert len(re.findall(r"(?<!\\)\|", when)) == 5, when  # four cells
@@ -71,7 +71,7 @@ def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
     for mark in ("<", "`", "](", "**", "http://", "www.", "~~", "&"):
         assert not re.search(r"(?<!\\)" + re.escape(mark), page), (mark, page)
     assert not re.search(r"^\* (?:[-+=#]|\d+[.)])", page, re.MULTILINE), page
-    assert as_json([made])["operations"][0]["ids"] == [text]
+    assert build_document([operation])["operations"][0]["ids"] == [text]
 
 
 # Prometheus -----------------------------------------------------------------------------------------------------------
@@ -79,8 +79,8 @@ def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
 
 def test_a_queue_name_cannot_add_a_label_or_a_line_to_the_metrics() -> None:
     names = ['a"} 1\nevil{x="', "a\\", 'b"', "c\n# TYPE evil gauge", "d\x1b[2J", "e\u2028f", "{}", "\udcff"]
-    text = prometheus.exposition(Snapshot(taken_ms=1, queues=tuple(Seen(name, "native") for name in names)), 0.1)
-    assert hostile.harm(text) == ""
+    text = prometheus.format_exposition(Snapshot(taken_ms=1, queues=tuple(Seen(name, "native") for name in names)), 0.1)
+    assert hostile_text.find_harm(text) == ""
     label = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
     line = re.compile(rf"rqtui_[a-z_]+(?:\{{{label}(?:,{label})*\}})? [-+0-9.e]+|# (?:HELP|TYPE) rqtui_.*")
     for each in text.splitlines():
@@ -95,7 +95,7 @@ def test_a_queue_name_cannot_add_a_label_or_a_line_to_the_metrics() -> None:
 def test_what_is_copied_cannot_end_the_sequence_that_carries_it(environ: dict[str, str]) -> None:
     source = random.Random(1)
     for _ in range(50):
-        data = hostile.body(source) + b"\x07\x1b\\\x1b]0;owned\x07"
+        data = hostile_text.build_body(source) + b"\x07\x1b\\\x1b]0;owned\x07"
         sent: list[str] = []
         clipboard.send(data, sent.append, environ)
         whole = "".join(sent).replace("\x1bP", "").replace("\x1b\\", "") if environ else "".join(sent)
@@ -115,12 +115,12 @@ def test_nothing_names_the_window_of_the_terminal() -> None:
 def test_a_copied_redis_cli_line_is_one_command_of_a_shell() -> None:
     source = random.Random(2)
     for number in range(200):
-        id = hostile.id(source, number)
+        id = hostile_text.build_id(source, number)
         for odd in (id, b"$(touch x)", b"`x`", b"a;b", b"a\nb", b"'\"", b"-h"):
-            made = copy_formats.redis_cli(
-                [_job(odd)], copy_formats.Source(registry.make("native"), "mail", "redis://host")
+            made = copy_formats.format_redis_cli(
+                [_job(odd)], copy_formats.Source(registry.create_system("native"), "mail", "redis://host")
             ).decode()
-            assert "\n" not in made and hostile.harm(made) == ""
+            assert "\n" not in made and hostile_text.find_harm(made) == ""
             words = shlex.split(made)
             assert words[0] == "redis-cli" and words[-3:-1] in (
                 ["HGET", "rqtui:{mail}:jobs"],
@@ -133,8 +133,14 @@ def test_copied_python_puts_the_same_bytes_and_nothing_else() -> None:
 
     source = random.Random(3)
     for number in range(100):
-        job = _job(hostile.id(source, number), name=hostile.text(source), body=hostile.body(source))
-        made = copy_formats.python([job], copy_formats.Source(registry.make("native"), "mail", "redis://h")).decode()
+        job = _job(
+            hostile_text.build_id(source, number),
+            name=hostile_text.build_text(source),
+            body=hostile_text.build_body(source),
+        )
+        made = copy_formats.format_python(
+            [job], copy_formats.Source(registry.create_system("native"), "mail", "redis://h")
+        ).decode()
         tree = ast.parse(made)
         assert made.isascii() and len(tree.body) == 3, made
         call = tree.body[2].value  # type: ignore[attr-defined]
@@ -159,7 +165,7 @@ def test_neither_lua_nor_the_protocol_can_be_injected(client: Redis, url: str) -
         job.reject(job.id, final=True)
     for words in (("jobs", "mail", "dead"), ("errors", "mail"), ("show", "mail", f"0{odd[0]}"), ("workers", "mail")):
         ran = shell(url, *words)
-        assert ran.code == 0 and hostile.harm(ran.out + ran.err) == "", words
+        assert ran.code == 0 and hostile_text.find_harm(ran.out + ran.err) == "", words
     for bad in ("ma{il", "mail\r\n", "a b", "\x00"):
         assert shell(url, "put", bad, "1").code == 2
     assert client.get("bystander") == b"x" and client.zcard("rqtui:{mail}:dead") == len(odd)
@@ -175,7 +181,7 @@ def test_completion_offers_nothing_that_came_from_redis(shape: str, client: Redi
     def offered(words: str) -> bytes:
         asked = {"_RQTUI_COMPLETE": shape, "COMP_WORDS": words, "_TYPER_COMPLETE_ARGS": words}
         asked |= {"COMP_CWORD": str(words.count(" ")), "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
-        environ = {**environment(url), **asked}  # a program of its own: completion unhooks what checks arguments
+        environ = {**build_environment(url), **asked}  # a program of its own: completion unhooks what checks arguments
         return subprocess.run([sys.executable, "-m", "rqtui"], capture_output=True, env=environ, check=False).stdout
 
     assert b"snapshot" in offered("rqtui ")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +14,11 @@ from redis import Redis
 from shell import shell
 
 from rqtui.client.queue import Queue
-from rqtui.config.state_folder import own_folder
+from rqtui.config.state_folder import create_private_folder
 from rqtui.operations import journal as operations
-from rqtui.operations.journal import Journal, Operation, add
-from rqtui.reports.postmortem import export
+from rqtui.operations import undo_files
+from rqtui.operations.journal import Journal, Operation, append_line
+from rqtui.reports.postmortem import export_report
 from rqtui.tui.terminal import clipboard
 
 
@@ -72,10 +76,10 @@ def test_what_somebody_planted_in_place_of_the_journal_is_not_written_to(tmp_pat
     victim.write_text("mine")
     victim.chmod(0o644)
     folder = tmp_path / "kept"
-    own_folder(folder)
+    create_private_folder(folder)
     planted(folder / operations.FILE, victim)  # type: ignore[operator]
     journal = Journal(folder)
-    journal.note("delete", "mail", "native", [b"one"])
+    journal.record_change("delete", "mail", "native", [b"one"])
     assert victim.read_text() == "mine" and mode(victim) == 0o644
     assert "cannot be written" in journal.problem
 
@@ -83,7 +87,7 @@ def test_what_somebody_planted_in_place_of_the_journal_is_not_written_to(tmp_pat
 def test_a_new_file_is_never_written_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "victim")
     with pytest.raises(OSError, match="File exists"):
-        add(tmp_path / "link", b"x", is_new=True)
+        append_line(tmp_path / "link", b"x", is_new=True)
     assert not (tmp_path / "victim").exists()
 
 
@@ -92,7 +96,7 @@ def test_a_folder_that_all_share_keeps_its_rights_and_holds_no_journal(tmp_path:
     shared.mkdir()
     shared.chmod(0o1777)
     journal = Journal(shared)
-    journal.note("delete", "mail", "native", [b"one"])
+    journal.record_change("delete", "mail", "native", [b"one"])
     assert "not a folder of this user alone" in journal.problem
     assert mode(shared) == 0o1777 and list(shared.iterdir()) == []
 
@@ -103,7 +107,7 @@ def test_a_folder_of_somebody_else_is_not_written_to(tmp_path: Path) -> None:
     theirs.mkdir()
     os.chown(theirs, 12345, 12345)
     journal = Journal(theirs)
-    journal.note("delete", "mail", "native", [b"one"])
+    journal.record_change("delete", "mail", "native", [b"one"])
     assert journal.problem and list(theirs.iterdir()) == []
 
 
@@ -133,15 +137,59 @@ def test_undo_records_are_not_written_through_a_link(
 
 
 def test_an_export_is_new_and_its_owners_alone(tmp_path: Path) -> None:
-    made = Operation(1, "me@here", "delete", "mail", "native", ids=(b"one",), count=1)
-    first, second = export([made], tmp_path), export([made], tmp_path)
+    operation = Operation(1, "me@here", "delete", "mail", "native", ids=(b"one",), count=1)
+    first, second = export_report([operation], tmp_path), export_report([operation], tmp_path)
     assert len({*first, *second}) == 4
     assert {mode(path) for path in (*first, *second)} == {0o600}
 
 
 def test_what_is_too_long_for_a_clipboard_goes_into_a_file_of_its_owner() -> None:
-    sent = clipboard.send(b"x" * (clipboard.MOST_BYTES + 1), lambda _sequence: None, {})
+    sent = clipboard.send(b"x" * (clipboard.MAX_BYTES + 1), lambda _sequence: None, {})
     try:
         assert mode(Path(sent.where)) == 0o600
     finally:
         Path(sent.where).unlink()
+
+
+def test_the_reason_why_a_folder_is_refused_is_the_real_one(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(OSError, match="other users may write to it \\(mode 1777\\):"):
+        create_private_folder(shared)
+    shared.chmod(0o1700)  # sticky, and its owner's alone all the same
+    create_private_folder(shared)
+    if os.geteuid() == 0:
+        os.chown(shared, 12345, 12345)
+        with pytest.raises(OSError, match="It belongs to user 12345"):
+            create_private_folder(shared)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 kB, whose root is a folder that all users share, as that of each fresh tmpfs."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounting = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=1777", "tmpfs", str(folder)]
+    if (
+        os.geteuid()
+        or not shutil.which("mount")
+        or subprocess.run(mounting, capture_output=True, check=False).returncode
+    ):
+        pytest.skip("no disk can be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_named_as_the_reason(small_disk: Path) -> None:
+    state = small_disk / "state"
+    create_private_folder(state)
+    with (small_disk / "filling").open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(4096))
+    for folder in (state, small_disk):
+        journal = Journal(folder)
+        journal.record_change("delete", "mail", "native", [b"one"])
+        problems = (journal.problem, undo_files.find_problem(folder / "undo"))
+        assert "No space left on device" in problems[0] or "its disk is full" in problems[0], folder
+        assert "No space left on device" in problems[1], folder

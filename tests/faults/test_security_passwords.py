@@ -18,14 +18,14 @@ import pytest
 from families import in_one
 from redis import Redis
 from screens import on_screen, screen
-from shell import ROOT, environment, shell
+from shell import ROOT, build_environment, shell
 
 from rqtui.client.queue import Queue
-from rqtui.config.file import read
-from rqtui.config.resolve import Given, in_force
+from rqtui.config.file import parse_config
+from rqtui.config.resolve import CommandLine, resolve_settings
 from rqtui.config.settings import Settings
 from rqtui.connection.connect import connect, mask
-from rqtui.connection.passwords import filled
+from rqtui.connection.passwords import add_password
 from rqtui.errors import RqtuiError
 from rqtui.model import Job, State
 from rqtui.systems import registry
@@ -70,10 +70,11 @@ def test_no_object_that_holds_a_url_shows_the_password() -> None:
     client = connect(url)
     sentinels = f"redis+sentinel://user:{WRITTEN}@localhost:1/main?sentinel_password={WRITTEN}"
     held = [
-        Settings(url=url), Given(url=url), in_force(Given(url=url), {"RQTUI_CONFIG": os.devnull}), client,
+        Settings(url=url), CommandLine(url=url),
+        resolve_settings(CommandLine(url=url), {"RQTUI_CONFIG": os.devnull}), client,
         client.connection_pool, client.connection_pool.make_connection(), Queue("mail", url), connect(sentinels),
-        read(Path("config.toml"), f'[profiles.a]\nurl = "{url}"\n'),
-        copy_formats.Source(registry.make("native"), "mail", url),
+        parse_config(Path("config.toml"), f'[profiles.a]\nurl = "{url}"\n'),
+        copy_formats.Source(registry.create_system("native"), "mail", url),
     ]  # fmt: skip
     for each in held:
         assert traces(repr(each) + str(each)) == [], type(each)
@@ -135,7 +136,10 @@ def test_no_command_and_no_file_holds_the_password(guarded: str, state_folder: P
 def test_a_traceback_of_debug_does_not_hold_it(guarded: str) -> None:
     bad = guarded.replace(WRITTEN, WRITTEN + "x")
     ran = subprocess.run(
-        [sys.executable, "-m", "rqtui", "snapshot", "--debug"], env=environment(bad), capture_output=True, check=False
+        [sys.executable, "-m", "rqtui", "snapshot", "--debug"],
+        env=build_environment(bad),
+        capture_output=True,
+        check=False,
     )
     assert b"Traceback" in ran.stderr and traces(ran.stderr + ran.stdout) == []
     for bad in (f"redis://:{WRITTEN}@127.0.0.1:1", f"redis://:{WRITTEN}@127.0.0.1:1/x"):
@@ -151,7 +155,7 @@ def test_no_process_that_we_start_has_it_on_its_command_line(guarded: str, tmp_p
     Queue("mail", guarded).put(1)
     command = f"echo up > {tmp_path}/up; while [ ! -e {tmp_path}/enough ]; do sleep 0.05; done"
     words = [sys.executable, "-m", "rqtui", "work", "mail", "--max-jobs", "1", "--", "sh", "-c", command]
-    worker = subprocess.Popen(words, env=environment(guarded), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    worker = subprocess.Popen(words, env=build_environment(guarded), stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         _until((tmp_path / "up").exists)
         lines = []
@@ -212,9 +216,9 @@ async def test_the_editor_of_a_url_that_did_not_answer_does_not_hold_it() -> Non
 def test_what_is_copied_of_a_job_does_not_hold_it() -> None:
     job = Job(b"one", "mail", "native", "ready", State.READY, b"one", body=b"{}")
     for way in ("redis://user:{0}@host:1/2", "redis://host?password={0}", "rediss://host?ssl_password={0}"):
-        for form in copy_formats.FORMS:
-            made = copy_formats.copied(
-                form, [job], copy_formats.Source(registry.make("native"), "mail", way.format(WRITTEN))
+        for form in copy_formats.COPY_FORMATS:
+            made = copy_formats.convert_jobs(
+                form, [job], copy_formats.Source(registry.create_system("native"), "mail", way.format(WRITTEN))
             )
             assert traces(made.data) == [], (form, made.data)
 
@@ -223,7 +227,7 @@ def test_a_crash_report_masks_the_password_wherever_it_stands() -> None:
     try:
         raise RuntimeError(f"redis://user:{WRITTEN}@host and ?password={WRITTEN}&x")
     except RuntimeError as error:
-        assert traces(crash.masked(str(error))) == []
+        assert traces(crash.mask_secrets(str(error))) == []
 
 
 # Other ways in --------------------------------------------------------------------------------------------------------
@@ -233,23 +237,23 @@ def test_a_crash_report_masks_the_password_wherever_it_stands() -> None:
     "url", ["redis://host:1/2", "redis://me@host", "unix:///run/redis.sock?db=1", "rediss://[::1]:1"]
 )
 def test_a_password_is_filled_into_a_url_that_names_none(url: str) -> None:
-    options = connect(filled(url, SECRET)).connection_pool.connection_kwargs
+    options = connect(add_password(url, SECRET)).connection_pool.connection_kwargs
     before = connect(url).connection_pool.connection_kwargs
     assert options["password"] == SECRET
     same = ("host", "port", "path", "db", "username")
     assert {name: options.get(name) for name in same} == {name: before.get(name) for name in same}
-    assert filled(filled(url, SECRET), "other") == filled(url, SECRET)
+    assert add_password(add_password(url, SECRET), "other") == add_password(url, SECRET)
 
 
-def _asked(environ: dict[str, str], **given: str) -> Settings:
-    return in_force(Given(**given), {"RQTUI_CONFIG": os.devnull, **environ}).settings
+def _resolve_settings(environ: dict[str, str], **given: str) -> Settings:
+    return resolve_settings(CommandLine(**given), {"RQTUI_CONFIG": os.devnull, **environ}).settings
 
 
 def test_the_environment_or_a_file_gives_the_password(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text(f"{SECRET}\n")
     for environ in ({"RQTUI_PASSWORD": SECRET}, {"RQTUI_PASSWORD_FILE": str(tmp_path / "secret")}):
-        assert _asked(environ, url="redis://host").url == f"redis://:{WRITTEN}@host"
-        assert _asked({**environ, "RQTUI_URL": "redis://:own@host"}).url == "redis://:own@host"
+        assert _resolve_settings(environ, url="redis://host").url == f"redis://:{WRITTEN}@host"
+        assert _resolve_settings({**environ, "RQTUI_URL": "redis://:own@host"}).url == "redis://:own@host"
 
 
 def test_a_profiles_password_comes_from_its_file_and_never_from_the_environment(tmp_path: Path) -> None:
@@ -258,16 +262,16 @@ def test_a_profiles_password_comes_from_its_file_and_never_from_the_environment(
     config.write_text(f'[profiles.a]\nurl = "redis://host"\npassword_file = "{tmp_path}/secret"\n'
                       '[profiles.b]\nurl = "redis://other"\n')  # fmt: skip
     given = {"config": str(config)}
-    assert _asked({"RQTUI_PASSWORD": "x"}, profile="a", **given).url == f"redis://:{WRITTEN}@host"
-    assert _asked({"RQTUI_PASSWORD": "x"}, profile="b", **given).url == "redis://other"
+    assert _resolve_settings({"RQTUI_PASSWORD": "x"}, profile="a", **given).url == f"redis://:{WRITTEN}@host"
+    assert _resolve_settings({"RQTUI_PASSWORD": "x"}, profile="b", **given).url == "redis://other"
     config.write_text(f'[profiles.a]\nurl = "redis://host"\npassword_file = "{tmp_path}/none"\n')
-    assert "No such file" in _asked({}, profile="a", **given).problems[0]
+    assert "No such file" in _resolve_settings({}, profile="a", **given).problems[0]
 
 
 def test_a_password_file_that_cannot_be_read_is_told_and_nothing_is_sent(url: str, tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-m", "rqtui", "put", "mail", "1"],
-        env={**environment(url), "RQTUI_PASSWORD_FILE": str(tmp_path / "none")},
+        env={**build_environment(url), "RQTUI_PASSWORD_FILE": str(tmp_path / "none")},
         cwd=ROOT, capture_output=True, check=False,
     )  # fmt: skip
     assert ran.returncode == 2 and b"RQTUI_PASSWORD_FILE" in ran.stderr and b"No such file" in ran.stderr

@@ -91,7 +91,7 @@ def _furnish(admin: Redis) -> None:
         queue.put({"n": n}, id=f"job-{n}")
     queue.put(1, id="late", delay="1h")
     queue.reserve(1, worker="w1")[0].reject("boom", final=True)
-    scripts.run(admin, registry.make("native").call("beat", "mail", {"worker": "w1", "ttl_ms": 60_000}))
+    scripts.run(admin, registry.create_system("native").build_call("beat", "mail", {"worker": "w1", "ttl_ms": 60_000}))
     admin.zadd("rqtui:{mail}:scheduled", {"late": 1})  # it is overdue
     admin.hdel("rqtui:{mail}:meta", "minute")  # the next change begins the statistics
     admin.delete("rqtui:{mail}:minutes")
@@ -102,7 +102,7 @@ def _furnish(admin: Redis) -> None:
 def _ask(url: str, verb: str, **args: object) -> str:
     """A script of the queue, called with the user's rights; the answer's word."""
     with connect(url) as client:
-        return scripts.run(client, registry.make("native").call(verb, "mail", args)).word
+        return scripts.run(client, registry.create_system("native").build_call(verb, "mail", args)).word
 
 
 def _run_programme(role: str, url: str, admin: Redis) -> list[str]:
@@ -164,7 +164,7 @@ def _wait_for_work(url: str) -> list[str]:
 _EXTRAS: dict[str, Callable[[str], list[str]]] = {"viewer": _follow, "worker": _wait_for_work, "operator": _beat}
 
 
-def _called(admin: Redis) -> set[str]:
+def _list_called_commands(admin: Redis) -> set[str]:
     """The commands that ran since the statistics were reset."""
     found = {name.removeprefix("cmdstat_"): each for name, each in admin.info("commandstats").items()}
     return {name for name, each in found.items() if each["calls"] > 0}
@@ -182,7 +182,7 @@ def test_a_role_can_do_what_it_is_for_and_each_of_its_commands_is_used(
     server_client.config_resetstat()
     assert _run_programme(role, url, server_client) == []
     assert {each for each in users.denied() - _IN_VAIN if _is_ours(each)} == set()
-    unused = granted - _called(server_client)
+    unused = granted - _list_called_commands(server_client)
     assert unused == set(), f"{role} is given commands that nothing it does needs"
 
 
@@ -250,7 +250,7 @@ def test_another_queue_is_refused_to_every_role_and_keys_are_named(
         ran = shell(url, *line.split())
         assert ran.code in (1, 3) and "hidden" not in ran.out and "key" in ran.err + ran.out, (line, ran)
     with connect(url) as client, pytest.raises(Denied, match=r"~rqtui:\{secret\}:"):
-        scripts.run(client, registry.make("native").call("counts", "secret", {}))
+        scripts.run(client, registry.create_system("native").build_call("counts", "secret", {}))
     assert dump(server_client) == before
 
 
@@ -313,7 +313,7 @@ async def test_a_role_walks_through_all_views_and_is_shown_what_it_may_see(
                 await it.until_shown(id)
             await it.press("enter")
             await it.until_shown("boom")
-            assert it.app.session.lost is None
+            assert it.app.session.connection_loss is None
             assert not [told for told in it.toasts if "should not happen" in told]
             assert {told for told in it.toasts if "lacks" in told} == set() or role == "worker"
         assert role != "viewer" or dump(client) == before

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from authority import Files, made, tls_server
+from authority import Files, issue_certificates, tls_server
 from redis import Redis
 from screens import on_screen, screen
-from shell import process, shell
+from shell import shell, start_process
 
 from rqtui.client.queue import Queue
-from rqtui.client.wakeup import Doorbell, Woken
+from rqtui.client.wakeup import WakeReason, WakeWaiter
 from rqtui.connection.connect import connect, probe
 from rqtui.errors import RqtuiError, UsageError
 
@@ -24,13 +24,13 @@ LONG_S = 20.0  # generous: a machine under test may be slow
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return made(tmp_path_factory.mktemp("authority"), "localhost")
+    return issue_certificates(tmp_path_factory.mktemp("authority"), "localhost")
 
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Files:
     """Another authority, of which the server has never heard."""
-    return made(tmp_path_factory.mktemp("stranger"), "localhost")
+    return issue_certificates(tmp_path_factory.mktemp("stranger"), "localhost")
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def _ours(port: int, files: Files, pair: Files) -> str:
 def test_commands_a_client_and_a_worker_speak_tls(tls: str) -> None:
     assert shell(tls, "put", "mail", "hello", "--raw", "--id", "one").code == 0
     assert shell(tls, "snapshot", "--json").json["queues"][0]["places"][1]["count"] == 1
-    with process(tls, "work", "mail", "--burst", "--", "cat") as worker:
+    with start_process(tls, "work", "mail", "--burst", "--", "cat") as worker:
         out, err = worker.communicate(timeout=LONG_S * 3)
     assert b"hello" in out and b"1 acked" in err, (out, err)
     with connect(tls) as client:
@@ -189,12 +189,12 @@ def test_a_consumer_over_tls_is_woken_at_once_and_by_its_timer(kind: Any, tls: s
 def test_what_tls_has_decrypted_already_ends_the_wait(tls: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", 3600.0)  # until which the socket itself stays silent
     with connect(tls, block_s=LONG_S) as client:
-        bell = Doorbell(client, "rqtui:{mail}:wake")
+        bell = WakeWaiter(client, "rqtui:{mail}:wake")
         try:
             _hold_back_a_reply(bell, client)
             gives_up = threading.Timer(3 * LONG_S, bell.interrupt)
             gives_up.start()
-            assert bell.wait(None) is Woken.MARKER
+            assert bell.wait(None) is WakeReason.MARKER
             gives_up.cancel()
         finally:
             bell.close()
@@ -202,27 +202,27 @@ def test_what_tls_has_decrypted_already_ends_the_wait(tls: str, monkeypatch: pyt
 
 def test_a_marker_that_came_with_the_end_of_the_wait_is_put_back_over_tls(tls: str) -> None:
     with connect(tls, block_s=LONG_S) as client:
-        bell = Doorbell(client, "rqtui:{mail}:wake")
+        bell = WakeWaiter(client, "rqtui:{mail}:wake")
         try:
             _hold_back_a_reply(bell, client)
             assert client.zcard("rqtui:{mail}:wake") == 0
-            bell.withdraw()
+            bell.cancel_wait()
             assert client.zcard("rqtui:{mail}:wake") == 1
-            assert bell.wait(0.05) is Woken.MARKER  # the connection is in step
-            assert bell.wait(0.05) is Woken.TIMER
-            bell.withdraw()
+            assert bell.wait(0.05) is WakeReason.MARKER  # the connection is in step
+            assert bell.wait(0.05) is WakeReason.TIMER
+            bell.cancel_wait()
             assert client.zcard("rqtui:{mail}:wake") == 0
         finally:
             bell.close()
 
 
-def _hold_back_a_reply(bell: Doorbell, client: Redis) -> None:
+def _hold_back_a_reply(bell: WakeWaiter, client: Redis) -> None:
     """The reply to a BZPOPMIN stands inside the TLS of the bell's connection: its record came with another one's."""
     bell._connect()
     client.zadd("rqtui:{mail}:wake", {b"wake": 0})
     connection = bell._connection
     connection.send_packed_command(connection.pack_commands([("PING",), ("BZPOPMIN", bell._key, "10")]))
-    bell._asked_s = time.monotonic()
+    bell._requested_s = time.monotonic()
     assert connection._sock.recv(7) == b"+PONG\r\n"
     assert connection._sock.pending() > 0, "the server wrote the two replies as two records"
 

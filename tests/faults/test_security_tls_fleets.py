@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from authority import Files, made
+from authority import Files, issue_certificates
 from fleet import Fleet, Server
 from redis.exceptions import RedisError
 from screens import on_screen, screen
 from shell import shell
 from waiting import wait_until
+from workers import Worker
 
 from rqtui.client.queue import Queue
 from rqtui.errors import ServerError
@@ -22,13 +24,13 @@ pytestmark = [pytest.mark.matrix, pytest.mark.timeout(240)]
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return made(tmp_path_factory.mktemp("authority"), "127.0.0.1")
+    return issue_certificates(tmp_path_factory.mktemp("authority"), "127.0.0.1")
 
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Files:
     """Another authority, of which no server has heard."""
-    return made(tmp_path_factory.mktemp("stranger"), "127.0.0.1")
+    return issue_certificates(tmp_path_factory.mktemp("stranger"), "127.0.0.1")
 
 
 @pytest.fixture
@@ -102,6 +104,21 @@ def test_what_sentinels_with_tls_name_is_followed_through_a_failover(watched: Wa
     assert watched.replica.client.zcard("rqtui:{mail}:ready") == 0
 
 
+def test_a_worker_with_tls_leaves_an_old_primary_that_goes_on_answering(kind: Any, watched: Watched) -> None:
+    with kind("mail", watched.url) as queue, Worker(watched.url, kind=kind) as worker:
+        queue.put(1, id="before")
+        wait_until(lambda: worker.ran == ["before"])
+        wait_until(lambda: watched.replica.client.exists("rqtui:{mail}:meta"))
+        watched.primary.pause()
+        wait_until(lambda: _leads(watched.replica), what="the failover")
+        watched.primary.resume()
+        with Queue("mail", watched.replica.url) as new:
+            new.put(2, id="after")
+        wait_until(lambda: "after" in worker.ran, what="the worker's way to the new primary")
+        assert _leads(watched.primary), "the old primary was demoted before this test could show anything"
+        assert worker.error is None
+
+
 @on_screen
 async def test_the_screen_behind_sentinels_with_tls_shows_the_queues(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:
@@ -124,12 +141,12 @@ def test_what_is_wrong_with_the_tls_of_sentinels_is_said(watched: Watched, files
             "?ssl_certfile=FILE&ssl_keyfile=FILE",
         ),
     ):
-        told = shell(at + options, "put", "mail", "1")
-        assert told.code == 3 and watched.hosts in told.err and said in told.err, (options, told.err)
-    told = shell(at.replace("rediss", "redis"), "put", "mail", "1")
-    assert told.code == 3 and "rediss" in told.err, told.err
-    told = shell(f"rediss+sentinel://localhost:{watched.sentinel.port}/jobs{files.options}", "put", "mail", "1")
-    assert told.code == 3 and "another host name" in told.err, told.err
+        result = shell(at + options, "put", "mail", "1")
+        assert result.code == 3 and watched.hosts in result.err and said in result.err, (options, result.err)
+    result = shell(at.replace("rediss", "redis"), "put", "mail", "1")
+    assert result.code == 3 and "rediss" in result.err, result.err
+    result = shell(f"rediss+sentinel://localhost:{watched.sentinel.port}/jobs{files.options}", "put", "mail", "1")
+    assert result.code == 3 and "another host name" in result.err, result.err
 
 
 # A Cluster -----------------------------------------------------------------------------------------------------------
@@ -197,9 +214,12 @@ def test_what_is_wrong_with_the_tls_of_a_cluster_is_said(
         ),
         (f"?ssl_ca_certs={files.authority}", "?ssl_certfile=FILE&ssl_keyfile=FILE"),
     ):
-        told = shell(at + options, "put", "mail", "1")
-        assert told.code == 3 and f"127.0.0.1:{nodes[0].port}" in told.err and said in told.err, (options, told.err)
-    told = shell(at.replace("rediss", "redis"), "put", "mail", "1")
-    assert told.code == 3 and "rediss" in told.err, told.err
-    told = shell(at.replace("127.0.0.1", "localhost") + files.options, "put", "mail", "1")
-    assert told.code == 3 and "another host name" in told.err, told.err
+        result = shell(at + options, "put", "mail", "1")
+        assert result.code == 3 and f"127.0.0.1:{nodes[0].port}" in result.err and said in result.err, (
+            options,
+            result.err,
+        )
+    result = shell(at.replace("rediss", "redis"), "put", "mail", "1")
+    assert result.code == 3 and "rediss" in result.err, result.err
+    result = shell(at.replace("127.0.0.1", "localhost") + files.options, "put", "mail", "1")
+    assert result.code == 3 and "another host name" in result.err, result.err

@@ -5,22 +5,23 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-import on_loop
+import aio_facade
 import pytest
 from families import in_one
 from fleet import Fleet, Server
+from queue_check import find_problems
 from redis import asyncio
 from redis.sentinel import Sentinel
 from screens import on_screen, screen
 from shell import shell
 from waiting import wait_until
-from walking import problems
+from workers import Worker
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect, mask
-from rqtui.connection.urls import hosts_of
-from rqtui.engine.loops import Loop, mover
-from rqtui.errors import Denied, ServerError, Unreachable, UsageError
+from rqtui.connection.urls import parse_hosts
+from rqtui.engine.loops import Loop, build_round
+from rqtui.errors import Denied, ReplicaOnly, ServerError, Unreachable, UsageError
 from rqtui.model import Ref
 from rqtui.systems import registry
 
@@ -79,7 +80,9 @@ class Life:
             threading.Thread(target=self._guarded, args=(run,), daemon=True) for run in (self._produce, self._work)
         ]
         self._client = connect(url)
-        work = mover("dispatch", self._client, {"native": registry.make("native")}, lambda: [Ref("native", "mail")])
+        work = build_round(
+            "dispatch", self._client, {"native": registry.create_system("native")}, lambda: [Ref("native", "mail")]
+        )
         self.loop = Loop("dispatcher", work)
 
     def _guarded(self, run) -> None:
@@ -146,7 +149,7 @@ def test_a_failover_loses_nothing_that_was_put_durably_and_everybody_goes_on_by_
     leader = next(one for one in watched.replicas if one.port == watched.leader())
     left = leader.client.hkeys("rqtui:{mail}:jobs")
     assert set(life.put) - set(life.ran) - {id.decode() for id in left} == set()
-    assert problems(leader.client, "mail") == []
+    assert find_problems(leader.client, "mail") == []
     assert leader.client.sismember("rqtui:queues", "mail")
 
 
@@ -164,12 +167,12 @@ async def test_a_sentinel_alone_names_no_other_primary_until_most_are_back(fleet
             await it.until(lambda: "s_down" in watched.known()["flags"], "the sentinel's verdict")
             with pytest.raises(Unreachable, match=f"127.0.0.1:{watched.sentinel.port} holds it for down"):
                 queue.put(2, id="b")
-            await it.until(lambda: it.app.session.lost is not None, "the loss")
+            await it.until(lambda: it.app.session.connection_loss is not None, "the loss")
             for back in watched.sentinels[:2]:
                 back.start()
             await it.until(lambda: watched.leader() == watched.replica.port, "the failover", ENOUGH)
             await it.until(lambda: _works(lambda: queue.put(2, id="b")), "the way to the new primary", ENOUGH)
-            await it.until(lambda: it.app.session.lost is None, "a new picture", ENOUGH)
+            await it.until(lambda: it.app.session.connection_loss is None, "a new picture", ENOUGH)
     assert watched.replica.client.zcard("rqtui:{mail}:ready") == 2
 
 
@@ -206,9 +209,9 @@ def test_commands_follow_the_primary(watched: Watched) -> None:
 def test_a_primary_that_was_demoted_is_left_at_the_first_refusal(kind: Any, watched: Watched) -> None:
     with kind("mail", watched.url) as queue:
         queue.put(1, id="a")
-        watched.replica.replicates(None)
-        watched.primary.replicates(watched.replica)  # by hand, so that its connections stay, as behind a proxy
-        with pytest.raises(Denied, match="replica"):
+        watched.replica.replicate(None)
+        watched.primary.replicate(watched.replica)  # by hand, so that its connections stay, as behind a proxy
+        with pytest.raises(ReplicaOnly, match="replica"):
             queue.put(2, id="b")
         with pytest.raises(Unreachable, match="is no primary yet"):  # that is whom the sentinel still names
             queue.put(2, id="b")
@@ -232,11 +235,13 @@ def test_a_client_of_redis_py_for_sentinels_may_be_given(kind: Any, watched: Wat
 
 def test_a_client_of_redis_py_for_sentinels_and_loops_may_be_given(watched: Watched) -> None:
     theirs = asyncio.sentinel.Sentinel([("127.0.0.1", watched.sentinel.port)]).master_for("jobs")
-    with on_loop.Queue("mail", theirs) as queue:
+    with aio_facade.Queue("mail", theirs) as queue:
         queue.put(1, id="a")
         assert watched.primary.client.hexists("rqtui:{mail}:jobs", "a")
     replica = asyncio.sentinel.Sentinel([("127.0.0.1", watched.sentinel.port)]).slave_for("jobs")
-    with on_loop.Queue("mail", replica) as queue:  # which replica that names does not matter: a queue needs the primary
+    with aio_facade.Queue(
+        "mail", replica
+    ) as queue:  # which replica that names does not matter: a queue needs the primary
         assert queue.put(1, id="a").word == "exists"
 
 
@@ -248,11 +253,11 @@ async def test_the_screen_follows_the_primary(watched: Watched) -> None:
     async with screen(watched.url, (120, 35)) as it:
         await it.until_shown("mail")
         watched.primary.kill()
-        await it.until(lambda: it.app.session.lost is not None, "the loss", 30)
+        await it.until(lambda: it.app.session.connection_loss is not None, "the loss", 30)
         await it.until(lambda: watched.leader() == watched.replica.port, "the failover", 30)
         watched.replica.client.zadd("rqtui:{mail}:dead", {"b": 1})
         await it.press("r")
-        await it.until(lambda: it.app.session.lost is None, "a new picture", 30)
+        await it.until(lambda: it.app.session.connection_loss is None, "a new picture", 30)
 
 
 def test_sentinels_with_a_password_of_their_own_are_asked_with_it(kind: Any, fleet: Fleet) -> None:
@@ -311,7 +316,7 @@ async def test_the_screen_says_what_is_wrong_with_sentinels(client, url) -> None
     ],
 )  # fmt: skip
 def test_urls_of_several_hosts_are_understood(url: str, hosts: tuple, service: str, single: str) -> None:
-    found = hosts_of(url, "shown")
+    found = parse_hosts(url, "shown")
     assert found is not None and (found.hosts, found.service, found.single) == (hosts, service, single)
     connect(url).close()
 
@@ -339,3 +344,120 @@ def test_a_url_of_several_hosts_that_cannot_be_is_refused_in_a_sentence(url: str
         connect(url)
     assert text in str(caught.value) and "se/cret" not in str(caught.value)
     assert str(caught.value).isprintable()
+
+
+# An old primary that goes on -----------------------------------------------------------------------------------------
+
+
+def pause_primary_until_failover(watched: Watched) -> None:
+    """The primary stands still until another one was chosen, and goes on: it believes to be the primary."""
+    watched.primary.pause()
+    watched.wait_for_failover()
+    watched.primary.resume()
+
+
+def believes(server: Server) -> bool:
+    """Whether a server takes itself for a primary."""
+    return bool(server.info("replication")["role"] == "master")
+
+
+def follow(watched: Watched, queue: Any) -> None:
+    """Until puts reach the new primary: the announcement may still be on its way when the old one goes on."""
+
+    def put() -> bool:
+        return _works(lambda: queue.put(0)) and watched.replica.client.hlen("rqtui:{mail}:jobs") > before
+
+    before = watched.replica.client.hlen("rqtui:{mail}:jobs")
+    wait_until(put, ENOUGH, "a put at the new primary", every_s=0.05)
+
+
+def waiting(server: Server) -> int:
+    """How many consumers block at a server."""
+    return sum(each["cmd"] == "bzpopmin" for each in server.client.client_list())
+
+
+def test_puts_leave_an_old_primary_that_still_believes_to_be_one(kind: Any, watched: Watched) -> None:
+    with kind("mail", watched.url) as queue:
+        queue.put(0, id="first")
+        wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
+        pause_primary_until_failover(watched)
+        follow(watched, queue)
+        told = []
+        for number in range(20):
+            wait_until(lambda n=number: _works(lambda: queue.put(n, id=f"{n}")), ENOUGH, "a put")
+            told.append(str(number))
+        assert believes(watched.primary), "the old primary was demoted before this test could show anything"
+        lost = set(told) - {id.decode() for id in watched.replica.client.hkeys("rqtui:{mail}:jobs")}
+        assert lost == set(), "these were put into a server that is about to forget them"
+
+
+def test_a_waiting_worker_leaves_an_old_primary_and_runs_no_job_twice(kind: Any, watched: Watched) -> None:
+    ids = [str(number) for number in range(200)]
+    with kind("mail", watched.url) as queue, Worker(watched.url, kind=kind) as stayed:
+        queue.put(0, id="first")
+        wait_until(lambda: stayed.ran == ["first"], ENOUGH, "a worker that waits at the primary")
+        queue.pause()
+        queue.put_many([{"body": n, "id": n} for n in ids])
+        wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == len(ids), ENOUGH, "the copy")
+        pause_primary_until_failover(watched)
+        wait_until(lambda: not waiting(watched.primary), ENOUGH, "the worker's leave")
+        with Worker(watched.replica.url) as other:
+            for server in (watched.primary, watched.replica):  # what two producers at two primaries would do
+                with Queue("mail", server.url) as direct:
+                    direct.resume()
+            wait_until(lambda: {*stayed.ran, *other.ran} >= {*ids}, ENOUGH, "every job")
+            wait_until(lambda: not watched.replica.client.exists("rqtui:{mail}:reserved"), ENOUGH, "every ack")
+        assert believes(watched.primary), "the old primary was demoted before this test could show anything"
+        ran = [*stayed.ran, *other.ran]
+        twice = {id for id in ran if ran.count(id) > 1}
+        assert twice == set() and stayed.error is None
+
+
+def test_of_two_primaries_that_sentinels_name_the_one_of_the_newer_epoch_is_used(kind: Any, fleet: Fleet) -> None:
+    old, new = fleet.start(), fleet.start()
+    behind = fleet.sentinel(old)  # as one that was cut off from the others while these failed over
+    ahead = fleet.sentinel(new, lines=["sentinel config-epoch jobs 1"])
+    with kind("mail", f"redis+sentinel://127.0.0.1:{behind.port},127.0.0.1:{ahead.port}/jobs") as queue:
+        wait_until(lambda: _works(lambda: queue.put(0)) and new.client.exists("rqtui:{mail}:jobs"), ENOUGH, "the way")
+        before = old.client.hlen("rqtui:{mail}:jobs")
+        for number in range(20):
+            queue.put(number)
+        assert old.client.hlen("rqtui:{mail}:jobs") == before
+
+
+@pytest.mark.parametrize("kind_of_client", ["waits", "awaited"])
+def test_a_client_of_redis_py_for_sentinels_leaves_an_old_primary(watched: Watched, kind_of_client: str) -> None:
+    at = [("127.0.0.1", watched.sentinel.port)]
+    sentinels, kind = (Sentinel(at), Queue) if kind_of_client == "waits" else (asyncio.Sentinel(at), aio_facade.Queue)
+    with kind("mail", sentinels.master_for("jobs")) as queue:
+        queue.put(0, id="first")
+        wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
+        pause_primary_until_failover(watched)
+        follow(watched, queue)
+        assert believes(watched.primary), "the old primary was demoted before this test could show anything"
+
+
+@on_screen
+async def test_the_screen_and_its_loops_leave_an_old_primary(watched: Watched) -> None:
+    with Queue("mail", watched.url) as queue:
+        queue.put(1, id="a")
+    wait_until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 1, ENOUGH)
+    client = connect(watched.url)
+    loop = Loop(
+        "dispatcher",
+        build_round("dispatch", client, {"native": registry.create_system("native")}, lambda: [Ref("native", "mail")]),
+    )
+    loop.start()
+    async with screen(watched.url, (120, 35)) as it:
+        await it.until_shown("mail")
+        wait_until(lambda: loop.rounds and not loop.rounds[-1].error, ENOUGH, "the dispatcher")
+        pause_primary_until_failover(watched)
+        with Queue("only-there", watched.replica.url) as there, Queue("mail", watched.replica.url) as mail:
+            there.put(1)
+            mail.put(2, delay=0.05)
+        await it.press("r")
+        await it.until_shown("only-there")
+        await it.until(lambda: watched.replica.client.zcard("rqtui:{mail}:ready") == 2, "the dispatcher", ENOUGH)
+        assert believes(watched.primary), "the old primary was demoted before this test could show anything"
+    loop.stop()
+    client.close()

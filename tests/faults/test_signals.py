@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 from programs import COMMANDS, CONSUME, PATIENCE_S, RQTUI, Programs
 from proxy import Proxy
+from queue_check import find_problems
 from redis import Redis
-from shell import environment
-from soaking import is_alive
+from shell import build_environment
+from soak_run import is_alive
 from waiting import wait_until
-from walking import problems
 
-from rqtui.cli.signals import interrupted_by_signals
+from rqtui.cli.signals import interrupt_on_signals
 from rqtui.client.queue import Queue
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process leaves behind is read from /proc")
@@ -47,19 +47,19 @@ def fault(programs: Programs, number: int, client: Redis, before: set[str]) -> l
         if "Traceback" in end.err:
             found.append(f"{name}: {end.err}")
         found += [f"{name}: its child {pid} lives on" for pid in end.left]
-    found += [f"left in the temporary folder: {name}" for name in programs.orphans()]
+    found += [f"left in the temporary folder: {name}" for name in programs.list_temporary_files()]
     if left := {each["id"] for each in client.client_list()} - before:
         found.append(f"{len(left)} connections are left")
     return found
 
 
-def reaped(queue: Queue) -> list[Any]:
-    """A lease on what somebody let expire."""
-    queue._run("reap", {"limit": 10})
+def reap_and_reserve(queue: Queue) -> list[Any]:
+    """Reap expired jobs and reserve one."""
+    queue._run_verb("reap", {"limit": 10})
     return queue.reserve()
 
 
-def connected(client: Redis) -> set[str]:
+def list_client_ids(client: Redis) -> set[str]:
     return {each["id"] for each in client.client_list()}
 
 
@@ -78,12 +78,12 @@ def test_one_signal_ends_every_program_in_order(
 ) -> None:
     with Queue("mail", client) as queue:
         queue.put(1, delay=3600)
-    before = connected(client)
+    before = list_client_ids(client)
     with Programs(url, tmp_path) as programs:
         programs.start(*names, client=client)
         assert fault(programs, number, client, before) == []
     assert client.hgetall(f"{MAIL}workers") == {}, "a worker that left is on the list no more"
-    assert problems(client, "mail") == []
+    assert find_problems(client, "mail") == []
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_one_signal_is_enough_while_redis_is_away(client: Redis, url: str, tmp_p
         names = ("dispatch", "metrics", "consume")
         programs.start(*names, client=client)
         proxy.refuse()
-        wait_until(lambda: "Next try in" in programs.said("dispatch"), PATIENCE_S, "the dispatcher waits")
-        wait_until(lambda: "Trying again in" in programs.said("consume"), PATIENCE_S, "the consumer waits")
+        wait_until(lambda: "Next try in" in programs.read_output("dispatch"), PATIENCE_S, "the dispatcher waits")
+        wait_until(lambda: "Trying again in" in programs.read_output("consume"), PATIENCE_S, "the consumer waits")
         ends = programs.end(signal.SIGTERM)
     assert {name: end.code for name, end in ends.items()} == {**dict.fromkeys(names, 0), "dispatch": 143}
 
@@ -135,19 +135,19 @@ def test_a_hangup_that_was_ignored_at_the_start_stays_ignored(client: Redis, url
 def test_a_signal_that_comes_while_the_event_is_looked_at_ends_it_all_the_same() -> None:
     code = """
 import os, signal, threading, time
-from rqtui.cli.signals import stopped_by_signals
+from rqtui.cli.signals import stop_on_signals
 def send():
     time.sleep(0.0003)
     os.kill(os.getpid(), signal.SIGTERM)
 for number in range(150):
-    with stopped_by_signals() as stop:
+    with stop_on_signals() as stop:
         threading.Thread(target=send).start()
         while not stop.wait(0):      # mostly inside the lock of the event, where the handler must not want it
             pass
 print("ended")
 """
     ran = subprocess.run(
-        [sys.executable, "-c", code], env=environment(""), capture_output=True, text=True, timeout=PATIENCE_S
+        [sys.executable, "-c", code], env=build_environment(""), capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert ran.stdout == "ended\n", ran.stderr
 
@@ -180,12 +180,12 @@ def test_a_change_of_many_jobs_that_is_broken_off_says_what_was_done(
 
         wait_until(slowed, PATIENCE_S, "it began", every_s=0.001)
         act.send_signal(number)
-        assert act.wait(PATIENCE_S) == 130, programs.said("act")
-        answer = json.loads(programs.said("act", "out"))
+        assert act.wait(PATIENCE_S) == 130, programs.read_output("act")
+        document = json.loads(programs.read_output("act", "out"))
         moved = total - client.zcard(f"{MAIL}ready")
-        assert 0 < answer["moved"] == moved < total
-        assert f"stopped after {moved} of {total}: interrupted." in programs.said("act")
-    assert problems(client, "mail") == []
+        assert 0 < document["moved"] == moved < total
+        assert f"stopped after {moved} of {total}: interrupted." in programs.read_output("act")
+    assert find_problems(client, "mail") == []
 
 
 def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url: str, tmp_path: Path) -> None:
@@ -199,10 +199,10 @@ def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url:
         wait_until(lambda: client.zcard(f"{MAIL}ready"), PATIENCE_S, "some are in")
         put.send_signal(signal.SIGTERM)  # the pipe stays open: it waits for more
         assert put.wait(PATIENCE_S) == 130
-        told = re.search(r"interrupted: jobs in the queue: (\d+), and perhaps the batch", programs.said("put"))
-        assert told, programs.said("put")
+        told = re.search(r"interrupted: jobs in the queue: (\d+), and perhaps the batch", programs.read_output("put"))
+        assert told, programs.read_output("put")
         assert int(told[1]) <= client.zcard(f"{MAIL}ready") <= int(told[1]) + 1000
-    assert problems(client, "mail") == []
+    assert find_problems(client, "mail") == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
@@ -214,7 +214,7 @@ def test_a_signal_that_interrupts_no_system_call_of_the_main_thread_is_heard(num
     def sends() -> None:
         signal.pthread_kill(threading.get_ident(), number)
 
-    with interrupted_by_signals() as came, pytest.raises(KeyboardInterrupt):
+    with interrupt_on_signals() as came, pytest.raises(KeyboardInterrupt):
         ends.start()
         threading.Timer(0.2, sends).start()
         os.read(read, 1)
@@ -242,7 +242,7 @@ def test_a_worker_that_is_asked_to_end_finishes_what_runs_and_leaves_the_rest(
         wait_until(lambda: queue.counts()["ready"] == 2, PATIENCE_S)
         go.touch()
         assert work.wait(PATIENCE_S) == 0
-        assert [json.loads(line)["outcome"] for line in programs.said("work", "out").splitlines()] == ["acked"]
+        assert [json.loads(line)["outcome"] for line in programs.read_output("work", "out").splitlines()] == ["acked"]
         counts = queue.counts()
         assert (counts["acked"], counts["ready"], counts["reserved"]) == (1, 2, 0)
 
@@ -257,7 +257,8 @@ def test_a_command_that_ignores_sigterm_is_killed_and_its_job_released(client: R
         wait_until(lambda: pid.exists() and pid.read_text().strip(), PATIENCE_S)
         work.send_signal(signal.SIGTERM)
         assert work.wait(PATIENCE_S) == 0
-        assert [json.loads(line)["outcome"] for line in programs.said("work", "out").splitlines()] == ["released"]
+        lines = programs.read_output("work", "out").splitlines()
+        assert [json.loads(line)["outcome"] for line in lines] == ["released"]
         assert not is_alive(int(pid.read_text()))
         assert queue.counts()["ready"] == 1
 
@@ -275,12 +276,12 @@ def test_a_consumer_that_slept_past_its_lease_is_told_that_it_came_too_late(
         sleeper = programs.run("sleeper", [sys.executable, "-c", code, url])
         wait_until(begun.exists, PATIENCE_S)
         sleeper.send_signal(signal.SIGSTOP)
-        [job] = wait_until(lambda: reaped(queue), PATIENCE_S, "its lease is over")
+        [job] = wait_until(lambda: reap_and_reserve(queue), PATIENCE_S, "its lease is over")
         assert (job.id, job.attempt) == ("a", 2)
         assert job.ack() == "moved"
         go.touch()
         sleeper.send_signal(signal.SIGCONT)
-        wait_until(lambda: "ack of job 'a' came too late" in programs.said("sleeper"), PATIENCE_S)
+        wait_until(lambda: "ack of job 'a' came too late" in programs.read_output("sleeper"), PATIENCE_S)
         assert programs.end(signal.SIGTERM)["sleeper"].code == 0
         counts = queue.counts()
         assert (counts["acked"], counts["reserved"], counts["ready"]) == (1, 0, 0)
@@ -294,11 +295,11 @@ def test_a_command_whose_worker_slept_past_its_lease_counts_as_lost(client: Redi
         work = programs.run("work", [*command, "sh", "-c", f"touch {begun}; sleep 0.5"])
         wait_until(begun.exists, PATIENCE_S)
         work.send_signal(signal.SIGSTOP)
-        [job] = wait_until(lambda: reaped(queue), PATIENCE_S, "its lease is over")
+        [job] = wait_until(lambda: reap_and_reserve(queue), PATIENCE_S, "its lease is over")
         assert job.ack() == "moved"
         work.send_signal(signal.SIGCONT)
         assert work.wait(PATIENCE_S) == 0
-        [line] = [json.loads(each) for each in programs.said("work", "out").splitlines()]
+        [line] = [json.loads(each) for each in programs.read_output("work", "out").splitlines()]
         assert line["outcome"] == "lost"
         assert queue.counts()["acked"] == 1
 
@@ -334,10 +335,10 @@ with Queue("mail", sys.argv[1]) as queue:
     with Queue("mail", client) as queue, Programs(url, tmp_path) as programs:
         queue.put_many([{"body": 1, "id": id} for id in ids])
         forker = programs.run("forker", [sys.executable, "-c", code, url])
-        assert forker.wait(PATIENCE_S) == 0, programs.said("forker")
+        assert forker.wait(PATIENCE_S) == 0, programs.read_output("forker")
         new = ["new"] if child == "multiprocessing" else []
-        assert programs.said("forker", "out").split() == [*ids, *new]
-        assert "too late" not in programs.said("forker")
+        assert programs.read_output("forker", "out").split() == [*ids, *new]
+        assert "too late" not in programs.read_output("forker")
         counts: dict[str, Any] = queue.counts()
         assert (counts["acked"], counts["reserved"], counts["ready"]) == (5 + len(new), 0, 0)
 
@@ -346,6 +347,8 @@ def test_a_reader_that_goes_away_ends_a_stream_quietly(client: Redis, url: str, 
     with Queue("mail", client) as queue:
         queue.put_many(range(300))
     line = f"{sys.executable} -m rqtui jobs mail ready --limit 300 --json | head -c 20; echo ${{PIPESTATUS[0]}}"
-    ran = subprocess.run(["bash", "-c", line], env=environment(url), capture_output=True, text=True, timeout=PATIENCE_S)
+    ran = subprocess.run(
+        ["bash", "-c", line], env=build_environment(url), capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert ran.stdout.splitlines()[-1].endswith("0"), ran
     assert ran.stderr == ""

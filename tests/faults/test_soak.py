@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import steady
+import soak_verdict
 from families import in_one
 from redis import Redis
 from screens import on_screen, screen
-from soaking import WORDS, Soak, soak
+from soak_run import WORDS, Soak, soak
 from textual.strip import Strip
 
 from rqtui.client.queue import Queue
 
-MB = steady.MB
+MB = soak_verdict.MB
 LONG_S = float(os.environ.get("RQTUI_SOAK_S", "3600"))
 # What a process may grow in the judged time and not be called leaking. Python takes memory from the system a megabyte
 # at a time (pymalloc's arenas), and a heap that is used again and again settles late. The short run judges from the
@@ -33,9 +33,9 @@ CONNECTIONS = {"consumer": 3, "work": 4}
 linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is read from /proc")
 
 
-def judged(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> None:
+def check_soak(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> None:
     """All that is asked of a soak, with what went wrong in the message."""
-    assert steady.faults(found.samples, rss_bytes, used_bytes, CONNECTIONS) == []
+    assert soak_verdict.find_faults(found.samples, rss_bytes, used_bytes, CONNECTIONS) == []
     codes = {name: code for name, (_seconds, code) in found.ends.items()}
     assert codes == dict.fromkeys(codes, 0), f"{found.ends}: {found.words}"
     assert found.left == [], "children outlived a process that was asked to end"
@@ -44,17 +44,17 @@ def judged(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> None:
     assert found.shown == WORDS, "the screen did not show all of its views"
 
 
-def printed(found: Soak) -> str:
+def format_figures(found: Soak) -> str:
     """The figures, as one line of JSON."""
-    return json.dumps({**steady.summary(found.samples), "acked": found.acked, "ends_s": found.ends})
+    return json.dumps({**soak_verdict.summarise(found.samples), "acked": found.acked, "ends_s": found.ends})
 
 
 @linux
 @pytest.mark.matrix
 def test_half_a_minute_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
     found = soak(22, every_s=1.0, key_s=0.5, log=tmp_path / "soak.jsonl")
-    print(printed(found))
-    judged(found, SHORT_RSS, SHORT_USED)
+    print(format_figures(found))
+    check_soak(found, SHORT_RSS, SHORT_USED)
 
 
 @linux
@@ -62,8 +62,8 @@ def test_half_a_minute_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.timeout(0)
 def test_an_hour_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
     found = soak(LONG_S, every_s=10.0, key_s=5.0, log=Path(os.environ.get("RQTUI_SOAK_LOG", tmp_path / "soak.jsonl")))
-    print(printed(found), flush=True)
-    judged(found, LONG_RSS, LONG_USED)
+    print(format_figures(found), flush=True)
+    check_soak(found, LONG_RSS, LONG_USED)
 
 
 # ── the judge ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -100,14 +100,14 @@ def noise(number: int) -> int:
     return (number * 7919) % 13
 
 
-def found_in(samples: list[dict[str, Any]]) -> list[str]:
-    return steady.faults(samples, {"*": 2 * MB}, 1 * MB)
+def find_growth(samples: list[dict[str, Any]]) -> list[str]:
+    return soak_verdict.find_faults(samples, {"*": 2 * MB}, 1 * MB)
 
 
 def test_the_judge_passes_what_is_flat_however_it_trembles() -> None:
-    assert found_in(series()) == []
+    assert find_growth(series()) == []
     assert (
-        found_in(
+        find_growth(
             series(
                 rss_bytes=lambda n: 40 * MB + noise(n) * MB // 4,
                 fds=lambda n: 12 + noise(n) % 4,
@@ -121,7 +121,7 @@ def test_the_judge_passes_what_is_flat_however_it_trembles() -> None:
 
 
 def test_the_judge_passes_what_grows_only_at_first() -> None:
-    assert found_in(series(rss_bytes=lambda n: (30 + min(n, 18)) * MB, threads=lambda n: 3 + min(n, 15))) == []
+    assert find_growth(series(rss_bytes=lambda n: (30 + min(n, 18)) * MB, threads=lambda n: 3 + min(n, 15))) == []
 
 
 @in_one(
@@ -137,31 +137,31 @@ def test_the_judge_passes_what_grows_only_at_first() -> None:
     ],
 )
 def test_the_judge_names_each_leak(leak: dict[str, Any], words: str) -> None:
-    [fault] = found_in(series(**leak))
+    [fault] = find_growth(series(**leak))
     assert words in fault
 
 
 def test_the_judge_passes_a_connection_that_a_member_needs_and_no_more() -> None:
     later = series(connections=lambda n: 2 + (n > 40), fds=lambda n: 12 + (n > 40))
-    assert steady.faults(later, {"*": MB}, MB, {"work": 3}) == []
-    [fault] = steady.faults(later, {"*": MB}, MB, {"work": 2})
+    assert soak_verdict.find_faults(later, {"*": MB}, MB, {"work": 3}) == []
+    [fault] = soak_verdict.find_faults(later, {"*": MB}, MB, {"work": 2})
     assert "connections grew" in fault
 
 
 def test_the_judge_misses_a_member_that_ended() -> None:
     samples = series()
     del samples[40]["members"]["work"]
-    assert found_in(samples) == ["work: it was not there in 1 of 40 samples"]
+    assert find_growth(samples) == ["work: it was missing in 1 of 40 samples"]
 
 
 def test_the_judge_does_not_judge_by_a_handful() -> None:
-    assert found_in(series(3)) == ["2 samples are too few to judge"]
+    assert find_growth(series(3)) == ["2 samples are too few to judge"]
 
 
 def test_one_outlier_does_not_move_the_slope() -> None:
     points = [(float(n), 2.0 * n) for n in range(20)]
     points[7] = (7.0, 1e9)
-    assert steady.slope(points) == pytest.approx(2.0)
+    assert soak_verdict.compute_slope(points) == pytest.approx(2.0)
 
 
 # ── the screen ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,7 @@
-"""Which tests run a line of Python or a Lua script, and how long each takes: one recorded run of the plain `pytest`.
+"""Record which tests run which lines of Python and which Lua scripts, and how long each test takes.
 
-`record` runs it in a scratch copy of the repository; `CoverageMap` is what it found, and is kept as JSON, because it
-takes minutes. `copied` makes a scratch copy.
+`record` runs the plain `pytest` once in a scratch copy of the repository. A `CoverageMap` is the result. The map is
+stored as JSON, because recording takes minutes. `copy_repository` creates a scratch copy.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from pathlib import Path
 import recorder
 
 ROOT = Path(__file__).resolve().parents[2]
-UNKNOWN_S = 0.5005  # what a new test is taken to cost; no recorded time has so many digits
-_WRAP = "\nimport sitecustomize as _recorder\n\nScript.call = _recorder.noted(Script.call)\n"
+DEFAULT_S = 0.5005  # the assumed duration of a new test; no recorded duration has so many digits
+WRAPPER = "\nimport sitecustomize as _recorder\n\nScript.build_call = _recorder.wrap_script_call(Script.build_call)\n"
 
 
-def copied(to: Path) -> Path:
-    """The files of the repository as they are now, but for those that git ignores."""
+def copy_repository(to: Path) -> Path:
+    """Copy the files of the repository to the folder `to`, except those that git ignores, and return the folder."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
@@ -34,49 +34,59 @@ def copied(to: Path) -> Path:
     return to
 
 
-def options_in(tree: Path, *words: str) -> list[str]:
-    """The options with which pytest runs on a copy, started there and with `environment(tree)`."""
-    return ["-q", "--no-header", "-p", "no:cacheprovider", f"--rootdir={tree}", *words]
+def build_pytest_options(tree: Path, *options: str) -> list[str]:
+    """Return the options with which pytest runs on a copy. Start it there, with `build_environment(tree)`."""
+    return ["-q", "--no-header", "-p", "no:cacheprovider", f"--rootdir={tree}", *options]
 
 
-def environment(tree: Path) -> dict[str, str]:
-    """Variables under which every Python imports the copy, and not what is installed."""
+def build_environment(tree: Path) -> dict[str, str]:
+    """Return variables under which every Python imports the copy instead of the installed package."""
     return {**os.environ, "PYTHONPATH": str(tree), "PYTHONPYCACHEPREFIX": str(tree / ".bytecode")}
 
 
 @dataclass(frozen=True)
 class CoverageMap:
-    """Tests are numbers: their places in `tests`. Only tests that passed are in it."""
+    """The tests that run each line and script.
+
+    A test is a number: its index in `tests`. Only passed tests are included. The fields are those of the stored map.
+    """
 
     tests: list[str]
     seconds: list[float]
     lines: dict[str, dict[str, list[int]]]  # by file, by line
     scripts: dict[str, list[int]]  # by file
 
-    def of(self, path: str, first: int, last: int) -> set[int]:
-        """The tests that run one of these lines; those that run any line of the file, for what runs at its import."""
+    def find_tests(self, path: str, first: int, last: int) -> set[int]:
+        """Return the tests that run one of these lines.
+
+        If no test runs one, return those that run any line of the file: code that runs at import is recorded for the
+        first importing test only.
+        """
         if path.endswith(".lua"):
             return set(self.scripts.get(path, ()))
         lines = self.lines.get(path, {})
-        found = {test for line in range(first, last + 1) for test in lines.get(str(line), ())}
-        return found or {test for tests in lines.values() for test in tests}
+        tests_of_lines = {test for line in range(first, last + 1) for test in lines.get(str(line), ())}
+        return tests_of_lines or {test for numbers in lines.values() for test in numbers}
 
-    def of_tests(self, tests: Sequence[str]) -> CoverageMap:
-        """The map for the tests that there are now: without those that are gone, and with new ones that run no line."""
+    def update_tests(self, tests: Sequence[str]) -> CoverageMap:
+        """Return the map for the current tests: without deleted tests, and with new tests that run no line."""
         numbers = {test: number for number, test in enumerate(tests)}
-        to = {old: numbers[test] for old, test in enumerate(self.tests) if test in numbers}
-        cost = dict(zip(self.tests, self.seconds, strict=True))
+        new_numbers = {old: numbers[test] for old, test in enumerate(self.tests) if test in numbers}
+        durations = dict(zip(self.tests, self.seconds, strict=True))
 
-        def moved(found: Iterable[int]) -> list[int]:
-            return sorted(to[test] for test in found if test in to)
+        def renumber(old_numbers: Iterable[int]) -> list[int]:
+            return sorted(new_numbers[test] for test in old_numbers if test in new_numbers)
 
-        lines = {path: {line: moved(of) for line, of in each.items()} for path, each in self.lines.items()}
-        seconds = [cost.get(test, UNKNOWN_S) for test in tests]
-        return CoverageMap([*tests], seconds, lines, {path: moved(of) for path, of in self.scripts.items()})
+        lines = {
+            path: {line: renumber(users) for line, users in lines_of_file.items()}
+            for path, lines_of_file in self.lines.items()
+        }
+        seconds = [durations.get(test, DEFAULT_S) for test in tests]
+        return CoverageMap([*tests], seconds, lines, {path: renumber(users) for path, users in self.scripts.items()})
 
     def is_new(self, number: int) -> bool:
-        """Whether a test came after the recording."""
-        return self.seconds[number] == UNKNOWN_S
+        """Return whether a test was added after the recording."""
+        return self.seconds[number] == DEFAULT_S
 
     @classmethod
     def read(cls, path: Path) -> CoverageMap:
@@ -87,56 +97,56 @@ class CoverageMap:
         path.write_text(json.dumps(asdict(self)))
 
 
-def record(scratch: Path, words: Iterable[str]) -> CoverageMap:
-    """Runs pytest with `words` in a copy at `scratch`, and reads what the recorder wrote."""
-    tree, folder = copied(scratch / "tree"), scratch / "recorded"
+def record(scratch: Path, options: Iterable[str]) -> CoverageMap:
+    """Run pytest with `options` in a copy at `scratch`, and return what the recorder wrote."""
+    tree, folder = copy_repository(scratch / "tree"), scratch / "recorded"
     folder.mkdir()
     shutil.copy(Path(recorder.__file__), tree / "sitecustomize.py")
     with (tree / "rqtui" / "scripts" / "script.py").open("a") as file:
-        file.write(_WRAP)
-    environ = {**environment(tree), recorder.FOLDER: str(folder)}
-    command = [sys.executable, "-m", "pytest", *options_in(tree, "-p", "sitecustomize", *words)]
-    subprocess.run(command, cwd=tree, env=environ)
-    return _read(tree, folder)
+        file.write(WRAPPER)
+    variables = {**build_environment(tree), recorder.FOLDER: str(folder)}
+    command = [sys.executable, "-m", "pytest", *build_pytest_options(tree, "-p", "sitecustomize", *options)]
+    subprocess.run(command, cwd=tree, env=variables)
+    return _read_recording(tree, folder)
 
 
-def _read(tree: Path, folder: Path) -> CoverageMap:
+def _read_recording(tree: Path, folder: Path) -> CoverageMap:
     seconds: dict[str, float] = {}
-    for time, outcome, test in _rows(folder, "tests", 2):
+    for duration, outcome, test in _read_rows(folder, "tests", 2):
         if outcome == "passed":
-            seconds[test] = float(time)
+            seconds[test] = float(duration)
     numbers = {test: number for number, test in enumerate(seconds)}
     scripts: dict[str, set[int]] = defaultdict(set)
-    for path, test in _rows(folder, "scripts", 1):
+    for path, test in _read_rows(folder, "scripts", 1):
         if test in numbers:
             scripts[path].add(numbers[test])
     return CoverageMap(
         list(seconds),
         list(seconds.values()),
-        _lines(tree, folder, numbers),
-        {path: sorted(of) for path, of in scripts.items()},
+        _read_lines(tree, folder, numbers),
+        {path: sorted(users) for path, users in scripts.items()},
     )
 
 
-def _rows(folder: Path, kind: str, tabs: int) -> Iterable[list[str]]:
+def _read_rows(folder: Path, kind: str, tabs: int) -> Iterable[list[str]]:
     for path in sorted(folder.glob(f"{kind}-*.txt")):
         for line in path.read_text("utf-8").splitlines():
             if len(row := line.split("\t", tabs)) == tabs + 1:
                 yield row
 
 
-def _lines(tree: Path, folder: Path, numbers: dict[str, int]) -> dict[str, dict[str, list[int]]]:
+def _read_lines(tree: Path, folder: Path, numbers: dict[str, int]) -> dict[str, dict[str, list[int]]]:
     from coverage import Coverage
 
-    whole = Coverage(data_file=str(folder / "coverage"), config_file=False, messages=False)
-    whole.combine([str(path) for path in folder.glob("coverage.*")], strict=False)
-    data = whole.get_data()
-    found: dict[str, dict[str, list[int]]] = {}
+    coverage = Coverage(data_file=str(folder / "coverage"), config_file=False, messages=False)
+    coverage.combine([str(path) for path in folder.glob("coverage.*")], strict=False)
+    data = coverage.get_data()
+    lines: dict[str, dict[str, list[int]]] = {}
     for file in data.measured_files():
         path = Path(file).relative_to(tree).as_posix()
         by_line = {
             str(line): sorted({numbers[test] for test in tests if test in numbers})
             for line, tests in data.contexts_by_lineno(file).items()
         }
-        found[path] = {line: tests for line, tests in by_line.items() if tests}
-    return found
+        lines[path] = {line: tests for line, tests in by_line.items() if tests}
+    return lines

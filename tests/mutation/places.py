@@ -1,134 +1,133 @@
-"""Where faults are planted: the areas of the repository, random samples of their mutants, and one planted in a copy."""
+"""Choose random places for faults in the areas of the repository, and plant a fault in a copy."""
 
 from __future__ import annotations
 
 import ast
-import importlib.util
 import os
 import random
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from operators import OPERATORS, Mutant, of_lua, of_python
+from operators import OPERATORS, Mutant, find_lua_mutants, find_python_mutants
 
-BLOCKS = "lua/shared/blocks/"
+_INCLUDE = re.compile(r"^-- include: (.*)$", re.MULTILINE)
 AREAS = {
     "lua": ("lua/**/*.lua",),
     "scripts": ("rqtui/scripts/*.py",),
-    "engine": ("rqtui/engine/*.py",),
+    "engine": ("rqtui/engine/**/*.py",),
     "operations": ("rqtui/operations/*.py",),
     "client": ("rqtui/client/*.py", "rqtui/aio/*.py"),
     "cli": ("rqtui/cli/*.py",),
     "text": ("rqtui/text/*.py",),
-    "systems": ("rqtui/layout/*.py", "rqtui/systems/**/*.py"),
+    "systems": ("rqtui/system_base/*.py", "rqtui/systems/**/*.py"),
 }
 
 
-def texts(root: Path, area: str) -> dict[str, str]:
-    """The sources of an area by their paths from the root."""
-    paths = sorted(path for pattern in AREAS[area] for path in root.glob(pattern))
+def read_sources(root: Path, area: str) -> dict[str, str]:
+    """Return the sources of an area by their paths from the root. A folder or file is an area too."""
+    patterns = AREAS.get(area) or (area, f"{area}/**/*.py", f"{area}/**/*.lua")
+    paths = sorted(path for pattern in patterns for path in root.glob(pattern) if path.is_file())
     return {path.relative_to(root).as_posix(): path.read_bytes().decode() for path in paths}
 
 
-def mutants_of(path: str, text: str) -> list[Mutant]:
-    return of_lua(path, text) if path.endswith(".lua") else of_python(path, text)
+def find_mutants(path: str, text: str) -> list[Mutant]:
+    return find_lua_mutants(path, text) if path.endswith(".lua") else find_python_mutants(path, text)
 
 
-def shares(root: Path, number: int, areas: list[str]) -> dict[str, int]:
-    """How many of `number` mutants each area gets: by its lines, and one at least."""
-    lines = {area: sum(text.count("\n") for text in texts(root, area).values()) for area in areas}
+def divide_by_lines(root: Path, number: int, areas: list[str]) -> dict[str, int]:
+    """Return how many of `number` mutants each area gets: in proportion to its lines, and at least one."""
+    lines = {area: sum(text.count("\n") for text in read_sources(root, area).values()) for area in areas}
     return {area: max(1, round(number * lines[area] / sum(lines.values()))) for area in areas}
 
 
-def sample(root: Path, area: str, number: int, seed: int) -> list[Mutant]:
-    """So many mutants of an area, each once: an operator by chance, then one of the places where it can act.
+def draw_mutants(root: Path, area: str, number: int, seed: int) -> list[Mutant]:
+    """Draw `number` different mutants of an area at random: first an operator, then one of its possible places.
 
-    Those that do not parse, or parse to what was there before, are not among them. A longer sample of the same seed
-    begins with the shorter one.
+    Mutants that do not parse, or parse to the same program, are left out. A longer sample of the same seed begins with
+    the shorter one.
     """
-    sources = texts(root, area)
+    sources = read_sources(root, area)
     by_operator: dict[str, list[Mutant]] = {name: [] for name in OPERATORS}
     for path, text in sources.items():
-        for mutant in mutants_of(path, text):
+        for mutant in find_mutants(path, text):
             by_operator[mutant.operator].append(mutant)
-    chance, found = random.Random(f"{seed} {area}"), []
-    while len(found) < number and any(by_operator.values()):
-        left = by_operator[chance.choice(OPERATORS)]
-        if left:
-            mutant = left.pop(chance.randrange(len(left)))
-            if is_another_program(mutant, sources[mutant.path]):
-                found.append(mutant)
-    return found
+    generator, mutants = random.Random(f"{seed} {area}"), []
+    while len(mutants) < number and any(by_operator.values()):
+        candidates = by_operator[generator.choice(OPERATORS)]
+        if candidates:
+            mutant = candidates.pop(generator.randrange(len(candidates)))
+            if is_effective(mutant, sources[mutant.path]):
+                mutants.append(mutant)
+    return mutants
 
 
-def is_another_program(mutant: Mutant, text: str) -> bool:
-    """Whether it parses, and to something else than the text without it."""
-    new = mutant.applied(text)
+def is_effective(mutant: Mutant, text: str) -> bool:
+    """Return whether the changed text parses, and to another program than before."""
+    changed = mutant.apply_to(text)
     if mutant.path.endswith(".lua"):
-        return new != text and not _lua_compiler()(new)
+        return changed != text and not _lua_compiler()(changed)
     try:
-        return ast.dump(ast.parse(new)) != ast.dump(ast.parse(text))
+        return ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text))
     except SyntaxError:
         return False
 
 
 @cache
 def _lua_compiler() -> Any:
-    """A function of a script's text: why it does not compile, None where it does."""
+    """Return a function that returns why a script does not compile, or None."""
     from lupa import lua51  # fakeredis brings it
 
     return lua51.LuaRuntime().eval("function(text) local _, why = loadstring(text) return why end")
 
 
-_times = count(2_000_000_000)  # seconds: bytecode is told apart by them, and two mutants may have the same length
+_mtimes = count(
+    2_000_000_000
+)  # seconds: Python recognises stale bytecode by time and length, and two mutants may have the same length
 
 
 @contextmanager
-def planted(tree: Path, mutant: Mutant) -> Iterator[list[str]]:
-    """The fault stands in the copy at `tree`, a block's in all its copies; the paths that are not as they were."""
-    before = {path: (tree / path).read_bytes() for path in (mutant.path, *_stamped_by(tree, mutant.path))}
-    _write(tree / mutant.path, mutant.applied(before[mutant.path].decode()).encode())
+def plant_mutant(tree: Path, mutant: Mutant) -> Iterator[list[str]]:
+    """Plant the fault in the copy at `tree`, and undo it at the end. Yield the paths of the changed files.
+
+    If the file is a block, the paths of the scripts that include it follow.
+    """
+    before = (tree / mutant.path).read_bytes()
+    _write_with_new_time(tree / mutant.path, mutant.apply_to(before.decode()).encode())
     try:
-        if mutant.path.startswith(BLOCKS):
-            _stamp_blocks().stamp(tree)
-        yield [path for path, text in before.items() if (tree / path).read_bytes() != text]
+        yield [mutant.path, *list_scripts_with(tree, mutant.path)]
     finally:
-        for path, text in before.items():
-            _write(tree / path, text)
+        _write_with_new_time(tree / mutant.path, before)
 
 
-def _write(path: Path, text: bytes) -> None:
+def _write_with_new_time(path: Path, text: bytes) -> None:
     path.write_bytes(text)
-    now = next(_times)
-    os.utime(path, (now, now))
+    mtime_s = next(_mtimes)
+    os.utime(path, (mtime_s, mtime_s))
 
 
-def _stamped_by(tree: Path, path: str) -> list[str]:
-    """The scripts that hold a copy of the block in this file; none where it is no block."""
-    if not path.startswith(BLOCKS):
-        return []
-    stamping, name = _stamp_blocks(), Path(path).stem
-    blocks = stamping.read_blocks(tree)
-    return [
-        script
-        for script, lines in stamping.read_scripts(tree).items()
-        if any(name in copy.names for copy in stamping.copies(script, lines, blocks))
-    ]
+def list_scripts_with(tree: Path, path: str) -> list[str]:
+    """Return the paths of the scripts that include the block in this file, also by another block; none for a script.
+
+    This module imports nothing of the project: the runs that ask the tests are forks, and import it from the copy.
+    """
+    sources = read_sources(tree, "lua")
+    found = {path} if _is_block(path) else set[str]()
+    while more := {file for file in sources.keys() - found if found & _list_includers(file, sources)}:
+        found |= more
+    return sorted(file for file in found if not _is_block(file))
 
 
-@cache
-def _stamp_blocks() -> ModuleType:
-    path = Path(__file__).resolve().parents[2] / ".ci" / "stamp_blocks.py"
-    spec = importlib.util.spec_from_file_location("stamp_blocks", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    import sys
+def _is_block(path: str) -> bool:
+    return path.startswith("lua/") and Path(path).parent.name == "blocks"
 
-    sys.modules["stamp_blocks"] = module  # its dataclasses look themselves up there
-    spec.loader.exec_module(module)
-    return module
+
+def _list_includers(file: str, sources: dict[str, str]) -> set[str]:
+    folder = "/".join(file.split("/")[:2])
+    names = [name for line in _INCLUDE.findall(sources[file]) for name in line.split(", ")]
+    paths = ((f"{folder}/blocks/{name}.lua", f"lua/shared/blocks/{name}.lua") for name in names)
+    return {own if own in sources else shared for own, shared in paths}

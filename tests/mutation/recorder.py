@@ -1,9 +1,9 @@
-"""Records which tests run which lines of Python and which Lua scripts, in each process of a test run.
+"""Record which tests run which lines of Python and which Lua scripts, in each process of a test run.
 
 `coverage_map.py` copies this file as `sitecustomize.py` into the root of a scratch copy of the repository, where every
 Python of the run imports it first: pytest itself, and each program that a test starts. Without the variable FOLDER it
 does nothing. It writes to that folder: coverage's data with a context per test, `scripts-PID.txt` with lines of path
-and test, and `tests-PID.txt` with lines of seconds, outcome and test, with tabs between them.
+and test, and `tests-PID.txt` with lines of seconds, outcome and test, separated by tabs.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ _failed: set[str] = set()
 _coverage: Any = None
 
 
-def noted(make: Callable[..., Any]) -> Callable[..., Any]:
-    """`Script.call`, which also notes script and test. A line at the end of the copy's `script.py` wraps it."""
+def wrap_script_call(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `Script.build_call` so that it also records script and test.
 
-    def wrapped(script: Any, *given: Any, **named: Any) -> Any:
+    A line at the end of the copy's `script.py` calls this.
+    """
+
+    def wrapped(script: Any, *args: Any, **options: Any) -> Any:
         key = (script.path, os.environ.get(TEST, ""))
         if key not in _seen:
             _seen.add(key)
             _append("scripts", "\t".join(key))
-        return make(script, *given, **named)
+        return call(script, *args, **options)
 
     return wrapped
 
@@ -43,7 +46,7 @@ def _append(kind: str, line: str) -> None:
 
 
 def _start() -> None:
-    global _coverage  # noqa: PLW0603 - one per process, as coverage itself has it
+    global _coverage  # noqa: PLW0603 - one per process, as in coverage itself
     import coverage
 
     _coverage = coverage.Coverage(

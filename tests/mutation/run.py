@@ -1,21 +1,22 @@
-"""Plants faults at random, one at a time, and asks the tests: `python tests/mutation/run.py --seed 1 --count 300`.
+"""Plant faults at random, one at a time, and run the tests: `python tests/mutation/run.py --seed 1 --count 300`.
 
-    --seed N        which faults: the same seed plants the same ones in the same text
-    --count N       how many, over all areas by their lines
-    --area NAME     only there; may be given again
-    --map FILE      which tests run which line: made by a recorded run of the plain pytest where it is not there.
-                    Tests that are gone since then are not asked; new ones are, where they mirror the source
-    --results FILE  a line of JSON per fault; those that stand there are not planted again, and count
-    --again         of those in the results, plant the ones that nobody noticed once more
+    --seed N        chooses the faults: the same seed plants the same faults in the same text
+    --count N       plants N faults, divided among all areas in proportion to their lines
+    --area NAME     plants only in this area; may be repeated
+    --under PATH    plants only in the sources under this folder, or in this file; may be repeated
+    --map FILE      reads which tests run which line; a missing map is recorded by a run of the plain pytest. Tests that
+                    were deleted since are not run; new tests are run if they mirror the source
+    --results FILE  adds a line of JSON per fault; faults that are in the file are not planted again, and count
+    --again         plants those faults in the results again that no test noticed
 
-A fault is noticed when one of the tests of the plain `pytest` that run its line (its script, in Lua) fails or does not
-end, in a scratch copy of the repository; cheapest first, and those of the mirrored folder before the others and, of
-Python, even if they are not known to run the line. At the
-end the tests that noticed are run on an unchanged copy: what fails there had noticed nothing. `without_effect.toml`
-lists the faults that change nothing which anybody could see, each with its reason: they are planted no more.
+A fault is noticed when a test of the plain `pytest` that runs its line (its script, in Lua) fails or does not end, in a
+scratch copy of the repository. Fast tests run first, and tests of the mirrored folder before the others. For Python,
+tests of the mirrored folder run even if the map does not list them for the line. At the end the tests that noticed a
+fault are run on an unchanged copy: a test that fails there has noticed nothing. `without_effect.toml` lists faults that
+change nothing that anybody could observe, each with its reason; they are not planted.
 
-There are libraries for Python (mutmut, cosmic-ray); none of them also plants faults in Lua that Redis runs, samples
-both from one seed, and picks the tests by script. This is small because coverage.py and pytest do the work.
+mutmut and cosmic-ray plant faults in Python, but not in Lua that Redis runs, and they do not pick tests by script. This
+tool is small because coverage.py and pytest do the work.
 """
 
 from __future__ import annotations
@@ -37,22 +38,26 @@ from pathlib import Path
 
 import places
 import pytest
-from coverage_map import ROOT, CoverageMap, copied, environment, options_in, record
+from coverage_map import ROOT, CoverageMap, build_environment, build_pytest_options, copy_repository, record
 from operators import Mutant
 
 for _name in ("hypothesis", "redis", "textual.app", "typer"):
-    import_module(_name)  # each run is a fork, and need not import them again
+    import_module(_name)  # each run is a fork, which then does not import them again
 
-FIRST_S = 15.0  # seconds of tests that are asked first; what they notice costs no more
-MOST_S = 240.0  # seconds of tests that are asked in all
-PATIENCE_S = 60.0  # a run may take so long, and twice the time of its tests
-LISTED = Path(__file__).with_name("without_effect.toml")
-KEPT = ROOT / ".pytest_cache" / "mutation"
+FIRST_ROUND_S = 15.0  # seconds of tests in the first round; most faults are noticed there
+ALL_ROUNDS_S = 240.0  # seconds of tests in all rounds
+EXTRA_S = 60.0  # a run may take this long plus twice the time of its tests
+LISTED_FILE = Path(__file__).with_name("without_effect.toml")
+CACHE_FOLDER = ROOT / ".pytest_cache" / "mutation"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a mutant. `by` is the test that noticed it; empty where none did. `asked` counts the tests."""
+    """The outcome of one mutant. The names of the fields are those of the results file.
+
+    `by` is the test that noticed the fault, or empty. `asked` counts the tests that ran, `left_out` those that run the
+    line but would take too long.
+    """
 
     mutant: Mutant
     area: str
@@ -62,105 +67,115 @@ class Verdict:
     left_out: int = 0
 
 
-def key(mutant: Mutant) -> tuple[str, str, int, str]:
-    """What tells mutants apart in one text."""
+def build_key(mutant: Mutant) -> tuple[str, str, int, str]:
+    """Return the values that identify a mutant of one text."""
     return mutant.path, mutant.operator, mutant.start, mutant.new
 
 
 def is_mirrored(path: str, test: str) -> bool:
-    """Whether a test stands in the folder or file that mirrors a source."""
-    folder, name = path.split("/")[1], Path(path).stem
+    """Return whether a test is in the folder or file that mirrors a source."""
+    folder, stem = path.split("/")[1], Path(path).stem
     if path.startswith("lua/") or folder == "systems":
-        system = folder if path.startswith("lua/") else name
-        return test.startswith((f"tests/systems/{system}/", f"tests/systems/test_{system}", "tests/systems/test_input"))
-    return test.startswith(f"tests/{folder}/")
+        system_name = folder if path.startswith("lua/") else path.split("/")[2].removesuffix(".py")
+        if test.startswith("tests/systems/test_readings.py"):
+            return test.endswith(f"[{system_name}]")
+        if test.startswith("tests/systems/test_effects.py"):
+            return test.endswith(f"[{folder}/{stem}]")
+        return test.startswith(
+            (f"tests/systems/{system_name}/", f"tests/systems/test_{system_name}", "tests/systems/test_input")
+        )
+    folders = ("aio", "client") if folder == "aio" else (folder,)  # the tests of the client run with both
+    return test.startswith(tuple(f"tests/{folder}/" for folder in folders))
 
 
-def asked(found: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[list[list[str]], int]:
-    """The tests to be asked, in three rounds, and how many of those that run the line are too many.
+def choose_tests(coverage: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[list[list[str]], int]:
+    """Return the tests to run in three rounds, and how many tests that run the line are left out because of their time.
 
-    The last round are those of the mirrored folder that do not run the line as far as is known: what a program did that
-    was killed, nobody has recorded. Which scripts a test runs is known of all but the new ones.
+    The last round has tests of the mirrored folder that do not run the line according to the map: lines of a program
+    that was killed are not recorded. The tests that run a script are complete for all but new tests, so for Lua only
+    new tests are added.
     """
-    last = mutant.line + mutant.old.count("\n")
-    numbers: set[int] = set().union(*(found.of(path, mutant.line, last) for path in changed))
-    mirrored = {n for n, test in enumerate(found.tests) if any(is_mirrored(path, test) for path in changed)}
-    order = sorted(numbers, key=lambda n: found.seconds[n] * (1 if n in mirrored else 4) * _servers(found.tests[n]))
+    last_line = mutant.line + mutant.old.count("\n")
+    numbers: set[int] = set().union(*(coverage.find_tests(path, mutant.line, last_line) for path in changed))
+    mirrored = {n for n, test in enumerate(coverage.tests) if any(is_mirrored(path, test) for path in changed)}
+    order = sorted(
+        numbers, key=lambda n: coverage.seconds[n] * (1 if n in mirrored else 4) * _weigh_servers(coverage.tests[n])
+    )
     rounds: list[list[str]] = [[], [], []]
-    spent, left_out = 0.0, 0
+    spent_s, left_out = 0.0, 0
     for number in order:
-        spent += found.seconds[number]
-        at = 0 if not rounds[0] or spent <= FIRST_S else 1
-        if spent <= MOST_S or not rounds[0]:
-            rounds[at].append(found.tests[number])
+        spent_s += coverage.seconds[number]
+        round_number = 0 if not rounds[0] or spent_s <= FIRST_ROUND_S else 1
+        if spent_s <= ALL_ROUNDS_S or not rounds[0]:
+            rounds[round_number].append(coverage.tests[number])
         else:
             left_out += 1
-    spent = 0.0
-    for number in sorted(mirrored - numbers, key=found.seconds.__getitem__):
-        spent += found.seconds[number]
-        if spent <= MOST_S and (found.is_new(number) or not mutant.path.startswith("lua/")):
-            rounds[2].append(found.tests[number])
+    spent_s = 0.0
+    for number in sorted(mirrored - numbers, key=coverage.seconds.__getitem__):
+        spent_s += coverage.seconds[number]
+        if spent_s <= ALL_ROUNDS_S and (coverage.is_new(number) or not mutant.path.startswith("lua/")):
+            rounds[2].append(coverage.tests[number])
     return rounds, left_out
 
 
-def collected(tree: Path) -> list[str]:
-    """The tests of the plain `pytest` in the copy: one that is gone would end a run as if it had noticed something."""
-    said = tree.parent / "collected.txt"
+def collect_tests(tree: Path) -> list[str]:
+    """Return the tests of the plain `pytest` in the copy. Running a deleted test would look like a noticed fault."""
+    output = tree.parent / "collected.txt"
     child = os.fork()
     if not child:
-        _run_pytest(tree, ["--collect-only"], said)
-    if _ended(child, 300 + PATIENCE_S) != 0:
-        raise SystemExit(f"pytest finds no tests:\n{said.read_text(errors='replace')[-2000:]}")
-    return [line for line in said.read_text(errors="replace").splitlines() if "::" in line]
+        _run_pytest(tree, ["--collect-only"], output)
+    if _wait_for_child(child, 300 + EXTRA_S) != 0:
+        raise SystemExit(f"pytest finds no tests:\n{output.read_text(errors='replace')[-2000:]}")
+    return [line for line in output.read_text(errors="replace").splitlines() if "::" in line]
 
 
-def _servers(test: str) -> int:
-    """A test that starts a server of its own kind costs more than its seconds, and seldom tells more."""
+def _weigh_servers(test: str) -> int:
+    """Return a factor for the duration of a test: a test on another server costs more, and rarely notices more."""
     return 5 if re.search(r"\[(?:valkey|redis62|fakeredis)\b", test) else 1
 
 
-def failed(tree: Path, tests: Sequence[str], seconds: float) -> str:
-    """The first of these tests that fails in the copy, or what else ended the run; empty where all pass."""
-    names, said = tree.parent / "tests.txt", tree.parent / "said.txt"
-    names.write_text("\n".join(tests))
+def run_tests(tree: Path, tests: Sequence[str], expected_s: float) -> str:
+    """Return the first of these tests that fails in the copy, or what else ended the run; empty if all pass."""
+    list_file, output = tree.parent / "tests.txt", tree.parent / "said.txt"
+    list_file.write_text("\n".join(tests))
     child = os.fork()
     if not child:
-        _run_pytest(tree, ["-x", "-rf", "--timeout=60", f"@{names}"], said)
-    limit_s = PATIENCE_S + 2 * seconds
-    code = _ended(child, limit_s)
+        _run_pytest(tree, ["-x", "-rf", "--timeout=60", f"@{list_file}"], output)
+    limit_s = EXTRA_S + 2 * expected_s
+    code = _wait_for_child(child, limit_s)
     if code is None:
         return f"no end after {limit_s:.0f} s"
     if code == 0:
         return ""
-    found = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", said.read_text(errors="replace"), re.MULTILINE)
-    return found[1] if found else f"pytest ended with {code}"
+    failure = re.search(r"^(?:FAILED|ERROR) (\S.*?)(?: - .*)?$", output.read_text(errors="replace"), re.MULTILINE)
+    return failure[1] if failure else f"pytest ended with {code}"
 
 
-def _run_pytest(tree: Path, words: Sequence[str], said: Path) -> None:
-    """In a child: it has imported what takes long already, and nothing of the project."""
+def _run_pytest(tree: Path, options: Sequence[str], output: Path) -> None:
+    """Run pytest in a forked child, which has imported the slow packages already and nothing of the project."""
     os.setsid()
     os.chdir(tree)
-    os.environ.update(environment(tree))
+    os.environ.update(build_environment(tree))
     sys.pycache_prefix = os.environ["PYTHONPYCACHEPREFIX"]
     sys.path.insert(0, str(tree))
-    with said.open("w") as file:
+    with output.open("w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     code = 3
     try:
-        code = int(pytest.main(options_in(tree, *words)))
+        code = int(pytest.main(build_pytest_options(tree, *options)))
     finally:
         sys.stdout.flush()
         os._exit(code)
 
 
-def _ended(child: int, limit_s: float) -> int | None:
-    """The exit code of the child; None where it had to be killed, with all that it started."""
+def _wait_for_child(child: int, limit_s: float) -> int | None:
+    """Return the exit code of the child, or None if the child and all that it started had to be killed."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
+        pid, status = os.waitpid(child, os.WNOHANG)
+        if pid:
             return os.waitstatus_to_exitcode(status)
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
@@ -168,65 +183,90 @@ def _ended(child: int, limit_s: float) -> int | None:
     return None
 
 
-def ask(tree: Path, found: CoverageMap, mutant: Mutant, area: str) -> Verdict:
-    """Plants a mutant in the copy and runs the tests that may notice it."""
-    with places.planted(tree, mutant) as changed:
-        rounds, left_out = asked(found, mutant, changed)
-        cost = dict(zip(found.tests, found.seconds, strict=True))
+def try_mutant(tree: Path, coverage: CoverageMap, mutant: Mutant, area: str) -> Verdict:
+    """Plant a mutant in the copy and run the tests that may notice it."""
+    with places.plant_mutant(tree, mutant) as changed:
+        rounds, left_out = choose_tests(coverage, mutant, changed)
+        durations = dict(zip(coverage.tests, coverage.seconds, strict=True))
         for tests in rounds:
-            if tests and (by := failed(tree, tests, sum(cost[test] for test in tests))):
-                return Verdict(mutant, area, "noticed", by, len(tests), left_out)
+            if tests and (noticed_by := run_tests(tree, tests, sum(durations[test] for test in tests))):
+                return Verdict(mutant, area, "noticed", noticed_by, len(tests), left_out)
     return Verdict(mutant, area, "survived", "", sum(map(len, rounds)), left_out)
 
 
-def listed(mutant: Mutant, text: str) -> bool:
-    """Whether `without_effect.toml` has it: by file, operator, the line's text, and the change."""
-    line = text.splitlines()[mutant.line - 1].strip()
-    return any(
-        (row["file"], row["operator"], row["text"], row["change"])
-        == (mutant.path, mutant.operator, line, change_of(mutant))
-        for row in tomllib.loads(LISTED.read_text())["fault"]
-    )
+def is_listed(mutant: Mutant, text: str) -> bool:
+    """Return whether `without_effect.toml` lists the fault: by file, operator, the line's text, and the change."""
+    return build_row_key(mutant, text) in {_read_row_key(row) for row in read_rows()}
 
 
-def change_of(mutant: Mutant) -> str:
-    """The change in a line."""
+def find_unbound_rows(tree: Path, rows: Sequence[dict[str, str]]) -> list[str]:
+    """Return a sentence for each row of `without_effect.toml` that matches no mutant of the sources in `tree`."""
+    keys = set()
+    for path in {row["file"] for row in rows if (tree / row["file"]).is_file()}:
+        text = (tree / path).read_text("utf-8")
+        keys |= {build_row_key(mutant, text) for mutant in places.find_mutants(path, text)}
+    return [
+        f"{row['file']} has no {row['operator']} {row['change']!r} in the line {row['text']!r}"
+        for row in rows
+        if _read_row_key(row) not in keys
+    ]
+
+
+def read_rows() -> list[dict[str, str]]:
+    return tomllib.loads(LISTED_FILE.read_text("utf-8"))["fault"]
+
+
+def build_row_key(mutant: Mutant, text: str) -> tuple[str, ...]:
+    """Return the values by which `without_effect.toml` identifies a mutant: they survive changes of other lines."""
+    return mutant.path, mutant.operator, text.splitlines()[mutant.line - 1].strip(), format_change(mutant)
+
+
+def _read_row_key(row: dict[str, str]) -> tuple[str, ...]:
+    return row["file"], row["operator"], row["text"], row["change"]
+
+
+def format_change(mutant: Mutant) -> str:
+    """Format the change in a line."""
     return f"{' '.join(mutant.old.split())} -> {' '.join(mutant.new.split())}"
 
 
-def report(verdicts: Iterable[Verdict], seed: int, false: Sequence[str]) -> str:
-    """A table by area, what was left, and what it means."""
-    counted: dict[str, Counter[str]] = {}
+def format_report(verdicts: Iterable[Verdict], seed: int, false_alarms: Sequence[str]) -> str:
+    """Format a table by area, the unnoticed faults, and which results are not reliable."""
+    counts: dict[str, Counter[str]] = {}
     verdicts = list(verdicts)
     for verdict in verdicts:
-        counted.setdefault(verdict.area, Counter())[verdict.outcome] += 1
-    counted["in all"] = sum((Counter(each) for each in [*counted.values()]), Counter())
-    lines = [f"seed {seed}", f"{'area':<12}{'planted':>8}{'without effect':>16}{'noticed':>9}{'unnoticed':>11}{'':>8}"]
-    for area, found in counted.items():
-        effective = found["noticed"] + found["survived"]
-        share = f"{found['noticed'] / effective:>7.1%}" if effective else ""
+        counts.setdefault(verdict.area, Counter())[verdict.outcome] += 1
+    counts["in all"] = sum((Counter(each) for each in [*counts.values()]), Counter())
+    width = max(map(len, counts)) + 1
+    lines = [
+        f"seed {seed}",
+        f"{'area':<{width}}{'planted':>8}{'without effect':>16}{'noticed':>9}{'unnoticed':>11}{'':>8}",
+    ]
+    for area, count in counts.items():
+        effective = count["noticed"] + count["survived"]
+        share = f"{count['noticed'] / effective:>7.1%}" if effective else ""
         lines.append(
-            f"{area:<12}{found.total():>8}{found['listed']:>16}{found['noticed']:>9}{found['survived']:>11}{share:>8}"
+            f"{area:<{width}}{count.total():>8}{count['listed']:>16}{count['noticed']:>9}{count['survived']:>11}{share:>8}"
         )
-    lines += [f"unnoticed: {v.mutant} ({v.asked} tests asked)" for v in verdicts if v.outcome == "survived"]
-    if cut := sum(v.left_out > 0 and v.outcome == "survived" for v in verdicts):
+    lines += [f"unnoticed: {v.mutant} ({v.asked} tests ran)" for v in verdicts if v.outcome == "survived"]
+    if incomplete := sum(v.left_out > 0 and v.outcome == "survived" for v in verdicts):
         lines.append(
-            f"of {cut} of these not all tests that run the line were asked: they take more than {MOST_S:.0f} s"
+            f"for {incomplete} of these only a part of the tests ran: all of them take more than {ALL_ROUNDS_S:.0f} s"
         )
-    lines += [f"noticed nothing, since it fails without a fault too: {test}" for test in false]
+    lines += [f"noticed nothing, since it fails without a fault too: {test}" for test in false_alarms]
     return "\n".join(lines)
 
 
-def false_alarms(verdicts: Iterable[Verdict], scratch: Path) -> list[str]:
-    """Of the tests that noticed, those that fail in an unchanged copy, too."""
+def find_false_alarms(verdicts: Iterable[Verdict], scratch: Path) -> list[str]:
+    """Return those of the tests that noticed a fault that also fail in an unchanged copy."""
     tests = sorted({verdict.by for verdict in verdicts if "::" in verdict.by})
-    tree, found = copied(scratch / "unchanged"), []
-    while tests and (by := failed(tree, tests, 3600)):
-        if by not in tests:
-            return [*found, by]
-        found.append(by)
-        tests.remove(by)
-    return found
+    tree, failing = copy_repository(scratch / "unchanged"), []
+    while tests and (failure := run_tests(tree, tests, 3600)):
+        if failure not in tests:
+            return [*failing, failure]
+        failing.append(failure)
+        tests.remove(failure)
+    return failing
 
 
 def read_results(path: Path | None) -> list[Verdict]:
@@ -236,58 +276,69 @@ def read_results(path: Path | None) -> list[Verdict]:
     newest = {}
     for row in rows:
         verdict = Verdict(**{**row, "mutant": Mutant(**row["mutant"])})
-        newest[key(verdict.mutant)] = verdict
+        newest[build_key(verdict.mutant)] = verdict
     return list(newest.values())
 
 
-def main(words: Sequence[str]) -> int:
-    options = _options(words)
+def main(arguments: Sequence[str]) -> int:
+    options = parse_options(arguments)
     with tempfile.TemporaryDirectory(prefix="rqtui-mutation-") as folder:
         scratch = Path(folder)
         if not options.map.is_file():
             print("recording which tests run which lines; this takes as long as the tests do, and more", flush=True)
             (scratch / "recording").mkdir()
             record(scratch / "recording", []).write(options.map)
-        tree = copied(scratch / "tree")
-        found = CoverageMap.read(options.map).of_tests(collected(tree))
-        done = {key(verdict.mutant): verdict for verdict in read_results(options.results)}
-        chosen = [verdict.mutant for verdict in done.values() if verdict.outcome == "survived"] if options.again else []
-        verdicts = [] if options.again else [*_sampled(tree, options)]
-        todo = [(mutant, done[key(mutant)].area) for mutant in chosen] or verdicts
-        told: list[Verdict] = []
+        tree = copy_repository(scratch / "tree")
+        coverage = CoverageMap.read(options.map).update_tests(collect_tests(tree))
+        stored = {build_key(verdict.mutant): verdict for verdict in read_results(options.results)}
+        survivors = (
+            [verdict.mutant for verdict in stored.values() if verdict.outcome == "survived"] if options.again else []
+        )
+        drawn = [] if options.again else [*draw_all(tree, options)]
+        todo = [(mutant, stored[build_key(mutant)].area) for mutant in survivors] or drawn
+        verdicts: list[Verdict] = []
         for number, (mutant, area) in enumerate(todo, 1):
-            known = done.get(key(mutant))
-            if listed(mutant, (tree / mutant.path).read_text()):
+            previous = stored.get(build_key(mutant))
+            if is_listed(mutant, (tree / mutant.path).read_text()):
                 verdict = Verdict(mutant, area, "listed")
-            elif known and not options.again and known.outcome != "listed":
-                verdict = known
+            elif previous and not options.again and previous.outcome != "listed":
+                verdict = previous
             else:
-                verdict = ask(tree, found, mutant, area)
-            told.append(verdict)
-            done[key(mutant)] = verdict
+                verdict = try_mutant(tree, coverage, mutant, area)
+            verdicts.append(verdict)
+            stored[build_key(mutant)] = verdict
             print(f"{number}/{len(todo)} {verdict.outcome:<9}{mutant}  {verdict.by}", flush=True)
-            if options.results and verdict is not known:
+            if options.results and verdict is not previous:
                 with options.results.open("a") as file:
                     file.write(json.dumps(asdict(verdict)) + "\n")
-        print(report(told, options.seed, false_alarms(told, scratch)))
-    return int(any(verdict.outcome == "survived" for verdict in told))
+        print(format_report(verdicts, options.seed, find_false_alarms(verdicts, scratch)))
+    return int(any(verdict.outcome == "survived" for verdict in verdicts))
 
 
-def _sampled(tree: Path, options: argparse.Namespace) -> Iterable[tuple[Mutant, str]]:
-    for area, number in places.shares(tree, options.count, options.area or list(places.AREAS)).items():
-        for mutant in places.sample(tree, area, number, options.seed):
+def draw_all(tree: Path, options: argparse.Namespace) -> Iterable[tuple[Mutant, str]]:
+    areas = [*options.area, *options.under] or list(places.AREAS)
+    for area, count in places.divide_by_lines(tree, options.count, areas).items():
+        for mutant in places.draw_mutants(tree, area, count, options.seed):
             yield mutant, area
 
 
-def _options(words: Sequence[str]) -> argparse.Namespace:
+def parse_options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=300)
-    parser.add_argument("--area", action="append", choices=list(places.AREAS))
-    parser.add_argument("--map", type=Path, default=KEPT / "map.json")
+    parser.add_argument("--area", action="append", choices=list(places.AREAS), default=[])
+    parser.add_argument("--under", action="append", type=_parse_folder, default=[])
+    parser.add_argument("--map", type=Path, default=CACHE_FOLDER / "map.json")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--again", action="store_true")
-    return parser.parse_args(words)
+    return parser.parse_args(arguments)
+
+
+def _parse_folder(text: str) -> str:
+    path = os.path.relpath(ROOT / text, ROOT)
+    if not places.read_sources(ROOT, path):
+        raise argparse.ArgumentTypeError(f"no .py or .lua file under {text!r}, seen from {ROOT}")
+    return path
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The tool that plants faults: an operator changes one place, and a fault that is planted is noticed."""
+"""The mutation tool changes one place per fault, and notices a planted fault."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ from pathlib import Path
 
 import places
 import pytest
-from coverage_map import ROOT, UNKNOWN_S, CoverageMap
-from operators import OPERATORS, Mutant, of_lua, of_python
+import recorder
+import run
+from coverage_map import DEFAULT_S, ROOT, WRAPPER, CoverageMap
+from operators import OPERATORS, Mutant, find_lua_mutants, find_python_mutants
+
+from rqtui.errors import UsageError
+from rqtui.scripts.script import Script, load
 
 TOOL = ROOT / "tests" / "mutation"
 PYTHON = """
@@ -34,9 +39,7 @@ LUA = """-- Take 1.
 local id, n = ARGV[1], tonumber(ARGV[2]) -- n > 1
 redis.call('LLEN', KEYS[1])
 if not n or n < 1 then return {'gone < 2'} end
--- block: opening
-if n > 3 then return end
--- end
+-- include: opening
 local found = redis.call('ZSCORE', KEYS[1], id)
 redis.call('ZREM', KEYS[1], id)
 return found
@@ -48,45 +51,77 @@ IN_LUA = {
 }  # fmt: skip
 
 
-def told(mutant: Mutant) -> str:
+def describe(mutant: Mutant) -> str:
     return " ".join(f"{mutant.operator}: {mutant.old} -> {mutant.new}".split())
 
 
-@pytest.mark.parametrize(("make", "text", "expected"), [(of_python, PYTHON, IN_PYTHON), (of_lua, LUA, IN_LUA)])
-def test_an_operator_changes_exactly_one_place_of_the_code(make, text: str, expected: set[str]) -> None:
-    found = make("x", text)
-    assert {told(mutant) for mutant in found} == expected and len(found) == len(expected)
-    for mutant in found:
-        new = mutant.applied(text)
+@pytest.mark.parametrize(
+    ("list_mutants", "text", "expected"), [(find_python_mutants, PYTHON, IN_PYTHON), (find_lua_mutants, LUA, IN_LUA)]
+)
+def test_an_operator_changes_exactly_one_place_of_the_code(list_mutants, text: str, expected: set[str]) -> None:
+    mutants = list_mutants("x", text)
+    assert {describe(mutant) for mutant in mutants} == expected and len(mutants) == len(expected)
+    for mutant in mutants:
+        new = mutant.apply_to(text)
         assert new[: mutant.start] == text[: mutant.start] and text.endswith(new[mutant.start + len(mutant.new) :])
         assert text.splitlines()[mutant.line - 1] != new.splitlines()[mutant.line - 1]
-        if make is of_python:
+        if list_mutants is find_python_mutants:
             ast.parse(new)
-        with pytest.raises(ValueError, match="not there any more"):
-            mutant.applied("#" + text)
+        with pytest.raises(ValueError, match="not in the text any more"):
+            mutant.apply_to("#" + text)
 
 
 @pytest.mark.parametrize("area", ["lua", pytest.param("text", marks=pytest.mark.matrix)])
 def test_a_sample_is_made_of_other_programs_and_the_same_for_the_same_seed(area: str) -> None:
-    found = places.sample(ROOT, area, 30, seed=1)
-    assert found[:10] == places.sample(ROOT, area, 10, seed=1) != places.sample(ROOT, area, 10, seed=2)
-    assert len(set(found)) == 30 and len({mutant.operator for mutant in found}) >= 5
-    assert {mutant.operator for mutant in found} <= set(OPERATORS)
+    mutants = places.draw_mutants(ROOT, area, 30, seed=1)
+    assert mutants[:10] == places.draw_mutants(ROOT, area, 10, seed=1) != places.draw_mutants(ROOT, area, 10, seed=2)
+    assert len(set(mutants)) == 30 and len({mutant.operator for mutant in mutants}) >= 5
+    assert {mutant.operator for mutant in mutants} <= set(OPERATORS)
 
 
-def test_a_fault_in_a_block_stands_in_all_its_copies_and_is_taken_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("path", "folders"),
+    [
+        ("rqtui/engine/health/", {"rqtui/engine/health"}),
+        ("./rqtui/files.py", {"rqtui"}),
+        ("lua/rq", {"lua/rq", "lua/rq/blocks"}),
+    ],
+)
+def test_faults_can_be_planted_only_under_one_folder_or_in_one_file(path: str, folders: set[str]) -> None:
+    options = run.parse_options(["--under", path, "--count", "12", "--seed", "3"])
+    drawn = [mutant for mutant, _ in run.draw_all(ROOT, options)]
+    assert 1 < len(drawn) <= 12
+    assert {Path(mutant.path).parent.as_posix() for mutant in drawn} <= folders
+    assert {area for _, area in run.draw_all(ROOT, options)} == {Path(path).as_posix()}
+
+
+def test_a_folder_without_sources_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run.parse_options(["--under", "rqtui/nowhere"])
+    assert "no .py or .lua file under 'rqtui/nowhere'" in capsys.readouterr().err
+
+
+def test_a_fault_in_a_block_is_one_of_all_scripts_that_include_it_and_is_undone(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "lua", tmp_path / "lua")
-    before = {path: path.read_bytes() for path in tmp_path.rglob("*.lua")}
+    originals = {path: path.read_bytes() for path in tmp_path.rglob("*.lua")}
     block = "lua/shared/blocks/limit.lua"
     text = (tmp_path / block).read_text()
-    mutant = next(mutant for mutant in of_lua(block, text) if mutant.operator == "boundary")
-    with places.planted(tmp_path, mutant) as changed:
-        assert {block, "lua/native/reap.lua"} < {*changed}
-        assert {path for path, was in before.items() if path.read_bytes() != was} == {tmp_path / c for c in changed}
-    assert {path: path.read_bytes() for path in tmp_path.rglob("*.lua")} == before
+    mutant = next(mutant for mutant in find_lua_mutants(block, text) if mutant.operator == "boundary")
+    with places.plant_mutant(tmp_path, mutant) as changed:
+        assert {block, "lua/native/reap.lua", "lua/dispatcher/dispatch.lua"} < {*changed}
+        assert [path for path, content in originals.items() if path.read_bytes() != content] == [tmp_path / block]
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.lua")} == originals
 
 
-def test_a_planted_fault_is_noticed_and_one_that_nobody_watches_is_not(tmp_path: Path) -> None:
+def test_a_script_that_includes_a_block_by_another_one_is_asked_for_its_faults() -> None:
+    assert {"lua/rq/requeue.lua", "lua/rq/delete.lua"} <= {
+        *places.list_scripts_with(ROOT, "lua/shared/blocks/find_in_list.lua")
+    }
+    assert "listed" not in (ROOT / "lua/rq/requeue.lua").read_text()
+    assert places.list_scripts_with(ROOT, "lua/rq/requeue.lua") == []
+
+
+def test_a_planted_fault_is_noticed_and_one_without_a_test_is_not(tmp_path: Path) -> None:
     tree = tmp_path / "tree"
     (tree / "rqtui" / "text").mkdir(parents=True)
     (tree / "rqtui" / "text" / "sign.py").write_text(
@@ -96,30 +131,59 @@ def test_a_planted_fault_is_noticed_and_one_that_nobody_watches_is_not(tmp_path:
         "import sys\nsys.path.insert(0, 'rqtui/text')\nimport sign\n"
         "def test_sign(): assert sign.sign(1) and not sign.sign(0)\ndef test_unwatched(): sign.unwatched(5)\n"
     )
-    asked = """
+    program = """
 import sys
 from pathlib import Path
 import run
 from coverage_map import CoverageMap
-from operators import of_python
+from operators import find_python_mutants
 tree, path = Path(sys.argv[1]), "rqtui/text/sign.py"
 tests = ["test_sign.py::test_gone", "test_sign.py::test_sign", "test_sign.py::test_unwatched"]
-known = CoverageMap(tests, [0.1, 0.1, 0.1], {path: {"2": [0, 1], "6": [0, 2]}}, {}).of_tests(run.collected(tree))
+recorded = CoverageMap(tests, [0.1, 0.1, 0.1], {path: {"2": [0, 1], "6": [0, 2]}}, {})
+coverage = recorded.update_tests(run.collect_tests(tree))
 text = (tree / path).read_text()
-for mutant in of_python(path, text):
+for mutant in find_python_mutants(path, text):
     if mutant.operator == "boundary":
-        verdict = run.ask(tree, known, mutant, "text")
+        verdict = run.try_mutant(tree, coverage, mutant, "text")
         print(mutant.line, verdict.outcome, verdict.by)
 assert (tree / path).read_text() == text
 """
-    ran = subprocess.run(
-        [sys.executable, "-c", asked, str(tree)], cwd=TOOL, capture_output=True, text=True, timeout=100
+    completed = subprocess.run(
+        [sys.executable, "-c", program, str(tree)], cwd=TOOL, capture_output=True, text=True, timeout=100
     )
-    assert ran.stdout.splitlines() == ["2 noticed test_sign.py::test_sign", "6 survived "], ran.stderr
+    assert completed.stdout.splitlines() == ["2 noticed test_sign.py::test_sign", "6 survived "], completed.stderr
 
 
-def test_a_test_that_is_gone_is_not_asked_and_a_new_one_is_known() -> None:
-    before = CoverageMap(["gone", "kept"], [0.1, 0.2], {"x.py": {"1": [0, 1], "2": [0]}}, {"x.lua": [1]})
-    assert before.of_tests(["new", "kept"]) == CoverageMap(
-        ["new", "kept"], [UNKNOWN_S, 0.2], {"x.py": {"1": [1], "2": []}}, {"x.lua": [1]}
+def test_a_deleted_test_is_not_run_and_a_new_one_is_added() -> None:
+    recorded = CoverageMap(["gone", "kept"], [0.1, 0.2], {"x.py": {"1": [0, 1], "2": [0]}}, {"x.lua": [1]})
+    assert recorded.update_tests(["new", "kept"]) == CoverageMap(
+        ["new", "kept"], [DEFAULT_S, 0.2], {"x.py": {"1": [1], "2": []}}, {"x.lua": [1]}
     )
+
+
+def test_each_row_of_the_list_matches_a_fault_of_its_file() -> None:
+    rows = run.read_rows()
+    assert run.find_unbound_rows(ROOT, rows) == []
+    assert [row for row in rows if not row["reason"]] == []
+
+
+def test_a_row_for_a_deleted_file_or_a_changed_line_is_reported() -> None:
+    row = run.read_rows()[0]
+    stale = [{**row, "file": "rqtui/deleted.py"}, {**row, "text": row["text"] + " "}, {**row, "change": "a -> b"}]
+    assert len(run.find_unbound_rows(ROOT, [row, *stale])) == len(stale)
+
+
+def test_the_recorder_writes_down_each_script_that_a_test_calls(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "sitecustomize", recorder)
+    monkeypatch.setenv(recorder.FOLDER, str(tmp_path))
+    monkeypatch.setenv(recorder.TEST, "test_x")
+    monkeypatch.setattr(Script, "build_call", Script.build_call)
+    exec(WRAPPER, {"Script": Script})  # noqa: S102 - the text that is appended to the copy's script.py
+    script = load("shared")["walk"]
+    for _ in range(2):
+        with pytest.raises(UsageError, match="is missing"):
+            script.build_call({}, {})
+    lines = [line for path in tmp_path.iterdir() for line in path.read_text("utf-8").splitlines()]
+    assert lines == [f"{script.path}\ttest_x"]

@@ -29,10 +29,10 @@ def clock(step_s: float) -> Any:
 
 
 def run(
-    seeded: Seeded, jobs: tuple[Job, ...], brake: rate_limit.Brake, step_s: float = 1.0, **more: Any
+    seeded: Seeded, jobs: tuple[Job, ...], brake: rate_limit.Limits, step_s: float = 1.0, **more: Any
 ) -> list[rate_limit.Step]:
     chosen = [(seeded.ref, jobs)]
-    return list(rate_limit.steps(seeded.engine, "requeue", chosen, {}, brake, clock=clock(step_s), **more))
+    return list(rate_limit.rate_limited_steps(seeded.engine, "requeue", chosen, {}, brake, clock=clock(step_s), **more))
 
 
 def dead(seeded: Seeded, number: int) -> tuple[Job, ...]:
@@ -42,66 +42,70 @@ def dead(seeded: Seeded, number: int) -> tuple[Job, ...]:
 
 @pytest.mark.parametrize(("text", "per_s"), [("5", 5), ("5/s", 5), ("30/m", 0.5), ("36 / h", 0.01), ("0.5/s", 0.5)])
 def test_a_rate_is_read_with_its_unit(text: str, per_s: float) -> None:
-    assert rate_limit.rate(text) == per_s
+    assert rate_limit.parse_rate(text) == per_s
 
 
 @in_one("text", ["", "0", "-1", "5/d", "fast", "1e3", "٥/s", "99999"])
 def test_what_is_no_rate_is_refused_in_words(text: str) -> None:
     with pytest.raises(UsageError, match="a rate is 5/s"):
-        rate_limit.rate(text)
+        rate_limit.parse_rate(text)
 
 
 def test_no_more_than_the_rate_is_sent_per_second(seeded: Seeded) -> None:
-    steps = run(seeded, dead(seeded, 12), rate_limit.Brake(5), 1.0)
+    steps = run(seeded, dead(seeded, 12), rate_limit.Limits(5), 1.0)
     assert max(len(step.outcomes) for step in steps) <= 5
     assert sum(len(step.outcomes) for step in steps) == 12
-    assert (steps[-1].stopped, len(seeded.jobs("ready")), seeded.jobs("dead")) == ("all jobs were asked for", 12, ())
+    assert (steps[-1].stop_reason, len(seeded.jobs("ready")), seeded.jobs("dead")) == (
+        "all jobs were asked for",
+        12,
+        (),
+    )
 
 
 def test_what_a_pause_missed_is_not_caught_up_with(seeded: Seeded) -> None:
-    steps = run(seeded, dead(seeded, 30), rate_limit.Brake(5), 600.0)
+    steps = run(seeded, dead(seeded, 30), rate_limit.Limits(5), 600.0)
     assert max(len(step.outcomes) for step in steps) <= 5
 
 
 def test_it_stops_when_failures_pass_the_line(seeded: Seeded) -> None:
     jobs = dead(seeded, 20)
-    going = rate_limit.steps(
-        seeded.engine, "requeue", [(seeded.ref, jobs)], {}, rate_limit.Brake(2, failures=3), clock=clock(1.0)
+    going = rate_limit.rate_limited_steps(
+        seeded.engine, "requeue", [(seeded.ref, jobs)], {}, rate_limit.Limits(2, max_failures=3), clock=clock(1.0)
     )
     steps = []
     for step in going:
         steps.append(step)
         held = seeded.reserve(5)
         if held:
-            seeded.engine.act("reject", seeded.ref, held, {"error": "again", "final": True})
-    assert "failures since it began (the limit is 3)" in steps[-1].stopped
+            seeded.engine.apply_verb("reject", seeded.ref, held, {"error": "again", "final": True})
+    assert "failures since it began (the limit is 3)" in steps[-1].stop_reason
     assert 0 < steps[-1].done < 10
     assert len(seeded.jobs("dead")) == 20
 
 
 def test_it_stops_when_so_many_wait_and_sends_none_beyond_the_line(seeded: Seeded) -> None:
-    steps = run(seeded, dead(seeded, 30), rate_limit.Brake(20, depth=7), 1.0)
-    assert steps[-1].stopped == "stopped after 7 of 30: 7 jobs ready (the limit is 7)"
+    steps = run(seeded, dead(seeded, 30), rate_limit.Limits(20, max_depth=7), 1.0)
+    assert steps[-1].stop_reason == "stopped after 7 of 30: 7 jobs ready (the limit is 7)"
     assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (7, 23)
 
 
 def test_a_job_that_moved_meanwhile_is_answered_and_left_alone(seeded: Seeded) -> None:
     jobs = dead(seeded, 3)
-    seeded.engine.act("delete", seeded.ref, jobs[:1], {})
-    words = [outcome.word for step in run(seeded, jobs, rate_limit.Brake(10)) for _ref, outcome in step.outcomes]
+    seeded.engine.apply_verb("delete", seeded.ref, jobs[:1], {})
+    words = [outcome.word for step in run(seeded, jobs, rate_limit.Limits(10)) for _ref, outcome in step.outcomes]
     assert words == ["gone", "moved", "moved"]
 
 
 def test_of_a_whole_place_those_that_come_back_are_not_taken_again(seeded: Seeded) -> None:
     dead(seeded, 6)
-    brake, seen = rate_limit.Brake(3), []
-    for step in rate_limit.steps(
+    brake, seen = rate_limit.Limits(3), []
+    for step in rate_limit.rate_limited_steps(
         seeded.engine, "requeue", [(seeded.ref, ())], {}, brake, place="dead", clock=clock(1.0)
     ):
         seen += [outcome.id for _ref, outcome in step.outcomes]
         held = seeded.reserve(10)
         if held:
-            seeded.engine.act("reject", seeded.ref, held, {"error": "again", "final": True})
+            seeded.engine.apply_verb("reject", seeded.ref, held, {"error": "again", "final": True})
     assert len(seen) == len(set(seen)) == 6
 
 
@@ -166,7 +170,7 @@ async def test_the_palettes_drip_says_how_far_it_is_and_esc_stops_it(url: str, s
         await it.until_shown("drip requeue", "Esc stops")
         await it.until(lambda: len(seeded.jobs("ready")) >= 3, "some are ready")
         await it.press("escape")
-        await it.until_told("stopped by Esc after", "of 60")
+        await it.until_toast("stopped by Esc after", "of 60")
         left = len(seeded.jobs("dead"))
         assert 0 < left < 60
         await it.until_refreshed()
@@ -181,9 +185,9 @@ async def test_a_drip_on_the_screen_stops_itself_at_the_line(url: str, seeded: S
         it.app.screen.query_one("#field-rate").value = "100/s"  # type: ignore[attr-defined]
         it.app.screen.query_one("#field-stop_at_depth").value = "9"  # type: ignore[attr-defined]
         await it.press("y")
-        await it.until_told("9 jobs ready (the limit is 9)")
+        await it.until_toast("9 jobs ready (the limit is 9)")
         assert (len(seeded.jobs("ready")), len(seeded.jobs("dead"))) == (9, 31)
-        await it.until_told("9 requeued")
+        await it.until_toast("9 requeued")
 
 
 def test_the_documents_of_a_drip_are_json(url: str, seeded: Seeded) -> None:

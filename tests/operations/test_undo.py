@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 from families import in_one
-from native_jobs import key
+from native_jobs import build_key
 from proxy import Proxy
 from redis import Redis
 from screens import Seeded
 
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import ReadOnly, RqtuiError, UsageError
 from rqtui.model import Job, Outcome, Ref
 from rqtui.operations import revert, undo, undo_files
 from rqtui.operations.journal import FILE, Journal
-from rqtui.operations.undo import Keeper
+from rqtui.operations.undo import UndoRecorder
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 from rqtui.testing import keyspace
@@ -34,16 +34,16 @@ class Kept(Seeded):
 
     def __init__(self, client: Redis, folder: Path, url: str = "redis://here") -> None:
         super().__init__(client)
-        self.keeper = Keeper(folder, url)
-        self.engine.keeper = self.keeper
-        self.ref = self.engine.find("mail")
+        self.keeper = UndoRecorder(folder, url)
+        self.engine.change_recorder = self.keeper
+        self.ref = self.engine.resolve("mail")
         self.put("plain", "second")
         self.put("long", body=LONG)
         self.put("later", delay_ms=3_600_000)
         self.bury("dead-1", "dead-2")
         self.put("held", "finished", priority=-200)
         held = self.reserve(2)
-        self.engine.act("ack", self.ref, [job for job in held if job.id == b"finished"], {"keep_ms": 3_600_000})
+        self.engine.apply_verb("ack", self.ref, [job for job in held if job.id == b"finished"], {"keep_ms": 3_600_000})
 
     def state(self) -> keyspace.Keyspace:
         """The jobs, without what is counted and noted on the way."""
@@ -53,11 +53,11 @@ class Kept(Seeded):
     def do(self, verb: str, jobs: Sequence[Job] = (), form: Form | None = None, ref: Ref | None = None) -> str:
         """Does a verb; the name of its record."""
         ref = ref or self.ref
-        self.engine.act(verb, ref, jobs, form)
-        return self.keeper.close(verb, ref.layout, ref.queue)
+        self.engine.apply_verb(verb, ref, jobs, form)
+        return self.keeper.end_change(verb, ref.system, ref.queue)
 
     def undo(self, name: str) -> list[Outcome]:
-        return [one for chunk in revert.reverted(self.engine, self.keeper.folder, name) for one in chunk]
+        return [one for chunk in revert.revert_record(self.engine, self.keeper.folder, name) for one in chunk]
 
     def words(self, name: str) -> Counter[str]:
         """What undo says, and how often."""
@@ -109,46 +109,46 @@ def test_a_reserved_job_comes_back_to_ready_since_its_lease_is_over(it: Kept, ve
 
 def test_a_purge_is_by_id_and_comes_back_whole(it: Kept) -> None:
     before = it.state()
-    outcomes = it.engine.act("purge", it.ref, (), {"place": "ready", "limit": 1000})
+    outcomes = it.engine.apply_verb("purge", it.ref, (), {"place": "ready", "limit": 1000})
     assert [(one.word, one.moved, one.values["left"]) for one in outcomes] == [("moved", 3, 0)]
     assert it.ids("ready") == []
-    assert it.words(it.keeper.close("purge", "native", "mail")) == {"restored": 3}
+    assert it.words(it.keeper.end_change("purge", "native", "mail")) == {"restored": 3}
     assert it.state() == before
 
 
 def test_an_empty_place_is_purged_as_ever(it: Kept) -> None:
     it.do("purge", (), {"place": "ready", "limit": 1000})
-    (outcome,) = it.engine.act("purge", it.ref, (), {"place": "ready", "limit": 1000})
+    (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "ready", "limit": 1000})
     assert outcome.word == "empty"
 
 
 def test_a_purge_of_live_leases_is_refused_as_ever(it: Kept) -> None:
-    (outcome,) = it.engine.act("purge", it.ref, (), {"place": "reserved", "limit": 10})
+    (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "reserved", "limit": 10})
     assert (outcome.word, it.ids("reserved")) == ("reserved", ["held"])
 
 
 def test_a_pause_is_undone_by_resume_and_back(it: Kept) -> None:
     name = it.do("pause")
-    assert it.client.hexists(key("meta"), "paused")
+    assert it.client.hexists(build_key("meta"), "paused")
     it.undo(name)
-    assert not it.client.hexists(key("meta"), "paused")
+    assert not it.client.hexists(build_key("meta"), "paused")
     it.do("pause")
     resumed = it.do("resume")
     it.undo(resumed)
-    assert it.client.hexists(key("meta"), "paused")
+    assert it.client.hexists(build_key("meta"), "paused")
 
 
 def test_a_pause_that_changed_nothing_has_nothing_to_undo(it: Kept) -> None:
     it.do("pause")
     assert it.do("pause") == ""
-    assert it.client.hexists(key("meta"), "paused")
+    assert it.client.hexists(build_key("meta"), "paused")
 
 
 def test_acting_on_a_whole_place_is_one_operation(it: Kept) -> None:
     before = it.state()
-    for _chunk in it.engine.acts_on_place("delete", it.ref, "ready"):
+    for _chunk in it.engine.act_on_place("delete", it.ref, "ready"):
         pass
-    assert it.words(it.keeper.close("delete", "native", "mail")) == {"restored": 3}
+    assert it.words(it.keeper.end_change("delete", "native", "mail")) == {"restored": 3}
     assert it.state() == before
 
 
@@ -157,7 +157,7 @@ def test_acting_on_a_whole_place_is_one_operation(it: Kept) -> None:
 
 def test_a_job_that_somebody_took_since_stays_with_them(it: Kept) -> None:
     name = it.do("requeue", it.jobs("dead"))
-    it.client.zadd(key("ready"), {"dead-1": -(2**50)})  # it is next
+    it.client.zadd(build_key("ready"), {"dead-1": -(2**50)})  # it is next
     it.reserve()
     assert it.words(name) == {"restored": 1, "it changed since": 1}
     assert (it.ids("reserved"), it.ids("dead")) == (["held", "dead-1"], ["dead-2"])
@@ -165,9 +165,9 @@ def test_a_job_that_somebody_took_since_stays_with_them(it: Kept) -> None:
 
 def test_a_job_that_came_back_to_the_same_place_is_another_story_and_stays(it: Kept) -> None:
     name = it.do("kill", [job for job in it.jobs("ready") if job.id == b"plain"])
-    it.engine.keeper = None
-    it.engine.act("requeue", it.ref, [job for job in it.jobs("dead") if job.id == b"plain"])
-    it.engine.act("kill", it.ref, [job for job in it.jobs("ready") if job.id == b"plain"])
+    it.engine.change_recorder = None
+    it.engine.apply_verb("requeue", it.ref, [job for job in it.jobs("dead") if job.id == b"plain"])
+    it.engine.apply_verb("kill", it.ref, [job for job in it.jobs("ready") if job.id == b"plain"])
     before = it.state()
     assert it.words(name) == {"it changed since": 1}
     assert it.state() == before
@@ -175,8 +175,8 @@ def test_a_job_that_came_back_to_the_same_place_is_another_story_and_stays(it: K
 
 def test_a_job_that_is_gone_since_is_said_to_be(it: Kept) -> None:
     name = it.do("kill", it.jobs("ready"))
-    it.engine.keeper = None
-    it.engine.act("delete", it.ref, [job for job in it.jobs("dead") if job.id == b"plain"])
+    it.engine.change_recorder = None
+    it.engine.apply_verb("delete", it.ref, [job for job in it.jobs("dead") if job.id == b"plain"])
     assert it.words(name) == {"it is gone since": 1, "restored": 2}
 
 
@@ -190,20 +190,22 @@ def test_an_id_that_was_taken_since_keeps_its_new_job(it: Kept) -> None:
 
 def test_jobs_that_the_verb_did_not_change_are_not_touched(it: Kept) -> None:
     jobs = it.jobs("dead")
-    it.engine.keeper = None
-    it.engine.act("delete", it.ref, jobs[:1])
-    it.engine.keeper = it.keeper
+    it.engine.change_recorder = None
+    it.engine.apply_verb("delete", it.ref, jobs[:1])
+    it.engine.change_recorder = it.keeper
     assert it.words(it.do("requeue", jobs)) == {"restored": 1}
 
 
 def test_what_changed_between_the_look_and_the_change_comes_back_as_it_was_then(it: Kept) -> None:
     """A job that another operator reprioritised while its record was being written."""
     jobs = [job for job in it.jobs("ready") if job.id == b"plain"]
-    chunk = it.keeper.keep(it.engine, "kill", it.ref, jobs)
+    chunk = it.keeper.save_jobs(it.engine, "kill", it.ref, jobs)
     assert chunk is not None
-    with_layouts(it.client, [registry.make("native")]).act("reprioritise", it.ref, jobs, {"priority": 44})
+    build_engine(it.client, [registry.create_system("native")]).apply_verb(
+        "reprioritise", it.ref, jobs, {"priority": 44}
+    )
     before = it.state()
-    chunk_again, it.keeper.keep = chunk, lambda *_any: chunk  # type: ignore[method-assign]
+    chunk_again, it.keeper.save_jobs = chunk, lambda *_any: chunk  # type: ignore[method-assign]
     name = it.do("kill", jobs)
     assert it.words(name) == {"restored": 1} and chunk_again.rows
     assert it.state() == before
@@ -221,51 +223,52 @@ def test_it_is_undone_once(it: Kept) -> None:
 
 def test_a_crash_between_the_file_and_the_change_leaves_a_record_and_nothing_to_undo(it: Kept) -> None:
     before = it.state()
-    it.keeper.keep(it.engine, "delete", it.ref, it.jobs("dead"))
-    assert it.words(it.keeper.close("delete", "native", "mail")) == {"nothing changed": 2}
+    it.keeper.save_jobs(it.engine, "delete", it.ref, it.jobs("dead"))
+    assert it.words(it.keeper.end_change("delete", "native", "mail")) == {"nothing changed": 2}
     assert it.state() == before
 
 
-def lost(it: Kept, verb: str, jobs: Sequence[Job]) -> str:
+def run_lost_change(it: Kept, verb: str, jobs: Sequence[Job]) -> str:
     """The name of a record whose change was done, but whose answer never came."""
-    it.keeper.keep(it.engine, verb, it.ref, jobs)
-    it.engine.keeper = None
-    it.engine.act(verb, it.ref, jobs)
-    return it.keeper.close(verb, "native", "mail")
+    it.keeper.save_jobs(it.engine, verb, it.ref, jobs)
+    it.engine.change_recorder = None
+    it.engine.apply_verb(verb, it.ref, jobs)
+    return it.keeper.end_change(verb, "native", "mail")
 
 
 def test_a_dead_job_deleted_without_an_answer_is_restored(it: Kept) -> None:
     before = it.state()
-    assert it.words(lost(it, "delete", it.jobs("dead"))) == {"restored": 2}
+    assert it.words(run_lost_change(it, "delete", it.jobs("dead"))) == {"restored": 2}
     assert it.state() == before
 
 
 def test_a_ready_job_deleted_without_an_answer_is_not_since_a_worker_may_have_done_it(it: Kept) -> None:
-    (words,) = it.words(lost(it, "delete", it.jobs("ready")))
+    (words,) = it.words(run_lost_change(it, "delete", it.jobs("ready")))
     assert "the answer was lost" in words and it.ids("ready") == []
 
 
 def test_a_lost_reply_leaves_no_word_on_how_the_jobs_were_left(url: str, client: Redis, tmp_path: Path) -> None:
     with Proxy(url) as proxy, connect(proxy.url) as link:
         it = Kept(link, tmp_path)
-        jobs, keep = it.jobs("dead"), it.keeper.keep
+        jobs, keep = it.jobs("dead"), it.keeper.save_jobs
+        client.script_load(it.engine.systems["native"].scripts["delete"].source)  # else NOSCRIPT is the lost reply
 
-        def keep_and_cut(engine: Engine, verb: str, ref: Ref, *chosen: Any) -> undo.Chunk | None:
+        def keep_and_cut(engine: Engine, verb: str, ref: Ref, *chosen: Any) -> undo.SavedChunk | None:
             made = keep(engine, verb, ref, *chosen)
             proxy.fail("lose reply", "EVALSHA")
             return made
 
-        it.keeper.keep = keep_and_cut  # type: ignore[method-assign]
-        assert {one.word for one in it.engine.act("delete", it.ref, jobs)} == {"unknown"}
-        name = it.keeper.close("delete", "native", "mail")
-        record = undo_files.read(it.keeper.folder, name)
-        assert record.untold == {b"dead-1", b"dead-2"} and not record.left
+        it.keeper.save_jobs = keep_and_cut  # type: ignore[method-assign]
+        assert {one.word for one in it.engine.apply_verb("delete", it.ref, jobs)} == {"unknown"}
+        name = it.keeper.end_change("delete", "native", "mail")
+        record = undo_files.read_record(it.keeper.folder, name)
+        assert record.unanswered == {b"dead-1", b"dead-2"} and not record.states_after
         assert it.words(name) == {"restored": 2}
 
 
 def test_a_change_that_was_refused_at_first_and_done_then_is_undone_as_one(it: Kept) -> None:
     before, jobs = it.state(), it.jobs("ready")
-    assert {one.word for one in it.engine.act("reschedule", it.ref, jobs, {"delay_ms": -1})} == {"error"}
+    assert {one.word for one in it.engine.apply_verb("reschedule", it.ref, jobs, {"delay_ms": -1})} == {"error"}
     assert it.state() == before
     name = it.do("reschedule", jobs, {"delay_ms": 60_000})
     assert it.words(name) == {"restored": len(jobs)}
@@ -276,9 +279,9 @@ def test_a_script_that_the_server_did_not_know_is_undone_too(it: Kept) -> None:
     """Its text follows in a second trip, so that it runs after the look which was sent behind it."""
     before, jobs = it.state(), it.jobs("ready")
     it.client.script_flush()
-    it.keeper.look(it.engine, it.ref, [{"id": jobs[0].id}], is_whole=False)
+    it.keeper.read_jobs(it.engine, it.ref, [{"id": jobs[0].id}], is_whole=False)
     name = it.do("kill", jobs)
-    assert {left.place for left in undo_files.read(it.keeper.folder, name).left.values()} == {"dead"}
+    assert {left.place for left in undo_files.read_record(it.keeper.folder, name).states_after.values()} == {"dead"}
     assert it.words(name) == {"restored": len(jobs)}
     assert it.state() == before
 
@@ -316,7 +319,7 @@ def test_without_a_folder_changes_go_on_and_the_words_say_that_nothing_is_kept(c
     (tmp_path / "undo").write_text("")
     it = Kept(client, tmp_path)
     assert it.do("delete", it.jobs("dead")) == "" and it.ids("dead") == []
-    words = undo.words(it.engine.layouts["native"], "delete", problem=it.keeper.problem)
+    words = undo.describe_undo(it.engine.systems["native"], "delete", problem=it.keeper.problem)
     assert words.startswith("no undo: ") and str(tmp_path) in words
 
 
@@ -331,7 +334,7 @@ def test_a_read_only_session_undoes_nothing(it: Kept) -> None:
 def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo_files, "FILES", 3)
     made = [it.do("reprioritise", it.jobs("ready"), {"priority": number}) for number in range(6)]
-    assert undo_files.names(it.keeper.folder) == made[:-4:-1]
+    assert undo_files.list_records(it.keeper.folder) == made[:-4:-1]
     paths = list(it.keeper.folder.iterdir())
     assert {path.stat().st_mode & 0o777 for path in paths} == {0o600} and len(paths) == 3
 
@@ -340,10 +343,10 @@ def test_a_record_that_was_cut_short_still_tells_what_it_has(it: Kept) -> None:
     name = it.do("delete", it.jobs("dead"))
     path = it.keeper.folder / f"{name}.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
-    assert undo_files.read(it.keeper.folder, name).untold == {b"dead-1", b"dead-2"}
+    assert undo_files.read_record(it.keeper.folder, name).unanswered == {b"dead-1", b"dead-2"}
     path.write_bytes(b"{")
     with pytest.raises(UsageError, match="cannot be read"):
-        undo_files.read(it.keeper.folder, name)
+        undo_files.read_record(it.keeper.folder, name)
 
 
 # -- bounds, words -----------------------------------------------------------------------------------------------
@@ -351,13 +354,13 @@ def test_a_record_that_was_cut_short_still_tells_what_it_has(it: Kept) -> None:
 
 def test_above_the_limit_nothing_is_kept_as_the_words_have_said(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo, "LIMIT", 2)
-    assert undo.words(it.engine.layouts["native"], "delete", 3) == "no undo: it is kept for at most 2 jobs"
-    for _chunk in it.engine.acts_on_place("delete", it.ref, "ready"):
+    assert undo.describe_undo(it.engine.systems["native"], "delete", 3) == "no undo: it is kept for at most 2 jobs"
+    for _chunk in it.engine.act_on_place("delete", it.ref, "ready"):
         pass
-    assert it.keeper.close("delete", "native", "mail") == "" and it.ids("ready") == []
-    (outcome,) = it.engine.act("purge", it.ref, (), {"place": "dead", "limit": 1000})
+    assert it.keeper.end_change("delete", "native", "mail") == "" and it.ids("ready") == []
+    (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "dead", "limit": 1000})
     assert outcome.moved == 2, "as many as the limit are kept"
-    assert it.keeper.close("purge", "native", "mail") != ""
+    assert it.keeper.end_change("purge", "native", "mail") != ""
 
 
 def test_long_bodies_come_in_several_answers(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -372,12 +375,12 @@ def test_long_bodies_come_in_several_answers(it: Kept, monkeypatch: pytest.Monke
 
 @in_one("verb", ["delete", "kill", "requeue", "promote", "reschedule", "reprioritise", "purge", "pause"])
 def test_a_verb_with_an_inverse_says_so_before_it_acts(verb: str) -> None:
-    assert undo.words(registry.make("native"), verb, place="ready") == "z undoes it"
+    assert undo.describe_undo(registry.create_system("native"), verb, place="ready") == "z undoes it"
 
 
 def test_the_headers_say_which_verbs_have_an_inverse() -> None:
-    native = registry.make("native")
-    told = {verb: undo.inverse(native, verb) for verb in native.scripts}
+    native = registry.create_system("native")
+    told = {verb: undo.find_inverse_script(native, verb) for verb in native.scripts}
     moved = dict.fromkeys(("kill", "requeue", "promote", "reschedule", "reprioritise"), "revert")
     assert told.items() >= {**moved, "delete": "restore", "purge": "restore", "pause": "resume"}.items()
     none = "ack reject release extend enqueue reserve pull cancel dispatch reap repair restore revert configure beat"
@@ -397,25 +400,27 @@ def test_the_headers_say_which_verbs_have_an_inverse() -> None:
     ],
 )
 def test_a_new_verb_has_the_inverse_that_its_header_tells_of(signature: str, script: str) -> None:
-    native = registry.make("native")
+    native = registry.create_system("native")
     header = "".join(f"-- {line}\n" for line in signature.splitlines())
     bump = scripts.parse(f"-- Try.\n--\n{header}-- returns  moved\nreturn 'moved'\n", "lua/native/bump.lua")
     native.scripts = scripts.Folder("native", {**native.scripts, "bump": bump}, native.scripts.path)
-    assert undo.inverse(native, "bump") == script
+    assert undo.find_inverse_script(native, "bump") == script
 
 
 def test_a_whole_queue_that_goes_has_no_undo(it: Kept) -> None:
-    assert undo.words(it.engine.layouts["native"], "purge") == "no undo: the whole queue goes, with its settings"
-    it.engine.act("purge", it.ref, (), {"limit": 1000, "force": True})
-    assert it.keeper.close("purge", "native", "mail") == ""
+    assert (
+        undo.describe_undo(it.engine.systems["native"], "purge") == "no undo: the whole queue goes, with its settings"
+    )
+    it.engine.apply_verb("purge", it.ref, (), {"limit": 1000, "force": True})
+    assert it.keeper.end_change("purge", "native", "mail") == ""
     assert it.state().keys() == {"rqtui:queues"}
 
 
 def test_a_purge_of_leases_that_are_over_comes_back_to_ready(it: Kept) -> None:
-    it.client.zadd(key("reserved"), {"held": 1000})
-    (outcome,) = it.engine.act("purge", it.ref, (), {"place": "reserved", "limit": 10})
+    it.client.zadd(build_key("reserved"), {"held": 1000})
+    (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "reserved", "limit": 10})
     assert (outcome.word, it.ids("reserved")) == ("moved", [])
-    assert it.words(it.keeper.close("purge", "native", "mail")) == {"restored": 1}
+    assert it.words(it.keeper.end_change("purge", "native", "mail")) == {"restored": 1}
     assert it.ids("ready")[0] == "held"
 
 
@@ -423,16 +428,16 @@ def test_a_purge_of_leases_that_are_over_comes_back_to_ready(it: Kept) -> None:
     "verb", ["ack", "reject", "release", "extend", "enqueue", "reserve", "pull", "cancel", "repair"]
 )
 def test_a_verb_without_one_says_no_undo_and_keeps_nothing(it: Kept, verb: str) -> None:
-    assert undo.words(it.engine.layouts["native"], verb).startswith("no undo: ")
-    assert it.keeper.keep(it.engine, verb, it.ref, it.jobs("reserved")) is None
-    assert undo_files.names(it.keeper.folder) == []
+    assert undo.describe_undo(it.engine.systems["native"], verb).startswith("no undo: ")
+    assert it.keeper.save_jobs(it.engine, verb, it.ref, it.jobs("reserved")) is None
+    assert undo_files.list_records(it.keeper.folder) == []
 
 
 # -- the systems of others ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("layout", "queue"),
+    ("system", "queue"),
     [
         ("dispatcher", "readytasklist"),
         ("redisched:unit=ms", "topic"),
@@ -442,44 +447,46 @@ def test_a_verb_without_one_says_no_undo_and_keeps_nothing(it: Kept, verb: str) 
     ],
 )
 def test_of_another_system_a_deleted_ready_job_comes_back_with_the_same_bytes(
-    client: Redis, tmp_path: Path, layout: str, queue: str
+    client: Redis, tmp_path: Path, system: str, queue: str
 ) -> None:
-    made = registry.make(layout)
-    layout = made.name
-    engine = with_layouts(client, [made])
-    ref = Ref(layout, queue)
-    body = b"\x81\xa1a\x01" if layout == "orizuru" else b"42"
-    row = {"body": body, **({"id": b"one"} if layout == "redisched" else {})}
-    assert [one.word for one in engine.ask(made.put_ask(queue, [row]))] == ["moved"]
+    made = registry.create_system(system)
+    system = made.name
+    engine = build_engine(client, [made])
+    ref = Ref(system, queue)
+    body = b"\x81\xa1a\x01" if system == "orizuru" else b"42"
+    row = {"body": body, **({"id": b"one"} if system == "redisched" else {})}
+    assert [one.word for one in engine.send_request(made.put_request(queue, [row]))] == ["moved"]
     place = next(place.name for place in made.places if place.state == "ready")
-    page = engine.page(ref, place, body_bytes=100)
+    page = engine.fetch_page(ref, place, body_bytes=100)
     before = {name: client.dump(name) for name in client.keys("*")}
-    engine.keeper = keeper = Keeper(tmp_path)
-    assert [one.moved for one in engine.act("delete", ref, page.jobs)] == [1]
-    assert engine.page(ref, place).total == 0
-    name = keeper.close("delete", layout, queue)
-    outcomes = [one for chunk in revert.reverted(engine, keeper.folder, name) for one in chunk]
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    assert [one.moved for one in engine.apply_verb("delete", ref, page.jobs)] == [1]
+    assert engine.fetch_page(ref, place).total == 0
+    name = keeper.end_change("delete", system, queue)
+    outcomes = [one for chunk in revert.revert_record(engine, keeper.folder, name) for one in chunk]
     assert [one.text for one in outcomes] == ["restored"]
-    again = engine.page(ref, place, body_bytes=100)
+    again = engine.fetch_page(ref, place, body_bytes=100)
     assert [(job.id, job.body) for job in again.jobs] == [(job.id, job.body) for job in page.jobs] and before
 
 
 @pytest.mark.parametrize("verb", ["promote", "requeue", "purge", "ack"])
 def test_of_another_system_every_other_verb_says_no_undo(verb: str) -> None:
-    for layout in map(registry.make, ("dispatcher", "redisched", "timeout_sets", "orizuru", "safe_pop")):
-        assert undo.words(layout, verb).startswith("no undo: ")
+    for system in map(registry.create_system, ("dispatcher", "redisched", "timeout_sets", "orizuru", "safe_pop")):
+        assert undo.describe_undo(system, verb).startswith("no undo: ")
 
 
 def test_what_another_systems_worker_holds_is_not_put_back(client: Redis, tmp_path: Path) -> None:
-    layout = registry.make("timeout_sets")
-    assert undo.words(layout, "delete", place="in_progress").startswith("no undo: ")
-    assert undo.words(layout, "delete", place="done").startswith("no undo: "), "to do is where it would come back"
-    assert undo.words(layout, "delete", place="todos") == "z puts them back, behind those that wait"
+    system = registry.create_system("timeout_sets")
+    assert undo.describe_undo(system, "delete", place="in_progress").startswith("no undo: ")
+    assert undo.describe_undo(system, "delete", place="done").startswith("no undo: "), (
+        "to do is where it would come back"
+    )
+    assert undo.describe_undo(system, "delete", place="todos") == "z puts them back, behind those that wait"
 
 
 def test_a_queue_whose_job_comes_back_is_found_by_its_name_again(it: Kept, client: Redis) -> None:
     name = it.do("delete", [it.job("plain")])
-    it.engine.retire(it.ref)
+    it.engine.unregister_queue(it.ref)
     assert not client.sismember("rqtui:queues", "mail")
     assert it.words(name).total() == 1
     assert client.sismember("rqtui:queues", "mail")
@@ -497,29 +504,29 @@ def test_an_undo_that_the_configuration_denies_changes_nothing(it: Kept) -> None
 def test_a_record_that_was_undone_is_told_alone_and_passed_over_among_others(it: Kept) -> None:
     first, second = it.do("delete", [it.job("plain")]), it.do("delete", [it.job("second")])
     it.undo(first)
-    (told,) = (one for step in revert.all_reverted(it.engine, it.keeper.folder, [first], "") for one in step)
+    (told,) = (one for step in revert.revert_operation(it.engine, it.keeper.folder, [first], "") for one in step)
     assert (told.word, told.text) == ("no record", "this was undone already.")
-    steps = revert.all_reverted(it.engine, it.keeper.folder, [first, second], "")
+    steps = revert.revert_operation(it.engine, it.keeper.folder, [first, second], "")
     assert [one.id for step in steps for one in step] == [b"second"]
 
 
 def test_each_change_of_several_jobs_is_written_down_when_it_begins(client: Redis, tmp_path: Path) -> None:
     it = Kept(client, tmp_path)
-    it.engine.keeper = it.keeper = Keeper(tmp_path, "", Journal(tmp_path))
+    it.engine.change_recorder = it.keeper = UndoRecorder(tmp_path, "", Journal(tmp_path))
     for ids in (("plain", "second"), ("long", "later")):
         it.do("delete", [it.job(id) for id in ids])
-        it.keeper.close("delete", "native", "mail")
+        it.keeper.end_change("delete", "native", "mail")
     begun = [line for line in (tmp_path / FILE).read_text().splitlines() if '"begun"' in line]
     assert len(begun) == 2
 
 
 def test_a_record_that_cannot_be_written_is_a_problem_though_its_folder_could_be(tmp_path: Path) -> None:
-    keeper = undo.Keeper(tmp_path)
+    keeper = undo.UndoRecorder(tmp_path)
 
     def refuse() -> None:
         raise RqtuiError("the record would be too long")
 
     with pytest.raises(RqtuiError):
-        keeper._written(refuse, 1)
+        keeper._try_write(refuse, 1)
     assert keeper.problem == "the record would be too long"
-    assert keeper.checked() == ""
+    assert keeper.check_problem() == ""

@@ -12,33 +12,33 @@ from rqtui.client.queue import Queue
 from rqtui.operations import undo_files
 
 
-def made(folder: Path, number: int) -> list[str]:
-    return [undo_files.File(folder, f"v{n}", "native", "mail", "redis://here", "me").name for n in range(number)]
+def write_undo_files(folder: Path, number: int) -> list[str]:
+    return [undo_files.UndoFile(folder, f"v{n}", "native", "mail", "redis://here", "me").name for n in range(number)]
 
 
 def test_the_newest_records_are_kept_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo_files, "FILES", 3)
-    before = made(tmp_path, 3)
-    assert set(undo_files.names(tmp_path)) == set(before)
-    (more,) = made(tmp_path, 1)
-    assert len(undo_files.names(tmp_path)) == 3 and more in undo_files.names(tmp_path)
+    before = write_undo_files(tmp_path, 3)
+    assert set(undo_files.list_records(tmp_path)) == set(before)
+    (more,) = write_undo_files(tmp_path, 1)
+    assert len(undo_files.list_records(tmp_path)) == 3 and more in undo_files.list_records(tmp_path)
 
 
 def test_the_folder_of_records_stays_within_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = made(tmp_path, 2)
+    before = write_undo_files(tmp_path, 2)
     size = sum((tmp_path / f"{name}.jsonl").stat().st_size for name in before)
     monkeypatch.setattr(undo_files, "FOLDER_BYTES", size)
-    third = made(tmp_path, 1)
-    assert set(undo_files.names(tmp_path)) == {*before, *third}
-    made(tmp_path, 1)
-    assert len(undo_files.names(tmp_path)) == 3  # the oldest went
+    third = write_undo_files(tmp_path, 1)
+    assert set(undo_files.list_records(tmp_path)) == {*before, *third}
+    write_undo_files(tmp_path, 1)
+    assert len(undo_files.list_records(tmp_path)) == 3  # the oldest went
 
 
 def test_a_new_record_is_empty_and_nothing_can_be_undone_with_it(tmp_path: Path) -> None:
-    file = undo_files.File(tmp_path, "delete", "native", "mail", "redis://here", "me")
+    file = undo_files.UndoFile(tmp_path, "delete", "native", "mail", "redis://here", "me")
     assert (file.jobs, file.bytes, file.can_be_undone) == (0, 0, False)
-    kept = undo_files.read(tmp_path, file.name)
-    assert (kept.verb, kept.layout, kept.queue, kept.undone_at_ms) == ("delete", "native", "mail", 0)
+    record = undo_files.read_record(tmp_path, file.name)
+    assert (record.verb, record.system, record.queue, record.undone_at_ms) == ("delete", "native", "mail", 0)
 
 
 def test_the_answers_of_an_operation_are_counted_by_their_words(client: Redis, url: str) -> None:
@@ -50,3 +50,44 @@ def test_the_answers_of_an_operation_are_counted_by_their_words(client: Redis, u
     assert (deleted["count"], sorted(deleted["answers"].values())) == (3, [1, 2])
     assert (purged["count"], list(purged["answers"].values())) == (3, [3])
     assert all(" " in words or words == "deleted" for words in deleted["answers"])
+
+
+def delete_two_jobs(client: Redis, url: str, state_folder: Path) -> Path:
+    """Delete two jobs of `mail`; return the path of the undo record."""
+    Queue("mail", client).put_many([{"body": 1, "id": "one"}, {"body": 2, "id": "two"}])
+    assert shell(url, "act", "delete", "mail", "one", "two", "--yes").code == 0
+    (path,) = (state_folder / "undo").glob("*.jsonl")
+    return path
+
+
+def test_a_record_that_was_edited_by_hand_is_not_carried_out(client: Redis, url: str, state_folder: Path) -> None:
+    path = delete_two_jobs(client, url, state_folder)
+    whole = path.read_bytes()
+    for was, now in (
+        (b'"queue":"mail"', b'"queue":"bulk"'),
+        (b'"verb":"delete"', b'"verb":"kill"'),
+        (b'["one"', b'["ten"'),
+        (b'"sum":"', b'"was":"'),
+    ):
+        assert was in whole
+        path.write_bytes(whole.replace(was, now))
+        result = shell(url, "undo")
+        assert result.code == 2 and "was edited or renamed after rqtui wrote it" in result.err, (was, result)
+        assert client.keys("rqtui:{bulk}*") == [] and client.zcard("rqtui:{mail}:ready") == 0
+    path.write_bytes(whole)
+    assert shell(url, "undo").code == 0 and client.zcard("rqtui:{mail}:ready") == 2
+
+
+def test_a_record_under_the_name_of_another_is_not_carried_out(client: Redis, url: str, state_folder: Path) -> None:
+    path = delete_two_jobs(client, url, state_folder)
+    path.rename(path.with_name("1-delete-other.jsonl"))
+    result = shell(url, "undo")
+    assert result.code == 2 and "was edited or renamed" in result.err and client.zcard("rqtui:{mail}:ready") == 0
+
+
+def test_what_an_undo_notes_after_a_line_that_was_cut_holds(client: Redis, url: str, state_folder: Path) -> None:
+    path = delete_two_jobs(client, url, state_folder)
+    path.write_bytes(path.read_bytes() + b'{"missed":')
+    assert shell(url, "undo").code == 0 and client.zcard("rqtui:{mail}:ready") == 2
+    again = shell(url, "undo")
+    assert again.code == 2 and "that can be undone: 0" in again.err

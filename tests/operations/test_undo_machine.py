@@ -19,7 +19,7 @@ from screens import Seeded
 from rqtui.errors import UsageError
 from rqtui.model import Job
 from rqtui.operations import revert, undo_files
-from rqtui.operations.undo import Keeper, looks
+from rqtui.operations.undo import UndoRecorder, read_jobs
 from rqtui.scripts import script as scripts
 
 NAMES = [b"j%02d" % number for number in range(30)]
@@ -46,7 +46,7 @@ class Machine(RuleBasedStateMachine):
         self.client.flushall()
         self.folder = tempfile.TemporaryDirectory(prefix="rqtui-")
         self.here, self.other = Seeded(self.client), Seeded(self.client)
-        self.here.engine.keeper = self.keeper = Keeper(Path(self.folder.name))
+        self.here.engine.change_recorder = self.keeper = UndoRecorder(Path(self.folder.name))
         self.done: list[str] = []
         self.touched: set[bytes] = set()
 
@@ -69,15 +69,15 @@ class Machine(RuleBasedStateMachine):
         """Jobs in every place, some with long bodies, some with a history."""
         ids = [name.decode() for name in NAMES]
         self.here.bury(*ids[:8])
-        self.here.engine.act("requeue", self.here.ref, self.here.jobs("dead")[:3], {"keep_attempts": True})
+        self.here.engine.apply_verb("requeue", self.here.ref, self.here.jobs("dead")[:3], {"keep_attempts": True})
         self.here.put(*ids[8:16])
         self.here.put(*ids[16:18], body=b"\x00\xff" * 3000, priority=5, name="two words")
         self.here.put(*ids[18:24], delay_ms=HOUR)
         self.here.put(*ids[24:30], priority=-200)
         held = self.here.reserve(6)
-        self.here.engine.act("ack", self.here.ref, held[:3], {"keep_ms": HOUR})
-        for name in list(self.keeper.told()):
-            self.keeper.close(name[0], name[1].layout, name[1].queue)
+        self.here.engine.apply_verb("ack", self.here.ref, held[:3], {"keep_ms": HOUR})
+        for name in list(self.keeper.open_changes()):
+            self.keeper.end_change(name[0], name[1].system, name[1].queue)
         self.before, self.order = self._rows(), self._order()
         assert len(self.before) == 30
 
@@ -86,16 +86,16 @@ class Machine(RuleBasedStateMachine):
         verb, form = chosen
         jobs = [job for job in self._jobs(ids) if not (job.token and form.get("force"))]
         if jobs:
-            self.here.engine.act(verb, self.here.ref, jobs, form)
+            self.here.engine.apply_verb(verb, self.here.ref, jobs, form)
             self._close(verb)
 
     @rule(place=st.sampled_from(["ready", "scheduled", "dead", "done"]), verb=st.sampled_from(["delete", "purge"]))
     def do_to_all(self, place: str, verb: str) -> None:
         engine, ref = self.here.engine, self.here.ref
         if verb == "purge":
-            engine.act("purge", ref, (), {"place": place, "limit": 1000})
+            engine.apply_verb("purge", ref, (), {"place": place, "limit": 1000})
         else:
-            for _chunk in engine.acts_on_place(verb, ref, place):
+            for _chunk in engine.act_on_place(verb, ref, place):
                 pass
         self._close(verb)
 
@@ -108,13 +108,13 @@ class Machine(RuleBasedStateMachine):
     def somebody_else_does(self, ids: list[bytes], chosen: tuple[str, dict[str, object]]) -> None:
         verb, form = chosen
         jobs = self._jobs(ids)
-        told = self.other.engine.act(verb, self.other.ref, jobs, form) if jobs else []
+        told = self.other.engine.apply_verb(verb, self.other.ref, jobs, form) if jobs else []
         self.touched.update(one.id for one in told if one.moved)
 
     @rule(ids=SOME)
     def somebody_puts_them_anew(self, ids: list[bytes]) -> None:
         for id in ids:
-            told = self.other.engine.act("enqueue", self.other.ref, (), {"id": id, "body": b"another"})
+            told = self.other.engine.apply_verb("enqueue", self.other.ref, (), {"id": id, "body": b"another"})
             self.touched.update(id for one in told if one.moved)
 
     @rule(number=st.integers(1, 4), ends=st.sampled_from(["ack", "release", "reject", ""]))
@@ -123,44 +123,46 @@ class Machine(RuleBasedStateMachine):
         held = [job for job in self.other.reserve(number) if job.id not in before]
         self.touched.update(job.id for job in held)
         if ends and held:
-            self.other.engine.act(ends, self.other.ref, held)
+            self.other.engine.apply_verb(ends, self.other.ref, held)
 
     @invariant()
     def nothing_is_wrong(self) -> None:
         """What `check` looks for."""
-        layout, found, word = self.here.engine.layouts["native"], [], ""
+        system, found, word = self.here.engine.systems["native"], [], ""
         form: dict[str, object] = {"walk": "scheduled", "cursor": "0", "limit": 1000}
         while word != "end":
-            answer = scripts.run(self.client, layout.call("check", "mail", form))
+            answer = scripts.run(self.client, system.build_call("check", "mail", form))
             found, word, form = [*found, *answer.rows], answer.word, {**form, **_cursor(answer)}
         assert found == []
 
     def _close(self, verb: str) -> None:
-        name = self.keeper.close(verb, "native", "mail")
+        name = self.keeper.end_change(verb, "native", "mail")
         if name:
             self.done.append(name)
 
     def _take_back(self, name: str) -> None:
-        for outcomes in revert.reverted(self.here.engine, self.keeper.folder, name):
+        for outcomes in revert.revert_record(self.here.engine, self.keeper.folder, name):
             assert {one.word for one in outcomes} <= {"moved", "changed", "gone", "exists"}
         with pytest.raises(UsageError, match="undone already"):
-            list(revert.reverted(self.here.engine, self.keeper.folder, name))
+            list(revert.revert_record(self.here.engine, self.keeper.folder, name))
 
     def _jobs(self, ids: list[bytes]) -> list[Job]:
-        found = [self.here.engine.job(self.here.ref, id, 0) for id in ids]
+        found = [self.here.engine.fetch_job(self.here.ref, id, 0) for id in ids]
         return [job for job in found if job is not None]
 
-    def _rows(self) -> dict[bytes, undo_files.Row]:
+    def _rows(self) -> dict[bytes, undo_files.SavedJob]:
         engine, ref = self.here.engine, self.here.ref
         return {
-            row.id: row for rows in looks(engine, ref, [{"id": name} for name in NAMES], is_whole=True) for row in rows
+            row.id: row
+            for rows in read_jobs(engine, ref, [{"id": name} for name in NAMES], is_whole=True)
+            for row in rows
         }
 
     def _order(self) -> dict[str, list[str]]:
         return {place: self.here.ids(place) for place in ("scheduled", "ready", "reserved", "done", "dead")}
 
 
-def _cursor(answer: scripts.Answer) -> dict[str, object]:
+def _cursor(answer: scripts.Reply) -> dict[str, object]:
     return {name: answer.values[name] for name in ("walk", "cursor")}
 
 

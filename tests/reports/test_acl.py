@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 
@@ -14,6 +15,7 @@ from versions import is_older
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer
+from rqtui.engine.engine import Engine
 from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -49,7 +51,7 @@ def mail(server_client: Redis) -> Queue:
     return queue
 
 
-def refused(client: Redis) -> set[str]:
+def list_denials(client: Redis) -> set[str]:
     """What users were denied since the log was last reset, but for the look for other systems, which may be in vain."""
     entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in client.execute_command("ACL", "LOG")]
     found = {(entry[b"reason"].decode(), entry[b"object"].decode("utf-8", "replace")) for entry in entries}
@@ -97,7 +99,7 @@ def test_a_worker_puts_and_works_and_cannot_purge(
     assert shell(url, "dispatch", "mail", "--once").code == 0
     assert shell(url, "work", "mail", "--burst", "--", "true").code == 0
     assert shell(url, "reap", "mail", "--once").code == 0
-    assert refused(server_client) == set()
+    assert list_denials(server_client) == set()
     assert server_client.zcard("rqtui:{mail}:ready") == 0
     assert server_client.zcard("rqtui:{mail}:dead") == 1
     assert server_client.hget("rqtui:{mail}:meta", "unnoted") is None, "no bookkeeping was denied"
@@ -119,30 +121,82 @@ def test_an_operator_can_do_every_verb(become: Callable[..., str], mail: Queue, 
     ):  # fmt: skip
         ran = shell(url, *words)
         assert ran.code == 0, (words, ran.out, ran.err)
-    assert refused(server_client) == set()
+    assert list_denials(server_client) == set()
     with connect(url) as client, pytest.raises(exceptions.NoPermissionError):
         client.execute_command("FLUSHALL")
 
 
-@in_one("name", registry.names())
+@in_one("name", registry.list_names())
 def test_the_server_knows_every_command_that_a_role_is_given(name: str, client: Redis) -> None:
-    layout = registry.make(name)
-    queue = layout.named()[0] if layout.named() else "q"
+    system = registry.create_system(name)
+    queue = system.named_queues()[0] if system.named_queues() else "q"
     for role in acl.ROLES:
-        rights = acl.rights(role, [(layout, queue)])
-        client.execute_command(*acl.line(role, rights, user="probe").replace('"', "").split(" "))
+        rights = acl.compute_rights(role, [(system, queue)])
+        client.execute_command(*acl.format_acl_command(role, rights, user="probe").replace('"', "").split(" "))
     client.execute_command("ACL", "DELUSER", "probe")
 
 
-@in_one("folder", [*registry.names(), "shared"])
+@in_one("folder", [*registry.list_names(), "shared"])
 def test_every_command_of_a_script_is_seen(folder: str) -> None:
     for script in scripts.load(folder).values():
         called = script.source.count("redis.call(") + script.source.count("redis.pcall(")
-        assert bool(acl.commands_of(script)) == bool(called), script.path
+        assert bool(acl.list_commands(script)) == bool(called), script.path
+
+
+def denials(client: Redis) -> int:
+    """How many commands the ACL log has noted; an entry stands for all of its kind in a minute."""
+    entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in client.execute_command("ACL", "LOG", 128)]
+    return sum(int(entry[b"count"]) for entry in entries)
+
+
+@pytest.mark.each_server
+def test_a_viewer_of_a_queue_that_only_a_walk_finds_finds_it(
+    become: Callable[..., str], mail: Queue, server_client: Redis
+) -> None:
+    for name in ("video", "secret"):
+        server_client.hset(f"bull:{name}:meta", mapping={"version": "bullmq:5.81.5", "opts.maxLenEvents": 10_000})
+    url = become("viewer", "mail", "bullmq:video")
+    ran = shell(url, "snapshot", "--json")
+    queues = [(queue["layout"], queue["queue"]) for queue in json.loads(ran.out)["queues"]]
+    assert ran.code == 0 and queues == [("native", "mail"), ("bullmq", "video")], (ran.out, ran.err)
+
+
+@pytest.mark.each_server
+def test_a_queue_that_no_walk_may_find_is_missed_with_a_word_and_how_to_see_it(
+    become: Callable[..., str], mail: Queue, server_client: Redis
+) -> None:
+    server_client.hset("bull:video:meta", mapping={"version": "bullmq:5.81.5"})
+    url = become("viewer", "mail", "bullmq:video")
+    server_client.execute_command("ACL", "SETUSER", "rqtui-viewer", "-scan")
+    ran = shell(url, "snapshot")
+    assert ran.code == 0 and "bullmq" in ran.err and "SCAN is denied" in ran.err, ran.err
+    ran = shell(url, "snapshot", "bullmq:video")
+    assert ran.code == 0 and "video" in ran.out
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize("is_walked", [True, False])
+def test_what_an_acl_denies_is_asked_for_once_a_minute_and_not_at_each_look(
+    become: Callable[..., str], mail: Queue, server_client: Redis, is_walked: bool
+) -> None:
+    for name in ("video", "secret"):
+        server_client.hset(f"bull:{name}:meta", mapping={"version": "bullmq:5.81.5", "opts.maxLenEvents": 10_000})
+    url = become("viewer", "mail", "bullmq:video")
+    if not is_walked:
+        server_client.execute_command("ACL", "SETUSER", "rqtui-viewer", "-scan")
+    with connect(url) as client:
+        engine = Engine(client, registry.create_systems())
+        assert list(engine.discover())
+        before = denials(server_client)
+        for _look in range(3):
+            assert list(engine.discover())
+            engine.take_snapshot()
+        assert denials(server_client) == before
+        assert {ref.queue for ref in engine.refs} == ({"mail", "video"} if is_walked else {"mail"})
 
 
 def test_a_queue_name_means_itself_and_no_pattern(client: Redis, url: str) -> None:
-    rights = acl.rights("viewer", [(registry.make("native"), "a*")], major=6)
+    rights = acl.compute_rights("viewer", [(registry.create_system("native"), "a*")], major=6)
     words = [*(f"~{key}" for key in rights.keys), *(f"+{command}" for command in rights.commands)]
     client.execute_command("ACL", "SETUSER", "probe", "reset", "on", f">{PASSWORD}", *words)
     try:

@@ -11,11 +11,11 @@ import pytest
 from families import in_one
 from hypothesis import given
 from hypothesis import strategies as st
+from planted_jobs import add_failed_jobs
 from redis import Redis
-from troubles import fail
 
 from rqtui.client.queue import Queue
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Ref, State
 from rqtui.reports import errors, sampling
 from rqtui.reports.errors import normalise
@@ -31,8 +31,8 @@ T = TypeVar("T")
 
 @pytest.fixture
 def engine(client: Redis) -> Engine:
-    """An engine that knows the native layout and the dispatcher's."""
-    return with_layouts(client, [registry.make("native"), registry.make("dispatcher")])
+    """An engine that knows the native system and the dispatcher's."""
+    return build_engine(client, [registry.create_system("native"), registry.create_system("dispatcher")])
 
 
 def last(steps: Iterator[T | None]) -> T:
@@ -99,7 +99,7 @@ texts = st.one_of(st.text(max_size=400), st.lists(tokens, max_size=60).map("".jo
 def test_a_message_is_short_and_stands_still_and_can_be_shown(error: str) -> None:
     message = normalise(error)
     assert normalise(message) == message
-    assert len(message) <= errors.LONGEST
+    assert len(message) <= errors.MAX_MESSAGE_LENGTH
     shown = safe(message)
     assert shown.isprintable()
     assert "\n" not in message
@@ -107,59 +107,59 @@ def test_a_message_is_short_and_stands_still_and_can_be_shown(error: str) -> Non
 
 def test_dead_and_retrying_jobs_are_grouped_over_queues(client: Redis, engine: Engine) -> None:
     mail, images = Queue("mail", client), Queue("images", client)
-    fail(mail, "TimeoutError: 1 s", "TimeoutError: 2 s", "KeyError: 'x'")
-    fail(mail, "TimeoutError: 3 s", name="digest", final=False)
-    fail(images, "TimeoutError: 4 s")
+    add_failed_jobs(mail, "TimeoutError: 1 s", "TimeoutError: 2 s", "KeyError: 'x'")
+    add_failed_jobs(mail, "TimeoutError: 3 s", name="digest", final=False)
+    add_failed_jobs(images, "TimeoutError: 4 s")
     mail.put({}, id="never-failed", delay="1h")
-    found = last(errors.report(engine, [MAIL, IMAGES]))
+    found = last(errors.yield_reports(engine, [MAIL, IMAGES]))
     told = [(g.message, g.dead, g.retrying, g.kinds, set(g.refs)) for g in found.groups]
     assert told == [
         ("TimeoutError: # s", 3, 1, ("digest", "send"), {MAIL, IMAGES}),
         ("KeyError: 'x'", 1, 0, ("send",), {MAIL}),
     ]
-    assert found.size.is_whole
+    assert found.size.is_complete
     assert found.groups[0].example.state is State.DEAD
 
 
 def test_a_group_that_only_waits_says_when_it_failed(client: Redis, engine: Engine) -> None:
     before_ms = int(time.time() * 1000)
-    fail(Queue("mail", client), "TimeoutError: 1 s", final=False)
-    (group,) = last(errors.report(engine, [MAIL])).groups
+    add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s", final=False)
+    (group,) = last(errors.yield_reports(engine, [MAIL])).groups
     assert group.last_ms is not None
     assert before_ms - 5 <= group.last_ms <= time.time() * 1000 + 5
 
 
 def test_a_sample_is_of_the_newest_and_says_so(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(errors, "PER_PLACE", 3)
-    fail(Queue("mail", client), *["Old: x"] * 4, *["New: x"] * 3)
-    found = last(errors.report(engine, [MAIL]))
+    monkeypatch.setattr(errors, "MAX_PER_PLACE", 3)
+    add_failed_jobs(Queue("mail", client), *["Old: x"] * 4, *["New: x"] * 3)
+    found = last(errors.yield_reports(engine, [MAIL]))
     assert [(g.message, g.dead) for g in found.groups] == [("New: x", 3)]
-    assert (found.size.looked, found.size.of, found.size.is_whole) == (3, 7, False)
+    assert (found.size.looked, found.size.of, found.size.is_complete) == (3, 7, False)
 
 
 def test_the_members_of_a_group_are_looked_for_in_the_whole_place(
     client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "PER_PLACE", 1)
-    monkeypatch.setattr(sampling, "STEP", 2)
-    fail(Queue("mail", client), "KeyError: 'x'", *[f"TimeoutError: {n} s" for n in range(5)])
-    found = last(errors.report(engine, [MAIL]))
-    steps = list(errors.members(engine, [MAIL], found.groups[0].key, found.grouping, (State.DEAD,)))
+    monkeypatch.setattr(errors, "MAX_PER_PLACE", 1)
+    monkeypatch.setattr(sampling, "JOBS_PER_PAGE", 2)
+    add_failed_jobs(Queue("mail", client), "KeyError: 'x'", *[f"TimeoutError: {n} s" for n in range(5)])
+    found = last(errors.yield_reports(engine, [MAIL]))
+    steps = list(errors.yield_members(engine, [MAIL], found.groups[0].key, found.grouping, (State.DEAD,)))
     assert sum(len(step.jobs) for step in steps) == 5
     assert (steps[-1].looked, steps[-1].of) == (6, 6)
 
 
 def test_a_long_traceback_is_grouped_by_what_it_ends_with(client: Redis, engine: Engine) -> None:
     frames = "".join(f'  File "a{n}.py", line {n}, in f\n    x()\n' for n in range(30))
-    fail(Queue("mail", client), f"Traceback (most recent call last):\n{frames}ValueError: no 7")
-    (group,) = last(errors.report(engine, [MAIL])).groups
+    add_failed_jobs(Queue("mail", client), f"Traceback (most recent call last):\n{frames}ValueError: no 7")
+    (group,) = last(errors.yield_reports(engine, [MAIL])).groups
     assert group.message == "ValueError: no #"
-    assert errors.whole(engine, group.example).error.count("File") == 30
+    assert errors.load_full_error(engine, group.example).error.count("File") == 30
 
 
 def test_a_system_without_errors_is_named(client: Redis, engine: Engine) -> None:
     client.rpush("readytasklist", "a")
-    found = last(errors.report(engine, [Ref("dispatcher", "readytasklist")]))
+    found = last(errors.yield_reports(engine, [Ref("dispatcher", "readytasklist")]))
     assert (found.groups, found.silent) == ((), ("dispatcher",))
 
 
@@ -169,43 +169,47 @@ def test_a_traceback_of_many_frames_tells_the_jobs_own_frame(client: Redis, engi
     frames = f'  File "/srv/shop/orders.py", line 12, in store\n    rows.insert(row)\n{library}'
     outer = "".join(f'  File "/srv/shop/worker{n}.py", line {n}, in run\n    task()\n' for n in range(20))
     traceback = f"Traceback (most recent call last):\n{outer}{frames}orm.Refused: row "
-    fail(Queue("mail", client), *[f"{traceback}{n} of {'x' * n}" for n in range(1, 91, 9)])
-    (group,) = last(errors.report(engine, [MAIL])).groups
+    add_failed_jobs(Queue("mail", client), *[f"{traceback}{n} of {'x' * n}" for n in range(1, 91, 9)])
+    (group,) = last(errors.yield_reports(engine, [MAIL])).groups
     assert (group.frame, group.cause, group.dead) == ("orders.py:12", "Refused", 10)
 
 
 def test_groups_of_jobs_at_hand_and_their_summary(client: Redis, engine: Engine) -> None:
-    fail(Queue("mail", client), *[f"Declined: cus_{n}a" for n in range(3)], "TimeoutError: 1 s", "KeyError: 'x'")
-    jobs = engine.page(MAIL, "dead", 0, 50).jobs
-    groups = errors.grouped(jobs)
+    add_failed_jobs(
+        Queue("mail", client), *[f"Declined: cus_{n}a" for n in range(3)], "TimeoutError: 1 s", "KeyError: 'x'"
+    )
+    jobs = engine.fetch_page(MAIL, "dead", 0, 50).jobs
+    groups = errors.group_jobs(jobs)
     assert [(group.cause, group.count) for group in groups] == [("Declined", 3), ("KeyError", 1), ("TimeoutError", 1)]
-    assert errors.summary(groups) == "3 Declined · 1 KeyError · 1 more"
-    assert errors.summary(groups, most=3) == "3 Declined · 1 KeyError · 1 TimeoutError"
-    assert [group.key for group in errors.grouped(jobs[::-1])] == [group.key for group in groups]
+    assert errors.format_summary(groups) == "3 Declined · 1 KeyError · 1 more"
+    assert errors.format_summary(groups, most=3) == "3 Declined · 1 KeyError · 1 TimeoutError"
+    assert [group.key for group in errors.group_jobs(jobs[::-1])] == [group.key for group in groups]
 
 
 def test_the_same_report_in_other_widths_asks_nothing(client: Redis, engine: Engine) -> None:
-    fail(Queue("mail", client), "Declined: no funds", "Declined: card has expired", "KeyError: 'x'")
-    found = last(errors.report(engine, [MAIL]))
-    assert {width: len(found.at(width).groups) for width in Width} == {
+    add_failed_jobs(Queue("mail", client), "Declined: no funds", "Declined: card has expired", "KeyError: 'x'")
+    found = last(errors.yield_reports(engine, [MAIL]))
+    assert {width: len(found.regroup(width).groups) for width in Width} == {
         Width.CLASS: 2,
         Width.FRAME: 3,
         Width.CAUSE: 3,
         Width.MESSAGE: 3,
     }
-    assert found.at(Width.CLASS).at(Width.CAUSE).groups == found.groups
+    assert found.regroup(Width.CLASS).regroup(Width.CAUSE).groups == found.groups
 
 
 def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wordings overlap but for a word, and each job has one group, also one that the sample had not."""
     names = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida")
     sample = [*(f"user {name} is not known" for name in names), "user ada is not active", "team red is not known"]
-    fail(Queue("mail", client), "user zoe is not known", "user bob is not active", "team blue is not known", *sample)
-    monkeypatch.setattr(errors, "PER_PLACE", len(sample))
-    found = last(errors.report(engine, [MAIL]))
+    add_failed_jobs(
+        Queue("mail", client), "user zoe is not known", "user bob is not active", "team blue is not known", *sample
+    )
+    monkeypatch.setattr(errors, "MAX_PER_PLACE", len(sample))
+    found = last(errors.yield_reports(engine, [MAIL]))
     whole = {
         group.message: {
-            job.id for step in errors.members(engine, [MAIL], group.key, found.grouping) for job in step.jobs
+            job.id for step in errors.yield_members(engine, [MAIL], group.key, found.grouping) for job in step.jobs
         }
         for group in found.groups
     }
@@ -220,8 +224,8 @@ def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monke
 
 
 def test_the_class_of_a_group_is_short_where_there_is_little_room(client: Redis, engine: Engine) -> None:
-    fail(Queue("mail", client), "shop.errors.Declined: no funds", "App\\Jobs\\Late: by 3 s", "just words")
-    groups = last(errors.report(engine, [MAIL])).groups
+    add_failed_jobs(Queue("mail", client), "shop.errors.Declined: no funds", "App\\Jobs\\Late: by 3 s", "just words")
+    groups = last(errors.yield_reports(engine, [MAIL])).groups
     assert {group.message: group.short_message for group in groups} == {
         "shop.errors.Declined: no funds": "Declined: no funds",
         "App\\Jobs\\Late: by # s": "Late: by # s",
@@ -232,9 +236,9 @@ def test_the_class_of_a_group_is_short_where_there_is_little_room(client: Redis,
 def test_a_group_is_found_again_when_more_jobs_were_looked_at(client: Redis, engine: Engine) -> None:
     mail = Queue("mail", client)
     for number in range(40):
-        fail(mail, f"CardDeclined: charge ch_{number}x of ann{number} was declined", final=True)
-    half = errors.grouped(list(engine.page(MAIL, "dead", 0, 20).jobs))
-    whole = last(errors.report(engine, [MAIL]))
+        add_failed_jobs(mail, f"CardDeclined: charge ch_{number}x of ann{number} was declined", final=True)
+    half = errors.group_jobs(list(engine.fetch_page(MAIL, "dead", 0, 20).jobs))
+    whole = last(errors.yield_reports(engine, [MAIL]))
     example = half[0].example
-    (again,) = [group for group in whole.groups if group.id == errors.group_id(whole, example)]
+    (again,) = [group for group in whole.groups if group.id == errors.find_group_id(whole, example)]
     assert example.id in {job.id for job in again.jobs}

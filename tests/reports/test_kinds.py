@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
-from mill_system import Mill, grind, mill
+from json_shapes import KIND, check_shape
+from mill_system import Mill, add_mill_jobs, mill
+from planted_jobs import add_failed_jobs
 from redis import Redis
-from shapes import KIND, fits
 from shell import shell
-from troubles import fail
 
 from rqtui.client.queue import Queue
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Ref, State
 from rqtui.reports import kinds, sampling
 from rqtui.systems import registry
@@ -28,8 +28,8 @@ T = TypeVar("T")
 
 @pytest.fixture
 def engine(client: Redis) -> Engine:
-    """An engine that knows the native layout and the dispatcher's."""
-    return with_layouts(client, [registry.make("native"), registry.make("dispatcher")])
+    """An engine that knows the native system and the dispatcher's."""
+    return build_engine(client, [registry.create_system("native"), registry.create_system("dispatcher")])
 
 
 def last(steps: Iterator[T | None]) -> T:
@@ -41,13 +41,13 @@ def last(steps: Iterator[T | None]) -> T:
 
 def test_kinds_are_counted_by_place_with_failures_and_times(client: Redis, engine: Engine) -> None:
     mail = Queue("mail", client)
-    fail(mail, "X: 1", name="digest")
+    add_failed_jobs(mail, "X: 1", name="digest")
     for number in range(3):
         mail.put({}, id=f"r{number}", name="send", keep="1h")
     mail.put({}, name="send", delay="1h")
     done, _held = mail.reserve(2, worker="w1")
     done.ack()
-    send, digest = last(kinds.report(engine, [MAIL])).kinds
+    send, digest = last(kinds.yield_reports(engine, [MAIL])).kinds
     assert (send.name, dict(send.counts), send.failed) == (
         "send",
         {State.SCHEDULED: 1, State.READY: 1, State.RESERVED: 1, State.DONE: 1},
@@ -59,19 +59,19 @@ def test_kinds_are_counted_by_place_with_failures_and_times(client: Redis, engin
 
 
 def test_kinds_are_told_from_a_sample(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kinds, "PER_PLACE", 2)
+    monkeypatch.setattr(kinds, "MAX_PER_PLACE", 2)
     for number in range(5):
         Queue("mail", client).put({}, id=str(number), name="send")
-    found = last(kinds.report(engine, [MAIL]))
+    found = last(kinds.yield_reports(engine, [MAIL]))
     assert (found.kinds[0].count, found.size.looked, found.size.of) == (2, 2, 5)
 
 
 def test_a_report_about_many_queues_looks_at_fewer_jobs_of_each(client: Redis, engine: Engine) -> None:
-    for number in range(sampling.MOST_QUEUES + 1):
+    for number in range(sampling.MAX_QUEUES + 1):
         Queue(f"q{number}", client).put({}, name="send")
-    refs = [Ref("native", f"q{number}") for number in range(sampling.MOST_QUEUES + 1)]
-    found = last(kinds.report(engine, refs))
-    assert (found.size.queues, found.size.of_queues, found.size.is_whole) == (50, 51, False)
+    refs = [Ref("native", f"q{number}") for number in range(sampling.MAX_QUEUES + 1)]
+    found = last(kinds.yield_reports(engine, refs))
+    assert (found.size.queues, found.size.of_queues, found.size.is_complete) == (50, 51, False)
 
 
 def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
@@ -80,13 +80,13 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
     def keep(kind: str, processed: int, failed: int, **more: object) -> None:
         client.rpush("mill:kinds", json.dumps({"kind": kind, "processed": processed, "failed": failed, **more}))
 
-    grind(client, "flour", "failed", "f1", call="mill.sift()")
-    grind(client, "bran", "failed", "b1", call="mill.shake()")
-    keep("mill.sift", 12_400, 124, mean_ms=1_400, over_ms=3_600_000)
+    add_mill_jobs(client, "flour", "failed", "f1", call="mill.sift()")
+    add_mill_jobs(client, "bran", "failed", "b1", call="mill.shake()")
+    keep("mill.sift", 12_400, 124, mean_ms=1_400, window_ms=3_600_000)
     keep("mill.clean", 3, 0)
-    keep("mill.shake", 7, 7, over_ms=3_600_000, queue="bran")
-    made = with_layouts(client, [Mill()])
-    found = last(kinds.report(made, made.refs))
+    keep("mill.shake", 7, 7, window_ms=3_600_000, queue="bran")
+    made = build_engine(client, [Mill()])
+    found = last(kinds.yield_reports(made, made.refs))
     assert [
         (kind.name, kind.ref.queue, kind.count, kind.figures and kind.figures.processed) for kind in found.kinds
     ] == [
@@ -95,9 +95,9 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
         ("mill.clean", "", 0, 3),
     ]
     assert found.spans_ms == (0, 3_600_000)
-    assert [kind.name for kind in last(kinds.report(made, [Ref("mill", "flour")])).kinds] == ["mill.sift"]
+    assert [kind.name for kind in last(kinds.yield_reports(made, [Ref("mill", "flour")])).kinds] == ["mill.sift"]
 
-    ran = shell(url, "--layout", "mill", "kinds")
+    ran = shell(url, "--system", "mill", "kinds")
     assert [line.split()[-3:] for line in ran.out.splitlines()] == [
         ["ran", "failing", "mean"],
         ["7", "100", "%", "·"][-3:],
@@ -105,9 +105,9 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
         ["0", "%", "·"],
     ]
     assert "as the system keeps them: over all time or 1h00." in ran.err
-    shake, sift, clean = shell(url, "--layout", "mill", "kinds", "--json").json["kinds"]
+    shake, sift, clean = shell(url, "--system", "mill", "kinds", "--json").json["kinds"]
     for each in (shake, sift, clean):
-        fits(each, {**KIND, "queue": (str, type(None))})
+        check_shape(each, {**KIND, "queue": (str, type(None))})
     assert sift["figures"] == {
         "processed": 12_400,
         "failed": 124,
@@ -117,5 +117,5 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
     }
     assert (shake["figures"]["queue"], clean["queue"], clean["figures"]["over_ms"]) == ("bran", None, None)
     client.set("mill:kinds", "x")
-    broken = shell(url, "--layout", "mill", "kinds", "--json")
+    broken = shell(url, "--system", "mill", "kinds", "--json")
     assert broken.code == 1 and len(broken.json["kinds"]) == 2, "the counted kinds stand there all the same"

@@ -6,10 +6,10 @@ import pytest
 from redis import Redis
 from shell import shell
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Job, Page, Ref, Snapshot, State
 from rqtui.model import Queue as Counted
 from rqtui.reports import loops
@@ -22,7 +22,7 @@ SLACK_MS = 600_000  # a busy machine is slow
 
 @pytest.fixture
 def engine(client: Redis) -> Engine:
-    return with_layouts(client, [registry.make("native")])
+    return build_engine(client, [registry.create_system("native")])
 
 
 def server_ms(client: Redis) -> int:
@@ -34,24 +34,24 @@ def due(client: Redis, name: str, **due_ms: int) -> None:
     """Delayed jobs of a queue, each with its due time."""
     for id, at_ms in due_ms.items():
         Queue(name, client).put({}, id=id, delay="1d")
-        client.zadd(keys(name)["scheduled"], {id: at_ms})
+        client.zadd(build_keys(name)["scheduled"], {id: at_ms})
 
 
-def leased(client: Redis, name: str, **until_ms: int) -> None:
+def add_leased_jobs(client: Redis, name: str, **until_ms: int) -> None:
     """Jobs that a worker holds, each with the end of its lease."""
     queue = Queue(name, client)
     for id, at_ms in until_ms.items():
         queue.put({}, id=id, priority=-9)
         queue.reserve(1, worker="w1", ttr="1d")
-        client.zadd(keys(name)["reserved"], {id: at_ms})
+        client.zadd(build_keys(name)["reserved"], {id: at_ms})
 
 
 def test_lateness_is_counted_over_the_queues_and_the_next_is_the_first_of_all(client: Redis, engine: Engine) -> None:
     now_ms = server_ms(client)
     due(client, "mail", a=now_ms - 2 * HOUR_MS, b=now_ms - HOUR_MS, c=now_ms + HOUR_MS)
     due(client, "images", d=now_ms - 3 * HOUR_MS)
-    leased(client, "images", e=now_ms + 5 * HOUR_MS, f=now_ms - HOUR_MS)
-    found = loops.report(engine, [MAIL, IMAGES], 10)
+    add_leased_jobs(client, "images", e=now_ms + 5 * HOUR_MS, f=now_ms - HOUR_MS)
+    found = loops.build_report(engine, [MAIL, IMAGES], 10)
     dispatch, reap = found.loops
     assert (dispatch.verb, dispatch.late, reap.verb, reap.late) == ("dispatch", 3, "reap", 1)
     for standing, hours in ((dispatch, -3), (reap, -1)):
@@ -60,13 +60,13 @@ def test_lateness_is_counted_over_the_queues_and_the_next_is_the_first_of_all(cl
     assert [each.job.id for each in found.coming] == [b"d", b"a", b"b", b"f", b"c", b"e"]
     assert [each.verb for each in found.coming] == ["dispatch"] * 3 + ["reap", "dispatch", "reap"]
     assert [each.in_ms < 0 for each in found.coming] == [True] * 4 + [False] * 2
-    assert [each.job.id for each in loops.report(engine, [MAIL, IMAGES], 2).coming] == [b"d", b"a"]
+    assert [each.job.id for each in loops.build_report(engine, [MAIL, IMAGES], 2).coming] == [b"d", b"a"]
 
 
 def test_the_instant_at_which_a_job_is_taken_is_that_of_the_job(client: Redis, url: str) -> None:
     now_ms = server_ms(client)
     due(client, "mail", a=now_ms - HOUR_MS, c=now_ms + HOUR_MS)
-    leased(client, "mail", e=now_ms + 2 * HOUR_MS)
+    add_leased_jobs(client, "mail", e=now_ms + 2 * HOUR_MS)
     found = shell(url, "loops", "mail", "--json").json
     at_ms = {each["id"]: each["at_ms"] for each in found["next"]}
     assert at_ms == {"a": now_ms - HOUR_MS, "c": now_ms + HOUR_MS, "e": now_ms + 2 * HOUR_MS}
@@ -76,7 +76,7 @@ def test_the_instant_at_which_a_job_is_taken_is_that_of_the_job(client: Redis, u
 
 def test_where_nothing_waits_nothing_is_next(client: Redis, engine: Engine) -> None:
     Queue("mail", client).put({}, id="ready")
-    found = loops.report(engine, [MAIL], 10)
+    found = loops.build_report(engine, [MAIL], 10)
     assert [(one.late, one.next_ms, one.elsewhere) for one in found.loops] == [(0, None, 0)] * 2
     assert found.coming == ()
 
@@ -85,7 +85,7 @@ def test_connections_that_run_a_loop_are_counted_by_their_name(client: Redis, en
     with connect(url) as one, connect(url) as two, connect(url) as three:
         for other, name in ((one, "rqtui-dispatcher"), (two, "rqtui-dispatcher"), (three, "rqtui-reaper")):
             other.client_setname(name)
-            dispatch, reap = loops.report(engine, [MAIL], 1).loops
+            dispatch, reap = loops.build_report(engine, [MAIL], 1).loops
         assert (dispatch.elsewhere, reap.elsewhere) == (2, 1)
 
 
@@ -96,13 +96,13 @@ def test_the_nearest_queues_are_looked_at_and_before_them_those_on_the_screen(cl
     due(client, "idle")
     refs = [Ref("native", f"q{number}") for number in range(4)]
     list(engine.discover())
-    queues = {Ref(queue.layout, queue.name): queue for queue in engine.snapshot().queues}
-    heads = [ref for ref, place in loops.heads("dispatch", queues, engine.layouts, 2) if place == "scheduled"]
+    queues = {Ref(queue.system, queue.name): queue for queue in engine.take_snapshot().queues}
+    heads = [ref for ref, place in loops.select_places("dispatch", queues, engine.systems, 2) if place == "scheduled"]
     assert heads == refs[:2]
     first = [refs[3], Ref("native", "idle")]
-    heads = [ref for ref, _place in loops.heads("dispatch", queues, engine.layouts, 2, first)]
+    heads = [ref for ref, _place in loops.select_places("dispatch", queues, engine.systems, 2, first)]
     assert heads == [refs[3], *refs[:2]]
-    assert list(loops.heads("reap", queues, engine.layouts, 2)) == []
+    assert list(loops.select_places("reap", queues, engine.systems, 2)) == []
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_the_nearest_queues_are_looked_at_and_before_them_those_on_the_screen(cl
 def test_a_job_whose_attempts_are_used_up_becomes_dead_when_its_lease_ends(
     verb: str, attempts: int, most: int | None, cancelled: bool, place: str
 ) -> None:
-    layout = registry.make("native")
+    system = registry.create_system("native")
     job = Job(
         b"a",
         "mail",
@@ -129,17 +129,17 @@ def test_a_job_whose_attempts_are_used_up_becomes_dead_when_its_lease_ends(
         b"a",
         attempts=attempts,
         max_attempts=most,
-        cancelled=cancelled,
+        is_cancelled=cancelled,
     )
-    assert loops.becomes(verb, job, layout) == place
+    assert loops.format_target_places(verb, job, system) == place
 
 
 def test_of_a_system_without_such_a_loop_nothing_is_late_and_no_page_of_another_view_tells_of_it() -> None:
-    layouts = {name: registry.make(name) for name in ("sidekiq", "rq")}
-    queues = [Counted("default", name, overdue=4, next_due_ms=-60_000) for name in layouts]
-    assert [loops.next_ms("dispatch", queue, layouts) for queue in queues] == [None, -60_000]
-    assert loops.late("dispatch", queues, layouts) == 4
-    due = [Job(b"a", "default", name, "retry", State.SCHEDULED, b"a", due_ms=1) for name in layouts]
-    pages = tuple(Page("default", job.layout, job.place, (job,), 1) for job in due)
-    found = list(loops.coming(Snapshot(2, pages=pages), layouts))
-    assert [each.ref.layout for each in found] == ["rq"]
+    systems = {name: registry.create_system(name) for name in ("sidekiq", "rq")}
+    queues = [Counted("default", name, overdue=4, next_due_ms=-60_000) for name in systems]
+    assert [loops.compute_next_ms("dispatch", queue, systems) for queue in queues] == [None, -60_000]
+    assert loops.count_late("dispatch", queues, systems) == 4
+    due = [Job(b"a", "default", name, "retry", State.SCHEDULED, b"a", due_ms=1) for name in systems]
+    pages = tuple(Page("default", job.system, job.place, (job,), 1) for job in due)
+    found = list(loops.list_upcoming(Snapshot(2, pages=pages), systems))
+    assert [each.ref.system for each in found] == ["rq"]

@@ -24,59 +24,61 @@ HOW = Circumstances(
 )
 
 
-def changed(folder: Path | None) -> Journal:
+def write_changes(folder: Path | None) -> Journal:
     kept = Journal(folder, "redis://db:6379", "prod")
-    kept.coming("requeue", "mail", "native", HOW)
-    kept.stopped("requeue", "mail", "native", "stopped by me@here after 7 of 9")
-    kept.counted(kept.note("requeue", "mail", "native", [b"a"], {"ready again": 7}), {"mail": {"dead": 2, "ready": 7}})
+    kept.expect_change("requeue", "mail", "native", HOW)
+    kept.record_stop("requeue", "mail", "native", "stopped by me@here after 7 of 9")
+    kept.record_counts_after(
+        kept.record_change("requeue", "mail", "native", [b"a"], {"ready again": 7}), {"mail": {"dead": 2, "ready": 7}}
+    )
     return kept
 
 
 def test_a_change_is_kept_with_all_that_is_known_of_it(tmp_path: Path) -> None:
-    (made,) = changed(tmp_path).operations
+    (made,) = write_changes(tmp_path).operations
     assert (made.began_ms, made.why, made.chosen, made.rate) == (HOW.began_ms, HOW.why, HOW.chosen, HOW.rate)
     assert made.stopped == "stopped by me@here after 7 of 9"
     assert (made.before, made.after) == ({"mail": {"dead": 9}}, {"mail": {"dead": 2, "ready": 7}})
-    assert journal.past(tmp_path) == [made]
-    (told,) = postmortem.as_json([made])["operations"]
+    assert journal.load_operations(tmp_path) == [made]
+    (told,) = postmortem.build_document([made])["operations"]
     assert told["filter"] == HOW.chosen and told["after"] == {"mail": {"dead": 2, "ready": 7}}
-    assert json.loads(json.dumps(told)) == told | {"undo": [], "others": []}
+    assert json.loads(json.dumps(told)) == told | {"undo": [], "others": [], "other_systems": []}
 
 
 def test_what_is_known_of_one_change_is_not_told_of_the_next() -> None:
-    kept = changed(None)
-    assert kept.note("requeue", "mail", "native", [b"b"], {"ready again": 1}).why == ""
+    kept = write_changes(None)
+    assert kept.record_change("requeue", "mail", "native", [b"b"], {"ready again": 1}).why == ""
 
 
 def test_a_reason_that_is_said_later_is_that_of_all_changes_of_the_session(tmp_path: Path) -> None:
-    kept = changed(tmp_path)
-    kept.note("kill", "mail", "native", [b"x"], {"killed": 1})
-    kept.explain("cleaning up")
-    kept.note("delete", "mail", "native", [b"y"], {"deleted": 1})
-    said = {each.verb: each.why for each in journal.past(tmp_path)}
+    kept = write_changes(tmp_path)
+    kept.record_change("kill", "mail", "native", [b"x"], {"killed": 1})
+    kept.set_reason("cleaning up")
+    kept.record_change("delete", "mail", "native", [b"y"], {"deleted": 1})
+    said = {each.verb: each.why for each in journal.load_operations(tmp_path)}
     assert said == {"requeue": HOW.why, "kill": "cleaning up", "delete": "cleaning up"}
     assert {each.verb: each.why for each in kept.operations} == said
 
 
 def test_a_change_that_was_cut_short_has_them_too(tmp_path: Path) -> None:
     kept = Journal(tmp_path, "redis://db:6379")
-    kept.coming("requeue", "mail", "native", HOW)
-    id = kept.begin("requeue", "mail", "native", 9)
-    kept.went_on(id, 4, {"ready again": 4}, "")
+    kept.expect_change("requeue", "mail", "native", HOW)
+    id = kept.begin_change("requeue", "mail", "native", 9)
+    kept.record_progress(id, 4, {"ready again": 4}, "")
     file = tmp_path / journal.FILE
     file.write_text(file.read_text().replace('"process": "', '"process": "1999999999:'))  # its program is gone
-    (cut,) = journal.past(tmp_path)
+    (cut,) = journal.load_operations(tmp_path)
     assert (cut.why, cut.chosen, cut.rate, cut.before) == (HOW.why, HOW.chosen, HOW.rate, HOW.before)
-    assert cut.cut_words() == "was cut short: requeue (mail), 4 of 9"
+    assert cut.describe_interruption() == "was cut short: requeue (mail), 4 of 9"
 
 
 def test_the_page_tells_findings_and_changes_in_one_line_of_time() -> None:
-    (made,) = changed(None).operations
+    (made,) = write_changes(None).operations
     found = [
         Sighting(made.at_ms - 9 * MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail"),
         Sighting(made.at_ms + MINUTE, "mail", "native", "failing", "critical", "51 % of attempts fail", True),
     ]
-    page = postmortem.markdown([made], found)
+    page = postmortem.build_markdown([made], found)
     rows = [line for line in page.splitlines() if line.startswith("| 19") or line.startswith("| 20")]
     assert [row.split(" | ")[1] for row in rows] == ["change", "critical", "change", "over"]
     assert "requeue begins: /err:timeout of dead, at 5/s, stops at 20 failures, the gateway is back |" in rows[0]
@@ -88,41 +90,41 @@ def test_the_page_tells_findings_and_changes_in_one_line_of_time() -> None:
 
 def test_a_page_without_changes_says_so_and_tells_what_was_found() -> None:
     found = [Sighting(MINUTE, "mail", "native", "paused", "warning", "paused")]
-    page = postmortem.markdown([], found)
+    page = postmortem.build_markdown([], found)
     assert "No change was made." in page and "| warning | native:mail | paused |" in page
 
 
 def test_a_curve_is_drawn_as_high_as_it_is() -> None:
     points = [(minute * MINUTE, float(minute % 30)) for minute in range(61)]
-    name, *rows, hours = postmortem.drawn(Curve("failed per minute", points), width=60, height=4)
+    name, *rows, hours = postmortem.draw_curve(Curve("failed per minute", points), width=60, height=4)
     assert name == "failed per minute, at most 29"
     assert len(rows) == 4 and all(len(row) <= 60 for row in rows) and len(hours) == 60
     assert rows[0].count("█") < rows[3].count("█")
-    flat = postmortem.drawn(Curve("dead", [(0, 5.0), (MINUTE, 5.0)]), width=10, height=2)
+    flat = postmortem.draw_curve(Curve("dead", [(0, 5.0), (MINUTE, 5.0)]), width=10, height=2)
     assert flat[1:3] == ["█" * 10, "█" * 10]
 
 
 def test_plots_come_from_what_a_screen_saw_of_any_system() -> None:
     ref = Ref("redisched", "mail")
     many = [Sample(at * 10_000, dict.fromkeys(State, at)) for at in range(3)]
-    (plot,) = postmortem.sampled({ref: many, Ref("native", "once"): many[:1]})
+    (plot,) = postmortem.plot_samples({ref: many, Ref("native", "once"): many[:1]})
     assert plot.ref == ref and [curve.name for curve in plot.curves] == ["ready", "reserved", "dead"]
-    assert "ready, at most 2" in postmortem.markdown([], [], [plot])
+    assert "ready, at most 2" in postmortem.build_markdown([], [], [plot])
 
 
 def test_findings_stand_in_the_file_for_the_server_they_were_found_on(tmp_path: Path) -> None:
     found = Sighting(MINUTE, "mail", "native", "paused", "warning", "paused")
-    Journal(tmp_path, "redis://a:1").found(found)
+    Journal(tmp_path, "redis://a:1").record_finding(found)
     with (tmp_path / journal.FILE).open("ab") as file:
         file.write(b'{"finding": {"at_ms": "x"}, "url": "redis://a:1"}\n{"finding": 7, "url": "redis://a:1"}\n[]\n')
-    assert journal.sightings(tmp_path, "redis://a:1") == [found]
-    assert journal.sightings(tmp_path, "redis://b:1") == []
-    assert journal.past(tmp_path) == []
+    assert journal.load_sightings(tmp_path, "redis://a:1") == [found]
+    assert journal.load_sightings(tmp_path, "redis://b:1") == []
+    assert journal.load_operations(tmp_path) == []
 
 
 def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, url: str, state_folder: Path) -> None:
     Seeded(client).bury("a", "b", "c")
-    Journal(state_folder, mask(url)).found(
+    Journal(state_folder, mask(url)).record_finding(
         Sighting(int(time.time() * 1000), "mail", "native", "paused", "warning", "it is paused")
     )
     words = ("act", "requeue", "mail", "--place", "dead", "--filter", "id:/[ab]/", "--rate", "100/s")
@@ -141,7 +143,7 @@ def test_act_writes_down_why_which_how_fast_and_what_stood_there(client: Redis, 
 def test_a_page_tells_of_findings_from_an_hour_before_the_first_change_on(url: str, state_folder: Path) -> None:
     book, now_ms = Journal(state_folder, mask(url)), int(time.time() * 1000)
     for minutes, words in ((61, "paused long ago"), (50, "paused again")):
-        book.found(Sighting(now_ms - minutes * MINUTE, "mail", "native", "paused", "warning", words))
-    made = book.note("pause", "mail", "native", [b"a"])
+        book.record_finding(Sighting(now_ms - minutes * MINUTE, "mail", "native", "paused", "warning", words))
+    made = book.record_change("pause", "mail", "native", [b"a"])
     page = shell(url, "operations", "--markdown").out
     assert not made.began_ms and "paused again" in page and "long ago" not in page

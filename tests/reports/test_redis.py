@@ -15,8 +15,8 @@ from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer
 from rqtui.reports import redis, redis_panels
-from rqtui.reports.redis import Slow
-from rqtui.reports.redis_panels import Panel, panels
+from rqtui.reports.redis import SlowCommand
+from rqtui.reports.redis_panels import Panel, build_panels
 from rqtui.scripts import script as scripts
 
 
@@ -24,20 +24,20 @@ def text(panel: Panel) -> str:
     return "\n".join("".join(piece.text for piece in line) for line in panel.lines)
 
 
-def named(report: redis.Report) -> dict[str, Panel]:
-    return {panel.name: panel for panel in panels(report)}
+def list_panels(report: redis.Report) -> dict[str, Panel]:
+    return {panel.name: panel for panel in build_panels(report)}
 
 
 @pytest.mark.each_server
 def test_every_part_is_told_of_a_real_server(server_client: Redis) -> None:
     Queue("mail", server_client).put(1, id="a")
-    found = redis.look(server_client)
+    found = redis.read_report(server_client)
     assert found.missing == {} and found.server.version and found.server.role == "primary"
     assert found.rtt_ms is not None and 0 < found.rtt_ms < 1000 and abs(found.skew_ms or 0) < 1000
     assert dict(found.clients).get("rqtui", 0) >= 1
     assert {"eval", "evalsha"} & {command.name for command in found.commands}
     assert ("db0", server_client.dbsize()) in [(name, keys) for name, keys, _ttl in found.keyspace]
-    assert all(text(panel) for name, panel in named(found).items() if name != "warnings")
+    assert all(text(panel) for name, panel in list_panels(found).items() if name != "warnings")
 
 
 def test_a_slow_script_of_ours_is_named(client: Redis, settings: Callable[[str, str], None]) -> None:
@@ -46,26 +46,26 @@ def test_a_slow_script_of_ours_is_named(client: Redis, settings: Callable[[str, 
     settings("slowlog-log-slower-than", "0")
     Queue("mail", client).put(1, id="a")
     settings("slowlog-log-slower-than", "1000000")  # what comes now would push it out
-    found = redis.look(client)
+    found = redis.read_report(client)
     assert "native/enqueue" in {entry.script for entry in found.slow}
-    line = next(line for line in text(named(found)["slow"]).splitlines() if "native/enqueue" in line)
+    line = next(line for line in text(list_panels(found)["slow"]).splitlines() if "native/enqueue" in line)
     assert "rqtui:{mail}:" in line and scripts.load("native")["enqueue"].sha not in line
 
 
 def test_hostile_words_of_a_slow_command_are_made_harmless(client: Redis) -> None:
-    hostile = Slow(0, 10, ("SET", "\x1b]0;owned\x07", "[bold]x[/bold]", "caf\udce9"), "", "\x1b[31mme")
-    found = replace(redis.look(client), slow=(hostile,))
-    shown = text(named(found)["slow"])
+    hostile = SlowCommand(0, 10, ("SET", "\x1b]0;owned\x07", "[bold]x[/bold]", "caf\udce9"), "", "\x1b[31mme")
+    found = replace(redis.read_report(client), slow=(hostile,))
+    shown = text(list_panels(found)["slow"])
     assert shown.isprintable() and "[bold]x[/bold]" in shown
 
 
 def test_what_endangers_jobs_is_said_with_a_remedy(client: Redis, settings: Callable[[str, str], None]) -> None:
     settings("maxmemory", "100mb")
     settings("maxmemory-policy", "allkeys-lru")
-    found = redis.look(client)
+    found = redis.read_report(client)
     assert {"eviction", "no-persistence"} <= {finding.kind for finding in found.findings}
-    assert "CONFIG SET maxmemory-policy noeviction" in text(named(found)["warnings"])
-    assert "allkeys-lru" in text(named(found)["memory"])
+    assert "CONFIG SET maxmemory-policy noeviction" in text(list_panels(found)["warnings"])
+    assert "allkeys-lru" in text(list_panels(found)["memory"])
 
 
 def test_a_clock_that_is_wrong_is_a_finding(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +73,7 @@ def test_a_clock_that_is_wrong_is_a_finding(client: Redis, monkeypatch: pytest.M
 
     right = time.time
     monkeypatch.setattr(time, "time", lambda: right() + 90)
-    (finding,) = (each for each in redis.look(client).findings if each.kind == "clock-skew")
+    (finding,) = (each for each in redis.read_report(client).findings if each.kind == "clock-skew")
     assert "90 s behind" in finding.text
 
 
@@ -85,7 +85,7 @@ def test_a_clock_is_wrong_from_five_seconds_on(
 ) -> None:
     monkeypatch.setattr(redis, "time", SimpleNamespace(time=lambda: 1000.0, monotonic=lambda: 0.0))
     monkeypatch.setattr(client, "time", lambda: divmod(1_000_000_000 + ahead_ms * 1000, 1_000_000))
-    found = redis.look(client)
+    found = redis.read_report(client)
     assert (found.skew_ms, found.now_ms, found.rtt_ms) == (ahead_ms, 1_000_000 + ahead_ms, 0)
     said = [each.text for each in found.findings if each.kind == "clock-skew"]
     assert len(said) == bool(words) and all(words in text for text in said)
@@ -101,7 +101,7 @@ def test_a_slow_command_has_its_client_its_time_and_how_long_it_took(
     client.client_setname("")
     client.echo("by address")
     settings("slowlog-log-slower-than", "1000000")
-    found = {entry.words: entry for entry in redis.look(client).slow if entry.words[0] == "ECHO"}
+    found = {entry.words: entry for entry in redis.read_report(client).slow if entry.words[0] == "ECHO"}
     assert found["ECHO", "by name"].client == "rqtui"
     assert found["ECHO", "by address"].client.startswith("127.0.0.1:")
     for entry in found.values():
@@ -113,7 +113,7 @@ def test_names_of_clients_and_commands_are_the_twelve_that_count_most(client: Re
     with ExitStack() as stack:
         for name in [*(f"n{number}" for number in range(15)), "many", "many", "many"]:
             stack.enter_context(connect(url)).client_setname(name)
-        found = redis.look(client)
+        found = redis.read_report(client)
     assert len(found.clients) == len(found.commands) == 12
     assert ("many", 3) in found.clients[:2]
     micros = [command.micros for command in found.commands]
@@ -126,13 +126,13 @@ def test_a_command_that_failed_or_was_refused_is_counted_as_failed(client: Redis
     for words in (("LPUSH", "text", "a"), ("LPUSH", "text"), ("LPUSH", "list", "a")):
         with suppress(exceptions.ResponseError):
             client.execute_command(*words)
-    [pushed] = [command for command in redis.look(client).commands if command.name == "lpush"]
+    [pushed] = [command for command in redis.read_report(client).commands if command.name == "lpush"]
     assert (pushed.calls, pushed.failed) == (2, 2)
 
 
 def test_a_number_of_info_is_whole_and_nothing_else_is_one(client: Redis) -> None:
-    found = replace(redis.look(client), info={"a": "7", "b": "7.9", "c": "7.0.15", "d": "x", "e": ""})
-    assert [found.number(name) for name in "abcdef"] == [7, 7, None, None, None, None]
+    found = replace(redis.read_report(client), info={"a": "7", "b": "7.9", "c": "7.0.15", "d": "x", "e": ""})
+    assert [found.read_number(name) for name in "abcdef"] == [7, 7, None, None, None, None]
 
 
 @pytest.fixture
@@ -145,8 +145,8 @@ def poor(real_server: EmbeddedServer, client: Redis) -> Iterator[str]:
 
 def test_what_is_denied_is_said_with_the_right_that_is_missing(poor: str) -> None:
     with connect(poor) as client:
-        found = redis.look(client)
-    parts = named(found)
+        found = redis.read_report(client)
+    parts = list_panels(found)
     assert "ACL SETUSER poor +slowlog|get" in parts["slow"].lacks
     assert "ACL SETUSER poor +info" in parts["memory"].lacks and "+client|list" in parts["clients"].lacks
     assert found.rtt_ms is not None and "round trip" in text(parts["server"])
@@ -156,8 +156,8 @@ def test_what_is_denied_is_said_with_the_right_that_is_missing(poor: str) -> Non
 
 def test_a_server_that_lacks_commands_says_which(fake_server: EmbeddedServer) -> None:
     with connect(fake_server.url) as client:
-        found = redis.look(client)
-    assert "this server has no SLOWLOG" in named(found)["slow"].lacks
+        found = redis.read_report(client)
+    assert "this server has no SLOWLOG" in list_panels(found)["slow"].lacks
     assert found.rtt_ms is not None
 
 
@@ -175,4 +175,4 @@ def test_the_password_of_the_url_is_masked(poor: str) -> None:
 
 def test_a_call_is_as_long_as_it_is_in_a_unit_that_has_room() -> None:
     spans = (0.4, 999.9, 1_000.0, 14_211_428.6)
-    assert [redis_panels._span(micros) for micros in spans] == ["0.4 µs", "999.9 µs", "1 ms", "14s"]
+    assert [redis_panels._format_duration(micros) for micros in spans] == ["0.4 µs", "999.9 µs", "1 ms", "14s"]

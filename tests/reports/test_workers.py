@@ -6,19 +6,23 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
-from mill_system import Mill, grind, hire, mill
+from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
+from planted_jobs import add_worker
 from redis import Redis
-from troubles import beat
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Ref, Worker
 from rqtui.reports import workers
-from rqtui.reports.workers import Standing
+from rqtui.reports.workers import WorkerHealth
+from rqtui.system_base.event_cache import MOST_WORKERS
 from rqtui.systems import registry
+from rqtui.systems.celery.system import Celery
+from rqtui.systems.rq import MIN_WORKERS
 
 __all__ = ["mill"]  # a fixture
+CELERY, FULL = Ref("celery", "celery"), "only 1 000 workers with the newest events were kept; there may be more"
 MAIL, IMAGES = Ref("native", "mail"), Ref("native", "images")
 
 
@@ -27,8 +31,8 @@ T = TypeVar("T")
 
 @pytest.fixture
 def engine(client: Redis) -> Engine:
-    """An engine that knows the native layout and the dispatcher's."""
-    return with_layouts(client, [registry.make("native"), registry.make("dispatcher")])
+    """An engine that knows the native system and the dispatcher's."""
+    return build_engine(client, [registry.create_system("native"), registry.create_system("dispatcher")])
 
 
 def last(steps: Iterator[T | None]) -> T:
@@ -45,10 +49,10 @@ def test_workers_stand_as_their_beats_and_leases_tell(client: Redis, engine: Eng
     for worker in ("late", "busy", "unseen"):
         mail.reserve(1, worker=worker, ttr="1h")
     for name, ago_s in (("gone", 601), ("late", 61), ("busy", 1), ("idle", 1)):
-        beat(client, name, ago_s)
-    beat(client, "q", 1, order="quiet")
-    beat(client, "s", 1, order="stop")
-    seats, _now_ms, problems = workers.report(engine, [MAIL])
+        add_worker(client, name, ago_s)
+    add_worker(client, "q", 1, order="quiet")
+    add_worker(client, "s", 1, order="stop")
+    seats, _now_ms, problems = workers.load_workers(engine, [MAIL])
     assert [(seat.name, seat.standing.value, [job.id for job in seat.jobs]) for seat in seats] == [
         ("late", "late", [b"j0"]),
         ("gone", "gone", []),
@@ -61,13 +65,26 @@ def test_workers_stand_as_their_beats_and_leases_tell(client: Redis, engine: Eng
     assert not problems
 
 
+def test_a_worker_without_a_heartbeat_is_silent_when_it_held_a_job_for_a_minute(client: Redis, engine: Engine) -> None:
+    mail = Queue("mail", client)
+    for id in ("new", "old"):
+        mail.put({}, id=id)
+        mail.reserve(1, worker=id, ttr="1h")
+    line = client.hget(build_keys("mail")["attempts"], "old").split(b" ")
+    line[3] = b"%d" % (int(line[3]) - 61_000)
+    client.hset(build_keys("mail")["attempts"], "old", b" ".join(line))
+    seats, _now_ms, _problems = workers.load_workers(engine, [MAIL])
+    assert [(seat.name, seat.standing.value) for seat in seats] == [("old", "silent"), ("new", "no beat")]
+    assert seats[0].standing in workers.TROUBLED
+
+
 def test_who_never_beats_and_let_a_lease_pass_is_in_trouble(client: Redis, engine: Engine) -> None:
     mail = Queue("mail", client)
     mail.put({}, id="j")
     mail.reserve(1, worker="w", ttr="1h")
-    client.zadd(keys("mail")["reserved"], {"j": 1000})
-    ((seat,), _now_ms, _problems) = workers.report(engine, [MAIL])
-    assert seat.standing is Standing.EXPIRED
+    client.zadd(build_keys("mail")["reserved"], {"j": 1000})
+    ((seat,), _now_ms, _problems) = workers.load_workers(engine, [MAIL])
+    assert seat.standing is WorkerHealth.EXPIRED
 
 
 def test_a_worker_does_what_it_says_it_does(client: Redis, engine: Engine) -> None:
@@ -75,59 +92,103 @@ def test_a_worker_does_what_it_says_it_does(client: Redis, engine: Engine) -> No
     mail.put({}, id="a")
     mail.put({}, id="b")
     mail.reserve(2, worker="w", ttr="1h")
-    beat(client, "w", 1, job="b")
-    ((seat,), _now_ms, _problems) = workers.report(engine, [MAIL])
+    add_worker(client, "w", 1, job="b")
+    ((seat,), _now_ms, _problems) = workers.load_workers(engine, [MAIL])
     assert seat.job is not None and seat.job.id == b"b"
     assert len(seat.jobs) == 2
 
 
 def test_a_key_of_another_type_is_said_and_the_rest_is_shown(client: Redis, engine: Engine) -> None:
-    client.set(keys("images")["workers"], "x")
+    client.set(build_keys("images")["workers"], "x")
     Queue("images", client).put({})
-    beat(client, "w", 1)
-    seats, _now_ms, problems = workers.report(engine, [IMAGES, MAIL])
+    add_worker(client, "w", 1)
+    seats, _now_ms, problems = workers.load_workers(engine, [IMAGES, MAIL])
     assert [seat.name for seat in seats] == ["w"]
     assert problems and "workers" in problems[0]
 
 
 def test_of_many_queues_the_busy_ones_are_asked() -> None:
     refs = [Ref("native", f"q{number:03}") for number in range(150)]
-    asked = workers.chosen(refs, {"native": registry.make("native")}, frozenset(refs[-5:]))
-    assert len(asked) == workers.MOST_QUEUES
+    asked = workers.choose_queues(refs, {"native": registry.create_system("native")}, frozenset(refs[-5:]))
+    assert len(asked) == workers.QUEUES_PER_TRIP
     assert set(refs[-5:]) <= set(asked)
 
 
 def test_an_order_is_no_trouble_while_it_beats() -> None:
     worker = Worker("w", "mail", 1000, 60_000, "stop")
-    assert workers.standing(worker, (), 2000) is Standing.STOPPING
-    assert workers.standing(worker, (), 62_000) is Standing.LATE
+    assert workers.evaluate_health(worker, (), 2000) is WorkerHealth.STOPPING
+    assert workers.evaluate_health(worker, (), 62_000) is WorkerHealth.LATE
 
 
 def test_who_holds_jobs_and_never_beat_stands_above_those_at_work() -> None:
-    names = {Standing.RUNNING: "a", Standing.UNSEEN: "z", Standing.LATE: "y", Standing.IDLE: "b"}
-    seats = [workers.Seat(Ref("native", "mail"), name, standing, None, (), True) for standing, name in names.items()]
-    assert [seat.name for seat in sorted(seats, key=workers.rank)] == ["y", "z", "a", "b"]
+    names = {WorkerHealth.RUNNING: "a", WorkerHealth.UNSEEN: "z", WorkerHealth.LATE: "y", WorkerHealth.IDLE: "b"}
+    seats = [
+        workers.WorkerEntry(Ref("native", "mail"), name, standing, None, (), True) for standing, name in names.items()
+    ]
+    assert [seat.name for seat in sorted(seats, key=workers.build_sort_key)] == ["y", "z", "a", "b"]
 
 
 def test_a_worker_of_several_queues_stands_there_once_with_the_jobs_of_every_reserved_place(
     client: Redis, mill: type[Mill]
 ) -> None:
-    engine = with_layouts(client, [mill()])
-    grind(client, "flour", "queued", "q1")
-    grind(client, "bran", "started", "b1", worker="w1", deadline_ms=9)
-    grind(client, "bran", "intermediate", "b2", worker="w1", deadline_ms=5)
-    grind(client, "bran", "started", "b3", worker="unseen")
-    hire(client, "w1", ["flour", "bran"], job="b1", state="busy", facts=[["jobs run", 41]])
-    hire(client, "w2", ["bran"])
+    engine = build_engine(client, [mill()])
+    add_mill_jobs(client, "flour", "queued", "q1")
+    add_mill_jobs(client, "bran", "started", "b1", worker="w1", deadline_ms=9)
+    add_mill_jobs(client, "bran", "intermediate", "b2", worker="w1", deadline_ms=5)
+    add_mill_jobs(client, "bran", "started", "b3", worker="unseen")
+    add_mill_worker(client, "w1", ["flour", "bran"], job="b1", state="busy", facts=[["jobs run", 41]])
+    add_mill_worker(client, "w2", ["bran"])
     flour, bran = Ref("mill", "flour"), Ref("mill", "bran")
-    seats, _now_ms, problems = workers.report(engine, [flour, bran])
+    seats, _now_ms, problems = workers.load_workers(engine, [flour, bran])
     assert not problems
     found = {seat.name: seat for seat in seats}
     assert len(seats) == 3 and {seat.id for seat in seats} == {"mill\nw1", f"{bran}\nw2", f"{bran}\nunseen"}
     assert [job.id for job in found["w1"].jobs] == [b"b2", b"b1"]
     assert found["w1"].job is not None and found["w1"].job.id == b"b1", "the one that it names"
     assert (found["w1"].ref, found["w1"].queues) == (bran, ("flour", "bran"))
-    assert found["w1"].standing is Standing.RUNNING and found["w1"].worker is not None
+    assert found["w1"].standing is WorkerHealth.RUNNING and found["w1"].worker is not None
     assert found["w1"].worker.facts[0].value == 41
-    ((only,), _now_ms, _problems) = workers.report(engine, [flour])
-    assert (only.ref, only.jobs, only.standing) == (flour, (), Standing.RUNNING), "its job is of another queue"
+    ((only,), _now_ms, _problems) = workers.load_workers(engine, [flour])
+    assert (only.ref, only.jobs, only.standing) == (flour, (), WorkerHealth.RUNNING), "its job is of another queue"
+
+
+def list_notes(client: Redis, system: str, queue: str) -> tuple[str, ...]:
+    engine = build_engine(client, [registry.create_system(system)])
+    return workers.load_workers(engine, [Ref(system.partition(":")[0], queue)])[2]
+
+
+def test_a_limit_on_the_workers_that_are_read_is_reported(client: Redis) -> None:
+    client.sadd("processes", *(f"host:{number}:x" for number in range(900)))
+    [note] = list_notes(client, "sidekiq", "default")
+    assert note.endswith(" of 900 processes of Sidekiq were read") and 300 <= int(note.split()[0]) < 400
+    client.rpush("bull:mail:active", *map(str, range(250)))
+    assert list_notes(client, "bullmq", "mail") == (
+        "200 of 250 running jobs of mail were read for the workers that hold their locks",
+    )
+    client.hset("orizuru:heartbeats", mapping={f"c{number}": 1 for number in range(3_000)})
+    [note] = list_notes(client, "orizuru:source=jobs", "jobs")
+    assert note.endswith(" of 3 000 consumers of orizuru were read")
+    client.flushdb()
+    for system, queue in (("sidekiq", "default"), ("bullmq", "mail"), ("orizuru:source=jobs", "jobs")):
+        assert list_notes(client, system, queue) == ()
+
+
+def test_more_workers_than_one_request_reads_are_read_at_once(client: Redis) -> None:
+    names = [f"rq:worker:w{number:03}" for number in range(MIN_WORKERS + 1)]
+    client.sadd("rq:workers:default", *names)
+    engine = build_engine(client, [registry.create_system("rq")])
+    entries, _now_ms, problems = workers.load_workers(engine, [Ref("rq", "default")])
+    assert (len(entries), problems) == (len(names), ())
+
+
+def test_a_full_cache_of_workers_from_events_is_reported() -> None:
+    celery = registry.create_system("celery")
+    assert isinstance(celery, Celery)
+    for number in range(MOST_WORKERS + 5):
+        celery.event_cache.record_heartbeat(Worker(f"w{number}", "", 1, 1000))
+        request = celery.workers_request("celery") if number in (MOST_WORKERS - 2, MOST_WORKERS + 4) else None
+        if request:
+            _workers, problems = workers.parse_workers(
+                [CELERY], {"celery": celery}, {"workers": [request.parse(())], "held": [()]}, 1
+            )
+            assert problems == ((FULL,) if number > MOST_WORKERS else ())

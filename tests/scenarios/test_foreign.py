@@ -19,18 +19,18 @@ from redis import Redis
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
-from rqtui.connection.embedded import EmbeddedServer, embedded
+from rqtui.connection.embedded import EmbeddedServer, start_server
 from rqtui.engine.engine import Engine
-from rqtui.engine.loops import Round, mover
+from rqtui.engine.loops import Round, build_round
 from rqtui.model import Ref
 from rqtui.scenarios import SCENARIOS, run_headless
 from rqtui.scenarios.actors import Actor
 from rqtui.scenarios.delays import DELAYS
-from rqtui.scenarios.foreign import ForeignRun
+from rqtui.scenarios.foreign_run import ForeignRun
 from rqtui.scenarios.ledger import Ledger
 from rqtui.scenarios.originals import safe_pop
 from rqtui.scenarios.pace import Pace
-from rqtui.scenarios.stage import Errand, ForeignScenario, Stage
+from rqtui.scenarios.stage import ForeignScenario, ProducerCommand, Stage
 from rqtui.scenarios.timeouts import TIMEOUTS, Timeouts
 
 FOREIGN = {name: story for name, story in SCENARIOS.items() if isinstance(story, ForeignScenario)}
@@ -76,68 +76,68 @@ def _stage(story: ForeignScenario, seed: int) -> Stage:
 
 
 def _move(verb: str, client: Redis, run: ForeignRun) -> Round:
-    layout = run.stage.layout
-    return mover(verb, client, {layout.name: layout}, lambda: [Ref(layout.name, run.stage.queue)])()
+    system = run.stage.system
+    return build_round(verb, client, {system.name: system}, lambda: [Ref(system.name, run.stage.queue)])()
 
 
 def _busy(run: ForeignRun, prefix: str = "") -> Actor:
-    def found() -> Actor | None:
+    def find_busy_worker() -> Actor | None:
         return next((a for a in list(run.crew) if a.state == "busy" and a.name.startswith(prefix)), None)
 
-    actor = wait_until(found, 10, f"a worker {prefix} is at work")
+    actor = wait_until(find_busy_worker, 10, f"a worker {prefix} is at work")
     assert actor is not None
     return actor
 
 
-# -- the plan: errands and fates from a seed ------------------------------------------------------------------------
+# -- the plan: commands and fates from a seed ------------------------------------------------------------------------
 
 
 def test_each_system_of_others_has_its_scenario() -> None:
-    assert {name: story.layout.partition(":")[0] for name, story in FOREIGN.items()} == SYSTEMS
+    assert {name: story.system.partition(":")[0] for name, story in FOREIGN.items()} == SYSTEMS
 
 
-def test_one_seed_gives_the_same_errands_and_another_seed_others(story: ForeignScenario) -> None:
-    first, second, other = (list(islice(_stage(story, seed).plan(), 600)) for seed in (7, 7, 8))
+def test_one_seed_gives_the_same_commands_and_another_seed_others(story: ForeignScenario) -> None:
+    first, second, other = (list(islice(_stage(story, seed).plan_commands(), 600)) for seed in (7, 7, 8))
     assert first == second
     assert first != other
-    assert list(islice(_stage(story, 7).extra(), 40)) == list(islice(_stage(story, 7).extra(), 40))
+    assert list(islice(_stage(story, 7).plan_burst(), 40)) == list(islice(_stage(story, 7).plan_burst(), 40))
 
 
-def test_errands_come_in_order_and_no_job_is_put_twice(story: ForeignScenario) -> None:
+def test_commands_come_in_order_and_no_job_is_put_twice(story: ForeignScenario) -> None:
     stage = _stage(story, 3)
-    plan, extra = list(islice(stage.plan(), 3_000)), list(islice(stage.extra(), 300))
-    assert [errand.at_ms for errand in plan] == sorted(errand.at_ms for errand in plan)
-    put = [errand.job for errand in (*plan, *extra) if errand.verb == "put"]
+    plan, extra = list(islice(stage.plan_commands(), 3_000)), list(islice(stage.plan_burst(), 300))
+    assert [command.at_ms for command in plan] == sorted(command.at_ms for command in plan)
+    put = [command.job for command in (*plan, *extra) if command.verb == "put"]
     assert len(set(put)) == len(put)
 
 
 def test_delays_begins_with_jobs_due_over_a_minute() -> None:
-    first = list(islice(_stage(DELAYS, 1).plan(), 250))
-    assert all(errand.at_ms == 0 for errand in first)
-    assert max(errand.delay_ms for errand in first) > 55_000
-    assert sum(errand.delay_ms < 30_000 for errand in first) > 90
+    first = list(islice(_stage(DELAYS, 1).plan_commands(), 250))
+    assert all(command.at_ms == 0 for command in first)
+    assert max(command.delay_ms for command in first) > 55_000
+    assert sum(command.delay_ms < 30_000 for command in first) > 90
 
 
 def test_onboarding_puts_three_days_ahead_and_takes_back_only_what_it_has_put() -> None:
-    errands = list(islice(_stage(FOREIGN["onboarding"], 1).plan(), 2_000))
+    commands = list(islice(_stage(FOREIGN["onboarding"], 1).plan_commands(), 2_000))
     put: set[bytes] = set()
-    for errand in errands:
-        if errand.verb == "delete":
-            assert errand.job in put
-        put.add(errand.job)
-    assert all(errand.job.startswith(b"need_some_help_email_") for errand in errands)
-    assert sum(errand.delay_ms == 3 * 24 * 3600 * 1000 for errand in errands) > 500
-    assert sum(errand.verb == "delete" for errand in errands) > 300
+    for command in commands:
+        if command.verb == "delete":
+            assert command.job in put
+        put.add(command.job)
+    assert all(command.job.startswith(b"need_some_help_email_") for command in commands)
+    assert sum(command.delay_ms == 3 * 24 * 3600 * 1000 for command in commands) > 500
+    assert sum(command.verb == "delete" for command in commands) > 300
 
 
 def test_fates_follow_from_seed_item_and_attempt_and_some_outlast_the_lock() -> None:
     one, same, other = (Timeouts(TIMEOUTS, seed, Pace(), Ledger()) for seed in (1, 1, 2))
     items = [b"%d" % n for n in range(10_000)]
-    fates = [one.fate(item, 1) for item in items]
-    assert fates == [same.fate(item, 1) for item in items]
-    assert fates != [other.fate(item, 1) for item in items]
+    fates = [one.choose_work_time(item, 1) for item in items]
+    assert fates == [same.choose_work_time(item, 1) for item in items]
+    assert fates != [other.choose_work_time(item, 1) for item in items]
     assert 120 < sum(late_s > 1.0 for _, late_s in fates) < 300
-    assert not any(late_s for late_s in (one.fate(item, 3)[1] for item in items))
+    assert not any(late_s for late_s in (one.choose_work_time(item, 3)[1] for item in items))
 
 
 # -- the ledger and the actors --------------------------------------------------------------------------------------
@@ -146,15 +146,15 @@ def test_fates_follow_from_seed_item_and_attempt_and_some_outlast_the_lock() -> 
 def test_the_ledger_names_what_is_lost_and_what_stands_twice() -> None:
     ledger = Ledger()
     for job in (b"done", b"waits", b"lost", b"twice", b"fell", b"withdrawn"):
-        ledger.note(ledger.put, job)
+        ledger.count(ledger.put, job)
     ledger.finish(b"done")
     ledger.finish(b"done")
-    ledger.note(ledger.fell, b"fell")
-    ledger.note(ledger.withdrawn, b"withdrawn")
-    balance = ledger.balance({b"waits": ["ready"], b"twice": ["ready", "done"]})
+    ledger.count(ledger.lost_with_worker, b"fell")
+    ledger.count(ledger.withdrawn, b"withdrawn")
+    balance = ledger.compute_balance({b"waits": ["ready"], b"twice": ["ready", "done"]})
     assert balance.lost == (b"lost",)
     assert balance.two_places == {b"twice": ["ready", "done"]}
-    assert (balance.again, balance.standing) == (1, 2)
+    assert (balance.duplicates, balance.unfinished) == (1, 2)
 
 
 def _actor(client: Redis, run_s: float, fell: list[bytes]) -> tuple[Actor, list[str]]:
@@ -235,9 +235,11 @@ def test_what_is_put_follows_from_the_length_however_late_the_producer_is(client
         client.flushall()
         run = ForeignRun(FOREIGN["consumers"], url)
         with run:
-            wait_until(lambda run=run, least=at_least: run.status().finished >= least, 10, "it goes on for a while")
+            wait_until(
+                lambda run=run, least=at_least: run.compute_status().finished >= least, 10, "it goes on for a while"
+            )
             run.halt(12.0)
-            found.append((run.ledger.digest, run.status().put))
+            found.append((run.ledger.digest, run.compute_status().put))
     assert found[0] == found[1]
     assert found[0][1] > 80
 
@@ -279,7 +281,7 @@ def test_without_a_reaper_late_items_stay_and_the_check_says_so(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(FewTimeouts, "longest_s", 6.0)
-    monkeypatch.setattr("rqtui.scenarios.movers.mover", lambda *_: lambda: Round(wait_s=1.0))
+    monkeypatch.setattr("rqtui.scenarios.headless.build_round", lambda *_: lambda: Round(wait_s=1.0))
     found = run_headless(FEW, url, seed=1)
     [finding] = found["findings"]
     assert finding["kind"] == "unfinished"
@@ -311,41 +313,41 @@ def test_every_control_answers_with_a_sentence(story: ForeignScenario, client: R
         for control in run.controls:
             assert len(run.press(control.name)) > 6
         assert "left alone" in run.press("cut")
-        assert run.status().speed == 1.0
+        assert run.compute_status().speed == 1.0
 
 
 def test_a_worker_that_is_added_works_too(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["consumers"], url) as run:
         assert "6 workers" in run.press("add")
-        assert run.status().workers == 6
+        assert run.compute_status().workers == 6
         wait_until(lambda: client.sismember("orizuru:consumers", "resizer-6"), 10, "it has registered")
 
 
 def test_a_burst_puts_many_jobs_at_once(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["onboarding"], url) as run:
-        before = run.status().put
+        before = run.compute_status().put
         assert run.press("burst") == "100 jobs sent"
-        wait_until(lambda: run.status().put >= before + 100, 10, "they are put")
+        wait_until(lambda: run.compute_status().put >= before + 100, 10, "they are put")
 
 
 def test_speed_makes_work_go_faster(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["consumers"], url) as run:
         for _ in range(3):
             run.press("faster")
-        assert run.status().speed == 8.0
-        wait_until(lambda: run.status().finished >= 30, 8, "much is done soon")
+        assert run.compute_status().speed == 8.0
+        wait_until(lambda: run.compute_status().finished >= 30, 8, "much is done soon")
 
 
 def test_without_a_dispatcher_due_jobs_stay_and_the_original_moves_them_too(client: Redis, url: str) -> None:
     with ForeignRun(DELAYS, url) as run:
         wait_until(lambda: client.zcount("delayedtaskset", 0, time.time() - 1) >= 5, 10, "jobs are overdue")
-        assert run.status().finished == 0
+        assert run.compute_status().finished == 0
         overdue = client.zcount("delayedtaskset", 0, time.time() - 1)
         assert _move("dispatch", client, run).moved >= overdue
         wait_until(lambda: client.zcount("delayedtaskset", 0, time.time()) >= 1, 10, "another is due")
         assert "ten at a time" in run.press("original")
         wait_until(lambda: client.zcount("delayedtaskset", 0, time.time() - 3) == 0, 10, "the original moves them")
-        wait_until(lambda: run.status().finished >= 3, 10, "workers do them")
+        wait_until(lambda: run.compute_status().finished >= 3, 10, "workers do them")
 
 
 def test_a_job_dies_with_its_worker_where_there_is_no_lease(client: Redis, url: str) -> None:
@@ -353,10 +355,10 @@ def test_a_job_dies_with_its_worker_where_there_is_no_lease(client: Redis, url: 
         wait_until(lambda: _move("dispatch", client, run).moved, 10, "jobs are ready")
         held = _busy(run).holds
         assert "it is lost" in run.press("kill")
-        wait_until(lambda: run.ledger.fell.total() == 1, 5, "the ledger has it")
-        (fell,) = run.ledger.fell
+        wait_until(lambda: run.ledger.lost_with_worker.total() == 1, 5, "the ledger has it")
+        (fell,) = run.ledger.lost_with_worker
         run.halt()
-        assert fell not in run.stage.standing(client)
+        assert fell not in run.stage.read_places(client)
         assert held in run.ledger.put
 
 
@@ -469,8 +471,8 @@ def test_sidekiq_loses_what_a_killed_process_took_since_its_last_beat_and_rqtui_
         wait_until(lambda: run.workers_lost == 1, 5, "it is dead")
         [dead] = [each for each in run.crew if each.state == "dead"]
         dead.join()
-        standing = run.stage.standing(client)
-        assert ("work" in standing.get(dead.holds, ())) != bool(run.ledger.fell[dead.holds])
+        standing = run.stage.read_places(client)
+        assert ("work" in standing.get(dead.holds, ())) != bool(run.ledger.lost_with_worker[dead.holds])
         assert actor is dead or actor.state != "dead"
 
 
@@ -484,18 +486,18 @@ def test_the_pollers_of_sidekiq_lose_what_is_no_json_unless_it_is_killed_before(
         with ForeignRun(FOREIGN["sidekiq"], url) as run:
             wait_until(lambda: overdue() >= 21 and client.zcard("retry") >= 160, 10, "all stands as it did")
             [torn] = client.zrange("schedule", 0, 0)
-            ref, engine = Ref("sidekiq", "default"), Engine(client, [run.stage.layout])
+            ref, engine = Ref("sidekiq", "default"), Engine(client, [run.stage.system])
             if is_saved:
-                [job] = engine.page(ref, "schedule", 0, 1).jobs
-                assert [outcome.word for outcome in engine.act("kill", ref, [job])] == ["moved"]
+                [job] = engine.fetch_page(ref, "schedule", 0, 1).jobs
+                assert [outcome.word for outcome in engine.apply_verb("kill", ref, [job])] == ["moved"]
             assert "poll again" in run.press("poller")
             wait_until(lambda: not overdue(), 20, "what is due is queued")
             assert (client.zscore("dead", torn) is not None) == is_saved
-            assert run.ledger.fell[torn] == (not is_saved)
+            assert run.ledger.lost_with_worker[torn] == (not is_saved)
             run.press("fix")
-            again = engine.page(ref, "dead", 0, 3).jobs
+            again = engine.fetch_page(ref, "dead", 0, 3).jobs
             fine = [job for job in again if job.name]
-            assert all(outcome.moved for outcome in engine.act("requeue", ref, fine))
+            assert all(outcome.moved for outcome in engine.apply_verb("requeue", ref, fine))
             run.set_speed(8)
             done = run.ledger.finished
             wait_until(lambda fine=fine, done=done: all(done[job.id] for job in fine), 60, "they go well now")
@@ -504,12 +506,12 @@ def test_the_pollers_of_sidekiq_lose_what_is_no_json_unless_it_is_killed_before(
 LOWEST, TEXT = "shop\x06\x169", b"rebuild-sitemap --now"  # it ends the worker that takes it
 
 
-def _taken(client: Redis) -> dict[bytes, float]:
+def _read_held_messages(client: Redis) -> dict[bytes, float]:
     """What workers of Celery hold, by delivery tag: since when."""
     return dict(client.zrange("unacked_index", 0, -1, withscores=True))
 
 
-def _task_of(client: Redis, tag: bytes) -> bytes:
+def _read_task(client: Redis, tag: bytes) -> bytes:
     raw = client.hget("unacked", tag)
     return json.loads(raw)[0]["headers"]["id"].encode() if raw else b""
 
@@ -521,7 +523,7 @@ def _held_now(client: Redis) -> int:
 
 def _of_web_9(client: Redis) -> dict[bytes, bytes]:
     """What the killed worker held, id by tag; its visibility timeout begins anew, since a busy machine is slow."""
-    old = {tag: _task_of(client, tag) for tag, at_s in _taken(client).items() if at_s < time.time() - 30}
+    old = {tag: _read_task(client, tag) for tag, at_s in _read_held_messages(client).items() if at_s < time.time() - 30}
     assert len(old) == 3, "web-9 held them"
     client.zadd("unacked_index", dict.fromkeys(old, time.time()), xx=True)
     return old
@@ -535,7 +537,7 @@ def test_celery_leaves_what_a_killed_worker_held_until_a_sweep_unless_rqtui_give
         run.set_speed(8)
         old = _of_web_9(client)
         _move("reap", client, run)
-        assert old.keys() <= _taken(client).keys(), "the visibility timeout is not over"
+        assert old.keys() <= _read_held_messages(client).keys(), "the visibility timeout is not over"
         client.zadd("unacked_index", dict.fromkeys(old, time.time() - 61), xx=True)
         assert _move("reap", client, run).moved == 3
         wait_until(lambda: all(run.ledger.finished[id] for id in old.values()), 60, "workers run them")
@@ -543,8 +545,8 @@ def test_celery_leaves_what_a_killed_worker_held_until_a_sweep_unless_rqtui_give
         run.press("kill")
         assert run.workers_lost == 1
         run.halt()
-        assert run.ledger.balance(run.stage.standing(client)).lost == (TEXT,), "we deleted it"
-        assert run.ledger.fell.total() <= 1, "what it ran, unless that acks late"
+        assert run.ledger.compute_balance(run.stage.read_places(client)).lost == (TEXT,), "we deleted it"
+        assert run.ledger.lost_with_worker.total() <= 1, "what it ran, unless that acks late"
 
 
 def test_a_task_of_celery_due_after_the_visibility_timeout_runs_twice_unless_it_is_extended(
@@ -552,48 +554,50 @@ def test_a_task_of_celery_due_after_the_visibility_timeout_runs_twice_unless_it_
 ) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run:
         client.lrem(LOWEST, 0, TEXT)
-        engine, ref = Engine(client, [run.stage.layout]), Ref("celery", "shop")
+        engine, ref = Engine(client, [run.stage.system]), Ref("celery", "shop")
         twice, once = (b"5f0c9a52-0d2c-4f5e-9a3e-2f1f7a0b6c1%d" % n for n in range(2))
         body = json.dumps(["shop.remind", ["ada@example.org"], {}, 0]).encode()
         for id in (twice, once):
-            run.stage.send(Errand(0, id, body, delay_ms=12_000))
+            run.stage.send_command(ProducerCommand(0, id, body, delay_ms=12_000))
         run.set_speed(8)
 
         def tags() -> dict[bytes, bytes]:
-            return {id: tag for tag in _taken(client) if (id := _task_of(client, tag)) in (twice, once)}
+            return {id: tag for tag in _read_held_messages(client) if (id := _read_task(client, tag)) in (twice, once)}
 
         found = wait_until(lambda: len(tags()) == 2 and tags(), 10, "workers wait with them")
         since_s = time.time() - 61
         client.zadd("unacked_index", dict.fromkeys(found.values(), since_s), xx=True)
-        [job] = [job for job in engine.page(ref, "eta", 0, 200).jobs if job.id == once]
-        assert [outcome.word for outcome in engine.act("extend", ref, [job])] == ["extended"]
+        [job] = [job for job in engine.fetch_page(ref, "eta", 0, 200).jobs if job.id == once]
+        assert [outcome.word for outcome in engine.apply_verb("extend", ref, [job])] == ["extended"]
         run.press("add")  # a worker sweeps as it starts
-        wait_until(lambda: _taken(client).get(found[twice], 0.0) > since_s + 30, 10, "it was given out again")
+        wait_until(
+            lambda: _read_held_messages(client).get(found[twice], 0.0) > since_s + 30, 10, "it was given out again"
+        )
         wait_until(lambda: run.ledger.attempts[twice] == run.ledger.finished[twice] == 2, 30, "it ran twice")
         wait_until(lambda: run.ledger.finished[once], 30, "the other one ran")
         assert run.ledger.attempts[once] == 1
-        assert run.ledger.balance(run.stage.standing(client)).again >= 1
+        assert run.ledger.compute_balance(run.stage.read_places(client)).duplicates >= 1
 
 
 def test_a_worker_of_celery_exits_on_what_is_no_json_unless_it_is_deleted_before(client: Redis, url: str) -> None:
     for is_saved in (True, False):
         client.flushall()
         with ForeignRun(FOREIGN["celery"], url) as run:
-            engine, ref = Engine(client, [run.stage.layout]), Ref("celery", "shop")
-            wait_until(lambda run=run: _taken(client) and _busy(run), 10, "workers are there")
+            engine, ref = Engine(client, [run.stage.system]), Ref("celery", "shop")
+            wait_until(lambda run=run: _read_held_messages(client) and _busy(run), 10, "workers are there")
             assert "no JSON" in run.press("raw")
             raw = TEXT + b" 1"
             if is_saved:
                 wait_until(lambda raw=raw: raw in client.lrange("shop", 0, -1), 10, "it stands in the queue")
-                [job] = [job for job in engine.page(ref, "queue", 0, 200).jobs if job.member == raw]
-                assert [outcome.word for outcome in engine.act("delete", ref, [job])] == ["moved"]
+                [job] = [job for job in engine.fetch_page(ref, "queue", 0, 200).jobs if job.member == raw]
+                assert [outcome.word for outcome in engine.apply_verb("delete", ref, [job])] == ["moved"]
                 assert raw not in client.lrange("shop", 0, -1)
-                assert run.workers_lost == run.ledger.fell[raw] == 0
+                assert run.workers_lost == run.ledger.lost_with_worker[raw] == 0
                 continue
             client.lrem(LOWEST, 0, TEXT)
             run.press("fix")
             run.set_speed(8)
-            wait_until(lambda run=run, raw=raw: run.ledger.fell[raw], 60, "a worker took it")
+            wait_until(lambda run=run, raw=raw: run.ledger.lost_with_worker[raw], 60, "a worker took it")
             wait_until(lambda run=run: run.workers_lost == 1, 5, "it has exited")
             assert all(actor.error == "" for actor in run.crew)
 
@@ -629,17 +633,17 @@ def test_charges_fail_on_celery_until_the_gateway_answers_and_it_tells_of_both(c
 
 def test_workers_of_celery_obey_what_rqtui_tells_them(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run:
-        engine, ref = Engine(client, [run.stage.layout]), Ref("celery", "shop")
+        engine, ref = Engine(client, [run.stage.system]), Ref("celery", "shop")
         client.zrem("unacked_index", *(gone := _of_web_9(client)))
         client.hdel("unacked", *gone)
         wait_until(lambda: _held_now(client) > 5, 10, "workers are there")
-        assert [outcome.word for outcome in engine.act("pause", ref, [])] == ["paused"]
+        assert [outcome.word for outcome in engine.apply_verb("pause", ref, [])] == ["paused"]
         run.set_speed(8)
         wait_until(lambda: not _held_now(client), 60, "they have run what they held")
         waiting = client.llen("shop")
-        [job] = engine.page(ref, "queue", 0, 1).jobs
-        assert [outcome.word for outcome in engine.act("cancel", ref, [job])] == ["asked"]
-        assert [outcome.word for outcome in engine.act("resume", ref, [])] == ["resumed"]
+        [job] = engine.fetch_page(ref, "queue", 0, 1).jobs
+        assert [outcome.word for outcome in engine.apply_verb("cancel", ref, [job])] == ["asked"]
+        assert [outcome.word for outcome in engine.apply_verb("resume", ref, [])] == ["resumed"]
         wait_until(lambda: run.ledger.withdrawn[job.id], 30, "its turn has come, and it was revoked")
         assert waiting and not run.ledger.attempts[job.id]
         assert json.loads(client.get(b"celery-task-meta-" + job.id))["status"] == "REVOKED"
@@ -648,11 +652,11 @@ def test_workers_of_celery_obey_what_rqtui_tells_them(client: Redis, url: str) -
 def test_a_flower_with_a_shorter_timeout_gives_out_again_what_runs(client: Redis, url: str) -> None:
     with ForeignRun(FOREIGN["celery"], url) as run:
         wait_until(lambda: _held_now(client) > 8, 10, "workers are there")
-        held = {tag: _task_of(client, tag) for tag in _taken(client)}
+        held = {tag: _read_task(client, tag) for tag in _read_held_messages(client)}
         since_s = round(time.time() - 6)
         client.zadd("unacked_index", dict.fromkeys(held, since_s), xx=True)
         assert "5 s" in run.press("flower")
-        wait_until(lambda: since_s not in _taken(client).values(), 20, "all of it was given out")
+        wait_until(lambda: since_s not in _read_held_messages(client).values(), 20, "all of it was given out")
         wait_until(lambda: any(run.ledger.attempts[id] > 1 for id in held.values()), 60, "some of it runs twice")
 
 
@@ -664,19 +668,19 @@ def _as_it_stood(client: Redis) -> None:
 def test_rqtui_mends_what_an_upgrade_a_killed_worker_and_a_storm_left_in_bullmq(client: Redis, url: str) -> None:
     p, ref = "bull:shop:", Ref("bullmq", "shop")
     with ForeignRun(FOREIGN["bullmq"], url) as run:
-        engine = Engine(client, [run.stage.layout])
+        engine = Engine(client, [run.stage.system])
         _as_it_stood(client)
         held = [id for id in client.lrange(f"{p}active", 0, -1) if client.hget(f"{p}{id.decode()}", "pb") == b"web-9"]
         assert len(held) == 3
         assert _move("reap", client, run).moved == 3
         assert client.llen(f"{p}paused") == 24, "no worker looks there"
-        assert [outcome.word for outcome in engine.act("resume", ref, [])] == ["resumed"]
+        assert [outcome.word for outcome in engine.apply_verb("resume", ref, [])] == ["resumed"]
         assert not client.exists(f"{p}paused")
         run.press("fix")
         run.set_speed(8)
-        labels = [job for job in engine.page(ref, "failed", 0, 400).jobs if job.id.startswith(b"label-")]
+        labels = [job for job in engine.fetch_page(ref, "failed", 0, 400).jobs if job.id.startswith(b"label-")]
         assert len(labels) == client.zcard(f"{p}waiting-children") == 5
-        assert all(outcome.moved for outcome in engine.act("requeue", ref, labels))
+        assert all(outcome.moved for outcome in engine.apply_verb("requeue", ref, labels))
         done = run.ledger.finished
         parcels = [b"parcel" + job.id.removeprefix(b"label") for job in labels]
         wait_until(lambda: all(done[id] for id in (*held, *parcels)), 60, "workers do the rest")
@@ -689,22 +693,22 @@ def test_a_script_with_bullmq_5_loses_what_was_added_while_it_paused_unless_rqtu
     for is_saved in (True, False):
         client.flushall()
         with ForeignRun(FOREIGN["bullmq"], url) as run:
-            engine = Engine(client, [run.stage.layout])
+            engine = Engine(client, [run.stage.system])
             _as_it_stood(client)
-            engine.act("resume", ref, [])
+            engine.apply_verb("resume", ref, [])
             assert "BullMQ 5 pauses" in run.press("old")
             wait_until(lambda: client.hexists(f"{p}meta", "paused"), 10, "it is paused")
             wait_until(lambda: client.llen(f"{p}wait"), 20, "a job was added meanwhile")
             waits = client.lrange(f"{p}wait", 0, -1)
             if is_saved:
-                assert [outcome.word for outcome in engine.act("resume", ref, [])] == ["resumed"]
+                assert [outcome.word for outcome in engine.apply_verb("resume", ref, [])] == ["resumed"]
             run.press("old")
             if is_saved:
                 run.set_speed(8)
-            known = run.ledger.attempts if is_saved else run.ledger.fell
+            known = run.ledger.attempts if is_saved else run.ledger.lost_with_worker
             what = "workers run them" if is_saved else "they are in no place"
             wait_until(lambda known=known, waits=waits: all(known[id] for id in waits), 60, what)
-            assert not (is_saved and any(run.ledger.fell[id] for id in waits))
+            assert not (is_saved and any(run.ledger.lost_with_worker[id] for id in waits))
 
 
 def test_a_bad_deploy_fails_jobs_of_rq_for_three_reasons_until_it_is_fixed(client: Redis, url: str) -> None:
@@ -718,13 +722,13 @@ def test_a_bad_deploy_fails_jobs_of_rq_for_three_reasons_until_it_is_fixed(clien
             "OSError",
             "smtplib.SMTPServerDisconnected",
         }
-        assert not run.status().is_fixed
+        assert not run.compute_status().is_fixed
         run.press("fix")
-        assert run.status().is_fixed
+        assert run.compute_status().is_fixed
         ref = Ref("rq", "default")
-        engine = Engine(client, [run.stage.layout])
-        requeued = engine.page(ref, "failed", 0, 40).jobs
-        assert all(outcome.moved for outcome in engine.act("requeue", ref, requeued))
+        engine = Engine(client, [run.stage.system])
+        requeued = engine.fetch_page(ref, "failed", 0, 40).jobs
+        assert all(outcome.moved for outcome in engine.apply_verb("requeue", ref, requeued))
         run.set_speed(8)
         wait_until(lambda: all(run.ledger.finished[job.id] for job in requeued), 30, "all of them go well now")
 
@@ -734,7 +738,7 @@ def test_a_late_ack_of_ours_is_refused(client: Redis, url: str) -> None:
         _busy(run, "rqtui")
         assert "rqtui" in run.press("stall")
         [late] = [actor for actor in run.crew if actor.state == "stalled"]
-        assert run.status().stalled == 1
+        assert run.compute_status().stalled == 1
         [entry] = [e for e in client.lrange("parcels", 0, -1) if e.startswith(late.holds + b"|")]
         client.lrem("parcels", 1, entry)
         client.rpush("parcels", entry)  # its turn has come
@@ -753,7 +757,7 @@ def test_a_crash_between_pop_and_push_loses_the_job_as_the_original_does(client:
         run.press("crash")
         wait_until(lambda: any(actor.state == "dead" for actor in run.crew), 10, "it died in the gap")
         run.halt()
-        assert len(run.ledger.balance(run.stage.standing(client)).lost) == 1
+        assert len(run.ledger.compute_balance(run.stage.read_places(client)).lost) == 1
 
 
 def test_the_cleaner_of_the_original_gives_back_what_has_no_lock(client: Redis, url: str) -> None:
@@ -767,17 +771,17 @@ def test_the_cleaner_of_the_original_gives_back_what_has_no_lock(client: Redis, 
 
 
 def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
-    with embedded("auto") as server, ForeignRun(FOREIGN["consumers"], server.url, server_pid=server.pid) as run:
+    with start_server("auto") as server, ForeignRun(FOREIGN["consumers"], server.url, server_pid=server.pid) as run:
         assert "cut" in {control.name for control in run.controls}
         _busy(run)
         assert "does not answer" in run.cut_redis(3)
-        assert run.status().is_cut
-        wait_until(lambda: not run.status().is_cut, 5, "the cut ended")
-        before = run.status().finished
-        wait_until(lambda: run.status().finished > before, 15, "work goes on")
+        assert run.compute_status().is_cut
+        wait_until(lambda: not run.compute_status().is_cut, 5, "the cut ended")
+        before = run.compute_status().finished
+        wait_until(lambda: run.compute_status().finished > before, 15, "work goes on")
         run.halt()
         with Redis.from_url(server.url) as client:
-            assert run.ledger.balance(run.stage.standing(client)).lost == ()
+            assert run.ledger.compute_balance(run.stage.read_places(client)).lost == ()
 
 
 @pytest.mark.parametrize(
@@ -786,10 +790,10 @@ def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
     indirect=True,
 )
 def test_redis_away_is_said_and_survived(story: ForeignScenario) -> None:
-    with embedded("auto") as server, ForeignRun(story, server.url) as run:
+    with start_server("auto") as server, ForeignRun(story, server.url) as run:
         _busy(run) if story.name != "delays" else None
         os.kill(server.pid, signal.SIGKILL)
-        wait_until(lambda: run.status().error, 10, "the strip says why")
+        wait_until(lambda: run.compute_status().error, 10, "the strip says why")
         assert run.press("add")
 
 

@@ -12,17 +12,17 @@ import pytest
 from redis import ConnectionError, Redis
 from waiting import wait_until
 
-from rqtui.client.native_keys import keys
-from rqtui.connection.embedded import EmbeddedServer, embedded
-from rqtui.engine.loops import mover
+from rqtui.client.native_keys import build_keys
+from rqtui.connection.embedded import EmbeddedServer, start_server
+from rqtui.engine.loops import build_round
 from rqtui.errors import ServerError, UsageError
 from rqtui.model import Ref
-from rqtui.scenarios import SCENARIOS, check, run_headless
-from rqtui.scenarios import scenario as by_name
-from rqtui.scenarios.native import NativeRun
+from rqtui.scenarios import SCENARIOS, check_queue, run_headless
+from rqtui.scenarios import find_scenario as by_name
+from rqtui.scenarios.native_run import NativeRun
 from rqtui.scenarios.pace import Pace
 from rqtui.scenarios.producers import Producers
-from rqtui.scenarios.scenario import CONTROLS, NativeScenario, size_for
+from rqtui.scenarios.scenario import CONTROLS, NativeScenario, choose_size
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
@@ -44,11 +44,11 @@ def scenario(name: str) -> NativeScenario:
 
 
 def _counts(client: Redis, queue: str) -> dict[str, object]:
-    return dict(scripts.run(client, NATIVE["counts"].call(keys(queue))).values)
+    return dict(scripts.run(client, NATIVE["counts"].build_call(build_keys(queue))).values)
 
 
 def _findings(client: Redis, queue: str) -> list[object]:
-    return list(check(client, queue))
+    return list(check_queue(client, queue))
 
 
 # -- the plan: data from a seed -----------------------------------------------------------------------------------
@@ -79,13 +79,13 @@ def test_jobs_arrive_in_order_with_ids_of_their_own(name: str) -> None:
 
 def test_the_fate_of_an_attempt_follows_from_seed_job_and_attempt() -> None:
     story = scenario("poison")
-    fates = [story.fate(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
-    assert fates == [story.fate(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
-    assert fates != [story.fate(2, "charge_card", b"job-%d" % n, 1) for n in range(400)]
+    fates = [story.choose_fate(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
+    assert fates == [story.choose_fate(1, "charge_card", b"job-%d" % n, 1) for n in range(400)]
+    assert fates != [story.choose_fate(2, "charge_card", b"job-%d" % n, 1) for n in range(400)]
     failed = sum(bool(fate.error) for fate in fates)
     assert 20 <= failed <= 130
-    assert story.fate(1, "parse_upload", b"any", 1).kills
-    assert not story.fate(1, "a job of your own", b"any", 1).error
+    assert story.choose_fate(1, "parse_upload", b"any", 1).kills
+    assert not story.choose_fate(1, "a job of your own", b"any", 1).error
 
 
 def test_some_bodies_are_hostile_and_most_are_plain_json() -> None:
@@ -99,10 +99,10 @@ def test_some_bodies_are_hostile_and_most_are_plain_json() -> None:
 
 def test_rush_is_sized_to_the_speed_of_the_server() -> None:
     rush = scenario("rush")
-    assert size_for(rush, 60_000) == 100_000
-    assert size_for(rush, 5_000) == 10_000
-    assert size_for(rush, 10) == 10_000
-    assert size_for(scenario("poison"), 10) is None
+    assert choose_size(rush, 60_000) == 100_000
+    assert choose_size(rush, 5_000) == 10_000
+    assert choose_size(rush, 10) == 10_000
+    assert choose_size(scenario("poison"), 10) is None
 
 
 def test_an_unknown_scenario_is_refused_with_the_list_of_those_there_are() -> None:
@@ -159,15 +159,17 @@ def test_the_job_of_a_killed_worker_comes_back_by_the_reaper(client: Redis, url:
     with NativeRun(scenario("poison"), url, seed=1) as run:
         wait_until(lambda: any(worker.state == "busy" for worker in run.crew.workers), 10, "a worker is busy")
         queue = next(worker.queue for worker in run.crew.workers if worker.state == "busy")
-        while not any(worker.queue == queue for worker in _killed(run)):
+        while not any(worker.queue == queue for worker in _kill_worker(run)):
             pass
-        client.zadd(keys(queue)["reserved"], {id: 1 for id in client.zrange(keys(queue)["reserved"], 0, -1)})
-        reap = mover("reap", client, {"native": registry.make("native")}, lambda: [Ref("native", queue)])
+        client.zadd(
+            build_keys(queue)["reserved"], {id: 1 for id in client.zrange(build_keys(queue)["reserved"], 0, -1)}
+        )
+        reap = build_round("reap", client, {"native": registry.create_system("native")}, lambda: [Ref("native", queue)])
         assert reap().moved >= 1
     assert _findings(client, queue) == []
 
 
-def _killed(run: NativeRun) -> list[object]:
+def _kill_worker(run: NativeRun) -> list[object]:
     before = list(run.crew.workers)
     run.kill_worker()
     return [worker for worker in before if worker not in run.crew.workers]
@@ -178,34 +180,38 @@ def test_a_stalled_worker_acks_too_late_and_is_refused(client: Redis, url: str) 
         wait_until(lambda: any(worker.state == "busy" for worker in run.crew.workers), 10, "a worker is busy")
         assert "hangs" in run.stall_worker()
         [stalled] = [worker for worker in run.crew.workers if worker.state == "stalled"]
-        assert run.status().stalled == 1
-        reserved = keys(stalled.queue)["reserved"]
+        assert run.compute_status().stalled == 1
+        reserved = build_keys(stalled.queue)["reserved"]
         client.zadd(reserved, {stalled.holds[0].id: 1})
-        reap = mover("reap", client, {"native": registry.make("native")}, lambda: [Ref("native", stalled.queue)])
+        reap = build_round(
+            "reap", client, {"native": registry.create_system("native")}, lambda: [Ref("native", stalled.queue)]
+        )
         assert reap().moved >= 1
         stalled.wakes_s = time.monotonic()
-        wait_until(lambda: run.status().stale, 10, "the late ack was refused")
-        assert run.status().stalled == 0
+        wait_until(lambda: run.compute_status().stale, 10, "the late ack was refused")
+        assert run.compute_status().stalled == 0
     assert _findings(client, stalled.queue) == []
 
 
 def test_a_poison_job_kills_its_workers_until_it_is_dead(client: Redis, url: str) -> None:
     with NativeRun(scenario("poison"), url, seed=1) as run:
         run.set_speed(8)
-        sent = run.poison()
+        sent = run.send_poison()
         id = sent.split(" sent ")[0].encode()
-        reap = mover("reap", client, {"native": registry.make("native")}, lambda: [Ref("native", "orders")])
+        reap = build_round(
+            "reap", client, {"native": registry.create_system("native")}, lambda: [Ref("native", "orders")]
+        )
 
         def is_dead() -> bool:
-            if client.zscore(keys("orders")["reserved"], id):
+            if client.zscore(build_keys("orders")["reserved"], id):
                 wait_until(lambda: not _is_held(run, id), 10, "its worker died of it")
-                client.zadd(keys("orders")["reserved"], {id: 1}, xx=True)
+                client.zadd(build_keys("orders")["reserved"], {id: 1}, xx=True)
                 reap()
-            return client.zscore(keys("orders")["dead"], id) is not None
+            return client.zscore(build_keys("orders")["dead"], id) is not None
 
         wait_until(is_dead, 20, "the poison job is dead", every_s=0.02)
-        assert run.status().workers_lost >= 3
-        wait_until(lambda: run.status().workers >= 4, 10, "the dead workers were replaced")
+        assert run.compute_status().workers_lost >= 3
+        wait_until(lambda: run.compute_status().workers >= 4, 10, "the dead workers were replaced")
     assert _findings(client, "orders") == []
 
 
@@ -217,7 +223,8 @@ def test_poison_begins_with_dead_jobs_in_groups_of_errors(client: Redis, url: st
     run = NativeRun(scenario("poison"), url, seed=1)
     run.prepare()
     page = scripts.run(
-        client, NATIVE["page"].call(keys("orders"), {"place": "dead", "offset": 0, "limit": 100, "body_bytes": 0})
+        client,
+        NATIVE["page"].build_call(build_keys("orders"), {"place": "dead", "offset": 0, "limit": 100, "body_bytes": 0}),
     )
     assert len(page.rows) >= 20
     kinds = {row[-1].split(b":")[0] for row in page.rows}
@@ -238,20 +245,20 @@ def test_what_the_code_fails_at_succeeds_once_it_is_fixed(client: Redis, url: st
         assert "fixed" in run.press("fix")
         held = {lease.id for worker in list(run.crew.workers) for lease in worker.holds}
         wait_until(lambda: not any(_is_held(run, id) for id in held), what="what was begun before is over")
-        failed = run.status().failed
-        run.poison()
-        wait_until(lambda: run.status().finished >= failed + 12, 15, "jobs are done")
-        assert run.status().failed == failed
-        assert run.status().workers_lost == 0
+        failed = run.compute_status().failed
+        run.send_poison()
+        wait_until(lambda: run.compute_status().finished >= failed + 12, 15, "jobs are done")
+        assert run.compute_status().failed == failed
+        assert run.compute_status().workers_lost == 0
 
 
 def test_workers_do_as_an_operator_tells_them(client: Redis, url: str) -> None:
     with NativeRun(scenario("poison"), url, seed=1) as run:
-        wait_until(lambda: client.hexists(keys("webhooks")["workers"], "webhooks-1"), 10, "it beats")
-        [word] = scripts.run(client, NATIVE["stop"].call(keys("webhooks"), {}, [["webhooks-1"]])).each
+        wait_until(lambda: client.hexists(build_keys("webhooks")["workers"], "webhooks-1"), 10, "it beats")
+        [word] = scripts.run(client, NATIVE["stop"].build_call(build_keys("webhooks"), {}, [["webhooks-1"]])).each
         assert word.word == "asked"
         wait_until(lambda: not any(w.name == "webhooks-1" for w in run.crew.workers), 10, "it ended")
-        wait_until(lambda: not client.hexists(keys("webhooks")["workers"], "webhooks-1"), 10, "it said goodbye")
+        wait_until(lambda: not client.hexists(build_keys("webhooks")["workers"], "webhooks-1"), 10, "it said goodbye")
 
 
 def test_every_control_answers_with_a_sentence(client: Redis, url: str) -> None:
@@ -260,19 +267,19 @@ def test_every_control_answers_with_a_sentence(client: Redis, url: str) -> None:
         for control in run.controls:
             assert run.press(control.name)
         assert "left alone" in run.press("cut")
-        assert run.status().speed == 1.0
+        assert run.compute_status().speed == 1.0
 
 
 def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
-    with embedded("auto") as server:
+    with start_server("auto") as server:
         run = NativeRun(scenario("poison"), server.url, seed=1, server_pid=server.pid)
         with run:
             assert "does not answer" in run.cut_redis(3)
-            assert run.status().is_cut
+            assert run.compute_status().is_cut
             assert "already" in run.cut_redis(3)
-            wait_until(lambda: not run.status().is_cut, 5, "the cut ended")
-            before = run.status().finished
-            wait_until(lambda: run.status().finished > before, 15, "work goes on")
+            wait_until(lambda: not run.compute_status().is_cut, 5, "the cut ended")
+            before = run.compute_status().finished
+            wait_until(lambda: run.compute_status().finished > before, 15, "work goes on")
             run.cut_redis(60)
         with Redis.from_url(server.url) as client:  # stop() has let go of it
             assert client.ping()
@@ -280,10 +287,10 @@ def test_a_cut_redis_comes_back_and_nothing_is_lost() -> None:
 
 
 def test_redis_away_is_said_and_survived() -> None:
-    with embedded("auto") as server, NativeRun(scenario("poison"), server.url, seed=1) as run:
-        wait_until(lambda: run.status().put > 0, 10, "it began")
+    with start_server("auto") as server, NativeRun(scenario("poison"), server.url, seed=1) as run:
+        wait_until(lambda: run.compute_status().put > 0, 10, "it began")
         os.kill(server.pid, signal.SIGKILL)
-        wait_until(lambda: run.status().error, 10, "the strip says why")
+        wait_until(lambda: run.compute_status().error, 10, "the strip says why")
         assert run.press("add")
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 from redis import Redis
-from screens import text_of
+from screens import read_text
 from waiting import wait_until
 
-from rqtui.client.native_keys import keys
-from rqtui.connection.embedded import embedded
+from rqtui.client.native_keys import build_keys
+from rqtui.connection.embedded import start_server
 from rqtui.scenarios import SCENARIOS, run_headless
-from rqtui.scenarios.native import NativeRun
-from rqtui.scenarios.proof import prove
+from rqtui.scenarios.native_run import NativeRun
+from rqtui.scenarios.proof import verify_accepted_jobs
 from rqtui.scenarios.scenario import NativeScenario
 from rqtui.tui.screens.demo_chooser import Chooser
 
@@ -23,7 +23,7 @@ assert isinstance(OUTAGE, NativeScenario)
 
 
 def test_an_outage_loses_nothing_and_every_id_is_accounted_for() -> None:
-    with embedded("auto") as server:
+    with start_server("auto") as server:
         found = run_headless(OUTAGE, server.url, seed=4, seconds=4, server_pid=server.pid)
     assert found["lost"] == 0
     assert found["findings"] == []
@@ -33,33 +33,33 @@ def test_an_outage_loses_nothing_and_every_id_is_accounted_for() -> None:
 
 
 def test_the_proof_names_a_job_that_vanished_and_one_that_stands_twice(client: Redis) -> None:
-    names = keys("payments")
+    names = build_keys("payments")
     client.zadd(names["ready"], {"a": 1, "b": 2, "c": 3})
     accepted = {"payments": [b"a", b"b", b"c"]}
-    assert prove(client, accepted).lost == 0
+    assert verify_accepted_jobs(client, accepted).lost == 0
     client.zrem(names["ready"], "b")
     client.zadd(names["done"], {"c": 1})
-    found = prove(client, accepted)
+    found = verify_accepted_jobs(client, accepted)
     assert (found.missing, found.doubled, found.lost) == ((b"b",), (b"c",), 1)
-    assert "1 LOST, such as b" in found.sentence()
-    assert "1 in two places, such as c" in found.sentence()
+    assert "1 LOST, such as b" in found.format_result()
+    assert "1 in two places, such as c" in found.format_result()
 
 
 def test_what_a_person_deleted_is_not_called_lost(client: Redis) -> None:
-    client.hset(keys("payments")["meta"], "deleted", 1)
-    found = prove(client, {"payments": [b"a"]})
+    client.hset(build_keys("payments")["meta"], "deleted", 1)
+    found = verify_accepted_jobs(client, {"payments": [b"a"]})
     assert found.lost == 0
-    assert "1 deleted by hand" in found.sentence()
+    assert "1 deleted by hand" in found.format_result()
 
 
 @pytest.mark.slow
 def test_when_redis_is_back_the_run_says_by_itself_that_nothing_is_lost() -> None:
-    with embedded("auto") as server, NativeRun(replace(OUTAGE, cut_at_s=0.3), server.url, 1, server.pid) as run:
+    with start_server("auto") as server, NativeRun(replace(OUTAGE, cut_at_s=0.3), server.url, 1, server.pid) as run:
         run.cut_s = 1.0
-        wait_until(lambda: run.status().is_cut, 10, "Redis is held")
-        wait_until(lambda: run.status().said, 20, "the proof")
-        assert run.status().said.startswith("Redis is back. ")
-        assert run.status().said.endswith("none lost")
+        wait_until(lambda: run.compute_status().is_cut, 10, "Redis is held")
+        wait_until(lambda: run.compute_status().message, 20, "the proof")
+        assert run.compute_status().message.startswith("Redis is back. ")
+        assert run.compute_status().message.endswith("none lost")
 
 
 def test_the_list_of_demos_offers_all_of_them_and_starts_the_one_under_the_cursor() -> None:
@@ -67,7 +67,7 @@ def test_the_list_of_demos_offers_all_of_them_and_starts_the_one_under_the_curso
         app = Chooser(SCENARIOS)
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
-            assert all(name in text_of(app) for name in SCENARIOS)
+            assert all(name in read_text(app) for name in SCENARIOS)
             await pilot.press("j", "j", "G", "k")
             await pilot.pause()
             assert app.query_one("#scenarios").cursor_id == "outage"  # type: ignore[attr-defined]

@@ -13,10 +13,10 @@ from screens import WIDE, Screen, on_screen
 
 from rqtui.config.settings import Settings
 from rqtui.scenarios import SCENARIOS
-from rqtui.scenarios.foreign import ForeignRun
+from rqtui.scenarios.foreign_run import ForeignRun
 from rqtui.scenarios.stage import ForeignScenario
 from rqtui.tui.app import Cockpit
-from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets import frame
 
 FOREIGN = {name: story for name, story in SCENARIOS.items() if isinstance(story, ForeignScenario)}
 SAYS = {
@@ -33,11 +33,11 @@ SAYS = {
 
 
 @asynccontextmanager
-async def demo_of(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignRun]]:
+async def open_demo(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignRun]]:
     """A scenario at play and the screen beside it, as `rqtui demo` opens it."""
     story = FOREIGN[name]
     with ForeignRun(story, url) as run:
-        settings = Settings(url, layouts=(story.layout,))
+        settings = Settings(url, systems=(story.system,))
         app = Cockpit(settings, run, open_queue=story.queue, interval_s=0.25, foreign_loops=True)
         async with app.run_test(size=WIDE, notifications=True) as pilot:
             it = Screen(app, pilot)
@@ -50,13 +50,13 @@ async def demo_of(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignRun
 )
 @on_screen
 async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: str, url: str, client: Redis) -> None:
-    async with demo_of(name, url) as (it, run):
-        await it.until(lambda: run.status().finished > 0, "its workers work")
-        for place in run.stage.layout.places:
+    async with open_demo(name, url) as (it, run):
+        await it.until(lambda: run.compute_status().finished > 0, "its workers work")
+        for place in run.stage.system.places:
             assert place.name[:9] in it.text()  # of a long name the beginning
         await it.press(next(control.key for control in run.controls if control.name == "kill"))
         await it.until_shown("died")
-        await it.until(lambda: run.status().workers_lost == 1, "one worker is dead")
+        await it.until(lambda: run.compute_status().workers_lost == 1, "one worker is dead")
         await it.press("0")
         await it.until_shown(SAYS[name])
         toasts = " ".join(it.toasts)
@@ -70,8 +70,8 @@ async def test_the_screens_dispatcher_serves_the_demo_and_comma_stops_it(url: st
     def overdue(by_s: float) -> int:
         return int(client.zcount("delayedtaskset", 0, time.time() - by_s))
 
-    async with demo_of("delays", url) as (it, run):
-        await it.until(lambda: run.status().finished > 0, "jobs are dispatched from the start")
+    async with open_demo("delays", url) as (it, run):
+        await it.until(lambda: run.compute_status().finished > 0, "jobs are dispatched from the start")
         run.set_speed(8)
         await it.press("comma")
         await it.until(lambda: overdue(1) >= 3, "due jobs stay")
@@ -83,7 +83,7 @@ async def test_the_screens_dispatcher_serves_the_demo_and_comma_stops_it(url: st
 @pytest.mark.parametrize("width", [60, 78, 100])
 def test_a_strip_without_room_leaves_whole_keys_away_and_keeps_the_one_that_explains(width: int) -> None:
     keys = [(str(number), "collector") for number in range(9)]
-    left, right = chrome.strip_line([*keys, ("d", "try")], ["5 workers"], "late", width)
-    shown = chrome.spread(left, right, width).plain
+    left, right = frame.format_strip_line([*keys, ("d", "try")], ["5 workers"], "late", width)
+    shown = frame.align_sides(left, right, width).plain
     assert shown.startswith("0 collector  1 collector") and "  d try" in shown and shown.rstrip().endswith("late")
     assert "…" not in shown and cell_len(shown) == width

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 import redis
 from families import in_one
-from proxy import Proxy, request_size
+from proxy import Proxy, find_request_size
 
 from rqtui.client import native_keys
 from rqtui.connection.cluster import Following, FollowingTls
 from rqtui.connection.connect import connect
-from rqtui.connection.meter import Meter, metered
-from rqtui.connection.pool import Line, Pool
+from rqtui.connection.meter import Meter, add_meter
+from rqtui.connection.pool import Pool, PooledConnection
 from rqtui.errors import RqtuiError
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
@@ -26,22 +26,22 @@ from rqtui.scripts.transport import send_one
 from rqtui.testing.keyspace import dump
 
 NATIVE = scripts.load("native")
-KEYS = native_keys.keys("mail")
+KEYS = native_keys.build_keys("mail")
 Case = Callable[[redis.Redis, Proxy], Call]
 
 
 def enqueue(*ids: str, delay_ms: int | None = None) -> Call:
     rows = [{"id": id, "body": b"b", "delay_ms": delay_ms} for id in ids]
-    return NATIVE["enqueue"].call(KEYS, {"now_ms": 1_764_547_200_000}, rows)
+    return NATIVE["enqueue"].build_call(KEYS, {"now_ms": 1_764_547_200_000}, rows)
 
 
-def known(client: redis.Redis, *ids: str) -> None:
+def enqueue_ids(client: redis.Redis, *ids: str) -> None:
     scripts.run(client, enqueue(*ids))
 
 
 def failing(kind: str) -> Case:
     def case(client: redis.Redis, proxy: Proxy) -> Call:
-        known(client, "known")
+        enqueue_ids(client, "known")
         proxy.fail(kind, "EVALSHA")
         return enqueue("a")
 
@@ -69,19 +69,25 @@ def gone(_client: redis.Redis, proxy: Proxy) -> Call:
 CASES: dict[str, tuple[Case, str]] = {
     "one job": (after(lambda client: None, enqueue("a")), "moved"),
     "several jobs": (after(lambda client: None, enqueue("a", "b", "c")), "moved moved moved"),
-    "a job that is known": (after(lambda client: known(client, "a"), enqueue("a")), "exists"),
-    "the first of several is known": (after(lambda client: known(client, "a"), enqueue("a", "b")), "exists moved"),
-    "the last of several is known": (after(lambda client: known(client, "b"), enqueue("a", "b")), "moved exists"),
-    "a word without rows": (after(lambda client: None, NATIVE["pause"].call(KEYS)), "paused"),
+    "a job that is known": (after(lambda client: enqueue_ids(client, "a"), enqueue("a")), "exists"),
+    "the first of several is known": (
+        after(lambda client: enqueue_ids(client, "a"), enqueue("a", "b")),
+        "exists moved",
+    ),
+    "the last of several is known": (
+        after(lambda client: enqueue_ids(client, "b"), enqueue("a", "b")),
+        "moved exists",
+    ),
+    "a word without rows": (after(lambda client: None, NATIVE["pause"].build_call(KEYS)), "paused"),
     "another word without rows": (
-        after(lambda client: scripts.run(client, NATIVE["pause"].call(KEYS)), NATIVE["pause"].call(KEYS)),
+        after(lambda client: scripts.run(client, NATIVE["pause"].build_call(KEYS)), NATIVE["pause"].build_call(KEYS)),
         "already",
     ),
     "values and a table": (
-        after(lambda client: known(client, "a"), NATIVE["reserve"].call(KEYS, {"limit": 1, "now_ms": 1})),
+        after(lambda client: enqueue_ids(client, "a"), NATIVE["reserve"].build_call(KEYS, {"limit": 1, "now_ms": 1})),
         "moved",
     ),
-    "a question": (after(lambda client: known(client, "a"), NATIVE["counts"].call(KEYS)), "counts"),
+    "a question": (after(lambda client: enqueue_ids(client, "a"), NATIVE["counts"].build_call(KEYS)), "counts"),
     "a script that the server forgot": (after(lambda client: client.script_flush(), enqueue("a")), "moved"),
     "a refusal": (after(lambda client: None, enqueue("a", delay_ms=-1)), "Refused: job 1 of the batch"),
     "a key of another type": (
@@ -97,7 +103,9 @@ CASES: dict[str, tuple[Case, str]] = {
 }
 
 
-def told(url: str, client: redis.Redis, case: Case, expected: str, meter: Meter | None) -> tuple[str, dict[Any, Any]]:
+def run_case(
+    url: str, client: redis.Redis, case: Case, expected: str, meter: Meter | None
+) -> tuple[str, dict[Any, Any]]:
     """What a case comes to, and the keys after it; with a meter no byte passes beside redis-py."""
     client.flushall()
     with Proxy(url) as proxy, connect(proxy.url, timeout_s=0.5, meter=meter) as through:
@@ -117,14 +125,16 @@ def told(url: str, client: redis.Redis, case: Case, expected: str, meter: Meter 
         text = text.replace(f":{proxy.port}", ":PORT")
         assert text.startswith(expected), text
         if not isinstance(result, RqtuiError):
-            assert send_one(through, NATIVE["counts"].call(KEYS)).word == "counts", "the next call has its own reply"
+            assert send_one(through, NATIVE["counts"].build_call(KEYS)).word == "counts", (
+                "the next call has its own reply"
+            )
         return text, {key: value for key, value in dump(client).items() if key != KEYS["meta"].encode()}
 
 
 @in_one("name", CASES)
 def test_a_known_reply_says_what_a_parsed_one_says(name: str, client: redis.Redis, url: str) -> None:
     case, expected = CASES[name]
-    quick, general = (told(url, client, case, expected, meter) for meter in (None, Meter()))
+    quick, general = (run_case(url, client, case, expected, meter) for meter in (None, Meter()))
     assert quick[0] == general[0]
     assert quick[1].keys() == general[1].keys()
 
@@ -141,13 +151,13 @@ class Counting(redis.Connection):
         (redis.UnixDomainSocketConnection, True),
         (Following, False),
         (FollowingTls, False),
-        (metered(redis.Connection, Meter()), False),
+        (add_meter(redis.Connection, Meter()), False),
         (Counting, False),
     ],
 )
 def test_bytes_pass_beside_redis_py_where_a_connection_would_only_pass_them(kind: type, passes: bool) -> None:
-    assert Pool(connection_class=kind).only_passes_bytes is passes
-    assert not Line(kind.__new__(kind)).is_plain, "before it has a socket"
+    assert Pool(connection_class=kind).is_passthrough is passes
+    assert not PooledConnection(kind.__new__(kind)).is_plain, "before it has a socket"
 
 
 @pytest.mark.parametrize("pieces", [(1,), (5, 9), (4, 1, 1), tuple([1] * 15)])
@@ -162,7 +172,7 @@ def test_a_reply_in_pieces_is_the_same_reply(pieces: tuple[int, ...]) -> None:
                 buffer = b""
                 while found := taken.recv(65536):
                     buffer += found
-                    while size := request_size(buffer):
+                    while size := find_request_size(buffer):
                         request, buffer = buffer[:size], buffer[size:]
                         if b"EVALSHA" not in request:
                             taken.sendall(b"+OK\r\n")
@@ -184,11 +194,11 @@ def test_a_reply_in_pieces_is_the_same_reply(pieces: tuple[int, ...]) -> None:
 
 def test_what_was_not_asked_for_is_taken_for_no_answer(client: redis.Redis, url: str) -> None:
     with connect(url) as ours:
-        known(ours, "known")
+        enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
         line = pool.take()
         line.connection.send_packed_command([b"*1\r\n$4\r\nPING\r\n"])
-        assert line.reads(b"+PON") and not line.is_ready()  # the rest is on its way
+        assert line.receive_expected(b"+PON") and not line.is_ready()  # the rest is on its way
         pool.give_back(line)
         assert [each.word for each in scripts.run(ours, enqueue("a")).each] == ["moved"]
 
@@ -196,7 +206,7 @@ def test_what_was_not_asked_for_is_taken_for_no_answer(client: redis.Redis, url:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_fork_in_the_middle_of_a_call_shares_no_connection(client: redis.Redis, url: str) -> None:
     with connect(url) as ours:
-        known(ours, "known")
+        enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
         line = pool.take()
         child = os.fork()
@@ -210,7 +220,7 @@ def test_a_fork_in_the_middle_of_a_call_shares_no_connection(client: redis.Redis
 
 def test_what_was_read_too_much_reaches_nobody_else(client: redis.Redis, url: str) -> None:
     with connect(url) as ours:
-        known(ours, "known")
+        enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
         line = pool.take()
         line.connection._parser._reader.feed(b"+of the one before\r\n")
@@ -222,7 +232,7 @@ def test_a_connection_that_was_closed_here_is_made_anew_whoever_has_its_number_n
     client: redis.Redis, url: str
 ) -> None:
     with connect(url) as ours:
-        known(ours, "known")
+        enqueue_ids(ours, "known")
         pool: Any = ours.connection_pool
         line = pool.take()
         line.connection.disconnect()

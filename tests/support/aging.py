@@ -1,4 +1,4 @@
-"""Time passes for a native queue without waiting."""
+"""Move the times of a native queue into the past, so that tests need not wait."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ PLACES_IN_MS = ("scheduled", "reserved", "done", "dead")
 
 
 def age(client: Redis, queue: str, ms: int) -> None:
-    """Make the native queue look as if `ms` had passed: all its instants move back by that much.
+    """Move all times of a native queue back by `ms`, as if that much time had passed.
 
-    Scores of scheduled, reserved, done and dead; enqueued and due in `jobs`, since in `attempts`, beats in `workers`.
-    Tokens, priorities, counters, streams and the history of errors stay. A record that cannot be read stays too.
+    Changes the scores of scheduled, reserved, done and dead, the enqueued and due times in `jobs`, the time of the last
+    change in `attempts`, and the heartbeats in `workers`. Tokens, priorities, counters, streams, the history of errors
+    and records that cannot be parsed stay.
     """
     prefix = f"rqtui:{{{queue}}}:"
     pipe = client.pipeline()
@@ -22,15 +23,15 @@ def age(client: Redis, queue: str, ms: int) -> None:
             pipe.zadd(prefix + place, {member: score - ms})
     for name, columns in (("jobs", (0, 1)), ("attempts", (3,)), ("workers", (0, 3))):
         for field, record in client.hgetall(prefix + name).items():
-            pipe.hset(prefix + name, field, _earlier(record, columns, ms))
+            pipe.hset(prefix + name, field, _lower_times(record, columns, ms))
     pipe.execute()
 
 
-def _earlier(record: bytes, columns: Iterable[int], ms: int) -> bytes:
-    """The record with those space-separated columns of its first line lowered by `ms`, where they are numbers."""
+def _lower_times(record: bytes, columns: Iterable[int], ms: int) -> bytes:
+    """Return the record with the numbers in these space-separated columns of its first line lowered by `ms`."""
     line, newline, body = record.partition(b"\n")
     enqueued, colon, name = line.partition(b":")
-    if colon and enqueued.isdigit():  # the short header of a job
+    if colon and enqueued.isdigit():  # A job's short header
         return b"%d:" % (int(enqueued) - ms) + name + newline + body
     words = line.split(b" ")
     for column in columns:

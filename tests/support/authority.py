@@ -1,22 +1,23 @@
-"""A private authority for the tests of TLS, and a real server that speaks nothing else.
+"""A private certificate authority for the tests of TLS, and a real server that accepts only TLS.
 
-The certificates are made anew in a folder of the test; nothing of the machine's own trust is asked or changed.
+The certificates are created in a folder of the test. The certificates that the machine trusts are not used or changed.
 """
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fleet import find_free_port
 from redis import Redis, RedisError
-
-from rqtui.connection.embedded import installed
+from server_programs import find_program
+from tls_gate import open_tls_gate
 
 trustme = pytest.importorskip("trustme", reason="needs trustme (pip install -e '.[test]')")
 
@@ -25,7 +26,7 @@ READY_S = 20.0
 
 @dataclass(frozen=True)
 class Files:
-    """The files of one authority: itself, the server's certificate and key, a client's."""
+    """The certificate files of one authority: its own, and the certificates and keys of a server and of a client."""
 
     authority: Path
     certificate: Path
@@ -35,13 +36,13 @@ class Files:
 
     @property
     def options(self) -> str:
-        """Those of a URL: the authority, and the client's certificate."""
-        ours = f"ssl_certfile={self.client_certificate}&ssl_keyfile={self.client_key}"
-        return f"?ssl_ca_certs={self.authority}&{ours}"
+        """The query string of a Redis URL that names the authority and the client's certificate."""
+        client_part = f"ssl_certfile={self.client_certificate}&ssl_keyfile={self.client_key}"
+        return f"?ssl_ca_certs={self.authority}&{client_part}"
 
 
-def made(folder: Path, *names: str) -> Files:
-    """An authority, a certificate that it gave to these host names, and one to a client."""
+def issue_certificates(folder: Path, *names: str) -> Files:
+    """Create an authority, a server certificate for these host names, and a client certificate."""
     folder.mkdir(parents=True, exist_ok=True)
     files = Files(*(folder / name for name in ("ca.pem", "server.pem", "server.key", "client.pem", "client.key")))
     authority = trustme.CA()
@@ -58,25 +59,36 @@ def made(folder: Path, *names: str) -> Files:
 
 @contextmanager
 def tls_server(files: Files, folder: Path, *, wants_certificate: bool = False) -> Iterator[int]:
-    """A redis-server with TLS and without any other port; its port."""
-    program = installed("redis-server")
-    if program is None:
-        pytest.skip("needs redis-server (apt-get install redis-server)")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    """Start a real server that accepts only TLS, and yield its port.
+
+    A server that was built without TLS, as the wheel's Valkey is, is reached through `tls_gate`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    words = {
-        "port": "0", "tls-port": str(port), "bind": "127.0.0.1", "dir": str(folder), "save": "",
+    settings = {
         "tls-cert-file": str(files.certificate), "tls-key-file": str(files.key),
         "tls-ca-cert-file": str(files.authority), "tls-auth-clients": "yes" if wants_certificate else "no",
-        "logfile": str(folder / "log"),
     }  # fmt: skip
-    command = [program, *(word for name, value in words.items() for word in (f"--{name}", value))]
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    port = find_free_port()
+    with _run_server(folder, {"port": "0", "tls-port": str(port), **settings}) as process:
+        if _is_up(process, port, ssl=True, **_client_options(files)):
+            yield port
+            return
+    reason = (folder / "log").read_text() + (folder / "stderr").read_text()
+    assert "TLS support" in reason or "Bad directive" in reason, reason
+    with _run_server(folder, {"port": str(port)}) as process:
+        assert _is_up(process, port), (folder / "log").read_text()
+        with open_tls_gate(files, port, wants_certificate=wants_certificate) as gate:
+            yield gate
+
+
+@contextmanager
+def _run_server(folder: Path, settings: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    all_settings = {"bind": "127.0.0.1", "dir": str(folder), "save": "", "logfile": str(folder / "log"), **settings}
+    command = [find_program(), *(word for name, value in all_settings.items() for word in (f"--{name}", value))]
+    with (folder / "stderr").open("wb") as errors:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
     try:
-        _wait(process, port, files, folder)
-        yield port
+        yield process
     finally:
         process.terminate()
         try:
@@ -86,21 +98,25 @@ def tls_server(files: Files, folder: Path, *, wants_certificate: bool = False) -
             process.wait()
 
 
-def _wait(process: subprocess.Popen[bytes], port: int, files: Files, folder: Path) -> None:
-    """Until it answers; one that was built without TLS makes the test skip."""
-    options = {
+def _client_options(files: Files) -> dict[str, Any]:
+    return {
         "ssl_certfile": str(files.client_certificate),
         "ssl_keyfile": str(files.client_key),
         "ssl_cert_reqs": "none",
+        "ssl_check_hostname": False,
     }
+
+
+def _is_up(process: subprocess.Popen[bytes], port: int, **options: Any) -> bool:
+    """Wait until the server replies. Return False if its process ends first."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
-            pytest.skip(f"this redis-server has no TLS: {(folder / 'log').read_text()[-200:]}")
+            return False
         try:
-            with Redis("127.0.0.1", port, ssl=True, ssl_check_hostname=False, **options) as client:
+            with Redis("127.0.0.1", port, **options) as client:
                 client.ping()
-                return
+                return True
         except (RedisError, OSError):
             time.sleep(0.02)
-    raise TimeoutError("the server with TLS did not come up")
+    raise TimeoutError("the server did not come up")

@@ -1,4 +1,4 @@
-"""The layout bullmq as the conformance suite sees it: jobs as BullMQ 6.7 writes them, in raw commands, in `mail`."""
+"""The system bullmq for the conformance suite: jobs as BullMQ 6.7 writes them, by raw commands, in the queue `mail`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping, Sequence
 from redis import Redis
 
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Script
+from rqtui.scripts.script import Reply, Script
 from rqtui.systems.bullmq import BullMQ
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
-QUEUE, P = "mail", "bull:mail:"
+QUEUE, PREFIX = "mail", "bull:mail:"
 SCRIPTS: Mapping[str, Script] = scripts.load("bullmq")
-LAYOUT = BullMQ()
-KEYS = LAYOUT.keys(QUEUE)
-PLACES = tuple(place.name for place in LAYOUT.places)
+SYSTEM = BullMQ()
+KEYS = SYSTEM.keys(QUEUE)
+PLACES = tuple(place.name for place in SYSTEM.places)
 LISTS = ("wait", "paused", "active")
 LOCK = "640bcc1f-f112-42e8-9de1-27386c9eea0c:1"
 SUB_KEYS = (":logs", ":dependencies", ":processed", ":failed", ":unsuccessful")
@@ -28,17 +28,17 @@ CHANGING = (
 Jobs = Sequence[Planted]
 
 
-def job_key(id: bytes | str, part: str = "") -> str:
-    return f"{P}{id if isinstance(id, str) else id.decode()}{part}"
+def build_job_key(id: bytes | str, part: str = "") -> str:
+    return f"{PREFIX}{id if isinstance(id, str) else id.decode()}{part}"
 
 
 def plant_queue(client: Redis, version: str = "bullmq:6.7.0", **fields: object) -> None:
-    """What a Queue of that version writes as it connects."""
+    """Plant the keys that a Queue of this version writes when it connects."""
     client.hset(KEYS["meta"], mapping={"opts.maxLenEvents": 10_000, "version": version, **fields})  # type: ignore[arg-type]
 
 
-def plant_job(client: Redis, id: bytes | str, place: str, **more: object) -> None:
-    """The hash of a job, and its id in a place (or in none): behind those that are there."""
+def plant_job(client: Redis, id: bytes | str, place: str, **other_fields: object) -> None:
+    """Plant the hash of a job, and its id behind the others of a place. An empty place plants the hash alone."""
     fields = {
         "name": "send",
         "data": json.dumps({"to": "a@b.c"}),
@@ -54,13 +54,13 @@ def plant_job(client: Redis, id: bytes | str, place: str, **more: object) -> Non
         fields |= (
             {"returnvalue": '{"ok":1}'} if place == "completed" else {"failedReason": "boom", "stacktrace": '["boom"]'}
         )
-    client.hset(job_key(id), mapping={**fields, **more})  # type: ignore[arg-type]
+    client.hset(build_job_key(id), mapping={**fields, **other_fields})  # type: ignore[arg-type]
     if place:
-        put_into(client, place, id)
+        plant_id(client, place, id)
 
 
-def put_into(client: Redis, place: str, id: bytes | str, score: float | None = None) -> None:
-    """The id alone, as BullMQ pushes it."""
+def plant_id(client: Redis, place: str, id: bytes | str, score: float | None = None) -> None:
+    """Plant only the id of a job in a place, as BullMQ pushes it."""
     if place in LISTS:
         client.lpush(KEYS[place], id)
     else:
@@ -68,29 +68,29 @@ def put_into(client: Redis, place: str, id: bytes | str, score: float | None = N
         client.zadd(KEYS[place], {id: scores.get(place, NOW - HOUR // 4) if score is None else score})
 
 
-def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Jobs of a place, oldest first; ripe are those that are due, and active ones without a lock."""
-    pipe, first = client.pipeline(transaction=False), client.dbsize()
+def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """Plant jobs in a place, oldest first. Ripe jobs are due, or active without a lock."""
+    pipe, first_number = client.pipeline(transaction=False), client.dbsize()
     plant_queue(pipe)
-    for n, id in enumerate(ids, first):
-        noise = random.Random(n).randbytes(3000).hex() if n % 3 == 0 else ""
-        plant_job(pipe, id, "", data=json.dumps({"n": n, "noise": noise}), **_ended(place))
-        pipe.rpush(job_key(id, ":logs"), f"log of {n}")
+    for number, id in enumerate(ids, first_number):
+        noise = random.Random(number).randbytes(3000).hex() if number % 3 == 0 else ""
+        plant_job(pipe, id, "", data=json.dumps({"n": number, "noise": noise}), **_build_end_fields(place))
+        pipe.rpush(build_job_key(id, ":logs"), f"log of {number}")
         if place == "delayed":
-            put_into(pipe, place, id, (NOW - HOUR + n if ripe else NOW + HOUR + n) * 4096)
+            plant_id(pipe, place, id, (NOW - HOUR + number if ripe else NOW + HOUR + number) * 4096)
         elif place == "prioritized":
-            put_into(pipe, place, id, 5 * 2**32 + n)
+            plant_id(pipe, place, id, 5 * 2**32 + number)
         else:
-            put_into(pipe, place, id, NOW - HOUR + n)
+            plant_id(pipe, place, id, NOW - HOUR + number)
         if place == "active" and not ripe:
-            pipe.set(job_key(id, ":lock"), LOCK, px=30_000)
+            pipe.set(build_job_key(id, ":lock"), LOCK, px=30_000)
         if place == "active":
             pipe.sadd(KEYS["stalled"], id)
     pipe.execute()
     return [Planted(id, place) for id in ids]
 
 
-def _ended(place: str) -> dict[str, object]:
+def _build_end_fields(place: str) -> dict[str, object]:
     fields: dict[str, object] = (
         {"delay": HOUR} if place == "delayed" else {"priority": 5} if place == "prioritized" else {}
     )
@@ -100,348 +100,425 @@ def _ended(place: str) -> dict[str, object]:
     return fields
 
 
-def members(client: Redis, place: str) -> list[bytes]:
-    """The ids of a place, the next or the oldest first."""
+def list_ids(client: Redis, place: str) -> list[bytes]:
+    """Return the ids of a place, the next or the oldest first."""
     return client.lrange(KEYS[place], 0, -1)[::-1] if place in LISTS else client.zrange(KEYS[place], 0, -1)
 
 
-def facts(client: Redis, id: bytes) -> dict[str, object]:
-    """All that Redis keeps of one job."""
+def read_facts(client: Redis, id: bytes) -> dict[str, object]:
+    """Return everything that Redis stores about one job."""
     name, pipe = id.decode(), client.pipeline(transaction=False)
     for place in PLACES:
         if place in LISTS:
             pipe.lpos(KEYS[place], name, count=0)
         else:
             pipe.zscore(KEYS[place], id)
-    pipe.hgetall(job_key(id)).get(job_key(id, ":lock")).lrange(job_key(id, ":logs"), 0, -1)
-    pipe.smembers(job_key(id, ":dependencies")).sismember(KEYS["stalled"], id)
-    *stands, fields, lock, logs, children, is_stalled = pipe.execute()
-    found = {place: len(at) if isinstance(at, list) else at for place, at in zip(PLACES, stands, strict=True)}
-    found |= {"hash": fields, "lock": lock, "logs": logs, "children": children, "stalled": is_stalled}
-    return {what: value for what, value in found.items() if value}
+    pipe.hgetall(build_job_key(id)).get(build_job_key(id, ":lock")).lrange(build_job_key(id, ":logs"), 0, -1)
+    pipe.smembers(build_job_key(id, ":dependencies")).sismember(KEYS["stalled"], id)
+    *positions, fields, lock, logs, children, is_stalled = pipe.execute()
+    facts = {
+        place: len(position) if isinstance(position, list) else position
+        for place, position in zip(PLACES, positions, strict=True)
+    }
+    facts |= {"hash": fields, "lock": lock, "logs": logs, "children": children, "stalled": is_stalled}
+    return {what: value for what, value in facts.items() if value}
 
 
-def body(client: Redis, id: bytes) -> bytes | None:
-    return client.hget(job_key(id), "data")
+def read_body(client: Redis, id: bytes) -> bytes | None:
+    return client.hget(build_job_key(id), "data")
 
 
-def by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request for jobs, a row for each."""
-    known = {arg.name for arg in SCRIPTS[name].args}
-    given = {key: value for key, value in {"p": P, "now_ms": NOW, **args}.items() if key in known}
-    return lambda jobs: Request(given, [(job.id,) for job in jobs])
+def request_by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per job."""
+    declared = {arg.name for arg in SCRIPTS[name].args}
+    scalars = {key: value for key, value in {"p": PREFIX, "now_ms": NOW, **args}.items() if key in declared}
+    return lambda jobs: Request(scalars, [(job.id,) for job in jobs])
 
 
-def whole(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request about the queue."""
-    known = {arg.name for arg in SCRIPTS[name].args}
-    given = {key: value for key, value in {"p": P, "now_ms": NOW, **args}.items() if key in known}
-    return lambda jobs: Request(given)
+def request_queue(name: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request about the whole queue."""
+    declared = {arg.name for arg in SCRIPTS[name].args}
+    scalars = {key: value for key, value in {"p": PREFIX, "now_ms": NOW, **args}.items() if key in declared}
+    return lambda jobs: Request(scalars)
 
 
-def some(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request for so many."""
-    return lambda jobs: Request({**whole(name, **args)([]).args, "limit": len(jobs)})
+def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request for as many jobs as it gets."""
+    return lambda jobs: Request({**request_queue(name, **args)([]).args, "limit": len(jobs)})
 
 
-def put(jobs: Jobs) -> Request:
-    rest = {"name": "send", "delay_ms": None, "priority": None, "max_attempts": 3, "opts": '{"kl":5}'}
-    return Request({"p": P, "now_ms": NOW}, [{"id": job.id, "body": b'{"to": "a@b.c"}', **rest} for job in jobs])  # type: ignore[arg-type]
+def request_enqueue(jobs: Jobs) -> Request:
+    options = {"name": "send", "delay_ms": None, "priority": None, "max_attempts": 3, "opts": '{"kl":5}'}
+    return Request(
+        {"p": PREFIX, "now_ms": NOW}, [{"id": job.id, "body": b'{"to": "a@b.c"}', **options} for job in jobs]
+    )  # type: ignore[arg-type]
 
 
-Way = Callable[[World], Request]
+BuildRequest = Callable[[World], Request]
 Prepare = Callable[[Redis, str], object]
 
 
-def on(ask: Callable[[Jobs], Request], place: str, *prepares: Prepare, rows: int = 1) -> Way:
-    """The request for one more job of a place, after something befell it; for one that nobody knows without a place."""
+def plant_and_request(
+    request: Callable[[Jobs], Request], place: str, *prepares: Prepare, rows: int = 1
+) -> BuildRequest:
+    """Return a function that plants one more job in `place`, runs `prepares` on it and builds the request for it.
 
-    def way(world: World) -> Request:
+    An empty place means a job that does not exist.
+    """
+
+    def build(world: World) -> Request:
         job = world.plant(place, ripe=True)[0] if place else world.new()
         for prepare in prepares:
             prepare(world.client, job.id.decode())
-        return ask([job] * rows)
+        return request([job] * rows)
 
-    return way
+    return build
 
 
-def first(prepare: Prepare, ask: Callable[[Jobs], Request]) -> Way:
-    def way(world: World) -> Request:
+def prepare_and_request(prepare: Prepare, request: Callable[[Jobs], Request]) -> BuildRequest:
+    def build(world: World) -> Request:
         prepare(world.client, "")
-        return ask([])
+        return request([])
 
-    return way
+    return build
 
 
-def emptied(place: str, ask: Callable[[Jobs], Request]) -> Way:
-    def way(world: World) -> Request:
+def empty_and_request(place: str, request: Callable[[Jobs], Request]) -> BuildRequest:
+    def build(world: World) -> Request:
         world.client.delete(KEYS[place])
-        return ask([Planted(b"")])
+        return request([Planted(b"")])
 
-    return way
-
-
-def expired(client: Redis, id: str) -> None:
-    client.delete(job_key(id))
+    return build
 
 
-def locked(client: Redis, id: str) -> None:
-    client.set(job_key(id, ":lock"), LOCK, px=30_000)
+def delete_hash(client: Redis, id: str) -> None:
+    client.delete(build_job_key(id))
 
 
-def deep(client: Redis, id: str) -> None:
-    """In the middle of a queue that is too long for many searches."""
+def lock_job(client: Redis, id: str) -> None:
+    client.set(build_job_key(id, ":lock"), LOCK, px=30_000)
+
+
+def surround_job(client: Redis, id: str) -> None:
+    """Plant thousands of jobs around a job, so that a batch of searches does not fit into one call."""
     others = [f"other-{n}" for n in range(2600)]
     client.rpush(KEYS["wait"], *others)
     client.lpush(KEYS["wait"], *others)
 
 
 def plant_parent(client: Redis, child: str, id: str = "parent") -> None:
-    """A parent in `waiting-children` that waits for this child, which is of the queue `mail`."""
+    """Plant a parent in `waiting-children` that waits for the job `child` of the queue `mail`."""
     plant_job(client, id, "waiting_children")
-    client.sadd(job_key(id, ":dependencies"), job_key(child))
-    link = json.dumps({"id": id, "queueKey": P[:-1]})
-    client.hset(job_key(child), mapping={"parentKey": job_key(id), "parent": link})
+    client.sadd(build_job_key(id, ":dependencies"), build_job_key(child))
+    link = json.dumps({"id": id, "queueKey": PREFIX[:-1]})
+    client.hset(build_job_key(child), mapping={"parentKey": build_job_key(id), "parent": link})
 
 
 def plant_child(client: Redis, id: str) -> None:
-    """A child that has still to run."""
-    client.sadd(job_key(id, ":dependencies"), job_key("child"))
+    """Give a job a child that has not run yet."""
+    client.sadd(build_job_key(id, ":dependencies"), build_job_key("child"))
 
 
 def plant_scheduler(client: Redis, _id: str = "", scheduler: str = "tick", next_ms: int = NOW + 5 * HOUR) -> str:
-    """A scheduler with its next job; the id of that."""
+    """Plant a scheduler with its next job, and return the id of that job."""
     id = f"repeat:{scheduler}:{next_ms}"
     client.zadd(KEYS["repeat"], {scheduler: next_ms})
     client.hset(f"{KEYS['repeat']}:{scheduler}", mapping={"name": "tick", "every": 60_000, "ic": 1})
     plant_job(client, id, "", rjk=scheduler)
-    put_into(client, "delayed", id, next_ms * 4096)
+    plant_id(client, "delayed", id, next_ms * 4096)
     return id
 
 
-def scheduled(name: str, **args: object) -> Way:
-    """A request for the next job of a scheduler."""
-    return lambda world: by_id(name, **args)([Planted(plant_scheduler(world.client).encode(), "delayed")])
+def request_next_job(name: str, **args: object) -> BuildRequest:
+    """Return a function that builds a request for the next job of a scheduler."""
+    return lambda world: request_by_id(name, **args)([Planted(plant_scheduler(world.client).encode(), "delayed")])
 
 
-def without(*places: str) -> Callable[[World, Jobs], None]:
+def delete_places(*places: str) -> Callable[[World, Jobs], None]:
     return lambda world, jobs: world.client.delete(*(KEYS[place] for place in places)) and None
 
 
-def packed(*items: bytes) -> bytes:
-    """Strings in one, each behind its length, as `records` answers them."""
+def pack_strings(*items: bytes) -> bytes:
+    """Pack strings into one, each after its length, as `records` returns them."""
     return b"".join(b"%d:%s" % (len(item), item) for item in items)
 
 
-def line(client: Redis, id: bytes | str) -> bytes:
-    """What verbs change in the hash of a job."""
-    return packed(*(b"" if value is None else b"=" + value for value in client.hmget(job_key(id), CHANGING)))
+def read_changing_fields(client: Redis, id: bytes | str) -> bytes:
+    """Return the fields of a job's hash that verbs change, packed."""
+    return pack_strings(
+        *(b"" if value is None else b"=" + value for value in client.hmget(build_job_key(id), CHANGING))
+    )
 
 
-REST = packed(packed(b"line"), b"", b"", b"", b"", b"")
+REST = pack_strings(pack_strings(b"line"), b"", b"", b"", b"", b"")
 
 
-def restored(*fields: bytes, errors: bytes = b"") -> Callable[[Jobs], Request]:
-    hash = packed(b"name", b"send", b"data", b"{}", b"failedReason", b"boom", *fields)
-    return lambda jobs: Request({"p": P}, [(job.id, "failed", "1780000000000", hash, REST, errors) for job in jobs])
+def request_restore(*fields: bytes, errors: bytes = b"") -> Callable[[Jobs], Request]:
+    hash = pack_strings(b"name", b"send", b"data", b"{}", b"failedReason", b"boom", *fields)
+    return lambda jobs: Request(
+        {"p": PREFIX}, [(job.id, "failed", "1780000000000", hash, REST, errors) for job in jobs]
+    )
 
 
-FIELDS_THEN = packed(b"=0", b"=0", b"=1780000000000", b"", b"=boom", b"", b"", b"", b"", b"")
+FIELDS_THEN = pack_strings(b"=0", b"=0", b"=1780000000000", b"", b"=boom", b"", b"", b"", b"", b"")
 
 
-def reverted(left: str = "", place: str = "failed", errors: bytes = b"") -> Callable[[Jobs], Request]:
-    """Back to failed, from where each job was planted with the fields of that place."""
+def request_revert(left_place: str = "", place: str = "failed", errors: bytes = b"") -> Callable[[Jobs], Request]:
+    """Return a function that builds the request to move jobs back to failed.
+
+    Each job was planted with the fields of its place.
+    """
 
     def request(jobs: Jobs) -> Request:
         rows = []
         for job in jobs:
-            fields = {"delay": 0, "priority": 0, **_ended(job.place)}
-            known = packed(*(f"={fields[name]}".encode() if name in fields else b"" for name in CHANGING))
-            rows.append((job.id, left or job.place or "wait", known, place, "1780000000000", FIELDS_THEN, errors))
-        return Request({"p": P}, rows)
+            fields = {"delay": 0, "priority": 0, **_build_end_fields(job.place)}
+            expected = pack_strings(*(f"={fields[name]}".encode() if name in fields else b"" for name in CHANGING))
+            rows.append(
+                (job.id, left_place or job.place or "wait", expected, place, "1780000000000", FIELDS_THEN, errors)
+            )
+        return Request({"p": PREFIX}, rows)
 
     return request
 
 
-def all_is_recorded(world: World, answer: Answer) -> None:
-    [row] = answer.each
-    client, there = world.client, [job.id for job in world.planted if job.place == "failed"]
+def check_record(world: World, reply: Reply) -> None:
+    [row] = reply.each
+    client, ids = world.client, [job.id for job in world.planted if job.place == "failed"]
     assert row.values["place"] == "failed" and float(row.values["score"]) <= NOW
-    assert row.values["line"] in {line(client, id) for id in there}
-    assert sum(body(client, id) in row.values["record"] for id in there) == 1  # type: ignore[operator]
+    assert row.values["line"] in {read_changing_fields(client, id) for id in ids}
+    assert sum(read_body(client, id) in row.values["record"] for id in ids) == 1  # type: ignore[operator]
     assert b"log of" in row.values["body"] and row.values["errors"] == b""
 
 
-def counts_are_right(world: World, answer: Answer) -> None:
-    assert {place: answer.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.members().items()}
+def check_counts(world: World, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
 
 
-def page_is_in_order(world: World, answer: Answer) -> None:
-    assert [row[0] for row in answer.rows] == members(world.client, "wait")
-    assert [row[3] for row in answer.rows] == [len(body(world.client, row[0]) or b"") for row in answer.rows]
+def check_page(world: World, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(world.client, "wait")
+    assert [row[3] for row in reply.rows] == [len(read_body(world.client, row[0]) or b"") for row in reply.rows]
 
 
-def all_is_shown(world: World, answer: Answer) -> None:
-    assert answer.values["place"] == "failed" and answer.values["data"] == body(world.client, answer.values["id"])
+def check_shown_job(world: World, reply: Reply) -> None:
+    assert reply.values["place"] == "failed" and reply.values["data"] == read_body(world.client, reply.values["id"])
 
 
-def tallied(world: World, answer: Answer) -> None:
-    assert [row[: len(PLACES)] for row in answer.rows] == [tuple(map(len, world.members().values()))]
+def check_tally(world: World, reply: Reply) -> None:
+    assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, world.read_members().values()))]
 
 
 TALLY = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
     {"now_ms": NOW}, each_keys=[[KEYS[key.name] for key in SCRIPTS["tally"].keys_each]]
 )
 SHOW: Callable[[Jobs], Request] = lambda jobs: Request(  # noqa: E731
-    {"p": P, "now_ms": NOW, "id": jobs[0].id, "body_bytes": -1}
+    {"p": PREFIX, "now_ms": NOW, "id": jobs[0].id, "body_bytes": -1}
 )
 SCHEDULES: Callable[[Jobs], Request] = lambda jobs: Request({"now_ms": NOW}, each_keys=[[KEYS["repeat"]]])  # noqa: E731
-RECORDS = by_id("records", whole=True, most=1 << 20)
-REQUEUE, PROMOTE, KILL, BUMP, DELETE, RELEASE = map(by_id, ("requeue", "promote", "kill", "bump", "delete", "release"))
-RESCHEDULE, REPRIORITISE = by_id("reschedule", delay_ms=2 * HOUR), by_id("reprioritise", priority=3)
-REAP, PURGE = some("reap"), some("purge", place="failed")
+RECORDS = request_by_id("records", whole=True, most=1 << 20)
+REQUEUE, PROMOTE, KILL, BUMP, DELETE, RELEASE = map(
+    request_by_id, ("requeue", "promote", "kill", "bump", "delete", "release")
+)
+RESCHEDULE, REPRIORITISE = request_by_id("reschedule", delay_ms=2 * HOUR), request_by_id("reprioritise", priority=3)
+REAP, PURGE = request_limit("reap"), request_limit("purge", place="failed")
 
 
-def purged(jobs: Jobs) -> Request:
-    return Request({"p": P, "place": jobs[0].place, "limit": len(jobs)})
+def request_purge(jobs: Jobs) -> Request:
+    return Request({"p": PREFIX, "place": jobs[0].place, "limit": len(jobs)})
 
 
-def only_children(world: World) -> Request:
+def request_purge_of_children(world: World) -> Request:
     world.client.delete(KEYS["failed"])
     plant_parent(world.client, world.plant("failed")[0].id.decode())
-    return purged([Planted(b"", "failed")])
+    return request_purge([Planted(b"", "failed")])
 
 
-def lost(name: str, ask: Callable[[Jobs], Request], source: str) -> dict[str, Way]:
-    """What every verb on jobs answers for those that it cannot act on."""
-    return {"ghost": on(ask, source, expired), "later": on(ask, "wait", deep, rows=50), "gone": on(ask, "")}
+def build_common_reach(name: str, request: Callable[[Jobs], Request], source: str) -> dict[str, BuildRequest]:
+    """Return the ways to the words that every verb on jobs replies for jobs that it cannot change."""
+    return {
+        "ghost": plant_and_request(request, source, delete_hash),
+        "later": plant_and_request(request, "wait", surround_job, rows=50),
+        "gone": plant_and_request(request, ""),
+    }
 
 
 USES = {
-    "enqueue": Use(put, reach={"exists": on(put, "active")}),
-    "requeue": Use(REQUEUE, reach={"wrong_place": on(REQUEUE, "delayed"), **lost("requeue", REQUEUE, "failed")}),
-    "promote": Use(PROMOTE, reach={"wrong_place": on(PROMOTE, "failed"), **lost("promote", PROMOTE, "delayed")}),
+    "enqueue": Use(request_enqueue, reach={"exists": plant_and_request(request_enqueue, "active")}),
+    "requeue": Use(
+        REQUEUE,
+        reach={
+            "wrong_place": plant_and_request(REQUEUE, "delayed"),
+            **build_common_reach("requeue", REQUEUE, "failed"),
+        },
+    ),
+    "promote": Use(
+        PROMOTE,
+        reach={
+            "wrong_place": plant_and_request(PROMOTE, "failed"),
+            **build_common_reach("promote", PROMOTE, "delayed"),
+        },
+    ),
     "reschedule": Use(
         RESCHEDULE,
         repeats=True,
-        reach={"wrong_place": on(RESCHEDULE, "wait"), **lost("reschedule", RESCHEDULE, "delayed")},
+        reach={
+            "wrong_place": plant_and_request(RESCHEDULE, "wait"),
+            **build_common_reach("reschedule", RESCHEDULE, "delayed"),
+        },
     ),
     "reprioritise": Use(
         REPRIORITISE,
         repeats=True,
-        reach={"wrong_place": on(REPRIORITISE, "failed"), **lost("reprioritise", REPRIORITISE, "prioritized")},
+        reach={
+            "wrong_place": plant_and_request(REPRIORITISE, "failed"),
+            **build_common_reach("reprioritise", REPRIORITISE, "prioritized"),
+        },
     ),
     "bump": Use(
         BUMP,
         repeats=True,
-        reach={"wrong_place": on(BUMP, "failed"), **lost("bump", BUMP, "paused")},
+        reach={"wrong_place": plant_and_request(BUMP, "failed"), **build_common_reach("bump", BUMP, "paused")},
     ),
     "kill": Use(
         KILL,
         reach={
-            "child": on(KILL, "wait", plant_parent),
-            "scheduler": scheduled("kill"),
-            "wrong_place": on(KILL, "active"),
-            **lost("kill", KILL, "delayed"),
+            "child": plant_and_request(KILL, "wait", plant_parent),
+            "scheduler": request_next_job("kill"),
+            "wrong_place": plant_and_request(KILL, "active"),
+            **build_common_reach("kill", KILL, "delayed"),
         },
     ),
     "delete": Use(
         DELETE,
         ripe=True,
         reach={
-            "reserved": on(DELETE, "active", locked),
-            "wrong_place": on(by_id("delete", place="failed"), "wait"),
-            "scheduler": scheduled("delete"),
-            "children": on(DELETE, "waiting_children", plant_child),
-            "child": on(by_id("delete", sparing=True), "wait", plant_parent),
-            "later": on(DELETE, "wait", deep, rows=50),
-            "gone": on(DELETE, ""),
+            "reserved": plant_and_request(DELETE, "active", lock_job),
+            "wrong_place": plant_and_request(request_by_id("delete", place="failed"), "wait"),
+            "scheduler": request_next_job("delete"),
+            "children": plant_and_request(DELETE, "waiting_children", plant_child),
+            "child": plant_and_request(request_by_id("delete", sparing=True), "wait", plant_parent),
+            "later": plant_and_request(DELETE, "wait", surround_job, rows=50),
+            "gone": plant_and_request(DELETE, ""),
         },
     ),
-    "purge": Use(purged, chooses=True, reach={"kept": only_children, "empty": emptied("failed", PURGE)}),
+    "purge": Use(
+        request_purge,
+        chooses=True,
+        reach={"kept": request_purge_of_children, "empty": empty_and_request("failed", PURGE)},
+    ),
     "release": Use(
         RELEASE,
         ripe=True,
         reach={
-            "reserved": on(RELEASE, "active", locked),
-            "wrong_place": on(RELEASE, "wait"),
-            **lost("release", RELEASE, "active"),
+            "reserved": plant_and_request(RELEASE, "active", lock_job),
+            "wrong_place": plant_and_request(RELEASE, "wait"),
+            **build_common_reach("release", RELEASE, "active"),
         },
     ),
-    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": emptied("active", REAP)}),
+    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_and_request("active", REAP)}),
     "pause": Use(
-        whole("pause"),
+        request_queue("pause"),
         knows_jobs=False,
-        reach={"already": first(lambda client, _id: client.hset(KEYS["meta"], "paused", 1), whole("pause"))},
+        reach={
+            "already": prepare_and_request(
+                lambda client, _id: client.hset(KEYS["meta"], "paused", 1), request_queue("pause")
+            )
+        },
     ),
     "resume": Use(
-        whole("resume"),
+        request_queue("resume"),
         knows_jobs=False,
         prepare=lambda world, jobs: (
             world.client.delete(KEYS["paused"]),
             world.client.hset(KEYS["meta"], "paused", 1),
             None,
         )[2],
-        reach={"already": first(lambda client, _id: client.hdel(KEYS["meta"], "paused"), whole("resume"))},
+        reach={
+            "already": prepare_and_request(
+                lambda client, _id: client.hdel(KEYS["meta"], "paused"), request_queue("resume")
+            )
+        },
     ),
-    "limit": Use(whole("limit", concurrency=5, max=10, duration_ms=1000), knows_jobs=False),
+    "limit": Use(request_queue("limit", concurrency=5, max=10, duration_ms=1000), knows_jobs=False),
     "unschedule": Use(
-        whole("unschedule", scheduler="tick"),
+        request_queue("unschedule", scheduler="tick"),
         knows_jobs=False,
         prepare=lambda world, jobs: (
-            world.client.delete(job_key(id := plant_scheduler(world.client)))
+            world.client.delete(build_job_key(id := plant_scheduler(world.client)))
             and world.client.zrem(KEYS["delayed"], id)
             and None
-        ),  # its next job is no neighbour
-        reach={"gone": emptied("repeat", whole("unschedule", scheduler="tick"))},
+        ),  # the scheduler's next job is not one of the compared jobs
+        reach={"gone": empty_and_request("repeat", request_queue("unschedule", scheduler="tick"))},
     ),
     "records": Use(
         RECORDS,
         ("failed",),
-        reads=all_is_recorded,
-        reach={"gone": on(RECORDS, ""), "later": on(by_id("records", most=0), "failed")},
+        reads=check_record,
+        reach={
+            "gone": plant_and_request(RECORDS, ""),
+            "later": plant_and_request(request_by_id("records", most=0), "failed"),
+        },
     ),
     "restore": Use(
-        restored(),
+        request_restore(),
         reach={
-            "exists": on(restored(), "wait"),
-            "flow": on(restored(b"parentKey", b"bull:mail:parent"), ""),
-            "taken": on(
-                restored(errors=packed(b"once", b"")), "", lambda client, _id: client.set(f"{P}de:once", "another")
+            "exists": plant_and_request(request_restore(), "wait"),
+            "flow": plant_and_request(request_restore(b"parentKey", b"bull:mail:parent"), ""),
+            "taken": plant_and_request(
+                request_restore(errors=pack_strings(b"once", b"")),
+                "",
+                lambda client, _id: client.set(f"{PREFIX}de:once", "another"),
             ),
         },
     ),
     "revert": Use(
-        reverted(),
+        request_revert(),
         reach={
-            "changed": on(reverted("wait"), "delayed"),
-            "taken": on(
-                reverted(errors=packed(b"once", b"")), "wait", lambda client, _id: client.set(f"{P}de:once", "another")
+            "changed": plant_and_request(request_revert("wait"), "delayed"),
+            "taken": plant_and_request(
+                request_revert(errors=pack_strings(b"once", b"")),
+                "wait",
+                lambda client, _id: client.set(f"{PREFIX}de:once", "another"),
             ),
-            "flow": on(reverted(), "wait", plant_parent),
-            "gone": on(reverted(), ""),
+            "flow": plant_and_request(request_revert(), "wait", plant_parent),
+            "gone": plant_and_request(request_revert(), ""),
         },
     ),
-    "faults": Use(whole("faults"), ("failed",), knows_jobs=False),
-    "roster": Use(whole("roster"), ("failed",), knows_jobs=False),
+    "faults": Use(request_queue("faults"), ("failed",), knows_jobs=False),
+    "roster": Use(request_queue("roster"), ("failed",), knows_jobs=False),
     "schedules": Use(SCHEDULES, ("failed",), knows_jobs=False),
-    "counts": Use(whole("counts"), ("failed",), knows_jobs=False, reads=counts_are_right),
-    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=tallied),
+    "counts": Use(request_queue("counts"), ("failed",), knows_jobs=False, reads=check_counts),
+    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=check_tally),
     "page": Use(
-        whole("page", place="wait", offset=0, limit=100, body_bytes=0),
+        request_queue("page", place="wait", offset=0, limit=100, body_bytes=0),
         ("wait",),
         knows_jobs=False,
-        reads=page_is_in_order,
+        reads=check_page,
     ),
-    "show": Use(SHOW, ("failed",), reads=all_is_shown, reach={"gone": on(SHOW, "")}),
+    "show": Use(SHOW, ("failed",), reads=check_shown_job, reach={"gone": plant_and_request(SHOW, "")}),
 }
 
 
 def is_derived(key: str) -> bool:
-    return key.startswith(P) and key.removeprefix(P) not in {name.removeprefix(P) for name in KEYS.values()}
+    return key.startswith(PREFIX) and key.removeprefix(PREFIX) not in {
+        name.removeprefix(PREFIX) for name in KEYS.values()
+    }
 
 
-ALIKE = frozenset({"waiting_children", "paused", "completed"})  # of a type and with verbs as others
+ALIKE = frozenset({"waiting_children", "paused", "completed"})  # places with the same type and verbs as another place
+UNGUARDED = frozenset({"bump", "delete", "kill", "promote", "release", "reprioritise", "requeue", "reschedule"})
+"""Verbs that search for a job in every place."""
 BULLMQ = Subject(
-    "bullmq", SCRIPTS, PLACES, lambda name: KEYS[name], plant, members, facts, body, USES, is_derived, ALIKE
+    "bullmq",
+    SCRIPTS,
+    PLACES,
+    lambda name: KEYS[name],
+    plant_jobs,
+    list_ids,
+    read_facts,
+    read_body,
+    USES,
+    is_derived,
+    ALIKE,
+    UNGUARDED,
 )

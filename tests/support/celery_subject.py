@@ -1,4 +1,4 @@
-"""The layout celery as the conformance suite sees it: messages as Kombu 5.7 writes them, in raw commands."""
+"""The system celery for the conformance suite: messages as Kombu 5.7 writes them, by raw commands."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from redis import Redis
 from redis.client import PubSub
 
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Script
-from rqtui.systems.celery.layout import Celery
-from rqtui.systems.celery.messages import written
+from rqtui.scripts.script import Reply, Script
+from rqtui.systems.celery.messages import format_time
+from rqtui.systems.celery.system import Celery
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
-from rqtui.text.json_fields import fields, spliced
+from rqtui.text.json_fields import read_fields, replace_fields
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, HOUR_S = NOW // 1000, 3600
 QUEUE, SEP = "default", "\x06\x16"
 SCRIPTS: Mapping[str, Script] = scripts.load("celery")
-LAYOUT = Celery()
-KEYS = LAYOUT.keys(QUEUE)
+SYSTEM = Celery()
+KEYS = SYSTEM.keys(QUEUE)
 PLACES = ("eta", "queue", "unacked", "late")
 HELD = ("eta", "unacked", "late")
 STEPS = ("", f"{SEP}3", f"{SEP}6", f"{SEP}9")
@@ -30,420 +30,468 @@ READERS = frozenset(name for name, script in SCRIPTS.items() if script.read_only
 Jobs = Sequence[Planted]
 
 
-def number_of(id: bytes) -> int:
+def parse_number(id: bytes) -> int:
     return int(id.rpartition(b"-")[2])
 
 
-def message(id: bytes, queue: str = QUEUE, priority: int = 0, exchange: str = "", **headers: object) -> bytes:
-    """A message as Celery 5.7 writes it; every third is long. `eta-7` has an ETA."""
-    number = number_of(id) if b"-" in id else 1
+def build_message(id: bytes, queue: str = QUEUE, priority: int = 0, exchange: str = "", **headers: object) -> bytes:
+    """Build a message as Celery 5.7 writes it. Every third message is long, and `eta-7` has an ETA."""
+    number = parse_number(id) if b"-" in id else 1
     noise = random.Random(number).randbytes(3000).hex() if number % 3 == 0 else ""
     call = [[number, noise], {}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
-    own: dict[str, object] = {"lang": "py", "task": "tasks.add", "id": id.decode(), "shadow": None, "eta": None}
-    own |= {"expires": None, "group": None, "retries": 0, "timelimit": [None, None], "root_id": id.decode()}
-    own |= {"argsrepr": f"({number}, …)", "kwargsrepr": "{}", "origin": "gen1@host", "stamps": {}}
+    own_headers: dict[str, object] = {"lang": "py", "task": "tasks.add", "id": id.decode(), "shadow": None, "eta": None}
+    own_headers |= {"expires": None, "group": None, "retries": 0, "timelimit": [None, None], "root_id": id.decode()}
+    own_headers |= {"argsrepr": f"({number}, …)", "kwargsrepr": "{}", "origin": "gen1@host", "stamps": {}}
     if id.startswith(b"eta"):
-        own["eta"] = written(NOW + HOUR // 2 + number)
+        own_headers["eta"] = format_time(NOW + HOUR // 2 + number)
     properties = {"correlation_id": id.decode(), "reply_to": "", "delivery_mode": 2}
     delivery = {"exchange": exchange, "routing_key": queue}
-    tag = {"delivery_info": delivery, "priority": priority, "body_encoding": "base64", "delivery_tag": tag_of(id)}
-    told = {
+    delivery_fields = {
+        "delivery_info": delivery,
+        "priority": priority,
+        "body_encoding": "base64",
+        "delivery_tag": build_tag(id),
+    }
+    document = {
         "body": base64.b64encode(json.dumps(call).encode()).decode(),
         "content-encoding": "utf-8",
         "content-type": "application/json",
-        "headers": {**own, **headers},
-        "properties": {**properties, **tag},
+        "headers": {**own_headers, **headers},
+        "properties": {**properties, **delivery_fields},
     }
-    return json.dumps(told).encode()
+    return json.dumps(document).encode()
 
 
-def tag_of(id: bytes) -> str:
+def build_tag(id: bytes) -> str:
     return f"tag-{id.decode()}"
 
 
-def entry(id: bytes, queue: str = QUEUE, exchange: str = "", **more: object) -> bytes:
-    """What a worker writes down of a message that it takes (`QoS.append`)."""
-    told = json.loads(message(id, queue, exchange=exchange, **more))  # type: ignore[arg-type]
-    return json.dumps([told, exchange, queue]).encode()
+def build_held_entry(id: bytes, queue: str = QUEUE, exchange: str = "", **other_headers: object) -> bytes:
+    """Build the entry that a worker stores for a message that it takes (`QoS.append`)."""
+    document = json.loads(build_message(id, queue, exchange=exchange, **other_headers))  # type: ignore[arg-type]
+    return json.dumps([document, exchange, queue]).encode()
 
 
-def rewritten(id: bytes) -> bytes:
-    """The same message with another priority."""
-    own = message(id)
-    return spliced(own, {"properties": spliced(fields(own)["properties"], {"priority": b"9"})})
+def build_rewritten_message(id: bytes) -> bytes:
+    """Build the same message with another priority."""
+    original = build_message(id)
+    return replace_fields(
+        original, {"properties": replace_fields(read_fields(original)["properties"], {"priority": b"9"})}
+    )
 
 
-def plant_held(client: Redis, id: bytes, taken_s: float, **more: object) -> None:
-    """A message that a worker holds since then."""
-    client.hset(KEYS["unacked"], tag_of(id), entry(id, **more))  # type: ignore[arg-type]
-    client.zadd(KEYS["unacked_index"], {tag_of(id): taken_s})
+def plant_held(client: Redis, id: bytes, taken_s: float, **other_headers: object) -> None:
+    """Plant a message that a worker has held since `taken_s`."""
+    client.hset(KEYS["unacked"], build_tag(id), build_held_entry(id, **other_headers))  # type: ignore[arg-type]
+    client.zadd(KEYS["unacked_index"], {build_tag(id): taken_s})
 
 
 TAKEN_S = {"eta": NOW_S - 100, "unacked": NOW_S - 1000, "late": NOW_S - 2 * HOUR_S}
 
 
-def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Messages of a place, oldest first."""
-    bound = f"{QUEUE}{SEP}{SEP}{QUEUE}"
-    client.sadd(KEYS["binding"], bound)
-    client.sadd(KEYS["binding_permanent"], bound)
+def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """Plant messages in a place, oldest first."""
+    binding = f"{QUEUE}{SEP}{SEP}{QUEUE}"
+    client.sadd(KEYS["binding"], binding)
+    client.sadd(KEYS["binding_permanent"], binding)
     for id in ids:
         if place == "queue":
-            client.lpush(KEYS["queue"], message(id))
+            client.lpush(KEYS["queue"], build_message(id))
         else:
-            plant_held(client, id, TAKEN_S[place] + number_of(id))
-    return [Planted(id, place, "" if place == "queue" else tag_of(id)) for id in ids]
+            plant_held(client, id, TAKEN_S[place] + parse_number(id))
+    return [Planted(id, place, "" if place == "queue" else build_tag(id)) for id in ids]
 
 
-def waiting(client: Redis, queue: str = QUEUE) -> list[bytes]:
-    """The messages of a queue, the next one first; what is taken out is a hole first."""
-    found = [one for step in STEPS for one in client.lrange(queue + step, 0, -1)[::-1]]
-    return [one for one in found if one.startswith(b"{")]
+def list_waiting(client: Redis, queue: str = QUEUE) -> list[bytes]:
+    """Return the messages of a queue, the next one first. Removed messages leave empty entries, which are skipped."""
+    entries = [entry for step in STEPS for entry in client.lrange(queue + step, 0, -1)[::-1]]
+    return [entry for entry in entries if entry.startswith(b"{")]
 
 
-def held(client: Redis) -> list[tuple[str, float, bytes]]:
-    """What workers hold: the place, since when, the message's id."""
-    found = []
+def list_held(client: Redis) -> list[tuple[str, float, bytes]]:
+    """Return (place, taken at, id) of each message that workers hold."""
+    rows = []
     for tag, score in client.zrange(KEYS["unacked_index"], 0, -1, withscores=True):
-        own = client.hget(KEYS["unacked"], tag)
-        if own is None:
+        entry = client.hget(KEYS["unacked"], tag)
+        if entry is None:
             continue
-        headers = json.loads(own)[0]["headers"]
-        is_late = score * 1000 < NOW - LAYOUT.visibility_ms
-        found.append(("eta" if headers["eta"] else "late" if is_late else "unacked", score, headers["id"].encode()))
-    return found
+        headers = json.loads(entry)[0]["headers"]
+        is_late = score * 1000 < NOW - SYSTEM.visibility_ms
+        rows.append(("eta" if headers["eta"] else "late" if is_late else "unacked", score, headers["id"].encode()))
+    return rows
 
 
-def id_of(one: bytes) -> bytes:
-    told = json.loads(one)["headers"]["id"]
-    assert isinstance(told, str)
-    return told.encode()
+def read_id(message: bytes) -> bytes:
+    id = json.loads(message)["headers"]["id"]
+    assert isinstance(id, str)
+    return id.encode()
 
 
-def members(client: Redis, place: str) -> list[bytes]:
+def list_ids(client: Redis, place: str) -> list[bytes]:
     if place == "queue":
-        return [id_of(one) for one in waiting(client)]
-    return [id for where, _score, id in held(client) if where == place]
+        return [read_id(entry) for entry in list_waiting(client)]
+    return [id for held_place, _score, id in list_held(client) if held_place == place]
 
 
-def facts(client: Redis, id: bytes) -> dict[str, object]:
-    """All that Redis keeps of one message."""
-    found: dict[str, object] = {}
-    if queued := [one for one in waiting(client) if id_of(one) == id]:
-        found["queue"] = queued
-    if own := client.hget(KEYS["unacked"], tag_of(id)):
-        found["held"] = (own, client.zscore(KEYS["unacked_index"], tag_of(id)))
-    return found
+def read_facts(client: Redis, id: bytes) -> dict[str, object]:
+    """Return everything that Redis stores about one message."""
+    facts: dict[str, object] = {}
+    if queued := [message for message in list_waiting(client) if read_id(message) == id]:
+        facts["queue"] = queued
+    if entry := client.hget(KEYS["unacked"], build_tag(id)):
+        facts["held"] = (entry, client.zscore(KEYS["unacked_index"], build_tag(id)))
+    return facts
 
 
-def body(client: Redis, id: bytes) -> bytes | None:
-    """The arguments of a message, wherever it stands."""
-    every = [json.loads(one) for one in waiting(client)]
-    every += [json.loads(one)[0] for one in client.hvals(KEYS["unacked"])]
-    return next((base64.b64decode(one["body"]) for one in every if one["headers"]["id"] == id.decode()), None)
+def read_body(client: Redis, id: bytes) -> bytes | None:
+    """Return the arguments of a message in any place."""
+    documents = [json.loads(document) for document in list_waiting(client)]
+    documents += [json.loads(document)[0] for document in client.hvals(KEYS["unacked"])]
+    return next(
+        (base64.b64decode(document["body"]) for document in documents if document["headers"]["id"] == id.decode()), None
+    )
 
 
-BASE = {
+SCALARS = {
     "queue": QUEUE,
     "now_ms": NOW,
     "prefix": "",
     "sep": SEP,
     "steps": "0/3/6/9",
-    "visibility": LAYOUT.visibility_ms // 1000,
+    "visibility": SYSTEM.visibility_ms // 1000,
     "speaks_for_all": True,
 }
 
 
-def asks(name: str, *columns: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request for jobs, a row for each; the place is that of the first."""
-    of: Mapping[str, Callable[[Planted], object]] = {
+def request_rows(name: str, *columns: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per job. Its place is that of the first job."""
+    values_of: Mapping[str, Callable[[Planted], object]] = {
         "id": lambda job: job.id,
-        "member": lambda job: entry(job.id) if job.token.startswith("tag-") else message(job.id),
-        "new": lambda job: rewritten(job.id),
+        "member": lambda job: build_held_entry(job.id) if job.token.startswith("tag-") else build_message(job.id),
+        "new": lambda job: build_rewritten_message(job.id),
         "raw": lambda job: "",
         "token": lambda job: job.token if job.token.startswith("tag-") else "",
         "step": lambda job: "0",
         "priority": lambda job: 9,
         "none": lambda job: None,
     }
-    known = {arg.name for arg in SCRIPTS[name].args}
+    declared = {arg.name for arg in SCRIPTS[name].args}
 
     def request(jobs: Jobs) -> Request:
-        given = {**BASE, "place": jobs[0].place, **args}
-        rows = [tuple(of[column](job) for column in columns) for job in jobs]
-        return Request({key: value for key, value in given.items() if key in known}, rows)
+        scalars = {**SCALARS, "place": jobs[0].place, **args}
+        rows = [tuple(values_of[column](job) for column in columns) for job in jobs]
+        return Request({key: value for key, value in scalars.items() if key in declared}, rows)
 
     return request
 
 
-Way = Callable[[World], Request]
+BuildRequest = Callable[[World], Request]
 
 
-def on(ask: Callable[[Jobs], Request], place: str, *prepares: Callable[[Redis, bytes], object], rows: int = 1) -> Way:
-    """The request for one more job of a place, after something befell it; for one that nobody knows without a place."""
+def plant_and_request(
+    request: Callable[[Jobs], Request], place: str, *prepares: Callable[[Redis, bytes], object], rows: int = 1
+) -> BuildRequest:
+    """Return a function that plants one more job in `place`, runs `prepares` on it and builds the request for it.
 
-    def way(world: World) -> Request:
+    An empty place means a job that does not exist.
+    """
+
+    def build(world: World) -> Request:
         job = world.plant(place, 1)[0] if place else world.new()
         for prepare in prepares:
             prepare(world.client, job.id)
-        return ask([job] * rows)
+        return request([job] * rows)
 
-    return way
-
-
-def unsaid(client: Redis, id: bytes) -> None:
-    """A message whose properties do not say where it was delivered to."""
-    told = json.loads(entry(id))
-    del told[0]["properties"]["delivery_info"]
-    client.hset(KEYS["unacked"], tag_of(id), json.dumps(told))
+    return build
 
 
-def deep(client: Redis, id: bytes) -> None:
-    """In the middle of a queue that is too long for many searches."""
-    others = [message(b"other-%d" % n) for n in (1, 2)]
+def remove_delivery_info(client: Redis, id: bytes) -> None:
+    """Replace a held message by one whose properties do not contain its destination."""
+    document = json.loads(build_held_entry(id))
+    del document[0]["properties"]["delivery_info"]
+    client.hset(KEYS["unacked"], build_tag(id), json.dumps(document))
+
+
+def surround_job(client: Redis, id: bytes) -> None:
+    """Plant thousands of jobs around a job, so that a batch of searches does not fit into one call."""
+    others = [build_message(b"other-%d" % n) for n in (1, 2)]
     client.rpush(KEYS["queue"], *others * 2600)
     client.lpush(KEYS["queue"], *others * 2600)
 
 
-def emptied(*names: str, ask: Callable[[Jobs], Request]) -> Way:
-    def way(world: World) -> Request:
+def empty_and_request(*names: str, request: Callable[[Jobs], Request]) -> BuildRequest:
+    def build(world: World) -> Request:
         world.client.delete(*(KEYS[name] for name in names))
-        return ask([Planted(b"new-1")])
+        return request([Planted(b"new-1")])
 
-    return way
-
-
-def put(jobs: Jobs) -> Request:
-    return Request(BASE_OF["enqueue"], [(job.id, message(job.id), None, None, None) for job in jobs])
+    return build
 
 
-def put_anew(jobs: Jobs) -> Request:
-    return Request(BASE_OF["requeue"], [(job.id, message(job.id)) for job in jobs])
+def request_enqueue(jobs: Jobs) -> Request:
+    return Request(SCALARS_OF["enqueue"], [(job.id, build_message(job.id), None, None, None) for job in jobs])
 
 
-def restored(jobs: Jobs) -> Request:
-    rows = [("late", str(TAKEN_S["late"] + 1), tag_of(job.id), entry(job.id)) for job in jobs]
-    return Request(BASE_OF["restore"], rows)
+def request_requeue(jobs: Jobs) -> Request:
+    return Request(SCALARS_OF["requeue"], [(job.id, build_message(job.id), True) for job in jobs])
 
 
-def reverted(jobs: Jobs) -> Request:
-    """To the list of priority 9, with other bytes."""
+def request_requeue_with_two_databases(world: World) -> Request:
+    """Build the request for a task that has only a result, while two databases have keys."""
+    world.client.set("celery-task-meta-new-1", b"{}")
+    world.client.pipeline(transaction=True).select(1).set("other", 1).select(0).execute()
+    return Request(SCALARS_OF["requeue"], [(b"new-1", build_message(b"new-1"), False)])
+
+
+def request_restore(jobs: Jobs) -> Request:
+    rows = [("late", str(TAKEN_S["late"] + 1), build_tag(job.id), build_held_entry(job.id)) for job in jobs]
+    return Request(SCALARS_OF["restore"], rows)
+
+
+def request_revert(jobs: Jobs) -> Request:
+    """Build the request to move messages to the list of priority 9, with other bytes."""
     return Request(
-        BASE_OF["revert"],
-        [("queue", message(job.id), "queue", str(4 << 40), rewritten(job.id)) for job in jobs],
+        SCALARS_OF["revert"],
+        [("queue", build_message(job.id), "queue", str(4 << 40), build_rewritten_message(job.id)) for job in jobs],
     )
 
 
-BASE_OF = {
-    name: {key: value for key, value in BASE.items() if key in {arg.name for arg in script.args}}
+SCALARS_OF = {
+    name: {key: value for key, value in SCALARS.items() if key in {arg.name for arg in script.args}}
     for name, script in SCRIPTS.items()
 }
 
 
-def some(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request for so many."""
-    return lambda jobs: Request({**BASE_OF[name], **args, "limit": len(jobs)})
+def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request for as many jobs as it gets."""
+    return lambda jobs: Request({**SCALARS_OF[name], **args, "limit": len(jobs)})
 
 
-def told(name: str, *workers: str) -> Callable[[Jobs], Request]:
-    return lambda jobs: Request(BASE_OF[name], [(worker,) for worker in workers])
+def request_workers(name: str, *workers: str) -> Callable[[Jobs], Request]:
+    return lambda jobs: Request(SCALARS_OF[name], [(worker,) for worker in workers])
 
 
-def all_is_recorded(world: World, answer: Answer) -> None:
-    [row] = answer.each
-    ids = {message(job.id): job.id for job in world.planted if job.place == "queue"}
+def check_record(world: World, reply: Reply) -> None:
+    [row] = reply.each
+    ids = {build_message(job.id): job.id for job in world.planted if job.place == "queue"}
     assert row.values["place"] == "queue" and row.values["line"] in ids and not row.values["body"]
-    list_of, before = divmod(int(row.values["score"]), 1 << 40)
-    assert list_of == 1 and waiting(world.client)[before] == row.values["line"]
+    list_number, position = divmod(int(row.values["score"]), 1 << 40)
+    assert list_number == 1 and list_waiting(world.client)[position] == row.values["line"]
 
 
-def page_is_in_order(world: World, answer: Answer) -> None:
-    assert [id_of(row[0]) for row in answer.rows] == members(world.client, "queue")
+def check_page(world: World, reply: Reply) -> None:
+    assert [read_id(row[0]) for row in reply.rows] == list_ids(world.client, "queue")
 
 
-def is_shown(world: World, answer: Answer) -> None:
-    assert answer.values["place"] == "late" and answer.values["head"] in world.client.hvals(KEYS["unacked"])
+def check_shown_job(world: World, reply: Reply) -> None:
+    assert reply.values["place"] == "late" and reply.values["head"] in world.client.hvals(KEYS["unacked"])
 
 
-def counts_are_right(world: World, answer: Answer) -> None:
-    assert {place: answer.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.members().items()}
+def check_counts(world: World, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
 
 
-def of_all(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request of a reader that needs no job."""
-    known = {arg.name for arg in SCRIPTS[name].args}
-    return lambda jobs: Request({key: value for key, value in {**BASE, **args}.items() if key in known})
+def request_queue(name: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds the request of a reader that needs no job."""
+    declared = {arg.name for arg in SCRIPTS[name].args}
+    return lambda jobs: Request({key: value for key, value in {**SCALARS, **args}.items() if key in declared})
 
 
 PAGE = {"place": "queue", "offset": 0, "limit": 100, "body_bytes": -1}
-DELETE, BUMP = asks("delete", "member", "token", "step"), asks("bump", "member", "step")
-RESCHEDULE = asks("reschedule", "member", "new", "step", "none", "none", "none")
-REPRIORITISE = asks("reprioritise", "member", "new", "step", "priority")
-EXTEND = asks("extend", "member", "token", ttr_ms=120_000)
-RELEASE, FORCED = asks("release", "member", "token"), asks("release", "member", "token", force=True)
-CANCEL = asks("cancel", "id", "member", "token", "step")
-RECORDS = asks("records", "member", "new", "token", "step", most=1 << 20)
-REAP, PURGE = some("reap"), some("purge", place="queue")
+DELETE, BUMP = request_rows("delete", "member", "token", "step"), request_rows("bump", "member", "step")
+RESCHEDULE = request_rows("reschedule", "member", "new", "step", "none", "none", "none")
+REPRIORITISE = request_rows("reprioritise", "member", "new", "step", "priority")
+EXTEND = request_rows("extend", "member", "token", ttr_ms=120_000)
+RELEASE, FORCED = request_rows("release", "member", "token"), request_rows("release", "member", "token", force=True)
+CANCEL = request_rows("cancel", "id", "member", "token", "step")
+RECORDS = request_rows("records", "member", "new", "token", "step", most=1 << 20)
+REAP, PURGE = request_limit("reap"), request_limit("purge", place="queue")
 
 
 def SHOW(jobs: Jobs) -> Request:
-    return of_all("show", id=jobs[0].id, body_bytes=-1, head="", size=0, tail="", place="", offset=0)(jobs)
+    return request_queue("show", id=jobs[0].id, body_bytes=-1, head="", size=0, tail="", place="", offset=0)(jobs)
 
 
-def heard(ask: Callable[[Jobs], Request], place: str = "") -> Way:
-    """The request while somebody listens."""
+def listen_and_request(request: Callable[[Jobs], Request], place: str = "") -> BuildRequest:
+    """Return a function that builds the request while a client listens on the control channel."""
 
-    def way(world: World) -> Request:
+    def build(world: World) -> Request:
         listener = world.client.pubsub()
         listener.psubscribe(KEYS["control"])
         listener.get_message(timeout=5)
         LISTENERS.append(listener)
-        return ask(world.plant(place, 1) if place else [])
+        return request(world.plant(place, 1) if place else [])
 
-    return way
-
-
-LISTENERS: list[PubSub] = []  # a listener that is let go hears no more
+    return build
 
 
-def deaf(world: World) -> None:
+LISTENERS: list[PubSub] = []  # keeps the listeners alive: a collected listener closes its connection
+
+
+def close_listeners(world: World) -> None:
     while LISTENERS:
-        hush(LISTENERS.pop())
+        close_listener(LISTENERS.pop())
 
 
-def hush(listener: PubSub) -> None:
-    """It listens no more when this returns; a connection that is merely closed is missed a moment later."""
+def close_listener(listener: PubSub) -> None:
+    """Unsubscribe a listener and wait until Redis has confirmed it.
+
+    Redis notices a closed connection only a moment later.
+    """
     listener.punsubscribe()
     while listener.subscribed and listener.get_message(timeout=5):
         pass
     listener.close()
 
 
-def silent(ask: Callable[[Jobs], Request], place: str = "") -> Way:
-    """The request while nobody listens."""
+def request_without_listener(request: Callable[[Jobs], Request], place: str = "") -> BuildRequest:
+    """Return a function that builds the request while no client listens."""
 
-    def way(world: World) -> Request:
-        deaf(world)
-        return ask(world.plant(place, 1) if place else [])
+    def build(world: World) -> Request:
+        close_listeners(world)
+        return request(world.plant(place, 1) if place else [])
 
-    return way
+    return build
 
 
-def raw_release(world: World) -> Request:
-    """The request for a message that cannot be given out again."""
+def request_release_of_raw_message(world: World) -> Request:
+    """Build the request for a message that cannot be delivered again."""
     [job] = world.plant("late")
-    unsaid(world.client, job.id)
-    rows = [(world.client.hget(KEYS["unacked"], tag_of(job.id)), tag_of(job.id))]
-    return Request({**BASE_OF["release"], "force": True}, rows)
+    remove_delivery_info(world.client, job.id)
+    rows = [(world.client.hget(KEYS["unacked"], build_tag(job.id)), build_tag(job.id))]
+    return Request({**SCALARS_OF["release"], "force": True}, rows)
 
 
-def ended(world: World) -> Request:
-    """The request for a task of which nothing but its result is left."""
+def request_result(world: World) -> Request:
+    """Build the request for a task of which only the result is left."""
     world.client.set("celery-task-meta-over", b'{"status": "SUCCESS", "result": 3}')
     return SHOW([Planted(b"over")])
 
 
 USES = {
-    "enqueue": Use(put, repeats=True),
-    "requeue": Use(put_anew, reach={"exists": on(put_anew, "unacked")}),
+    "enqueue": Use(request_enqueue, repeats=True),
+    "requeue": Use(
+        request_requeue,
+        reach={
+            "exists": plant_and_request(request_requeue, "unacked"),
+            "elsewhere": request_requeue_with_two_databases,
+        },
+    ),
     "delete": Use(
         DELETE,
         reach={
-            "wrong_place": on(DELETE, "unacked"),
-            "later": on(DELETE, "queue", deep, rows=50),
-            "gone": on(DELETE, ""),
+            "wrong_place": plant_and_request(DELETE, "unacked"),
+            "later": plant_and_request(DELETE, "queue", surround_job, rows=50),
+            "gone": plant_and_request(DELETE, ""),
         },
     ),
-    "bump": Use(BUMP, repeats=True, reach={"later": on(BUMP, "queue", deep, rows=50), "gone": on(BUMP, "")}),
+    "bump": Use(
+        BUMP,
+        repeats=True,
+        reach={"later": plant_and_request(BUMP, "queue", surround_job, rows=50), "gone": plant_and_request(BUMP, "")},
+    ),
     "reschedule": Use(
         RESCHEDULE,
         reach={
-            "raw": on(asks("reschedule", "member", "raw", "step", "none", "none", "none"), "queue"),
-            "later": on(RESCHEDULE, "queue", deep, rows=50),
-            "gone": on(RESCHEDULE, ""),
+            "raw": plant_and_request(
+                request_rows("reschedule", "member", "raw", "step", "none", "none", "none"), "queue"
+            ),
+            "later": plant_and_request(RESCHEDULE, "queue", surround_job, rows=50),
+            "gone": plant_and_request(RESCHEDULE, ""),
         },
     ),
     "reprioritise": Use(
         REPRIORITISE,
         reach={
-            "raw": on(asks("reprioritise", "member", "raw", "step", "priority"), "queue"),
-            "later": on(REPRIORITISE, "queue", deep, rows=50),
-            "gone": on(REPRIORITISE, ""),
+            "raw": plant_and_request(request_rows("reprioritise", "member", "raw", "step", "priority"), "queue"),
+            "later": plant_and_request(REPRIORITISE, "queue", surround_job, rows=50),
+            "gone": plant_and_request(REPRIORITISE, ""),
         },
     ),
     "release": Use(
         FORCED,
         reach={
-            "held": on(RELEASE, "unacked"),
-            "raw": raw_release,
-            "gone": on(RELEASE, ""),
+            "held": plant_and_request(RELEASE, "unacked"),
+            "raw": request_release_of_raw_message,
+            "gone": plant_and_request(RELEASE, ""),
         },
     ),
     "extend": Use(
         EXTEND,
         ("unacked", "late", "eta"),
         repeats=True,
-        reach={"gone": on(EXTEND, "")},
+        reach={"gone": plant_and_request(EXTEND, "")},
     ),
-    "reap": Use(REAP, chooses=True, reach={"empty": emptied("unacked", "unacked_index", ask=REAP)}),
+    "reap": Use(REAP, chooses=True, reach={"empty": empty_and_request("unacked", "unacked_index", request=REAP)}),
     "purge": Use(
         PURGE,
         chooses=True,
         reach={
-            "empty": emptied("queue", ask=PURGE),
-            "kept": lambda world: some("purge", place="eta")([Planted(b"eta-1", "eta")]),
+            "empty": empty_and_request("queue", request=PURGE),
+            "kept": lambda world: request_limit("purge", place="eta")([Planted(b"eta-1", "eta")]),
         },
     ),
     "cancel": Use(
         CANCEL,
         ("queue",),
         reach={
-            "asked": heard(CANCEL, "queue"),
-            "unheard": silent(CANCEL, "unacked"),
-            "later": on(CANCEL, "queue", deep, rows=50),
-            "gone": on(CANCEL, ""),
+            "asked": listen_and_request(CANCEL, "queue"),
+            "unheard": request_without_listener(CANCEL, "unacked"),
+            "later": plant_and_request(CANCEL, "queue", surround_job, rows=50),
+            "gone": plant_and_request(CANCEL, ""),
         },
     ),
     "pause": Use(
-        told("pause"),
+        request_workers("pause"),
         knows_jobs=False,
-        reach={"paused": heard(told("pause")), "unheard": silent(told("pause"))},
+        reach={
+            "paused": listen_and_request(request_workers("pause")),
+            "unheard": request_without_listener(request_workers("pause")),
+        },
     ),
     "resume": Use(
-        told("resume"),
+        request_workers("resume"),
         knows_jobs=False,
-        reach={"resumed": heard(told("resume")), "unheard": silent(told("resume"))},
+        reach={
+            "resumed": listen_and_request(request_workers("resume")),
+            "unheard": request_without_listener(request_workers("resume")),
+        },
     ),
     "stop": Use(
-        told("stop", "w1@host"),
+        request_workers("stop", "w1@host"),
         knows_jobs=False,
-        reach={"asked": heard(told("stop", "w1@host")), "unheard": silent(told("stop", "w1@host"))},
+        reach={
+            "asked": listen_and_request(request_workers("stop", "w1@host")),
+            "unheard": request_without_listener(request_workers("stop", "w1@host")),
+        },
     ),
     "records": Use(
         RECORDS,
         ("queue",),
-        reads=all_is_recorded,
+        reads=check_record,
         reach={
-            "later": on(asks("records", "member", "new", "token", "step", most=0), "queue", rows=2),
-            "gone": on(RECORDS, ""),
+            "later": plant_and_request(
+                request_rows("records", "member", "new", "token", "step", most=0), "queue", rows=2
+            ),
+            "gone": plant_and_request(RECORDS, ""),
         },
     ),
-    "restore": Use(restored, reach={"exists": on(restored, "late")}),
-    "revert": Use(reverted, reach={"changed": on(reverted, "")}),
-    "counts": Use(of_all("counts"), ("late",), knows_jobs=False, reads=counts_are_right),
-    "tally": Use(lambda jobs: Request(BASE_OF["tally"], each_keys=[[KEYS["queue"]]]), ("late",), knows_jobs=False),
-    "page": Use(of_all("page", **PAGE), ("queue",), knows_jobs=False, reads=page_is_in_order),
-    "scan": Use(of_all("scan", **{**PAGE, "place": "late"}), ("late",), knows_jobs=False),
+    "restore": Use(request_restore, reach={"exists": plant_and_request(request_restore, "late")}),
+    "revert": Use(request_revert, reach={"changed": plant_and_request(request_revert, "")}),
+    "counts": Use(request_queue("counts"), ("late",), knows_jobs=False, reads=check_counts),
+    "results": Use(lambda jobs: Request({}, each_keys=[[KEYS["queue"]]]), ("late",), knows_jobs=False),
+    "tally": Use(lambda jobs: Request(SCALARS_OF["tally"], each_keys=[[KEYS["queue"]]]), ("late",), knows_jobs=False),
+    "page": Use(request_queue("page", **PAGE), ("queue",), knows_jobs=False, reads=check_page),
+    "scan": Use(request_queue("scan", **{**PAGE, "place": "late"}), ("late",), knows_jobs=False),
     "show": Use(
         SHOW,
         ("late",),
-        reads=is_shown,
-        reach={"gone": lambda world: SHOW([Planted(b"x")]), "ended": ended},
+        reads=check_shown_job,
+        reach={"gone": lambda world: SHOW([Planted(b"x")]), "ended": request_result},
     ),
 }
 
 
-USES |= {name: Use(of_all(name), ("late",), knows_jobs=False) for name in sorted(READERS - USES.keys())}
+USES |= {name: Use(request_queue(name), ("late",), knows_jobs=False) for name in sorted(READERS - USES.keys())}
 
 
 def is_derived(key: str) -> bool:
@@ -455,10 +503,10 @@ CELERY = Subject(
     SCRIPTS,
     PLACES,
     lambda name: KEYS[name],
-    plant,
-    members,
-    facts,
-    body,
+    plant_jobs,
+    list_ids,
+    read_facts,
+    read_body,
     USES,
     is_derived,
 )

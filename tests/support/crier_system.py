@@ -1,8 +1,8 @@
-"""The crier: a queue system of tests alone that keeps the jobs that wait, and tells on channels what became of them.
+"""The crier: a queue system for tests that stores only ready jobs, and publishes on channels how they run and end.
 
-A list `crier:<queue>` of ids and a set `crier:queues`. On `crier.began` and `crier.ended` an object of JSON per job:
-`id`, `name`, `worker`, `error`, `took_ms` and, if its worker knows, `queue`; on `crier.beats` one per beat of a worker.
-The fixture `crier` lets rqtui know it for a test.
+The ids of ready jobs are in a list `crier:<queue>`, the names of queues in a set `crier:queues`. The channels
+`crier.began` and `crier.ended` carry a JSON object per job: `id`, `name`, `worker`, `error`, `took_ms` and, if the
+worker sends it, `queue`. The channel `crier.beats` carries one per heartbeat. The fixture `crier` registers the system.
 """
 
 from __future__ import annotations
@@ -15,128 +15,130 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from rqtui.layout.foreign import Foreign
-from rqtui.layout.layout import Ask
-from rqtui.model import Fact, Figures, Job, Place, State, Worker
+from rqtui.model import Fact, Job, KindStatistics, Place, State, Worker
+from rqtui.system_base.foreign_system import ForeignSystem
+from rqtui.system_base.system import Request
 from rqtui.systems import registry
 
 
-class Crier(Foreign):
-    """Its scripts stand beside this file."""
+class Crier(ForeignSystem):
+    """The crier, whose scripts are in the folder `crier` next to this file."""
 
     name = "crier"
     folder = Path(__file__).parent / "crier"
     places = (
         Place("waiting", State.READY, "crier:<queue>", "list"),
-        Place("running", State.RESERVED, "", "", is_heard=True),
-        Place("finished", State.DONE, "", "", is_heard=True),
-        Place("failed", State.DEAD, "", "", is_heard=True),
+        Place("running", State.RESERVED, "", "", is_from_events=True),
+        Place("finished", State.DONE, "", "", is_from_events=True),
+        Place("failed", State.DEAD, "", "", is_from_events=True),
     )
-    finds_by_id = True
-    tells = frozenset({"error", "worker", "name"})
+    can_find_by_id = True
+    known_fields = frozenset({"error", "worker", "name"})
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """One list."""
+        """Return the key of the list of ready jobs."""
         return {"waiting": f"crier:{queue}"}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """It keeps their names."""
+        """Yield the names in the set of queues."""
         yield sorted(name.decode() for name in client.smembers("crier:queues"))
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Those that it keeps."""
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the queue is in the set of queues."""
         return bool(client.sismember("crier:queues", queue))
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """A job that waits."""
+        """Build a ready job from a row, which holds only its id."""
         return Job(row["id"], queue, self.name, place, self.place(place).state, row["id"])
 
-    def hears(self) -> tuple[str, ...]:
-        """All of its channels."""
+    def event_patterns(self) -> tuple[str, ...]:
+        """Return all channels of the crier."""
         return ("crier.began", "crier.ended", "crier.beat*")
 
-    def overhear(self, channel: bytes, message: bytes, at_ms: int) -> None:
-        """Takes in what became of a job, or a beat."""
+    def record_event(self, channel: bytes, message: bytes, at_ms: int) -> None:
+        """Record the start or end of a job, or a heartbeat."""
         try:
-            told = json.loads(message)
+            event = json.loads(message)
         except ValueError:
             return
         if channel == b"crier.beats":
-            queues = tuple(told["queues"])
-            self.overheard.beat(Worker(told["name"], "", at_ms, 10_000, host="square", queues=queues))
+            queues = tuple(event["queues"])
+            self.event_cache.record_heartbeat(Worker(event["name"], "", at_ms, 10_000, host="square", queues=queues))
             return
         is_over = channel == b"crier.ended"
-        place = self.place("running" if not is_over else "failed" if told.get("error") else "finished")
-        queue, took_ms = told.get("queue", ""), told.get("took_ms")
-        self.overheard.take(
+        place = self.place("running" if not is_over else "failed" if event.get("error") else "finished")
+        queue, took_ms = event.get("queue", ""), event.get("took_ms")
+        self.event_cache.record_job(
             Job(
-                told["id"].encode(),
+                event["id"].encode(),
                 queue,
                 self.name,
                 place.name,
                 place.state,
                 b"",
-                name=told.get("name", ""),
+                name=event.get("name", ""),
                 since_ms=at_ms,
                 reserved_ms=None if is_over else at_ms,
-                error=told.get("error", ""),
-                worker=told.get("worker", ""),
+                error=event.get("error", ""),
+                worker=event.get("worker", ""),
                 facts=(Fact("took", took_ms, "duration"),) if took_ms is not None else (),
             )
         )
         if is_over:
-            self.overheard.ran(queue, told.get("name", ""), failed=bool(told.get("error")), took_ms=took_ms)
+            self.event_cache.record_run(queue, event.get("name", ""), failed=bool(event.get("error")), took_ms=took_ms)
 
-    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
-        """Those that were heard."""
+    def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
+        """Return the workers of a queue whose heartbeats were received."""
 
         def read(_answers: object) -> tuple[Worker, ...]:
-            found = [each for each in self.overheard.workers() if queue in each.queues]
-            return tuple(each._replace(queue=queue) for each in found)
+            found = [worker for worker in self.event_cache.list_workers() if queue in worker.queues]
+            return tuple(worker._replace(queue=queue) for worker in found)
 
-        return Ask((), read)
+        return Request((), read)
 
-    def kinds_ask(self, queue: str) -> Ask[tuple[Figures, ...]] | None:
-        """The runs that were heard."""
-        over_ms = self.now_ms() - (self.heard_since_ms or 0)
-        return Ask((), lambda _answers: self.overheard.figures(over_ms) if self.heard_since_ms else ())
+    def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:
+        """Return the statistics of the runs whose events were received."""
+        over_ms = self.now_ms() - (self.events_since_ms or 0)
+        return Request(
+            (), lambda _answers: self.event_cache.build_kind_statistics(over_ms) if self.events_since_ms else ()
+        )
 
 
-LAYOUT = Crier
+SYSTEM = Crier
 
 
-def join() -> None:
-    """The crier is one of the systems that this process speaks: for a program of a test."""
-    registry.SYSTEMS = (*registry.SYSTEMS, registry.System("crier", "the crier", __name__))
+def register_system() -> None:
+    """Register the crier in this process, for a program that a test starts."""
+    registry.SYSTEMS = (*registry.SYSTEMS, registry.SystemEntry("crier", "the crier", __name__))
 
 
 @pytest.fixture
 def crier(monkeypatch: pytest.MonkeyPatch) -> type[Crier]:
-    """The crier is one of the systems that rqtui speaks."""
-    monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.System("crier", "the crier", __name__)))
+    """Register the crier for one test."""
+    monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.SystemEntry("crier", "the crier", __name__)))
     return Crier
 
 
-def wait(client: Redis, queue: str, *ids: str) -> None:
-    """Plants jobs that wait."""
+def add_jobs(client: Redis, queue: str, *ids: str) -> None:
+    """Add ready jobs."""
     client.sadd("crier:queues", queue)
     client.rpush(f"crier:{queue}", *ids)
 
 
-def begin(client: Redis, queue: str, *ids: str, **told: object) -> None:
-    """Jobs begin, which is cried."""
+def publish_begin(client: Redis, queue: str, *ids: str, **fields: object) -> None:
+    """Take jobs from the queue and publish that they began."""
     for id in ids:
         client.lrem(f"crier:{queue}", 1, id)
-        client.publish("crier.began", json.dumps({"id": id, "queue": queue, "name": "cry", **told}))
+        client.publish("crier.began", json.dumps({"id": id, "queue": queue, "name": "cry", **fields}))
 
 
-def end(client: Redis, queue: str, *ids: str, **told: object) -> None:
-    """Jobs end, which is cried."""
+def publish_end(client: Redis, queue: str, *ids: str, **fields: object) -> None:
+    """Take jobs from the queue and publish that they ended."""
     for id in ids:
         client.lrem(f"crier:{queue}", 1, id)
-        client.publish("crier.ended", json.dumps({"id": id, "queue": queue, "name": "cry", **told}))
+        client.publish("crier.ended", json.dumps({"id": id, "queue": queue, "name": "cry", **fields}))
 
 
-def beat(client: Redis, name: str, *queues: str) -> None:
-    """A worker beats."""
+def publish_heartbeat(client: Redis, name: str, *queues: str) -> None:
+    """Publish a heartbeat of a worker."""
     client.publish("crier.beats", json.dumps({"name": name, "queues": queues}))

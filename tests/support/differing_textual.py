@@ -1,9 +1,9 @@
-"""Textuals that differ from the one that the hooks in `rqtui/tui/terminal/` were written for, a difference per hook.
+"""Change Textual as another version might: one difference for each hook in `rqtui/tui/terminal/`.
 
-Each still works for itself, as another version of Textual would: a name is another one, an argument, or a shape.
+Textual still works after each change, in which a name, an argument or a type is another one.
 
-    differ("driver", monkeypatch)
-    python -m differing_textual driver redis://…     the program, on a Textual that differs so
+    apply_difference("driver", monkeypatch)
+    python -m differing_textual driver redis://…     runs rqtui on a Textual with this difference
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ Patch = pytest.MonkeyPatch
 HOOKS = "rqtui.tui.terminal"
 
 
-def differ(hook: str, patch: Patch) -> None:
-    """Makes Textual differ in what this hook relies on."""
-    patch.delitem(sys.modules, f"{HOOKS}.{hook}", raising=False)  # what was imported of the usual Textual
+def apply_difference(hook: str, patch: Patch) -> None:
+    """Change the part of Textual that this hook relies on."""
+    patch.delitem(sys.modules, f"{HOOKS}.{hook}", raising=False)  # imported from an unchanged Textual
     DIFFERENCES[hook](patch)
 
 
 def _driver(patch: Patch) -> None:
-    """The parser of keys stands in another module."""
-    import_module("textual.drivers.linux_driver")  # it knows where
+    """Move the parser of keys to another module."""
+    import_module("textual.drivers.linux_driver")  # imported before its parser is hidden
     patch.setitem(sys.modules, "textual._xterm_parser", None)
 
 
 def _diff_output(patch: Patch) -> None:
-    """What changed on the screen is told in another shape."""
+    """Return the changes of the screen in another class."""
     usual = _compositor.ChopsUpdate
 
     class Changed(_compositor.CompositorUpdate):
-        def __init__(self, *given: Any) -> None:
-            self.changed = usual(*given)
+        def __init__(self, *args: Any) -> None:
+            self.changed = usual(*args)
 
         def __rich_console__(self, console: Any, options: Any) -> Any:
             return self.changed.__rich_console__(console, options)
@@ -59,7 +59,7 @@ def _diff_output(patch: Patch) -> None:
 
 
 def _typeahead(patch: Patch) -> None:
-    """Events come with another argument."""
+    """Give the event handler another argument."""
     usual = App.on_event
 
     async def on_event(self: App[Any], message: Any) -> None:
@@ -68,41 +68,41 @@ def _typeahead(patch: Patch) -> None:
     patch.setattr(App, "on_event", on_event)
 
 
-def _fault(patch: Patch) -> None:
-    """What is printed at the end stands in another kind of list."""
+def _uncaught_error(patch: Patch) -> None:
+    """Keep what is printed at the end in a deque."""
     make = App.__init__
 
-    def init(self: App[Any], *given: Any, **named: Any) -> None:
-        make(self, *given, **named)
+    def init(self: App[Any], *args: Any, **options: Any) -> None:
+        make(self, *args, **options)
         self._exit_renderables = deque()  # type: ignore[assignment]
 
     patch.setattr(App, "__init__", init)
 
 
 def _style_cache(patch: Patch) -> None:
-    """The method has no cache."""
+    """Remove the cache of the method."""
     patch.setattr(StylesCache, "get_inner_outer", StylesCache.get_inner_outer.__wrapped__)
 
 
-def _frame_words(patch: Patch) -> None:
-    """A widget does not tell where it keeps the words of its frame."""
+def _border_title(patch: Patch) -> None:
+    """Hide where a widget stores the title and subtitle of its border."""
 
-    class Words:
+    class HiddenStorage:
         def __init__(self, usual: Any) -> None:
             self.usual = usual
 
         def __get__(self, widget: Widget | None, kind: type) -> Any:
             return self.usual.__get__(widget, kind)
 
-        def __set__(self, widget: Widget, words: Any) -> None:
-            self.usual.__set__(widget, words)
+        def __set__(self, widget: Widget, text: Any) -> None:
+            self.usual.__set__(widget, text)
 
     for name in ("border_title", "border_subtitle"):
-        patch.setattr(Widget, name, Words(Widget.__dict__[name]))
+        patch.setattr(Widget, name, HiddenStorage(Widget.__dict__[name]))
 
 
 def _scroll_length(patch: Patch) -> None:
-    """A widget's length is told by another argument."""
+    """Rename the argument that sets a widget's length."""
     usual = Widget._scroll_update
 
     def _scroll_update(self: Widget, length: Size) -> None:
@@ -111,8 +111,8 @@ def _scroll_length(patch: Patch) -> None:
     patch.setattr(Widget, "_scroll_update", _scroll_update)
 
 
-def _kept_lines(patch: Patch) -> None:
-    """A widget's lines are asked for by another argument."""
+def _line_cache(patch: Patch) -> None:
+    """Rename the argument that requests a widget's lines."""
     usual = StylesCache.render_widget
 
     def render_widget(self: StylesCache, widget: Widget, within: Region) -> Any:
@@ -122,7 +122,7 @@ def _kept_lines(patch: Patch) -> None:
 
 
 def _screen_text(patch: Patch) -> None:
-    """The screen is asked for its lines by another name."""
+    """Rename the method that returns the lines of the screen."""
     strips = Compositor.render_strips
     patch.setattr(Compositor, "strips", strips, raising=False)
     patch.setattr(Compositor, "__rich__", lambda self: StripRenderable(strips(self)))
@@ -130,7 +130,7 @@ def _screen_text(patch: Patch) -> None:
 
 
 def _raw_output(patch: Patch) -> None:
-    """The driver takes another argument."""
+    """Rename the argument of the driver."""
     usual = HeadlessDriver.write
 
     def write(self: HeadlessDriver, text: str) -> None:
@@ -143,11 +143,11 @@ DIFFERENCES: dict[str, Callable[[Patch], None]] = {
     "driver": _driver,
     "diff_output": _diff_output,
     "typeahead": _typeahead,
-    "fault": _fault,
+    "uncaught_error": _uncaught_error,
     "style_cache": _style_cache,
-    "frame_words": _frame_words,
+    "border_title": _border_title,
     "scroll_length": _scroll_length,
-    "kept_lines": _kept_lines,
+    "line_cache": _line_cache,
     "screen_text": _screen_text,
     "raw_output": _raw_output,
 }
@@ -155,5 +155,5 @@ DIFFERENCES: dict[str, Callable[[Patch], None]] = {
 if __name__ == "__main__":
     from rqtui.cli.main import main
 
-    differ(sys.argv[1], Patch())
+    apply_difference(sys.argv[1], Patch())
     sys.exit(main(sys.argv[2:]))

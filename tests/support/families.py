@@ -1,10 +1,10 @@
-"""One test for a family of small cases: a loop that goes through all of them and names each that fails.
+"""Run a family of small cases as one test, which names each case that fails.
 
     @in_one("text, expected", [("1 s", 1000), ("2 s", 2000)])
     def test_a_duration_is_read(text, expected): …
 
-It reads as `pytest.mark.parametrize` does, and costs one test. No fixture is made again between the cases, but the
-databases of the clients that the test was given are emptied. A case that skips is left out.
+The arguments are those of `pytest.mark.parametrize`. Fixtures are created once for all cases, but the databases of the
+test's clients are flushed before each case. A case that skips is left out.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _PARAM = type(pytest.param())
 def in_one(
     names: str | Sequence[str], cases: Iterable[Any], ids: Callable[[Any], str] | Iterable[str] | None = None
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Runs the decorated test with each of the cases; those that fail are told together, by their ids or values."""
+    """Run the decorated test with each case. Report all failed cases together, by their ids or values."""
     parts = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
     rows = [case.values if isinstance(case, _PARAM) else (case,) if len(parts) == 1 else tuple(case) for case in cases]
-    assert rows and all(len(row) == len(parts) for row in rows), "as many values as names"
-    named = _brief if ids is None else ids
-    titles = [", ".join(map(named, row)) for row in rows] if callable(named) else list(named)
+    assert rows and all(len(row) == len(parts) for row in rows), "every case needs a value for each name"
+    titles_of = _format_value if ids is None else ids
+    titles = [", ".join(map(titles_of, row)) for row in rows] if callable(titles_of) else list(titles_of)
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         @functools.wraps(test)
@@ -41,18 +41,18 @@ def in_one(
                     client.flushall()
                 test(**fixtures, **dict(zip(parts, row, strict=True)))
 
-            all_hold(zip(titles, (functools.partial(attempt, row) for row in rows), strict=True))
+            run_cases(zip(titles, (functools.partial(attempt, row) for row in rows), strict=True))
 
         signature = inspect.signature(test)
-        rest = [each for name, each in signature.parameters.items() if name not in parts]
-        run.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]
+        parameters = [each for name, each in signature.parameters.items() if name not in parts]
+        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
         return run
 
     return decorate
 
 
-def all_hold(cases: Iterable[tuple[str, Callable[[], object]]]) -> None:
-    """Runs each case; fails with all that failed, by their names. Skips if every case did."""
+def run_cases(cases: Iterable[tuple[str, Callable[[], object]]]) -> None:
+    """Run each case. Fail with the names of all failed cases, and skip if every case was skipped."""
     failed: list[Exception] = []
     names: list[str] = []
     skipped: list[BaseException] = []
@@ -74,8 +74,8 @@ def all_hold(cases: Iterable[tuple[str, Callable[[], object]]]) -> None:
 
 
 @contextmanager
-def case(name: str) -> Iterator[str]:
-    """Names the case in which something fails, where the cases of a family follow one another in one app."""
+def name_case(name: str) -> Iterator[str]:
+    """Add the name of the case to an error that the block raises, where one app runs several cases."""
     try:
         yield name
     except Exception as error:
@@ -83,7 +83,7 @@ def case(name: str) -> Iterator[str]:
         raise
 
 
-def _brief(value: Any) -> str:
-    """A value in a line."""
+def _format_value(value: Any) -> str:
+    """Format a value for one line."""
     text = value if isinstance(value, str) and value.isprintable() and value else repr(value)
     return text if len(text) <= 80 else text[:79] + "…"

@@ -1,13 +1,13 @@
-"""Several servers at once, started from `redis-server`: replicas, sentinels, a Cluster; paused, killed, promoted.
+"""Start several servers for one test: replicas, sentinels, a Cluster. Pause, kill and promote them.
 
     with Fleet() as fleet:
         first = fleet.start(appendonly="yes")
         second = fleet.start(replicaof=first)
-        nodes = fleet.cluster(replicas=1)  # of each node; those come last
-    with Fleet(files) as fleet:  # the same with TLS and nothing else, by the files of `authority`
+        nodes = fleet.cluster(replicas=1)  # one per node; the replicas are last in the list
+    with Fleet(files) as fleet:  # servers that accept only TLS, with the files of `authority`
 
-A `Server` has `url`, `client`, `kill()`, `pause()`, `resume()`, `start()` (again, on the same port). All end with the
-context.
+A `Server` has `url`, `client`, `kill()`, `pause()`, `resume()`, and `start()`, which restarts it on the same port. All
+servers end with the context.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
+from server_programs import find_program
 from waiting import wait_until
 
-from rqtui.connection import embedded
 from rqtui.connection.connect import connect
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ SLOTS = 16384
 
 
 class Server:
-    """One process on a port of its own."""
+    """A server process on a port of its own."""
 
     def __init__(self, folder: Path, port: int, words: Sequence[str], url: str = "redis://127.0.0.1:{}") -> None:
         self.port, self.url = port, url.format(port)
@@ -49,66 +49,69 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
-        """Starts it, also again; returns when it answers, be it that it is still loading."""
+        """Start or restart the server, and wait until it replies, even if only that it is loading."""
         log = (self._folder / "log").open("ab")
         self._process = subprocess.Popen(self.words, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait_until(self._answers, START_S, f"the server on port {self.port}")
         return self
 
     def _answers(self) -> bool:
-        assert self._process is not None and self._process.poll() is None, (self._folder / "log").read_text()
+        assert self._process is not None
+        if self._process.poll() is not None:
+            log = (self._folder / "log").read_text()
+            if "Failed finding TLS support" in log:
+                pytest.skip("needs a server that was built with TLS (apt-get install redis-server)")
+            raise AssertionError(log)
         try:
             return bool(self.client.execute_command("PING"))
         except RedisError as error:
             return any(word in str(error).lower() for word in ("loading", "masterdown", "authentication"))
 
     def signal(self, number: int) -> None:
-        """Sends its process a signal."""
+        """Send a signal to the process of the server."""
         assert self._process is not None
         os.kill(self._process.pid, number)
 
     def pause(self) -> None:
-        """It stands still, and its connections stay open."""
+        """Stop the process, which leaves its connections open."""
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """It goes on as if nothing had been."""
+        """Continue a paused process."""
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """kill -9."""
+        """Kill the process with SIGKILL."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
     def info(self, section: str) -> dict[str, Any]:
-        """INFO, of one section."""
+        """Return one section of INFO."""
         return self.client.info(section)
 
-    def replicates(self, other: Server | None) -> None:
-        """Makes it a replica of another, or a primary."""
+    def replicate(self, other: Server | None) -> None:
+        """Make the server a replica of `other`, or a primary if `other` is None."""
         words = ("127.0.0.1", str(other.port)) if other else ("NO", "ONE")
         self.client.execute_command("REPLICAOF", *words)
 
     def wait_for_link(self) -> None:
-        """Until its replication stands."""
+        """Wait until the replica is connected to its primary."""
         wait_until(
             lambda: self.info("replication").get("master_link_status") == "up", START_S, "the link to the primary"
         )
 
 
 class Fleet:
-    """Starts servers and ends them."""
+    """Servers that are started by a test and end with it."""
 
     def __init__(self, files: Files | None = None) -> None:
-        self._program = embedded.installed("redis-server")
-        if self._program is None:
-            pytest.skip("needs redis-server")
+        self._program = find_program()
         self._folder = Path(tempfile.mkdtemp(prefix="rqtui-fleet-"))
         self.servers: list[Server] = []
         self._files = files
         self.scheme = "rediss" if files else "redis"
-        self.options = files.options if files else ""  # of every URL
+        self.options = files.options if files else ""  # the query string of every URL
 
     def _server(self, port: int, words: Sequence[str]) -> Server:
         url = f"{self.scheme}://127.0.0.1:{{}}{self.options}"
@@ -117,7 +120,7 @@ class Fleet:
         return server
 
     def _listening(self, port: int) -> dict[str, str]:
-        """The settings of a port, with TLS where the fleet has it."""
+        """Return the settings for a port, with TLS if the fleet has it."""
         if self._files is None:
             return {"port": str(port)}
         return {
@@ -134,17 +137,17 @@ class Fleet:
         program: str = "",
         **settings: str,
     ) -> Server:
-        """A server with these settings (`_` for `-`); `without` these commands, `under` other words."""
-        port = free_port()
-        given = {
+        """Start a server with these settings (`_` for `-`), `without` these commands, behind the words of `under`."""
+        port = find_free_port()
+        all_settings = {
             "bind": "127.0.0.1",
             "save": "",
             "repl_diskless_sync": "yes",
             "repl_diskless_sync_delay": "0",
             **settings,
         }
-        words = [*under, program or self._program or ""]
-        for name, value in {**self._listening(port), **given}.items():
+        words = [*under, program or self._program]
+        for name, value in {**self._listening(port), **all_settings}.items():
             words += [f"--{name.replace('_', '-')}", *(value.split() or [""])]
         for command in without:
             words += ["--rename-command", command, ""]
@@ -156,8 +159,8 @@ class Fleet:
         return server
 
     def sentinel(self, primary: Server, service: str = "jobs", quorum: int = 1, lines: Sequence[str] = ()) -> Server:
-        """A sentinel that watches a primary, and gives it up after a second."""
-        port = free_port()
+        """Start a sentinel that fails `primary` over when it does not reply for a second."""
+        port = find_free_port()
         written = [
             *(f"{name} {value}" for name, value in self._listening(port).items()),
             "bind 127.0.0.1",
@@ -168,33 +171,33 @@ class Fleet:
         ]
         file = self._folder / f"sentinel-{port}.conf"
         file.write_text("\n".join(written) + "\n")
-        return self._server(port, [self._program or "", str(file), "--sentinel"]).start()
+        return self._server(port, [self._program, str(file), "--sentinel"]).start()
 
     def cluster(self, size: int = 3, replicas: int = 0, **settings: str) -> list[Server]:
-        """Nodes that share all slots, each an equal part, in their order; behind them their replicas in turn."""
-        given = {"cluster_enabled": "yes", "cluster_node_timeout": "1000", **settings}
+        """Start `size` nodes that share the slots equally, and replicas. Return the nodes, then their replicas."""
+        all_settings = {"cluster_enabled": "yes", "cluster_node_timeout": "1000", **settings}
         if self._files:
-            given["tls_cluster"] = "yes"
-        everyone = [self.start(**given) for _ in range(size * (1 + replicas))]
-        nodes = everyone[:size]
-        edges = [SLOTS * at // size for at in range(size + 1)]
-        for at, node in enumerate(nodes):
-            node.client.execute_command("CLUSTER", "ADDSLOTSRANGE", edges[at], edges[at + 1] - 1)
-            node.client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", at + 1)
-        for node in everyone[1:]:
+            all_settings["tls_cluster"] = "yes"
+        servers = [self.start(**all_settings) for _ in range(size * (1 + replicas))]
+        nodes = servers[:size]
+        edges = [SLOTS * index // size for index in range(size + 1)]
+        for index, node in enumerate(nodes):
+            node.client.execute_command("CLUSTER", "ADDSLOTSRANGE", edges[index], edges[index + 1] - 1)
+            node.client.execute_command("CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+        for node in servers[1:]:
             node.client.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[0].port)
-        for node in everyone:
-            wait_until(lambda node=node: self._knows_all(node, len(everyone)), START_S, "the Cluster")
-        for at, node in enumerate(everyone[size:]):
-            primary = nodes[at % size].client.execute_command("CLUSTER", "MYID")
+        for node in servers:
+            wait_until(lambda node=node: self._knows_all(node, len(servers)), START_S, "the Cluster")
+        for index, node in enumerate(servers[size:]):
+            primary = nodes[index % size].client.execute_command("CLUSTER", "MYID")
             wait_until(lambda node=node, id=primary: self._has_become_replica(node, id), START_S, "a replica")
-        for node in everyone[size:]:
+        for node in servers[size:]:
             node.wait_for_link()
-        return everyone
+        return servers
 
     @staticmethod
     def _has_become_replica(node: Server, id: bytes) -> bool:
-        """Whether it took the order; a node that still shakes hands with that primary does not know it."""
+        """Make `node` a replica. Return whether it accepted: it must have met the primary before."""
         try:
             return bool(node.client.execute_command("CLUSTER", "REPLICATE", id))
         except ResponseError:
@@ -202,12 +205,12 @@ class Fleet:
 
     @staticmethod
     def _knows_all(node: Server, size: int) -> bool:
-        """Whether it has heard of all the others, and of every slot."""
-        found = node.client.execute_command("CLUSTER", "INFO")
-        text = found.decode() if isinstance(found, bytes) else str(found)
+        """Return whether a node knows all other nodes, and the owner of every slot."""
+        reply = node.client.execute_command("CLUSTER", "INFO")
+        text = reply.decode() if isinstance(reply, bytes) else str(reply)
         lines = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
-        knows = int(lines["cluster_known_nodes"]), int(lines["cluster_slots_assigned"])
-        return lines["cluster_state"] == "ok" and knows == (size, SLOTS)
+        known = int(lines["cluster_known_nodes"]), int(lines["cluster_slots_assigned"])
+        return lines["cluster_state"] == "ok" and known == (size, SLOTS)
 
     def __enter__(self) -> Self:
         return self
@@ -221,12 +224,27 @@ class Fleet:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def free_port() -> int:
-    """A port of the loopback that nobody has, nor its sibling for the bus of a Cluster."""
+def kill_with_keys(server: Server, number: int) -> None:
+    """Kill a server after it rewrote its append-only file with `number` more keys, so that loading can be slowed down.
+
+    `--key-load-delay` delays each key of the rewritten file.
+    """
+    pipe = server.client.pipeline(transaction=False)
+    for key in range(number):
+        pipe.set(f"other:{key}", "x" * 20)
+    pipe.execute()
+    server.client.execute_command("BGREWRITEAOF")
+    for field in ("aof_rewrite_in_progress", "aof_rewrite_scheduled"):
+        wait_until(lambda field=field: not server.info("persistence")[field], 60.0, field)
+    server.kill()
+
+
+def find_free_port() -> int:
+    """Return a free port of the loopback, whose port for the Cluster bus (10 000 higher) is free too."""
     while True:
-        with socket.socket() as found, socket.socket() as bus:
-            found.bind(("127.0.0.1", 0))
-            port: int = found.getsockname()[1]
+        with socket.socket() as candidate, socket.socket() as bus:
+            candidate.bind(("127.0.0.1", 0))
+            port: int = candidate.getsockname()[1]
             if port >= 55000:
                 continue
             try:

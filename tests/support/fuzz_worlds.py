@@ -1,7 +1,7 @@
-"""Worlds for fuzzers of layouts: the database of each system with a job everywhere, and the same with damage in it.
+"""Build databases for fuzzers: of each system a database with a job in every place, and damaged copies of it.
 
-`Seeds.of` takes from a conformance subject, for each of its scripts, a call that does its work and the database it does
-it in; `damage` replaces values in such a database by hostile ones, by keys of another type, or by nothing.
+`build_seeds` takes from a conformance subject, for each of its scripts, a call that succeeds and its database.
+`damage_world` replaces values of such a database by hostile ones, by keys of another type, or removes them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SUBJECTS: Mapping[str, Subject] = {
 
 
 _EVENT = {b"verb": b"reserve", b"id": b"ready-1", b"worker": b"w1"}
-BESIDE: Mapping[str, Keyspace] = {  # what no scene has, and readers read
+EXTRA_KEYS: Mapping[str, Keyspace] = {  # keys that readers read and that no scene plants
     "native": {
         "rqtui:{mail}:events": Entry("stream", Stream([(b"1799999999000-0", _EVENT), (b"1799999999000-1", _EVENT)])),
         "rqtui:{mail}:minutes": Entry("stream", Stream([(b"1799999940000-0", {b"enqueued": b"5", b"acked": b"2"})])),
@@ -54,7 +54,7 @@ BESIDE: Mapping[str, Keyspace] = {  # what no scene has, and readers read
 
 @dataclass(frozen=True)
 class Seed:
-    """A call that does something, and the database in which it does."""
+    """A call of a script that succeeds, and its database."""
 
     script: Script
     keys: tuple[bytes, ...]
@@ -63,35 +63,35 @@ class Seed:
 
 
 @cache
-def seeds(layout: str, client: Redis) -> tuple[Seed, ...]:
-    """One for each script of a layout and each place that it takes jobs from."""
-    return tuple(_seeds(SUBJECTS[layout], client))
+def build_seeds(system: str, client: Redis) -> tuple[Seed, ...]:
+    """Return a seed for each script of a system and each place that it takes jobs from."""
+    return tuple(_iterate_seeds(SUBJECTS[system], client))
 
 
-def _seeds(subject: Subject, client: Redis) -> Iterator[Seed]:
+def _iterate_seeds(subject: Subject, client: Redis) -> Iterator[Seed]:
     for name, use in subject.uses.items():
         script = subject.scripts[name]
         for source in use.sources or script.sources or ("",):
             scene = Scene.build(subject, client, name, source, 2)
             call = scene.world.call(script, scene.request)
-            world = {**BESIDE.get(subject.name, {}), **scene.world.dump()}
-            yield Seed(script, tuple(map(_raw, call.keys)), tuple(map(_raw, call.argv)), world)
+            world = {**EXTRA_KEYS.get(subject.name, {}), **scene.world.dump()}
+            yield Seed(script, tuple(map(_to_bytes, call.keys)), tuple(map(_to_bytes, call.argv)), world)
 
 
-def _raw(word: bytes | str) -> bytes:
+def _to_bytes(word: bytes | str) -> bytes:
     return word if isinstance(word, bytes) else word.encode()
 
 
-def words(found: tuple[Seed, ...]) -> tuple[bytes, ...]:
-    """What stands in those calls and databases: material for others."""
-    known = {word for seed in found for word in seed.argv}
-    for seed in found:
+def collect_words(seeds: tuple[Seed, ...]) -> tuple[bytes, ...]:
+    """Return the sorted arguments and values of these seeds, for other fuzzed calls."""
+    words = {word for seed in seeds for word in seed.argv}
+    for seed in seeds:
         for entry in seed.world.values():
-            known.update(_parts(entry.value))
-    return tuple(sorted(known))
+            words.update(_iterate_values(entry.value))
+    return tuple(sorted(words))
 
 
-def _parts(value: Any) -> Iterator[bytes]:
+def _iterate_values(value: Any) -> Iterator[bytes]:
     if isinstance(value, bytes):
         yield value
     elif isinstance(value, Stream):
@@ -127,19 +127,19 @@ SCORES = (
 )
 
 
-def damage(source: random.Random, world: Keyspace, known: tuple[bytes, ...]) -> dict[str, Any]:
-    """The same database with some of its keys gone, of another type, or holding what nobody expects."""
-    made: dict[str, Any] = {}
+def damage_world(source: random.Random, world: Keyspace, words: tuple[bytes, ...]) -> dict[str, Any]:
+    """Return the database with some keys missing, of another type, or with hostile values."""
+    copy: dict[str, Any] = {}
     missing, twisted, damaged = source.choice(RATES)
     for key, entry in world.items():
         if source.random() < missing:
             continue
         if source.random() < twisted:
-            made[key] = source.choice(OTHERS)(fuzzing.value(source, known) or b"x")
+            copy[key] = source.choice(OTHER_TYPES)(fuzzing.build_value(source, words) or b"x")
         else:
             is_damaged = source.random() < damaged
-            made[key] = _DAMAGED[entry.type](source, entry.value, known) if is_damaged else entry.value
-    return made
+            copy[key] = _DAMAGERS[entry.type](source, entry.value, words) if is_damaged else entry.value
+    return copy
 
 
 RATES = (
@@ -151,73 +151,77 @@ RATES = (
 )  # missing, twisted, damaged
 
 
-OTHERS = (
+OTHER_TYPES = (
     lambda raw: raw, lambda raw: [raw], lambda raw: {raw}, lambda raw: {raw: raw}, lambda raw: Zset({raw: 1.0}),
     lambda raw: Stream([("1-1", {raw: raw})]),
 )  # fmt: skip
 
 
-def _some(source: random.Random, values: Any) -> set[int]:
+def _choose_indexes(source: random.Random, values: Any) -> set[int]:
     return {source.randrange(len(values)) for _ in range(source.randint(1, 3))} if len(values) else set()
 
 
-def _in_hash(source: random.Random, value: Mapping[bytes, bytes], known: tuple[bytes, ...]) -> dict[bytes, bytes]:
-    made = dict(value)
+def _damage_hash(source: random.Random, value: Mapping[bytes, bytes], words: tuple[bytes, ...]) -> dict[bytes, bytes]:
+    copy = dict(value)
     fields = list(value)
-    for at in _some(source, fields):
-        old = made.pop(fields[at])
+    for at in _choose_indexes(source, fields):
+        old = copy.pop(fields[at])
         if source.random() < 0.9:
-            name = fields[at] if source.random() < 0.8 else fuzzing.value(source, known)
+            name = fields[at] if source.random() < 0.8 else fuzzing.build_value(source, words)
             if old.startswith(b"[[") and source.random() < 0.7:
-                made[name] = source.choice(fuzzing.ERRORS)
+                copy[name] = source.choice(fuzzing.ERRORS)
             else:
-                made[name] = fuzzing.damaged(source, old) if source.random() < 0.5 else fuzzing.value(source, known)
-    return made or {b"": b""}
+                copy[name] = (
+                    fuzzing.damage_bytes(source, old) if source.random() < 0.5 else fuzzing.build_value(source, words)
+                )
+    return copy or {b"": b""}
 
 
-def _in_zset(source: random.Random, value: Mapping[bytes, float], known: tuple[bytes, ...]) -> Zset:
-    made = Zset(value)
+def _damage_zset(source: random.Random, value: Mapping[bytes, float], words: tuple[bytes, ...]) -> Zset:
+    copy = Zset(value)
     members = list(value)
-    for at in _some(source, members):
-        old = made.pop(members[at])
-        name = members[at] if source.random() < 0.6 else fuzzing.value(source, known)
-        made[name] = source.choice(SCORES) if source.random() < 0.7 else old
-    return made or Zset({b"": 0.0})
+    for at in _choose_indexes(source, members):
+        old = copy.pop(members[at])
+        name = members[at] if source.random() < 0.6 else fuzzing.build_value(source, words)
+        copy[name] = source.choice(SCORES) if source.random() < 0.7 else old
+    return copy or Zset({b"": 0.0})
 
 
-def _in_list(source: random.Random, value: list[bytes], known: tuple[bytes, ...]) -> list[bytes]:
-    made = list(value)
-    for at in _some(source, made):
-        made[at] = fuzzing.value(source, known)
-    return made or [b""]
+def _damage_list(source: random.Random, value: list[bytes], words: tuple[bytes, ...]) -> list[bytes]:
+    copy = list(value)
+    for at in _choose_indexes(source, copy):
+        copy[at] = fuzzing.build_value(source, words)
+    return copy or [b""]
 
 
-def _in_stream(source: random.Random, value: Stream, known: tuple[bytes, ...]) -> Stream:
-    made = Stream(value)
-    for at in _some(source, made):
-        id, fields = made[at]
-        made[at] = (id, _in_hash(source, fields, known))
+def _damage_stream(source: random.Random, value: Stream, words: tuple[bytes, ...]) -> Stream:
+    copy = Stream(value)
+    for at in _choose_indexes(source, copy):
+        id, fields = copy[at]
+        copy[at] = (id, _damage_hash(source, fields, words))
     for _ in range(source.randint(0, 2)):
-        last = made[-1][0] if made else b"0-0"
+        last = copy[-1][0] if copy else b"0-0"
         ms, _dash, number = (last if isinstance(last, str) else last.decode()).partition("-")
-        fields = {fuzzing.value(source, known): fuzzing.value(source, known) for _ in range(source.randint(1, 4))}
+        fields = {
+            fuzzing.build_value(source, words): fuzzing.build_value(source, words) for _ in range(source.randint(1, 4))
+        }
         ahead = int(ms) + source.choice((0, 1, 60_000, 2**50))
-        made.append((f"{min(ahead, 2**64 - 1)}-{min(int(number) + 1, 2**64 - 1)}", fields))
-    return made
+        copy.append((f"{min(ahead, 2**64 - 1)}-{min(int(number) + 1, 2**64 - 1)}", fields))
+    return copy
 
 
-_DAMAGED: Mapping[str, Any] = {
-    "hash": _in_hash,
-    "zset": _in_zset,
-    "list": _in_list,
-    "set": lambda source, value, known: set(_in_list(source, sorted(value), known)),
-    "stream": _in_stream,
-    "string": lambda source, value, known: fuzzing.value(source, known),
+_DAMAGERS: Mapping[str, Any] = {
+    "hash": _damage_hash,
+    "zset": _damage_zset,
+    "list": _damage_list,
+    "set": lambda source, value, words: set(_damage_list(source, sorted(value), words)),
+    "stream": _damage_stream,
+    "string": lambda source, value, words: fuzzing.build_value(source, words),
 }
 
 
-def plant(client: Redis, world: Mapping[str, Any]) -> None:
-    """Makes the database this one, in one round trip."""
+def plant_world(client: Redis, world: Mapping[str, Any]) -> None:
+    """Replace the database by `world` in one round trip."""
     pipe = client.pipeline(transaction=False)
     pipe.flushdb()
     keyspace.plant(pipe, world)

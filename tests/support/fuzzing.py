@@ -1,8 +1,7 @@
-"""Fuzzers: how many cases they make, what hostile values they make them of, and the figures they print.
+"""The number of cases of the fuzzers, the hostile values in these cases, and the figures that fuzzers print.
 
-Each has a short form in the normal run, a longer one in the matrix and one of 100 000 cases (`pytest -m long
-tests/faults`). Cases come from seeds, so that what failed fails again; a round is a seed, and its number is in the
-message.
+Each fuzzer has a short form in the normal run, a longer one in the matrix and one of 100 000 cases (`pytest -m long
+tests/faults`). Cases come from seeds, so that a failure can be repeated; the message names the seed.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import hostile
+import hostile_text
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 LONG = 100_000
-ROUND = 1_000  # cases of one seed of Hypothesis: it remembers them all
+ROUND = 1_000  # cases per seed: Hypothesis keeps all cases of a seed in memory
 
 NUMBERS = (
     b"", b"0", b"-0", b"1", b"-1", b"00", b"007", b"+1", b"1.5", b"1e3", b"1e400", b"-1e400", b"nan", b"inf", b"-inf",
@@ -31,14 +30,14 @@ NUMBERS = (
     "²".encode(), "٣".encode(), b"\x00", b"1\x00", b"1_000", b"True", b"-", b"--1",
 )  # fmt: skip
 DEEP = b"[" * 3000
-ERRORS = (  # what might stand where a list of failed attempts does
+ERRORS = (  # damaged lists of failed attempts
     DEEP, b"[]", b"[[]]", b"[[1,2]]", b"{}", b"null", b"[[1e999,1,1,1]]", b"[[NaN,1,1,1]]", b"[[1,Infinity,1,1]]",
     b"[1,2]",
     b'[["1","2",[],{}]]', b'[[%s,1,"",""]]' % (b"9" * 30), b'[[1,2,"\\ud800",null]]', b'[["x",1,1,1]]',
     b'[[true,1.5,1,1]]', b"[[1,2,3,4",
 )  # fmt: skip
 BYTES = (
-    *NUMBERS, *hostile.RAW, DEEP, b"{" * 200, b"[]", b"{}", b"[[]]", b"[[1,2,3,4]]", b"[[1e999,1,1,1]]",
+    *NUMBERS, *hostile_text.RAW, DEEP, b"{" * 200, b"[]", b"{}", b"[[]]", b"[[1,2,3,4]]", b"[[1e999,1,1,1]]",
     b"[[NaN,1,1,1]]", b"null",
     b"[[1,2,\"w\"]]", b"[1,2]", b'[[1,2,"w","e"]]', b'[["1","2",[],{}]]', b'"\\ud800"', b"\x91\x01", b"\x80",
     b"\xdf\xff\xff\xff\xff",
@@ -51,28 +50,28 @@ BYTES = (
 )  # fmt: skip
 
 
-def forms(short: int) -> Any:
-    """The parameter `cases`: so many in the short form, ten times as many in the matrix, 100 000 in the long one."""
+def parametrize_cases(short: int) -> Any:
+    """Parametrize `cases`: `short` cases in a plain run, ten times as many in the matrix, 100 000 in the long run."""
     more = pytest.param(10 * short, marks=pytest.mark.matrix, id="more")
     long = pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(0)], id="long")
     return pytest.mark.parametrize("cases", [pytest.param(short, id="short"), more, long])
 
 
 @contextmanager
-def figures(fuzzer: str, cases: int) -> Iterator[Counter[str]]:
-    """Counts what became of the cases and prints it as a line of JSON."""
-    seen: Counter[str] = Counter()
+def print_figures(fuzzer: str, cases: int) -> Iterator[Counter[str]]:
+    """Yield a counter of outcomes, and print it with the times as a line of JSON."""
+    outcomes: Counter[str] = Counter()
     began, cpu = time.monotonic(), time.process_time()
-    yield seen
+    yield outcomes
     took = {"seconds": round(time.monotonic() - began, 1), "cpu_seconds": round(time.process_time() - cpu, 1)}
-    print("\n" + json.dumps({"fuzzer": fuzzer, "cases": cases, **took, **dict(sorted(seen.items()))}))
+    print("\n" + json.dumps({"fuzzer": fuzzer, "cases": cases, **took, **dict(sorted(outcomes.items()))}))
 
 
-def try_all(cases: int, strategy: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
-    """Runs `check` on so many values, a seed per thousand; the smallest value that fails is in the error."""
+def check_examples(cases: int, strategy: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
+    """Run `check` on `cases` values, with a new seed per thousand. The error names the smallest value that fails."""
 
     for number, start in enumerate(range(0, cases, ROUND)):
-        how = settings(
+        options = settings(
             max_examples=min(ROUND, cases - start),
             database=None,
             deadline=None,
@@ -81,30 +80,30 @@ def try_all(cases: int, strategy: SearchStrategy[Any], check: Callable[[Any], No
         )
 
         @seed(number)
-        @how
+        @options
         @given(strategy)
-        def once(value: Any) -> None:
+        def check_one(value: Any) -> None:
             check(value)
 
-        once()
+        check_one()
 
 
-def value(source: random.Random, known: Sequence[bytes] = ()) -> bytes:
-    """Bytes that somebody might send or store: known ones, known ones damaged, numbers that are none, hostile text."""
+def build_value(source: random.Random, words: Sequence[bytes] = ()) -> bytes:
+    """Build hostile bytes: known values, damaged known values, damaged numbers, hostile text."""
     kind = source.randrange(8)
-    if known and kind < 2:
-        return source.choice(known)
-    if known and kind < 4:
-        return damaged(source, source.choice(known))
+    if words and kind < 2:
+        return source.choice(words)
+    if words and kind < 4:
+        return damage_bytes(source, source.choice(words))
     if kind < 5:
         return source.choice(NUMBERS)
     if kind < 7:
         return source.choice(BYTES)
-    return hostile.text(source, 3).encode("utf-8", "surrogatepass")
+    return hostile_text.build_text(source, 3).encode("utf-8", "surrogatepass")
 
 
-def damaged(source: random.Random, raw: bytes) -> bytes:
-    """Bytes with a few of them, or one of their words, changed."""
+def damage_bytes(source: random.Random, raw: bytes) -> bytes:
+    """Return the bytes with a few of them, or one of their words, changed."""
     kind = source.randrange(5)
     at = source.randrange(len(raw) + 1)
     if kind == 0:

@@ -1,7 +1,6 @@
-"""The generated tables of the pages: floors, keys, commands, what each layout can do, the scripts of the native queue.
+"""Build the generated tables of the docs: layers, keys, commands, verbs per system, scripts of the native queue.
 
 `python tests/support/generated_tables.py` rewrites them.
-
 `test_docs.py` fails when a page is stale.
 """
 
@@ -18,91 +17,95 @@ import typer
 
 from rqtui.cli import main
 from rqtui.config import thresholds
-from rqtui.engine import health
 from rqtui.engine import history as stats
+from rqtui.engine.health import rules
 from rqtui.scripts.script import Script
 from rqtui.systems import registry
 from rqtui.tui import keys
 from rqtui.verbs import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
-WIDTH = 76  # cells of the picture of the floors
+WIDTH = 76  # cells of the diagram of the layers
 
 
-def keys_table() -> str:
-    """Every key with what it does."""
+def build_keys_table() -> str:
+    """Build the table of all keys and their effects."""
     rows = ["| key | does | where |", "|---|---|---|"]
-    for look in keys.looks():
-        name = keys.shown(look.keys).replace("|", "\\|")
+    for look in keys.list_general_keys():
+        name = keys.format_keys(look.keys).replace("|", "\\|")
         rows.append(f"| `{name}` | {look.help} | {', '.join(look.screens) or 'everywhere'} |")
     for key in keys.VERB_KEYS:
-        for verb in keys.verbs_of(key):
+        for verb in keys.find_verbs_on_key(key):
             takes = ", ".join(verb.takes) or f"the {verb.scope}"
-            rows.append(f"| `{key}` | {verb.label}{' (asks first)' if verb.danger or verb.effect else ''} | {takes} |")
+            rows.append(
+                f"| `{key}` | {verb.label}{' (asks first)' if verb.is_dangerous or verb.effect else ''} | {takes} |"
+            )
     return "\n".join(rows)
 
 
-def commands_tables() -> str:
-    """Every command with its options, behind those that all have and those of the screen."""
-    group = typer.main.get_command(main.application())
-    found = {name: group.get_command(typer.Context(group), name) for name in main.COMMANDS}
-    rows = {name: _options(name, command) for name, command in found.items()}
+def build_commands_tables() -> str:
+    """Build the tables of options: those of all commands, those of the screen, then those of each command."""
+    group = typer.main.get_command(main.build_application())
+    commands = {name: group.get_command(typer.Context(group), name) for name in main.COMMANDS}
+    rows = {name: _build_options(name, command) for name, command in commands.items()}
     of_all = [row for row in rows["snapshot"] if all(row in others or "--json" in row for others in rows.values())]
-    of_screen = [row for row in _options("", group) if row not in of_all]
-    parts = ["### Every command", "", *_option_rows(of_all), "", "### `rqtui [URL]`", "", *_option_rows(of_screen)]
-    for name, command in found.items():
-        parts += ["", f"### `rqtui {name}`", "", _said(command.help or ""), ""]
-        parts += _option_rows([row for row in rows[name] if row not in of_all])
+    of_screen = [row for row in _build_options("", group) if row not in of_all]
+    parts = ["### Every command", "", *_add_header(of_all), "", "### `rqtui [URL]`", "", *_add_header(of_screen)]
+    for name, command in commands.items():
+        parts += ["", f"### `rqtui {name}`", "", _format_help(command.help or ""), ""]
+        parts += _add_header([row for row in rows[name] if row not in of_all])
     return "\n".join(parts).rstrip()
 
 
-def _options(name: str, command: typer.core.TyperCommand) -> list[str]:
-    """A row per argument and option."""
+def _build_options(name: str, command: typer.core.TyperCommand) -> list[str]:
+    """Build a row for each argument and option."""
     context = typer.Context(command, info_name=name)
     records = filter(None, (param.get_help_record(context) for param in command.params))
     cells = ((words.replace("|", "\\|"), " ".join(told.split()).replace("|", "\\|")) for words, told in records)
     return [f"| `{words}` | {told} |" for words, told in cells]
 
 
-def _option_rows(rows: list[str]) -> list[str]:
+def _add_header(rows: list[str]) -> list[str]:
     return ["| takes | means |", "|---|---|", *rows] if rows else []
 
 
-def _said(help: str) -> str:
-    """The paragraphs of a command's help, and its example as a line of a shell."""
-    told, _line, example = textwrap.dedent(help).strip().partition("Example: ")
-    words = " ".join(told.split())
+def _format_help(help: str) -> str:
+    """Format the paragraphs of a command's help, and its example as a shell line."""
+    paragraphs, _example, example = textwrap.dedent(help).strip().partition("Example: ")
+    words = " ".join(paragraphs.split())
     return f"{words}\n\n```sh\n{example.strip()}\n```" if example else words
 
 
-def verbs_table() -> str:
-    """Layout × verb: from which places to which, as the headers of the scripts say."""
-    systems = [registry.make(name) for name in registry.names()]
+def build_verbs_table() -> str:
+    """Build the table of verbs per system, with the places between which their script headers say that jobs move."""
+    systems = [registry.create_system(name) for name in registry.list_names()]
     rows = ["| verb | " + " | ".join(system.name for system in systems) + " |", "|---|" + "---|" * len(systems)]
     for verb in VERBS:
-        cells = [_moves(system.scripts[verb.name]) if verb.name in system.scripts else "–" for system in systems]
+        cells = [_format_moves(system.scripts[verb.name]) if verb.name in system.scripts else "–" for system in systems]
         if any(cell != "–" for cell in cells):
             rows.append(f"| `{verb.name}` | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
-def native_table() -> str:
-    """Every script of the native queue: from which places to which, and what it does."""
-    found = registry.make("native").scripts
+def build_native_table() -> str:
+    """Build the table of native scripts: the places between which they move jobs, and their summaries."""
+    scripts = registry.create_system("native").scripts
     order = {verb.name: number for number, verb in enumerate(VERBS)}
     rows = ["| script | from → to | does |", "|---|---|---|"]
-    for script in sorted(found.values(), key=lambda script: (script.read_only, order.get(script.name, len(order)))):
-        moves = "reads only" if script.read_only else _moves(script) if script.moves else ""
+    for script in sorted(scripts.values(), key=lambda script: (script.read_only, order.get(script.name, len(order)))):
+        moves = "reads only" if script.read_only else _format_moves(script) if script.moves else ""
         rows.append(f"| `{script.name}` | {moves} | {script.summary} |")
     return "\n".join(rows)
 
 
-def counters() -> str:
-    """What the scripts of the native queue count."""
-    return "\n".join(textwrap.wrap(f"`{' '.join(sorted(stats.counters(registry.make('native'))))}`", 120))
+def build_counters() -> str:
+    """Build the list of the counters of the native queue."""
+    return "\n".join(
+        textwrap.wrap(f"`{' '.join(sorted(stats.list_counter_names(registry.create_system('native'))))}`", 120)
+    )
 
 
-def _moves(script: Script) -> str:
+def _format_moves(script: Script) -> str:
     moves = [
         f"{' '.join(move.sources)} → {' or '.join([*move.targets, *(['gone'] if move.leaves else [])])}".strip()
         for move in script.moves
@@ -110,84 +113,133 @@ def _moves(script: Script) -> str:
     return "; ".join(moves) or "✓"
 
 
-def floors_table() -> str:
-    """Each house of the layers contracts: a picture of its floors, and what each room owns."""
+def build_layers_table() -> str:
+    """Build a diagram and a table of modules for each contract about layers."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
-    made = [
-        _house(container, contract["layers"])
+    tables = [
+        _build_layers(container, contract["layers"])
         for contract in contracts
         if contract["type"] == "layers"
         for container in contract["containers"]
     ]
-    return "\n\n".join(made)
+    return "\n\n".join(tables)
 
 
-def _house(container: str, layers: list[str]) -> str:
+def _build_layers(container: str, layers: list[str]) -> str:
     beam = "├" + "─" * WIDTH + "┤"
     lines = ["\n".join(f"│{line:^{WIDTH}}│" for line in textwrap.wrap(layer, WIDTH - 2)) for layer in layers]
-    picture = ["```", beam.replace("├", "┌").replace("┤", "┐"), f"\n{beam}\n".join(lines)]
-    picture += [beam.replace("├", "└").replace("┤", "┘"), "```"]
-    rooms = [name.strip("() ") for layer in layers for name in re.split("[:|]", layer)]
-    rows = [f"| `{name}` | {_owns(container, name)} |" for name in rooms]
-    return "\n".join([f"### `{container}`", "", *picture, "", "| room | owns |", "|---|---|", *rows])
+    diagram = ["```", beam.replace("├", "┌").replace("┤", "┐"), f"\n{beam}\n".join(lines)]
+    diagram += [beam.replace("├", "└").replace("┤", "┘"), "```"]
+    modules = [name.strip("() ") for layer in layers for name in re.split("[:|]", layer)]
+    rows = [f"| `{name}` | {_read_summary(container, name)} |" for name in modules]
+    return "\n".join([f"### `{container}`", "", *diagram, "", "| module | owns |", "|---|---|", *rows])
 
 
-def _owns(container: str, name: str) -> str:
-    """The first line of the docstring of a package or module."""
+def _read_summary(container: str, name: str) -> str:
+    """Return the first line of the docstring of a package or module."""
     path = ROOT.joinpath(*f"{container}.{name}".split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return (ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "").splitlines()[0].replace("|", "\\|")
 
 
-def kinds_table() -> str:
-    """Every kind of finding: about a queue and the server, then those of the systems, by their `faults.toml`."""
-    rows = ["| kind | found where |", "|---|---|", *(f"| `{kind}` | {text} |" for kind, text in health.KINDS.items())]
-    found: dict[str, set[str]] = {}
-    for name in registry.names():
-        path = registry.make(name).scripts.path / "faults.toml"
+def build_kinds_table() -> str:
+    """Build the table of findings: those of queues and the server, then those in the systems' `faults.toml`."""
+    rows = [
+        "| kind | found where |",
+        "|---|---|",
+        *(f"| `{kind}` | {text} |" for kind, text in rules.FINDING_KINDS.items()),
+    ]
+    systems: dict[str, set[str]] = {}
+    for name in registry.list_names():
+        path = registry.create_system(name).scripts.path / "faults.toml"
         for kind in tomllib.loads(path.read_text("utf-8")) if path.is_file() else ():
-            found.setdefault(kind.partition(":")[0].replace("_", "-"), set()).add(name)
-    for kind in sorted(found.keys() - health.KINDS.keys()):
-        rows.append(f"| `{kind}` | a fault of {', '.join(sorted(found[kind]))}, in its own words |")
+            systems.setdefault(kind.partition(":")[0].replace("_", "-"), set()).add(name)
+    for kind in sorted(systems.keys() - rules.FINDING_KINDS.keys()):
+        rows.append(f"| `{kind}` | a fault of {', '.join(sorted(systems[kind]))}, in its own words |")
     return "\n".join(rows)
 
 
-def thresholds_table() -> str:
-    """Every threshold with its defaults."""
+def build_thresholds_table() -> str:
+    """Build the table of thresholds with their defaults."""
     rows = ["| key | about | warning | critical |", "|---|---|---|---|"]
     for name, rule in thresholds.RULES.items():
         limits = [
-            rule.unit.written(each) if each is not None else "never" for each in getattr(thresholds.DEFAULTS, name)
+            rule.unit.format(each) if each is not None else "never" for each in getattr(thresholds.DEFAULTS, name)
         ]
         unit = " %" if rule.unit is thresholds.PERCENT else ""
-        told = " | ".join(f"{limit}{unit if limit != 'never' else ''}" for limit in limits)
-        rows.append(f"| `{name}` | {rule.means} | {told} |")
+        cells = " | ".join(f"{limit}{unit if limit != 'never' else ''}" for limit in limits)
+        rows.append(f"| `{name}` | {rule.means} | {cells} |")
+    return "\n".join(rows)
+
+
+WAYS = {"before": "screen open before", "afterwards": "screen opened afterwards", "once": "one `rqtui health`"}
+VERDICTS = ("missed", "false", "unknown")
+
+
+def build_truth_tables() -> str:
+    """Build the tables of the truth suite: verdicts per system and way of asking, and the cells that are not right."""
+    document = tomllib.loads((ROOT / "tests" / "truth" / "verdicts.toml").read_text("utf-8"))
+    titles: dict[str, str] = document.pop("situations")
+    rows = ["| system | asked by | situations | right | missed | false | unknown |", "|---|---|---|---|---|---|---|"]
+    for system, cells in document.items():
+        number = len(titles) - sum("does_not_apply" in cell for cell in cells.values())
+        for way, name in WAYS.items():
+            found = [sum(cell.get(way) == verdict for cell in cells.values()) for verdict in VERDICTS]
+            rows.append(f"| {system} | {name} | {number} | {number - sum(found)} | {' | '.join(map(str, found))} |")
+    rows += [
+        "",
+        "Cells that are not right:",
+        "",
+        "| situation | system | asked by | verdict | why |",
+        "|---|---|---|---|---|",
+    ]
+    for id, title in titles.items():
+        for system, cells in document.items():
+            cell = cells.get(id, {})
+            for verdict in VERDICTS:
+                ways = ", ".join(name for way, name in WAYS.items() if cell.get(way) == verdict)
+                if ways:
+                    rows.append(f"| {id}: {title} | {system} | {ways} | {verdict} | {cell['why']} |")
+    rows += ["", "Situations that do not apply:", "", "| situation | systems |", "|---|---|"]
+    for id in titles:
+        reasons: dict[str, list[str]] = {}
+        for system, cells in document.items():
+            if reason := cells.get(id, {}).get("does_not_apply"):
+                reasons.setdefault(reason, []).append(system)
+        if reasons:
+            rows.append(f"| {id} | {'; '.join(', '.join(its) + ': ' + reason for reason, its in reasons.items())} |")
     return "\n".join(rows)
 
 
 TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
-    ROOT / "docs" / "architecture.md": {"floors": floors_table},
-    ROOT / "docs" / "commands.md": {"commands": commands_tables},
-    ROOT / "docs" / "health.md": {"kinds": kinds_table, "thresholds": thresholds_table},
-    ROOT / "docs" / "keys.md": {"keys": keys_table},
-    ROOT / "docs" / "systems" / "README.md": {"verbs": verbs_table},
-    ROOT / "lua" / "README.md": {"native": native_table, "counters": counters},
+    ROOT / "docs" / "architecture.md": {"layers": build_layers_table},
+    ROOT / "docs" / "commands.md": {"commands": build_commands_tables},
+    ROOT / "docs" / "health.md": {
+        "kinds": build_kinds_table,
+        "thresholds": build_thresholds_table,
+        "truth": build_truth_tables,
+    },
+    ROOT / "docs" / "keys.md": {"keys": build_keys_table},
+    ROOT / "docs" / "systems" / "README.md": {"verbs": build_verbs_table},
+    ROOT / "lua" / "README.md": {"native": build_native_table, "counters": build_counters},
 }
 
 
-def written(page: Path) -> str:
-    """The page with its tables as they should be."""
+def render_page(page: Path) -> str:
+    """Return the text of the page with its tables rebuilt."""
     text = page.read_text("utf-8")
     for name, table in TABLES[page].items():
         pattern = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"
-        made = table()
-        text, found = re.subn(pattern, lambda match, made=made: f"{match[1]}{made}\n{match[2]}", text, flags=re.DOTALL)
-        if found != 1:
+        content = table()
+        text, count = re.subn(
+            pattern, lambda match, content=content: f"{match[1]}{content}\n{match[2]}", text, flags=re.DOTALL
+        )
+        if count != 1:
             raise SystemExit(f"{page.relative_to(ROOT)} has no place for the table of {name}")
     return text
 
 
 if __name__ == "__main__":
     for page in TABLES:
-        page.write_text(written(page), "utf-8")
+        page.write_text(render_page(page), "utf-8")

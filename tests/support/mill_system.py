@@ -1,9 +1,11 @@
-"""The mill: a queue system of tests alone, with all that a layout may have: nine places, several of one state, one of
-them shared by all queues, calls, facts, workers of several queues, schedules, figures per kind, a verb that reaches
-further than its queue, one that swaps bodies, a fault that has to be mended in time.
+"""The mill: a queue system for tests that has every feature a system may have.
 
-Lists `mill:<place>:<queue>` of ids, of all queues together `mill:deferred`; a hash `mill:job:<id>` for each. The
-fixture `mill` lets rqtui know it for a test.
+The features: nine places, several with the same state, one shared by all queues; calls, facts, workers of several
+queues, schedules, figures per kind, a verb that affects other queues, a verb that replaces bodies, a finding with a
+deadline.
+
+Ids are in lists `mill:<place>:<queue>`, those of the shared place in `mill:deferred`; each job has a hash
+`mill:job:<id>`. The fixture `mill` registers the system.
 """
 
 from __future__ import annotations
@@ -17,9 +19,9 @@ import pytest
 from redis import Redis
 
 from rqtui.errors import UsageError
-from rqtui.layout.foreign import Foreign, rows_by_name
-from rqtui.layout.layout import Answers, Ask
-from rqtui.model import Fact, Figures, Job, Place, Schedule, State, Worker
+from rqtui.model import Fact, Job, KindStatistics, Place, Schedule, State, Worker
+from rqtui.system_base.foreign_system import ForeignSystem, read_rows
+from rqtui.system_base.system import Replies, Request
 from rqtui.systems import registry
 
 NAMES = {
@@ -36,8 +38,8 @@ NAMES = {
 SHARED = "deferred"  # one list for all queues
 
 
-class Mill(Foreign):
-    """Its scripts stand beside this file."""
+class Mill(ForeignSystem):
+    """The mill, whose scripts are in the folder `mill` next to this file."""
 
     name = "mill"
     folder = Path(__file__).parent / "mill"
@@ -48,37 +50,37 @@ class Mill(Foreign):
         for name, state in NAMES.items()
     )
     defaults: Mapping[str, str] = {"prefix": "mill"}
-    finds_by_id = True
+    can_find_by_id = True
     has_json_bodies = True
-    tells = frozenset({"error", "worker", "name"})
-    effects: Mapping[str, str] = {"pause": "every queue of this mill rests, not this one alone"}
-    new_body = '{"func": "", "args": [], "kwargs": {}}'
+    known_fields = frozenset({"error", "worker", "name"})
+    verb_effects: Mapping[str, str] = {"pause": "every queue of this mill rests, not this one alone"}
+    body_template = '{"func": "", "args": [], "kwargs": {}}'
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """All of them begin with its prefix."""
+        """Return the keys of a queue, which all start with the prefix."""
         prefix = self.options["prefix"]
         names = ("paused", "workers", "schedules", "orders", "kinds", "mice", SHARED)
         shared = {name: f"{prefix}:{name}" for name in names}
         return {**{name: f"{prefix}:{name}:{queue}" for name in NAMES}, **shared}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """It keeps their names."""
+        """Yield the names in the set of queues."""
         yield sorted(name.decode("utf-8", "surrogateescape") for name in client.smembers("mill:queues"))
 
-    def recognises(self, client: Any, queue: str) -> bool:
-        """Those that it keeps."""
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the queue is in the set of queues."""
         return bool(client.sismember("mill:queues", queue))
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """A job from a row."""
-        where = self.place(place)
+        """Build a job from a row."""
+        definition = self.place(place)
         body: bytes = row["body"]
         return Job(
             row["id"],
             queue,
             self.name,
-            where.name,
-            where.state,
+            definition.name,
+            definition.state,
             body,
             name=row["call"].partition("(")[0],
             body=body if len(body) == row["bytes"] or body else None,
@@ -90,56 +92,56 @@ class Mill(Foreign):
             due_ms=row["due_ms"],
             deadline_ms=row["deadline_ms"],
             since_ms=row["since_ms"],
-            facts=tuple(_fact(*each) for each in json.loads(row["facts"])),
+            facts=tuple(_build_fact(*each) for each in json.loads(row["facts"])),
         )
 
-    def workers_ask(self, queue: str) -> Ask[tuple[Worker, ...]]:
-        """Those that serve this queue, each of which tells all of its queues."""
+    def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
+        """Return the workers of this queue, each with all of its queues."""
 
-        def read(answers: Answers) -> tuple[Worker, ...]:
-            found = [json.loads(row["worker"]) for row in _rows(answers)]
-            return tuple(_worker(each, queue) for each in found if queue in each["queues"])
+        def read(answers: Replies) -> tuple[Worker, ...]:
+            workers = [json.loads(row["worker"]) for row in _read_reply(answers)]
+            return tuple(_build_worker(worker, queue) for worker in workers if queue in worker["queues"])
 
-        return Ask((self.call("roster", queue, {}),), read)
+        return Request((self.build_call("roster", queue, {}),), read)
 
-    def kinds_ask(self, queue: str) -> Ask[tuple[Figures, ...]] | None:
-        """One list for all queues."""
+    def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:
+        """Return the statistics per kind, which all queues share."""
 
-        def read(answers: Answers) -> tuple[Figures, ...]:
-            return tuple(Figures(**json.loads(row["kind"])) for row in _rows(answers))
+        def read(answers: Replies) -> tuple[KindStatistics, ...]:
+            return tuple(KindStatistics(**json.loads(row["kind"])) for row in _read_reply(answers))
 
-        return Ask((self.call("kinds", queue, {}),), read)
+        return Request((self.build_call("kinds", queue, {}),), read)
 
-    def rewritten(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
-        """The body with another due time; raises UsageError for one that is no JSON object."""
+    def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
+        """Return the body with another due time. Raises UsageError for a body that is not a JSON object."""
         try:
             return json.dumps({**json.loads(job.member), "due_ms": form["due_ms"]}).encode()
         except (ValueError, TypeError):
             raise UsageError("its body is no JSON object") from None
 
-    def schedules_ask(self) -> Ask[tuple[Schedule, ...]] | None:
-        """All of them stand in one list."""
+    def schedules_request(self) -> Request[tuple[Schedule, ...]] | None:
+        """Return all schedules, which are in one list."""
 
-        def read(answers: Answers) -> tuple[Schedule, ...]:
-            return tuple(Schedule(layout=self.name, **json.loads(row["schedule"])) for row in _rows(answers))
+        def read(answers: Replies) -> tuple[Schedule, ...]:
+            return tuple(Schedule(system=self.name, **json.loads(row["schedule"])) for row in _read_reply(answers))
 
-        return Ask((self.call("schedules", "", {}),), read)
+        return Request((self.build_call("schedules", "", {}),), read)
 
 
-def _rows(answers: Answers) -> list[dict[str, Any]]:
+def _read_reply(answers: Replies) -> list[dict[str, Any]]:
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
-    return rows_by_name(answer)
+    return read_rows(answer)
 
 
-def _fact(name: str, value: Any, kind: str = "text", queue: str = "") -> Fact:
+def _build_fact(name: str, value: Any, kind: str = "text", queue: str = "") -> Fact:
     is_id = kind == "ref" and isinstance(value, str)
     return Fact(name, value.encode("utf-8", "surrogateescape") if is_id else value, kind, queue)
 
 
-def _worker(each: Mapping[str, Any], queue: str) -> Worker:
-    facts = tuple(_fact(*fact) for fact in each.get("facts", ()))
+def _build_worker(each: Mapping[str, Any], queue: str) -> Worker:
+    facts = tuple(_build_fact(*fact) for fact in each.get("facts", ()))
     return Worker(
         each["name"],
         queue,
@@ -154,33 +156,35 @@ def _worker(each: Mapping[str, Any], queue: str) -> Worker:
     )
 
 
-LAYOUT = Mill
+SYSTEM = Mill
 
 
 @pytest.fixture
 def mill(monkeypatch: pytest.MonkeyPatch) -> type[Mill]:
-    """The mill is one of the systems that rqtui speaks."""
-    monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.System("mill", "the mill", __name__)))
+    """Register the mill for one test."""
+    monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.SystemEntry("mill", "the mill", __name__)))
     return Mill
 
 
-def grind(client: Redis, queue: str, place: str, *ids: str, facts: Sequence[object] = (), **fields: object) -> None:
-    """Plants jobs in a place of a queue."""
+def add_mill_jobs(
+    client: Redis, queue: str, place: str, *ids: str, facts: Sequence[object] = (), **fields: object
+) -> None:
+    """Add jobs to a place of a queue."""
     client.sadd("mill:queues", queue)
     for id in ids:
         client.rpush(f"mill:{place}" if place == SHARED else f"mill:{place}:{queue}", id)
-        known = {"call": f"mill.{place}({id!r})", "body": '{"flour": 1}', "queue": queue, **fields}
-        known["facts"] = json.dumps(list(facts))
-        client.hset(f"mill:job:{id}", mapping={name: str(value) for name, value in known.items()})
+        record = {"call": f"mill.{place}({id!r})", "body": '{"flour": 1}', "queue": queue, **fields}
+        record["facts"] = json.dumps(list(facts))
+        client.hset(f"mill:job:{id}", mapping={name: str(value) for name, value in record.items()})
 
 
-def hire(client: Redis, name: str, queues: Sequence[str], **known: object) -> None:
-    """Plants a worker that has just beaten."""
+def add_mill_worker(client: Redis, name: str, queues: Sequence[str], **details: object) -> None:
+    """Add a worker that has just sent a heartbeat."""
     s, us = client.time()
-    worker = {"name": name, "queues": list(queues), "beat_ms": s * 1000 + us // 1000, **known}
+    worker = {"name": name, "queues": list(queues), "beat_ms": s * 1000 + us // 1000, **details}
     client.sadd("mill:workers", json.dumps(worker))
 
 
-def plan(client: Redis, name: str, queue: str, pattern: str, **known: object) -> None:
-    """Plants a schedule."""
-    client.rpush("mill:schedules", json.dumps({"name": name, "queue": queue, "pattern": pattern, **known}))
+def add_mill_schedule(client: Redis, name: str, queue: str, pattern: str, **details: object) -> None:
+    """Add a schedule."""
+    client.rpush("mill:schedules", json.dumps({"name": name, "queue": queue, "pattern": pattern, **details}))

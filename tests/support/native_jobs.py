@@ -1,7 +1,7 @@
-"""Native jobs written and read by raw commands: what the tests of the scripts compare the scripts with.
+"""Write and read native jobs by raw commands, for the tests that compare the scripts with them.
 
-The formats are those of `lua/README.md`, written down here a second time on purpose: a script that writes
-something else fails. `NOW` is the test's clock; scripts get it as `now_ms`.
+The formats are those of `lua/README.md`, written down here a second time on purpose: a test fails if a script writes
+something else. `NOW` is the test's clock; scripts get it as `now_ms`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from redis import Redis
 
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Script
+from rqtui.scripts.script import Reply, Script
 
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
@@ -26,17 +26,17 @@ SCRIPTS: Mapping[str, Script] = scripts.load("native")
 QUEUE = "mail"
 
 
-def key(name: str, queue: str = QUEUE) -> str:
-    """The key that a script's header calls `name`."""
+def build_key(name: str, queue: str = QUEUE) -> str:
+    """Return the key that a script's header calls `name`."""
     return f"rqtui:{{{queue}}}:{name}"
 
 
-NATIVE_KEYS = {name: key(name) for name in KEYS}
+NATIVE_KEYS = {name: build_key(name) for name in KEYS}
 
 
-def record(body: bytes = b"{}", **fields: object) -> bytes:
-    """A job's record: the header line, short where all is default, and the body where that is short."""
-    long = len(body) > 4096
+def build_record(body: bytes = b"{}", **fields: object) -> bytes:
+    """Build a job's record: the header line, which is short if all values are default, and a body that is not long."""
+    is_long = len(body) > 4096
     columns = {
         "enqueued_ms": NOW - HOUR,
         "due_ms": "-",
@@ -46,25 +46,25 @@ def record(body: bytes = b"{}", **fields: object) -> bytes:
         "backoff_ms": "-",
         "backoff_cap_ms": "-",
         "keep_ms": "-",
-        "body_bytes": len(body) if long else "-",
+        "body_bytes": len(body) if is_long else "-",
         "name": "",
     }
     assert not fields.keys() - columns.keys()
-    full = columns | fields
-    line = " ".join(str(value) for value in full.values())
-    if not long and full == columns | {name: full[name] for name in ("enqueued_ms", "name")}:
-        line = f"{full['enqueued_ms']}:{full['name']}"
-    return line.encode() + b"\n" + (b"" if long else body)
+    values = columns | fields
+    header = " ".join(str(value) for value in values.values())
+    if not is_long and values == columns | {name: values[name] for name in ("enqueued_ms", "name")}:
+        header = f"{values['enqueued_ms']}:{values['name']}"
+    return header.encode() + b"\n" + (b"" if is_long else body)
 
 
-def line(attempts: int = 1, token: str = "-", score: object = 1, at_ms: int = NOW - 1000, **fields: str) -> bytes:
-    """A line of attempts."""
-    rest = {"priority": "-", "flag": "-", "worker": "w1"} | fields
-    return " ".join(str(part) for part in (attempts, token, score, at_ms, *rest.values())).encode()
+def build_line(attempts: int = 1, token: str = "-", score: object = 1, at_ms: int = NOW - 1000, **fields: str) -> bytes:
+    """Build a line of attempts."""
+    options = {"priority": "-", "flag": "-", "worker": "w1"} | fields
+    return " ".join(str(value) for value in (attempts, token, score, at_ms, *options.values())).encode()
 
 
-def history(*errors: str) -> bytes:
-    """A value of errors: one failed attempt per text."""
+def build_history(*errors: str) -> bytes:
+    """Build a value of errors with one failed attempt per text."""
     return json.dumps([[NOW - 9000, NOW - 8000, "w1", error] for error in errors]).encode()
 
 
@@ -78,86 +78,86 @@ def plant_job(
     errors: bytes | None = None,
     **fields: object,
 ) -> None:
-    """Write one job into a place; `client` may be a pipeline. `fields` are those of its header line."""
-    client.zadd(key(place), {id: score})
-    client.hset(key("jobs"), id, record(body, **fields))
+    """Write one job into a place. `client` may be a pipeline; `fields` are those of the header line."""
+    client.zadd(build_key(place), {id: score})
+    client.hset(build_key("jobs"), id, build_record(body, **fields))
     if len(body) > 4096:
-        client.hset(key("bodies"), id, body)
+        client.hset(build_key("bodies"), id, body)
     if attempts is not None:
-        client.hset(key("attempts"), id, attempts)
+        client.hset(build_key("attempts"), id, attempts)
     if errors is not None:
-        client.hset(key("errors"), id, errors)
+        client.hset(build_key("errors"), id, errors)
 
 
-def facts(client: Redis, id: bytes) -> dict[str, object]:
-    """All that Redis keeps of one job: its score in each place, its value in each hash; empty when it is unknown."""
+def read_facts(client: Redis, id: bytes) -> dict[str, object]:
+    """Return everything that Redis stores about one job: its score in each place and its value in each hash."""
     pipe = client.pipeline(transaction=False)
     for name in PLACES:
-        pipe.zscore(key(name), id)
+        pipe.zscore(build_key(name), id)
     for name in HASHES:
-        pipe.hget(key(name), id)
-    found = zip((*PLACES, *HASHES), pipe.execute(), strict=True)
-    return {name: value for name, value in found if value is not None}
+        pipe.hget(build_key(name), id)
+    facts = zip((*PLACES, *HASHES), pipe.execute(), strict=True)
+    return {name: value for name, value in facts if value is not None}
 
 
-def body(client: Redis, id: bytes) -> bytes | None:
-    """The body of a job, wherever it stands."""
-    long = client.hget(key("bodies"), id)
-    if long is not None:
-        return long
-    found = client.hget(key("jobs"), id)
-    return found.partition(b"\n")[2] if found and b"\n" in found else None
+def read_body(client: Redis, id: bytes) -> bytes | None:
+    """Return the body of a job, short or long."""
+    long_body = client.hget(build_key("bodies"), id)
+    if long_body is not None:
+        return long_body
+    record = client.hget(build_key("jobs"), id)
+    return record.partition(b"\n")[2] if record and b"\n" in record else None
 
 
-def payload(client: Redis, id: bytes) -> bytes | None:
-    """What never changes while a job lives: its record and its long body."""
-    found = client.hget(key("jobs"), id)
-    return None if found is None else found + (client.hget(key("bodies"), id) or b"")
+def read_payload(client: Redis, id: bytes) -> bytes | None:
+    """Return the parts that never change while a job exists: its record and its long body."""
+    record = client.hget(build_key("jobs"), id)
+    return None if record is None else record + (client.hget(build_key("bodies"), id) or b"")
 
 
-def members(client: Redis, place: str) -> list[bytes]:
-    """The ids of a place in its order."""
-    return client.zrange(key(place), 0, -1)
+def list_ids(client: Redis, place: str) -> list[bytes]:
+    """Return the ids of a place in its order."""
+    return client.zrange(build_key(place), 0, -1)
 
 
-def places_of(client: Redis, id: bytes) -> list[str]:
-    return [name for name in PLACES if client.zscore(key(name), id) is not None]
+def find_places(client: Redis, id: bytes) -> list[str]:
+    return [name for name in PLACES if client.zscore(build_key(name), id) is not None]
 
 
-def meta(client: Redis, name: str) -> int:
-    """A number of meta, 0 when it is not there."""
-    return int(client.hget(key("meta"), name) or 0)
+def read_meta(client: Redis, name: str) -> int:
+    """Return a number of meta, or 0 if it is missing."""
+    return int(client.hget(build_key("meta"), name) or 0)
 
 
-def ask(client: Redis, verb: str, rows: Sequence[Any] = (), **args: object) -> Answer:
+def run_script(client: Redis, verb: str, rows: Sequence[Any] = (), **args: object) -> Reply:
     """Run a native script on the test's queue at the test's clock, unless `now_ms` is given."""
     script = SCRIPTS[verb]
     if any(arg.name == "now_ms" for arg in script.args):
         args.setdefault("now_ms", NOW)
-    return scripts.run(client, script.call(NATIVE_KEYS, args, rows))
+    return scripts.run(client, script.build_call(NATIVE_KEYS, args, rows))
 
 
-def words(answer: Answer) -> list[str]:
-    return [row.word for row in answer.each] if answer.each else [answer.word]
+def read_outcomes(reply: Reply) -> list[str]:
+    return [row.word for row in reply.each] if reply.each else [reply.word]
 
 
-def put(client: Redis, *ids: bytes, now_ms: int = NOW, **fields: object) -> list[str]:
-    """Enqueue these ids, all with the same fields; the words."""
+def enqueue_ids(client: Redis, *ids: bytes, now_ms: int = NOW, **fields: object) -> list[str]:
+    """Enqueue these ids, all with the same fields, and return the outcomes."""
     rows = [{"id": id, "body": b"{}", **fields} for id in ids]
-    return words(ask(client, "enqueue", rows, now_ms=now_ms))
+    return read_outcomes(run_script(client, "enqueue", rows, now_ms=now_ms))
 
 
-def lease(client: Redis, limit: int = 1, now_ms: int = NOW, **args: object) -> Answer:
-    return ask(client, "reserve", limit=limit, now_ms=now_ms, **{"worker": "w1", **args})
+def reserve_jobs(client: Redis, limit: int = 1, now_ms: int = NOW, **args: object) -> Reply:
+    return run_script(client, "reserve", limit=limit, now_ms=now_ms, **{"worker": "w1", **args})
 
 
-def taken(client: Redis, now_ms: int = NOW, **args: object) -> tuple[bytes, str]:
-    """Reserve the next job: its id and token."""
-    answer = lease(client, now_ms=now_ms, **args)
-    assert answer.word == "moved", answer.word
-    return answer.rows[0][0], answer.rows[0][1]
+def reserve_one(client: Redis, now_ms: int = NOW, **args: object) -> tuple[bytes, str]:
+    """Reserve the next job and return its id and token."""
+    reply = reserve_jobs(client, now_ms=now_ms, **args)
+    assert reply.word == "moved", reply.word
+    return reply.rows[0][0], reply.rows[0][1]
 
 
-def attempts(client: Redis, id: bytes) -> int:
-    """How many attempts are counted for a job."""
-    return int(client.hget(key("attempts"), id).split(b" ")[0])
+def read_attempts(client: Redis, id: bytes) -> int:
+    """Return the number of counted attempts of a job."""
+    return int(client.hget(build_key("attempts"), id).split(b" ")[0])

@@ -1,7 +1,7 @@
-"""The native queue as plain Python, written from the promises and not from the scripts.
+"""A model of the native queue in plain Python, written from its documentation and not from the scripts.
 
-Each verb takes what its script takes and returns the words (with the values that matter) that the script must answer.
-`systems/native/test_model.py` runs both side by side and compares their states.
+Each verb takes the arguments of its script and returns the words that the script must reply, with the values that
+matter. `systems/native/test_model.py` runs the model and the scripts side by side and compares their states.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from native_state import ENDED, LIVE, OPTIONS, Line, Said, State
+from native_state import ENDED, LIVE, OPTIONS, AttemptLine, Outcome, State
 
 
 class Model(State):
-    """A queue, and what each verb does to it."""
+    """The state of a queue, with a method per verb."""
 
-    def enqueue(self, rows: Sequence[dict[str, Any]]) -> list[Said]:
+    def enqueue(self, rows: Sequence[dict[str, Any]]) -> list[Outcome]:
         nearest, moved = self.next_due(), []
-        said: list[Said] = []
+        outcomes: list[Outcome] = []
         for row in rows:
             id, done = row["id"], self.places["done"]
             is_over = id in done and done[id] <= self.now_ms
             if id in moved or (not is_over and (id in done or id in self.records)):
-                said.append("exists")
+                outcomes.append("exists")
                 continue
             self.erase(id)
             due = self.now_ms + row["delay_ms"] if row.get("delay_ms") is not None else row.get("due_ms")
@@ -36,20 +36,20 @@ class Model(State):
             self.move(id, "scheduled" if is_later else "ready", score)
             self.wake |= not is_later or due < nearest
             moved.append(id)
-            said.append("moved")
+            outcomes.append("moved")
         if moved:
             self.meta |= {"version": 2, "seq": self.meta.get("seq", 0)}
             self.note("enqueue", moved, enqueued=len(moved))
-        return said
+        return outcomes
 
-    def reserve(self, limit: int, worker: str, ttr_ms: int | None) -> Said:
+    def reserve(self, limit: int, worker: str, ttr_ms: int | None) -> Outcome:
         ids = self.order("ready")[:limit]
         if "paused" in self.meta or not ids:
             return ("paused" if "paused" in self.meta else "empty", self.soonest(), [])
         rows, token = [], max(int(self.meta.get("token", 0)), self.now_ms * 1000 - 1)
         for id in ids:
             token += 1
-            record, old = self.records[id], self.lines.get(id, Line())
+            record, old = self.records[id], self.lines.get(id, AttemptLine())
             lease = ttr_ms or self.setting("ttr_ms", record["ttr_ms"])
             self.lines[id] = replace(
                 old,
@@ -66,7 +66,7 @@ class Model(State):
         self.wake |= bool(self.places["ready"]) or 0 <= self.soonest() <= 10_000
         return ("moved", self.soonest(), rows)
 
-    def pull(self, limit: int) -> Said:
+    def pull(self, limit: int) -> Outcome:
         ids = self.order("ready")[:limit]
         if "paused" in self.meta or not ids:
             return ("paused" if "paused" in self.meta else "empty", [])
@@ -75,43 +75,43 @@ class Model(State):
         self.note("pull", ids, pulled=len(ids))
         return ("moved", ids)
 
-    def ack(self, rows: Sequence[tuple[bytes, str]], keep_ms: int | None) -> list[Said]:
-        def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
+    def ack(self, rows: Sequence[tuple[bytes, str]], keep_ms: int | None) -> list[Outcome]:
+        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if id in acked and token == acked[id]:
                 return "done", None
             if id not in acked and self.holds(id, token):
                 return "moved", self._finish(id, keep_ms, acked)
-            if id not in acked and self.place(id) == "done" and self.lines.get(id, Line()).token == token:
+            if id not in acked and self.place(id) == "done" and self.lines.get(id, AttemptLine()).token == token:
                 return "done", None
             return ("stale" if id in acked or self.knows(id) or id in self.places["done"] else "gone"), None
 
         acked: dict[bytes, str] = {}
-        said, finished = self.each(rows, one)
+        outcomes, finished = self.each(rows, one)
         if finished:
             self.note("ack", finished, acked=len(finished))
             self.forget_done(10 + len(rows))
-        return said
+        return outcomes
 
     def _finish(self, id: bytes, keep_ms: int | None, acked: dict[bytes, str]) -> bytes:
         line, record = self.lines[id], self.records[id]
         acked[id] = line.token
         keep = keep_ms if keep_ms is not None else self.setting("keep_ms", record["keep_ms"])
-        known = max(keep, self.setting("unique_ms"))
-        if not known:
+        retention = max(keep, self.setting("unique_ms"))
+        if not retention:
             self.erase(id)
             return id
-        self.move(id, "done", self.now_ms + known)
+        self.move(id, "done", self.now_ms + retention)
         self.lines[id] = replace(line, at_ms=self.now_ms, flag="-")
         if not keep:
             self.records.pop(id)
             self.errors.pop(id, None)
         return id
 
-    def reject(self, rows: Sequence[tuple[bytes, str, str]], final: bool, delay_ms: int | None) -> list[Said]:
+    def reject(self, rows: Sequence[tuple[bytes, str, str]], final: bool, delay_ms: int | None) -> list[Outcome]:
         nearest, deaths = self.next_due(), 0
 
-        def one(row: tuple[bytes, str, str]) -> tuple[Said, bytes | None]:
+        def one(row: tuple[bytes, str, str]) -> tuple[Outcome, bytes | None]:
             nonlocal deaths
             id, token, why = row
             if not self.holds(id, token):
@@ -126,24 +126,24 @@ class Model(State):
             self.wake |= not dies and due < nearest
             return ("moved", "dead" if dies else "scheduled"), id
 
-        said, moved = self.each(rows, one)
+        outcomes, moved = self.each(rows, one)
         if moved:
             self.note("reject", moved, rejected=len(moved), dead=deaths)
             if deaths:
                 self.forget_dead(10 + 2 * deaths)
-        return said
+        return outcomes
 
-    def _backoff(self, line: Line, record: dict[str, Any]) -> int:
+    def _backoff(self, line: AttemptLine, record: dict[str, Any]) -> int:
         base = self.setting("backoff_ms", record["backoff_ms"])
         cap = self.setting("backoff_cap_ms", record["backoff_cap_ms"])
         wait = min(cap, base * 2 ** (line.attempts - 1))
         return int(wait / 2 + wait / 2 * (int(line.token[-6:]) % 1009) / 1009)
 
-    def release(self, rows: Sequence[tuple[bytes, str]], delay_ms: int) -> list[Said]:
+    def release(self, rows: Sequence[tuple[bytes, str]], delay_ms: int) -> list[Outcome]:
         nearest, due = self.next_due(), self.now_ms + delay_ms
         place = "scheduled" if delay_ms else "ready"
 
-        def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
+        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if not self.holds(id, token):
                 return ("stale" if self.knows(id) else "gone"), None
@@ -152,14 +152,14 @@ class Model(State):
             self.move(id, place, due if delay_ms else line.score)
             return ("moved", place), id
 
-        said, moved = self.each(rows, one)
+        outcomes, moved = self.each(rows, one)
         if moved:
             self.wake |= not delay_ms or due < nearest
             self.note("release", moved, released=len(moved))
-        return said
+        return outcomes
 
-    def extend(self, rows: Sequence[tuple[bytes, str]], ttr_ms: int | None) -> list[Said]:
-        def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
+    def extend(self, rows: Sequence[tuple[bytes, str]], ttr_ms: int | None) -> list[Outcome]:
+        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if not self.holds(id, token):
                 return ("stale" if self.knows(id) else "gone"), None
@@ -171,7 +171,7 @@ class Model(State):
 
         return self.each(rows, one)[0]
 
-    def dispatch(self, limit: int) -> Said:
+    def dispatch(self, limit: int) -> Outcome:
         before = len(self.places["ready"])
         ids = [id for id in self.order("scheduled") if self.places["scheduled"][id] <= self.now_ms][:limit]
         for id in ids:
@@ -181,10 +181,10 @@ class Model(State):
             self.wake = True
         self.forget_done(10)
         due = self.next_due()
-        left = len(self.places["scheduled"]), before, -1 if due == float("inf") else max(0, int(due) - self.now_ms)
-        return ("moved", len(ids), *left) if ids else ("empty", *left)
+        remaining = len(self.places["scheduled"]), before, -1 if due == float("inf") else max(0, int(due) - self.now_ms)
+        return ("moved", len(ids), *remaining) if ids else ("empty", *remaining)
 
-    def reap(self, limit: int) -> Said:
+    def reap(self, limit: int) -> Outcome:
         ids = [id for id in self.order("reserved") if self.places["reserved"][id] <= self.now_ms][:limit]
         back = 0
         for id in ids:
@@ -203,46 +203,46 @@ class Model(State):
         next_ms = max(0, min(deadlines) - self.now_ms) if deadlines else -1
         return ("moved", len(ids), back, len(ids) - back, next_ms) if ids else ("empty", next_ms)
 
-    def promote(self, ids: Sequence[bytes]) -> list[Said]:
-        def one(id: bytes) -> tuple[Said, bytes | None]:
+    def promote(self, ids: Sequence[bytes]) -> list[Outcome]:
+        def one(id: bytes) -> tuple[Outcome, bytes | None]:
             place = self.place(id)
             if place != "scheduled":
                 return (("wrong_place", place) if place else "gone"), None
             score = self.arrival(self.priority(id))
-            self.lines[id] = replace(self.lines.get(id, Line()), score=score, at_ms=self.now_ms)
+            self.lines[id] = replace(self.lines.get(id, AttemptLine()), score=score, at_ms=self.now_ms)
             self.move(id, "ready", score)
             return "moved", id
 
-        said, moved = self.each(ids, one)
+        outcomes, moved = self.each(ids, one)
         if moved:
             self.wake = True
             self.note("promote", moved, promoted=len(moved))
-        return said
+        return outcomes
 
-    def reschedule(self, ids: Sequence[bytes], due_ms: int) -> list[Said]:
+    def reschedule(self, ids: Sequence[bytes], due_ms: int) -> list[Outcome]:
         nearest, place = self.next_due(), "scheduled" if due_ms > self.now_ms else "ready"
 
-        def one(id: bytes) -> tuple[Said, bytes | None]:
+        def one(id: bytes) -> tuple[Outcome, bytes | None]:
             if self.place(id) not in ("scheduled", "ready"):
                 return (("wrong_place", self.place(id)) if self.place(id) else "gone"), None
             score = self.arrival(self.priority(id))
-            self.lines[id] = replace(self.lines.get(id, Line()), score=score, at_ms=due_ms)
+            self.lines[id] = replace(self.lines.get(id, AttemptLine()), score=score, at_ms=due_ms)
             self.move(id, place, due_ms if place == "scheduled" else score)
             return ("moved", place), id
 
-        said, moved = self.each(ids, one)
+        outcomes, moved = self.each(ids, one)
         if moved:
             self.wake |= place == "ready" or due_ms < nearest
             self.note("reschedule", moved, rescheduled=len(moved))
-        return said
+        return outcomes
 
-    def reprioritise(self, ids: Sequence[bytes], priority: int) -> list[Said]:
-        def one(id: bytes) -> tuple[Said, bytes | None]:
+    def reprioritise(self, ids: Sequence[bytes], priority: int) -> list[Outcome]:
+        def one(id: bytes) -> tuple[Outcome, bytes | None]:
             place = self.place(id)
             if place not in ("scheduled", "ready"):
                 return (("wrong_place", place) if place else "gone"), None
             record = self.records[id]
-            line = self.lines.get(id) or Line(at_ms=max(record["enqueued"], record["due"] or 0))
+            line = self.lines.get(id) or AttemptLine(at_ms=max(record["enqueued"], record["due"] or 0))
             score = line.score
             if place == "ready":
                 score = priority * 2**40 + self.places["ready"][id] % 2**40
@@ -250,31 +250,31 @@ class Model(State):
             self.lines[id] = replace(line, priority=priority, score=score)
             return "changed", id
 
-        said, changed = self.each(ids, one)
+        outcomes, changed = self.each(ids, one)
         if changed:
             self.note("reprioritise", changed, reprioritised=len(changed))
-        return said
+        return outcomes
 
-    def requeue(self, ids: Sequence[bytes], keep_attempts: bool) -> list[Said]:
-        def one(id: bytes) -> tuple[Said, bytes | None]:
+    def requeue(self, ids: Sequence[bytes], keep_attempts: bool) -> list[Outcome]:
+        def one(id: bytes) -> tuple[Outcome, bytes | None]:
             place = self.place(id)
             if place not in ENDED:
                 return (("wrong_place", place) if place else "gone"), None
             if id not in self.records:
                 return "bodyless", None
-            score, old = self.arrival(self.priority(id)), self.lines.get(id, Line())
-            self.lines[id] = Line(old.attempts if keep_attempts else 0, "-", score, self.now_ms, old.priority)
+            score, old = self.arrival(self.priority(id)), self.lines.get(id, AttemptLine())
+            self.lines[id] = AttemptLine(old.attempts if keep_attempts else 0, "-", score, self.now_ms, old.priority)
             self.move(id, "ready", score)
             return "moved", id
 
-        said, moved = self.each(ids, one)
+        outcomes, moved = self.each(ids, one)
         if moved:
             self.wake = True
             self.note("requeue", moved, requeued=len(moved))
-        return said
+        return outcomes
 
-    def _stays(self, id: bytes, token: str, place: str, force: bool, allowed: Sequence[str]) -> Said:
-        """Why kill and delete leave a job alone, or nothing."""
+    def _stays(self, id: bytes, token: str, place: str, force: bool, allowed: Sequence[str]) -> Outcome:
+        """Return the word with which kill and delete refuse a job, or an empty string."""
         home = self.place(id)
         if not home:
             return "gone"
@@ -284,27 +284,27 @@ class Model(State):
             return "stale"
         return "reserved" if home == "reserved" and not force else ""
 
-    def kill(self, rows: Sequence[tuple[bytes, str]], place: str, reason: str, force: bool) -> list[Said]:
-        def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
+    def kill(self, rows: Sequence[tuple[bytes, str]], place: str, reason: str, force: bool) -> list[Outcome]:
+        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if why := self._stays(id, token, place, force, LIVE):
                 return why, None
-            line, held = self.lines.get(id), self.place(id) == "reserved"
-            began = (line.at_ms, line.worker) if held and line else (self.now_ms, "")
+            line, is_reserved = self.lines.get(id), self.place(id) == "reserved"
+            began = (line.at_ms, line.worker) if is_reserved and line else (self.now_ms, "")
             self.fail(id, *began, reason or "killed")
             if line:
                 self.lines[id] = replace(line, token="-", at_ms=self.now_ms, flag="-")
             self.move(id, "dead", self.now_ms)
             return "moved", id
 
-        said, moved = self.each(rows, one)
+        outcomes, moved = self.each(rows, one)
         if moved:
             self.note("kill", moved, killed=len(moved), dead=len(moved))
             self.forget_dead(10 + 2 * len(moved))
-        return said
+        return outcomes
 
-    def delete(self, rows: Sequence[tuple[bytes, str]], place: str, force: bool, is_as_read: bool) -> list[Said]:
-        def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
+    def delete(self, rows: Sequence[tuple[bytes, str]], place: str, force: bool, is_as_read: bool) -> list[Outcome]:
+        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if why := self._stays(id, token, place, force, (*LIVE, *ENDED)):
                 return why, None
@@ -314,22 +314,22 @@ class Model(State):
             self.erase(id)
             return ("moved", home), id
 
-        said, moved = self.each(rows, one)
+        outcomes, moved = self.each(rows, one)
         if moved:
             self.note("delete", moved, deleted=len(moved))
-        return said
+        return outcomes
 
-    def restore(self, id: bytes, was: Model) -> list[Said]:
-        """Put `id` back as it stood in `was`."""
+    def restore(self, id: bytes, previous: Model) -> list[Outcome]:
+        """Restore the job `id` from the earlier state `previous`."""
         if self.place(id) or id in self.records:
             return ["exists"]
-        place, line = was.place(id), was.lines.get(id)
-        score = was.places[place][id]
+        place, line = previous.place(id), previous.lines.get(id)
+        score = previous.places[place][id]
         if place == "reserved" and line:
             place, score, line = "ready", line.score, replace(line, token="-", at_ms=self.now_ms)
-        for mine, theirs in ((self.records, was.records), (self.errors, was.errors)):
-            if id in theirs:
-                mine[id] = theirs[id]  # type: ignore[index]
+        for target, source in ((self.records, previous.records), (self.errors, previous.errors)):
+            if id in source:
+                target[id] = source[id]  # type: ignore[index]
         if line:
             self.lines[id] = line
         self.places[place][id] = score
@@ -338,7 +338,7 @@ class Model(State):
         self.note("restore", [id], restored=1)
         return [("moved", place)]
 
-    def purge(self, place: str, limit: int, force: bool) -> Said:
+    def purge(self, place: str, limit: int, force: bool) -> Outcome:
         live = sum(deadline > self.now_ms for deadline in self.places["reserved"].values())
         if live and not force and place in ("", "reserved"):
             return ("reserved", live)
@@ -354,28 +354,28 @@ class Model(State):
         self.note("purge", [], purged=len(ids))
         return ("moved", len(ids), len(self.places[place]))
 
-    def pause(self) -> Said:
+    def pause(self) -> Outcome:
         if "paused" in self.meta:
             return "already"
         self.meta |= {"version": 2, "paused": self.now_ms}
         self.events += [("pause", b"")] if self.is_watched() else []
         return "paused"
 
-    def resume(self) -> Said:
+    def resume(self) -> Outcome:
         if self.meta.pop("paused", None) is None:
             return "already"
         self.wake = True
         self.events += [("resume", b"")] if self.is_watched() else []
         return "resumed"
 
-    def configure(self, name: str, value: str) -> Said:
+    def configure(self, name: str, value: str) -> Outcome:
         self.meta["version"] = 2
         self.meta.pop(name, None)
         self.meta |= {name: value} if value else {}
         return ("configured", 1)
 
-    def cancel(self, rows: Sequence[tuple[bytes, str]]) -> list[Said]:
-        def one(row: tuple[bytes, str]) -> tuple[Said, bytes | None]:
+    def cancel(self, rows: Sequence[tuple[bytes, str]]) -> list[Outcome]:
+        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if self.place(id) != "reserved":
                 return (("wrong_place", self.place(id)) if self.place(id) else "gone"), None
@@ -384,12 +384,12 @@ class Model(State):
             self.lines[id] = replace(self.lines[id], flag="c")
             return "asked", id
 
-        said, asked = self.each(rows, one)
-        if asked:
-            self.note("cancel", asked, cancelled=len(asked))
-        return said
+        outcomes, changed = self.each(rows, one)
+        if changed:
+            self.note("cancel", changed, cancelled=len(changed))
+        return outcomes
 
-    def beat(self, worker: bytes, job: bytes, leave: bool) -> Said:
+    def beat(self, worker: bytes, job: bytes, leave: bool) -> Outcome:
         old = self.workers.pop(worker, None)
         if leave:
             return "left"
@@ -397,7 +397,7 @@ class Model(State):
         self.workers[worker] = [self.now_ms, order, since, job]
         return order
 
-    def tell(self, worker: bytes, order: str) -> list[Said]:
+    def send_order(self, worker: bytes, order: str) -> list[Outcome]:
         if worker not in self.workers:
             return ["gone"]
         self.workers[worker][1] = order

@@ -1,6 +1,6 @@
-"""The state of the model of a native queue: dicts and lists, and what Redis must hold when it is in that state.
+"""The state of the model of a native queue, in dicts and lists, and the keys that Redis must hold for it.
 
-`native_model` adds the verbs. `meaning` brings a dump of Redis into the same shape.
+`native_model` adds the verbs. `read_meaning` reads the keys of Redis into the same structure.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from native_jobs import HASHES, KEYS, PLACES, key
+from native_jobs import HASHES, KEYS, PLACES, build_key
 from redis import Redis
 
 SETTINGS = {
@@ -26,12 +26,12 @@ SETTINGS = {
 }
 OPTIONS = ("ttr_ms", "max_attempts", "backoff_ms", "backoff_cap_ms", "keep_ms")
 LIVE, ENDED = ("scheduled", "ready", "reserved"), ("done", "dead")
-Said = str | tuple[Any, ...]
+Outcome = str | tuple[Any, ...]
 
 
 @dataclass
-class Line:
-    """What changes about a job; there is one from the first reservation on (or an operator's act)."""
+class AttemptLine:
+    """The value of a job in the hash `attempts`, which exists from its first reservation or change by an operator."""
 
     attempts: int = 0
     token: str = "-"
@@ -53,7 +53,7 @@ class State:
     now_ms: int
     places: dict[str, dict[bytes, int]] = field(default_factory=lambda: {name: {} for name in (*LIVE, *ENDED)})
     records: dict[bytes, dict[str, Any]] = field(default_factory=dict)
-    lines: dict[bytes, Line] = field(default_factory=dict)
+    lines: dict[bytes, AttemptLine] = field(default_factory=dict)
     errors: dict[bytes, list[list[Any]]] = field(default_factory=dict)
     meta: dict[str, int | str] = field(default_factory=dict)
     minutes: list[tuple[int, dict[str, int | str]]] = field(default_factory=list)
@@ -61,7 +61,7 @@ class State:
     workers: dict[bytes, list[Any]] = field(default_factory=dict)
     wake: bool = False
 
-    # --- what the verbs share ---
+    # --- parts of several verbs ---
 
     def place(self, id: bytes) -> str:
         return next((name for name, ids in self.places.items() if id in ids), "")
@@ -78,11 +78,11 @@ class State:
 
     def erase(self, id: bytes) -> None:
         self.places.get(self.place(id), {}).pop(id, None)
-        for known in (self.records, self.lines, self.errors):
-            known.pop(id, None)
+        for values in (self.records, self.lines, self.errors):
+            values.pop(id, None)
 
     def arrival(self, priority: int) -> int:
-        """The score of the next arrival in ready."""
+        """Return the score of the next job that enters ready."""
         self.meta["seq"] = int(self.meta.get("seq", 0)) + 1
         return priority * 2**40 + int(self.meta["seq"])
 
@@ -104,7 +104,7 @@ class State:
         return id in self.records or id in self.lines
 
     def note(self, verb: str, ids: Sequence[bytes], **counters: int) -> None:
-        """A minute if it is new, the counters, and an event per job while somebody watches."""
+        """Record a new minute, the counters, and an event per job while the events are watched."""
         watched = self.is_watched()
         minute = self.now_ms - self.now_ms % 60_000
         if minute > int(self.meta.get("minute", 0)):
@@ -140,20 +140,20 @@ class State:
         self.errors[id] = [*self.errors.get(id, []), [start_ms, self.now_ms, worker, why]][-10:]
 
     def each(
-        self, rows: Sequence[Any], one: Callable[[Any], tuple[Said, bytes | None]]
-    ) -> tuple[list[Said], list[bytes]]:
-        """The word of each row, and the ids that it happened to."""
-        said = [one(row) for row in rows]
-        return [word for word, _ in said], [id for _, id in said if id is not None]
+        self, rows: Sequence[Any], one: Callable[[Any], tuple[Outcome, bytes | None]]
+    ) -> tuple[list[Outcome], list[bytes]]:
+        """Apply `one` to each row. Return the words, and the ids of the changed jobs."""
+        outcomes = [one(row) for row in rows]
+        return [word for word, _ in outcomes], [id for _, id in outcomes if id is not None]
 
-    # --- what Redis must hold ---
+    # --- the keys in Redis ---
 
     def keyspace(self) -> dict[str, Any]:
-        """Name of a key → its meaning; keys that are empty do not exist."""
+        """Return the parsed value of each key by its name, without empty keys."""
         long = {id: record["body"] for id, record in self.records.items() if len(record["body"]) > 4096}
         everything = {
             **self.places,
-            "jobs": {id: _record_text(record) for id, record in self.records.items()},
+            "jobs": {id: _build_record(record) for id, record in self.records.items()},
             "bodies": long,
             "attempts": {id: line.text() for id, line in self.lines.items()},
             "errors": self.errors,
@@ -169,7 +169,7 @@ class State:
         return {name: value for name, value in everything.items() if value}
 
 
-def _record_text(record: dict[str, Any]) -> bytes:
+def _build_record(record: dict[str, Any]) -> bytes:
     columns = [record["enqueued"], record["due"], record["priority"], *(record[name] for name in OPTIONS)]
     body = record["body"]
     if record["is_plain"] and len(body) <= 4096:
@@ -179,26 +179,26 @@ def _record_text(record: dict[str, Any]) -> bytes:
     return head.encode() + b"\n" + (b"" if len(body) > 4096 else body)
 
 
-def meaning(client: Redis) -> dict[str, Any]:
-    """What Redis holds, in the shape of `State.keyspace`: one trip, because it is asked after every step."""
+def read_meaning(client: Redis) -> dict[str, Any]:
+    """Read all keys in the structure of `State.keyspace`, in one round trip because every step calls this."""
     pipe = client.pipeline(transaction=False)
     for name in PLACES:
-        pipe.zrange(key(name), 0, -1, withscores=True)
+        pipe.zrange(build_key(name), 0, -1, withscores=True)
     for name in (*HASHES, "meta", "workers"):
-        pipe.hgetall(key(name))
+        pipe.hgetall(build_key(name))
     for name in ("events", "minutes"):
-        pipe.xrange(key(name))
-    pipe.zrange(key("wake"), 0, -1, withscores=True).keys("*")
+        pipe.xrange(build_key(name))
+    pipe.zrange(build_key("wake"), 0, -1, withscores=True).keys("*")
     *values, keys = pipe.execute()
-    found = dict(zip((*PLACES, *HASHES, "meta", "workers", "events", "minutes", "wake"), values, strict=True))
-    assert set(keys) <= {key(name).encode() for name in KEYS}, "a key that nobody knows"
-    found |= {name: dict(found[name]) for name in (*PLACES, "wake")}
-    found["errors"] = {id: json.loads(text) for id, text in found["errors"].items()}
-    found["meta"] = _decoded(found["meta"])
-    found["minutes"] = [(int(at.split(b"-")[0]), _decoded(fields)) for at, fields in found["minutes"]]
-    found["events"] = [(fields[b"verb"].decode(), fields.get(b"id", b"")) for _, fields in found["events"]]
-    return {name: value for name, value in found.items() if value}
+    state = dict(zip((*PLACES, *HASHES, "meta", "workers", "events", "minutes", "wake"), values, strict=True))
+    assert set(keys) <= {build_key(name).encode() for name in KEYS}, "an unknown key"
+    state |= {name: dict(state[name]) for name in (*PLACES, "wake")}
+    state["errors"] = {id: json.loads(text) for id, text in state["errors"].items()}
+    state["meta"] = _decode_fields(state["meta"])
+    state["minutes"] = [(int(at.split(b"-")[0]), _decode_fields(fields)) for at, fields in state["minutes"]]
+    state["events"] = [(fields[b"verb"].decode(), fields.get(b"id", b"")) for _, fields in state["events"]]
+    return {name: value for name, value in state.items() if value}
 
 
-def _decoded(fields: dict[bytes, bytes]) -> dict[str, str]:
+def _decode_fields(fields: dict[bytes, bytes]) -> dict[str, str]:
     return {name.decode(): value.decode() for name, value in fields.items()}

@@ -1,4 +1,4 @@
-"""The native layout as the conformance suite sees it: how its jobs are planted and how its scripts are asked."""
+"""The native system for the conformance suite: how its jobs are planted, and a request for each script."""
 
 from __future__ import annotations
 
@@ -10,378 +10,482 @@ from native_jobs import (
     NOW,
     PLACES,
     SCRIPTS,
-    body,
-    facts,
-    history,
-    key,
-    line,
-    members,
-    payload,
+    build_history,
+    build_key,
+    build_line,
+    build_record,
+    list_ids,
     plant_job,
-    record,
+    read_body,
+    read_facts,
+    read_payload,
 )
 from redis import Redis
 
-from rqtui.scripts.script import Answer, Script
+from rqtui.scripts.script import Reply, Script
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
-from rqtui.verbs import BY_NAME
+from rqtui.verbs import VERBS_BY_NAME
 
 Jobs = Sequence[Planted]
 
 
-def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Jobs as rqtui's client leaves them, behind those of the place; every third has a long body."""
-    first = client.hincrby(key("meta"), "seq", len(ids)) - len(ids) + 1
+def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """Plant jobs as rqtui's client leaves them, behind the others of the place. Every third job has a long body."""
+    first_number = client.hincrby(build_key("meta"), "seq", len(ids)) - len(ids) + 1
     pipe, jobs = client.pipeline(transaction=False), []
-    pipe.hset(key("meta"), "version", 2)
-    for n, id in enumerate(ids, first):
-        token = str((NOW - 1000) * 1000 + n)
-        text = b'{"n": %d}' % n + b"x" * (5000 if n % 3 == 0 else 0)
-        soon = n - HOUR if ripe else n + HOUR
+    pipe.hset(build_key("meta"), "version", 2)
+    for number, id in enumerate(ids, first_number):
+        token = str((NOW - 1000) * 1000 + number)
+        text = b'{"n": %d}' % number + b"x" * (5000 if number % 3 == 0 else 0)
+        offset_ms = number - HOUR if ripe else number + HOUR
         if place == "scheduled":
-            plant_job(pipe, place, id, NOW + soon, text, due_ms=NOW + soon)
+            plant_job(pipe, place, id, NOW + offset_ms, text, due_ms=NOW + offset_ms)
         elif place == "ready":
-            plant_job(pipe, place, id, n, text)
+            plant_job(pipe, place, id, number, text)
         elif place == "reserved":
-            plant_job(pipe, place, id, NOW + soon, text, line(1, token, n), name="send")
+            plant_job(pipe, place, id, NOW + offset_ms, text, build_line(1, token, number), name="send")
         elif place == "done":
-            plant_job(pipe, place, id, NOW + n + HOUR, text, line(1, token, n))
+            plant_job(pipe, place, id, NOW + number + HOUR, text, build_line(1, token, number))
         else:
-            plant_job(pipe, place, id, NOW + n - HOUR, text, line(5, "-", n), history("boom"))
+            plant_job(pipe, place, id, NOW + number - HOUR, text, build_line(5, "-", number), build_history("boom"))
         jobs.append(Planted(id, place, token if place in ("reserved", "done") else ""))
     pipe.execute()
     return jobs
 
 
-def by_id(**args: object) -> Callable[[Jobs], Request]:
+def request_by_id(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id,) for job in jobs])
 
 
-def by_token(**args: object) -> Callable[[Jobs], Request]:
+def request_by_token(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id, job.token) for job in jobs])
 
 
-def as_read(line: str, **args: object) -> Callable[[Jobs], Request]:
+def request_as_read(line: str, **args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, **args}, [(job.id, job.token, line) for job in jobs])
 
 
-def some(**args: object) -> Callable[[Jobs], Request]:
+def request_limit(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, "limit": len(jobs), **args})
 
 
-def plain(**args: object) -> Callable[[Jobs], Request]:
+def request_queue(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request(args)
 
 
-def failed(jobs: Jobs) -> Request:
+def request_reject(jobs: Jobs) -> Request:
     return Request({"now_ms": NOW}, [(job.id, job.token, "boom") for job in jobs])
 
 
-def fresh(jobs: Jobs) -> Request:
+def request_enqueue(jobs: Jobs) -> Request:
     return Request({"now_ms": NOW}, [{"id": job.id, "body": b"{}"} for job in jobs])
 
 
-def deleted(jobs: Jobs) -> Request:
-    """Rows for restore: with a long body, a history and a lease that is over."""
+def request_restore(jobs: Jobs) -> Request:
+    """Build rows for restore: with a long body, a history and an expired lease."""
     text = b"y" * 5000
-    rows = [(job.id, "reserved", str(NOW), record(text), text, line(2, "7", 5), history("boom")) for job in jobs]
+    rows = [
+        (job.id, "reserved", str(NOW), build_record(text), text, build_line(2, "7", 5), build_history("boom"))
+        for job in jobs
+    ]
     return Request({"now_ms": NOW}, rows)
 
 
-LEFT = line(3, "-", 9)
+LEFT_LINE = build_line(3, "-", 9)
 
 
-def as_left(world: World, jobs: Jobs) -> None:
-    """Jobs as a verb would leave them."""
+def set_left_lines(world: World, jobs: Jobs) -> None:
+    """Set the lines of attempts that a verb would have left."""
     for job in jobs:
-        world.client.hset(key("attempts"), job.id, LEFT)
+        world.client.hset(build_key("attempts"), job.id, LEFT_LINE)
 
 
-def moved(jobs: Jobs) -> Request:
-    """Rows for revert, as if a verb had moved jobs out of another place."""
-    before = {"scheduled": "reserved", "ready": "dead", "dead": "done"}
-    lefts = [job.place if job.place in before else "ready" for job in jobs]
-    lines = [(left, LEFT, before[left], str(NOW + HOUR), line(2, "-", 7), history("boom")) for left in lefts]
+def request_revert(jobs: Jobs) -> Request:
+    """Build rows for revert, as if a verb had moved the jobs from another place."""
+    previous_places = {"scheduled": "reserved", "ready": "dead", "dead": "done"}
+    left_places = [job.place if job.place in previous_places else "ready" for job in jobs]
+    lines = [
+        (
+            left_place,
+            LEFT_LINE,
+            previous_places[left_place],
+            str(NOW + HOUR),
+            build_line(2, "-", 7),
+            build_history("boom"),
+        )
+        for left_place in left_places
+    ]
     return Request({"now_ms": NOW}, [(job.id, *rest) for job, rest in zip(jobs, lines, strict=True)])
 
 
-def reach(
+def plant_and_request(
     request: Callable[[Jobs], Request], where: str, prepare: Callable[[World, Planted], object] | None = None
 ) -> Callable[[World], Request]:
-    """Ask about one more job in `where`; about one that nobody knows when that is empty."""
+    """Return a function that plants one more job in `where` and builds the request for it.
 
-    def way(world: World) -> Request:
+    An empty `where` means a job that does not exist.
+    """
+
+    def build(world: World) -> Request:
         job = world.plant(where)[0] if where else world.new()
         if prepare:
             prepare(world, job)
         return request([job])
 
-    return way
+    return build
 
 
-def stale(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    """With the token of an earlier lease."""
+def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+    """Return a function that builds a request with the token of an earlier lease."""
     return lambda world: request([Planted(world.plant("reserved")[0].id, "reserved", "12345")])
 
 
-def emptied(request: Callable[[Jobs], Request], *names: str) -> Callable[[World], Request]:
-    """With these keys gone."""
+def empty_and_request(request: Callable[[Jobs], Request], *names: str) -> Callable[[World], Request]:
+    """Return a function that deletes these keys and builds a request."""
 
-    def way(world: World) -> Request:
-        world.client.delete(*map(key, names))
+    def build(world: World) -> Request:
+        world.client.delete(*map(build_key, names))
         return request([Planted(b"")])
 
-    return way
+    return build
 
 
 def set_meta(name: str, value: object) -> Callable[[World, object], object]:
-    return lambda world, jobs: world.client.hset(key("meta"), name, value)
+    return lambda world, jobs: world.client.hset(build_key("meta"), name, value)
 
 
-def damage(world: World, jobs: Jobs) -> None:
-    """Make records unreadable; dead ones lose theirs, since being dead is what becomes of unreadable ones."""
+def damage_records(world: World, jobs: Jobs) -> None:
+    """Make records unreadable. The record of a dead job is deleted, because repair moves unreadable jobs to dead."""
     for job in jobs:
         if job.place == "dead":
-            world.client.hdel(key("jobs"), job.id)
+            world.client.hdel(build_key("jobs"), job.id)
         else:
-            world.client.hset(key("jobs"), job.id, "garbage")
+            world.client.hset(build_key("jobs"), job.id, "garbage")
 
 
-def register(world: World, jobs: Jobs) -> None:
-    """Workers that bear the names of the jobs."""
+def register_workers(world: World, jobs: Jobs) -> None:
+    """Register workers with the ids of the jobs as names."""
     for job in jobs:
-        world.client.hset(key("workers"), job.id, f"{NOW - 5} 60000 run {NOW - HOUR} 42 host ")
+        world.client.hset(build_key("workers"), job.id, f"{NOW - 5} 60000 run {NOW - HOUR} 42 host ")
 
 
-def order(what: str) -> Callable[[World, object], object]:
-    return lambda world, jobs: world.client.hset(key("workers"), "w1", f"{NOW - 5} 60000 {what} {NOW - HOUR} 42 host ")
+def set_worker_order(order: str) -> Callable[[World, object], object]:
+    return lambda world, jobs: world.client.hset(
+        build_key("workers"), "w1", f"{NOW - 5} 60000 {order} {NOW - HOUR} 42 host "
+    )
 
 
-def page_is_in_order(world: World, answer: Answer) -> None:
-    assert [row[0] for row in answer.rows] == members(world.client, "ready")
-    assert answer.values["total"] == len(answer.rows)
-    for id, _score, head, size, text, _line, _error in answer.rows:
-        full = body(world.client, id) or b""
-        assert size == len(full)
-        assert full.startswith(text) and head == world.client.hget(key("jobs"), id).partition(b"\n")[0]
+def check_page(world: World, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(world.client, "ready")
+    assert reply.values["total"] == len(reply.rows)
+    for id, _score, head, size, shown_body, _line, _error in reply.rows:
+        whole_body = read_body(world.client, id) or b""
+        assert size == len(whole_body)
+        assert (
+            whole_body.startswith(shown_body) and head == world.client.hget(build_key("jobs"), id).partition(b"\n")[0]
+        )
 
 
-def counts_are_right(world: World, answer: Answer) -> None:
-    assert {place: answer.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.members().items()}
+def check_counts(world: World, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
 
 
-def all_is_shown(world: World, answer: Answer) -> None:
-    (id,) = [id for id in members(world.client, "ready") if body(world.client, id) == answer.values["body"]]
-    assert answer.values["place"] == "ready"
-    assert answer.values["bytes"] == len(body(world.client, id) or b"")
+def check_shown_job(world: World, reply: Reply) -> None:
+    (id,) = [id for id in list_ids(world.client, "ready") if read_body(world.client, id) == reply.values["body"]]
+    assert reply.values["place"] == "ready"
+    assert reply.values["bytes"] == len(read_body(world.client, id) or b"")
 
 
-def every_byte_is_told(world: World, answer: Answer) -> None:
-    ids = {score: id for id, score in world.client.zrange(key("ready"), 0, -1, withscores=True)}
-    assert answer.each
-    for each in answer.each:
+def check_records(world: World, reply: Reply) -> None:
+    ids = {score: id for id, score in world.client.zrange(build_key("ready"), 0, -1, withscores=True)}
+    assert reply.each
+    for each in reply.each:
         score = float(str(each.values["score"]))
         names = {"record": "jobs", "body": "bodies", "line": "attempts", "errors": "errors"}
-        told = {names[name]: value for name, value in each.values.items() if name in names and value != b""}
-        assert {each.values["place"]: score, **told} == facts(world.client, ids[score])
+        returned = {names[name]: value for name, value in each.values.items() if name in names and value != b""}
+        assert {each.values["place"]: score, **returned} == read_facts(world.client, ids[score])
 
 
-def nothing_is_found(world: World, answer: Answer) -> None:
-    assert answer.rows == [] and answer.values["checked"] >= len(members(world.client, "scheduled"))
+def check_no_problems(world: World, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["checked"] >= len(list_ids(world.client, "scheduled"))
 
 
-def workers_are_listed(world: World, answer: Answer) -> None:
-    assert dict(answer.rows) == world.client.hgetall(key("workers"))
+def check_roster(world: World, reply: Reply) -> None:
+    assert dict(reply.rows) == world.client.hgetall(build_key("workers"))
 
 
-def holders_who_never_beat_are_told(world: World, answer: Answer) -> None:
-    assert sum(leases for _worker, leases, _beat_ms, _since_ms in answer.rows) == world.client.zcard(key("reserved"))
-    assert {beat_ms for _worker, _leases, beat_ms, _since_ms in answer.rows} <= {-1}
+def check_leases(world: World, reply: Reply) -> None:
+    assert sum(leases for _worker, leases, _beat_ms, _since_ms in reply.rows) == world.client.zcard(
+        build_key("reserved")
+    )
+    assert {beat_ms for _worker, _leases, beat_ms, _since_ms in reply.rows} <= {-1}
 
 
-BEAT = plain(now_ms=NOW, worker="w1", ttl_ms=60000, pid="1", host="here", job=b"a b")
-RESERVE = some(worker="w1", ttr_ms=LEASE)
-KILL, DELETE = by_token(force=True, reason=b"broken"), as_read("", force=True)
+def expire_leases_twice(world: World, jobs: Jobs) -> None:
+    """Give these jobs a history of two expired leases."""
+    expired = build_history("the lease expired", "the lease expired")
+    world.client.hset(build_key("errors"), mapping={job.id: expired for job in jobs})
+    world.client.hset(build_key("meta"), "expired", 2 * len(jobs))
+
+
+def check_interrupted(world: World, reply: Reply) -> None:
+    histories = world.client.hgetall(build_key("errors"))
+    expected = {id for id, history in histories.items() if history.count(b"the lease expired") == 2}
+    assert {(id, leases, workers) for id, _place, leases, workers, _since_ms in reply.rows} == {
+        (id, 2, 2) for id in expected
+    }
+
+
+BEAT = request_queue(now_ms=NOW, worker="w1", ttl_ms=60000, pid="1", host="here", job=b"a b")
+RESERVE = request_limit(worker="w1", ttr_ms=LEASE)
+KILL, DELETE = request_by_token(force=True, reason=b"broken"), request_as_read("", force=True)
 PURGE: Callable[[Jobs], Request] = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
     {"now_ms": NOW, "limit": len(jobs), "place": jobs[0].place, "force": True}
 )
 HELD = ("reserved",)
-GONE = {"gone": reach(by_id(), "")}
-WRONG = {"wrong_place": reach(by_id(), "reserved")}
+GONE = {"gone": plant_and_request(request_by_id(), "")}
+WRONG = {"wrong_place": plant_and_request(request_by_id(), "reserved")}
 
 
-def leased(request: Callable[[Jobs], Request], plain_request: Callable[[Jobs], Request]) -> dict[str, object]:
-    """Ways to the words of kill and delete."""
+def build_lease_reach(
+    request: Callable[[Jobs], Request], plain_request: Callable[[Jobs], Request]
+) -> dict[str, object]:
+    """Return the ways to the words of kill and delete about leases."""
     return {
         "reserved": lambda world: plain_request([Planted(world.plant("reserved")[0].id)]),
-        "stale": stale(plain_request),
-        "gone": reach(request, ""),
+        "stale": request_with_stale_token(plain_request),
+        "gone": plant_and_request(request, ""),
     }
 
 
-def usual(name: str) -> Use:
-    """How a verb is asked that is told ids and nothing else, and refuses them where it cannot act: most are like this.
+def build_usual_use(name: str) -> Use:
+    """Return how a verb is called that takes only ids, and refuses jobs in other places: most verbs are like this.
 
-    Its header and its row in `VERBS` tell where it acts, so a new verb of this kind needs no row below.
+    The script's header and its row in `VERBS` say where the verb is allowed, so a new verb of this kind needs no row
+    below.
     """
     script = SCRIPTS[name]
-    sources = script.sources or BY_NAME[name].takes
-    elsewhere = next(place for place in ("reserved", "dead") if place not in sources)
-    reach_them = {"gone": reach(by_id(), ""), "wrong_place": reach(by_id(), elsewhere)}
-    return Use(by_id(), () if script.moves else sources, repeats=not script.moves, reach=reach_them)
+    sources = script.sources or VERBS_BY_NAME[name].takes
+    wrong_place = next(place for place in ("reserved", "dead") if place not in sources)
+    reach = {
+        "gone": plant_and_request(request_by_id(), ""),
+        "wrong_place": plant_and_request(request_by_id(), wrong_place),
+    }
+    return Use(request_by_id(), () if script.moves else sources, repeats=not script.moves, reach=reach)
 
 
 def is_usual(script: Script) -> bool:
-    """Whether ids alone are enough for it, and it changes something."""
+    """Return whether ids alone are enough for a script, and it changes something."""
     return (
         bool(script.moves or script.writes)
         and all(arg.optional for arg in script.args)
-        and [c.name for c in script.each] == ["id"]
+        and [column.name for column in script.each] == ["id"]
     )
 
 
 OWN_USES = {
     "ack": Use(
-        by_token(keep_ms=HOUR),
-        reach={"done": reach(by_token(), "done"), "stale": stale(by_token()), "gone": reach(by_token(), "")},
+        request_by_token(keep_ms=HOUR),
+        reach={
+            "done": plant_and_request(request_by_token(), "done"),
+            "stale": request_with_stale_token(request_by_token()),
+            "gone": plant_and_request(request_by_token(), ""),
+        },
     ),
-    "reject": Use(failed, reach={"stale": stale(failed), "gone": reach(failed, "")}),
-    "release": Use(by_token(), reach={"stale": stale(by_token()), "gone": reach(by_token(), "")}),
+    "reject": Use(
+        request_reject,
+        reach={"stale": request_with_stale_token(request_reject), "gone": plant_and_request(request_reject, "")},
+    ),
+    "release": Use(
+        request_by_token(),
+        reach={
+            "stale": request_with_stale_token(request_by_token()),
+            "gone": plant_and_request(request_by_token(), ""),
+        },
+    ),
     "extend": Use(
-        by_token(),
+        request_by_token(),
         HELD,
         repeats=True,
         reach={
-            "cancelled": reach(
-                by_token(),
+            "cancelled": plant_and_request(
+                request_by_token(),
                 "reserved",
-                lambda world, job: world.client.hset(key("attempts"), job.id, line(1, job.token, 1, flag="c")),
+                lambda world, job: world.client.hset(
+                    build_key("attempts"), job.id, build_line(1, job.token, 1, flag="c")
+                ),
             ),
-            "stale": stale(by_token()),
-            "gone": reach(by_token(), ""),
+            "stale": request_with_stale_token(request_by_token()),
+            "gone": plant_and_request(request_by_token(), ""),
         },
     ),
     "cancel": Use(
-        by_token(),
+        request_by_token(),
         HELD,
         repeats=True,
         reach={
-            "stale": stale(by_token()),
-            "wrong_place": reach(by_token(), "ready"),
-            "gone": reach(by_token(), ""),
+            "stale": request_with_stale_token(request_by_token()),
+            "wrong_place": plant_and_request(request_by_token(), "ready"),
+            "gone": plant_and_request(request_by_token(), ""),
         },
     ),
     "reserve": Use(
         RESERVE,
         chooses=True,
-        reach={"empty": emptied(RESERVE, "ready"), "paused": reach(RESERVE, "ready", set_meta("paused", NOW))},
+        reach={
+            "empty": empty_and_request(RESERVE, "ready"),
+            "paused": plant_and_request(RESERVE, "ready", set_meta("paused", NOW)),
+        },
     ),
     "pull": Use(
-        some(),
+        request_limit(),
         chooses=True,
-        reach={"empty": emptied(some(), "ready"), "paused": reach(some(), "ready", set_meta("paused", NOW))},
+        reach={
+            "empty": empty_and_request(request_limit(), "ready"),
+            "paused": plant_and_request(request_limit(), "ready", set_meta("paused", NOW)),
+        },
     ),
-    "dispatch": Use(some(), chooses=True, ripe=True, reach={"empty": emptied(some(), "scheduled")}),
-    "reap": Use(some(), chooses=True, ripe=True, reach={"empty": emptied(some(), "reserved")}),
+    "dispatch": Use(
+        request_limit(), chooses=True, ripe=True, reach={"empty": empty_and_request(request_limit(), "scheduled")}
+    ),
+    "reap": Use(
+        request_limit(), chooses=True, ripe=True, reach={"empty": empty_and_request(request_limit(), "reserved")}
+    ),
     "reschedule": Use(
-        by_id(delay_ms=2 * HOUR),
+        request_by_id(delay_ms=2 * HOUR),
         repeats=True,
-        reach={"wrong_place": reach(by_id(delay_ms=1), "dead"), "gone": reach(by_id(delay_ms=1), "")},
+        reach={
+            "wrong_place": plant_and_request(request_by_id(delay_ms=1), "dead"),
+            "gone": plant_and_request(request_by_id(delay_ms=1), ""),
+        },
     ),
     "reprioritise": Use(
-        by_id(priority=-5),
+        request_by_id(priority=-5),
         ("ready", "scheduled"),
         repeats=True,
-        reach={"wrong_place": reach(by_id(priority=1), "dead"), "gone": reach(by_id(priority=1), "")},
+        reach={
+            "wrong_place": plant_and_request(request_by_id(priority=1), "dead"),
+            "gone": plant_and_request(request_by_id(priority=1), ""),
+        },
     ),
     "requeue": Use(
-        by_id(),
+        request_by_id(),
         reach=GONE
         | WRONG
-        | {"bodyless": reach(by_id(), "done", lambda world, job: world.client.hdel(key("jobs"), job.id))},
+        | {
+            "bodyless": plant_and_request(
+                request_by_id(), "done", lambda world, job: world.client.hdel(build_key("jobs"), job.id)
+            )
+        },
     ),
-    "kill": Use(KILL, reach={**leased(KILL, by_token()), "wrong_place": reach(KILL, "done")}),
+    "kill": Use(
+        KILL, reach={**build_lease_reach(KILL, request_by_token()), "wrong_place": plant_and_request(KILL, "done")}
+    ),
     "delete": Use(
         DELETE,
         reach={
-            **leased(DELETE, as_read("")),
-            "wrong_place": reach(as_read("", place="dead"), "ready"),
-            "changed": reach(as_read("-"), "ready", lambda world, job: as_left(world, [job])),
+            **build_lease_reach(DELETE, request_as_read("")),
+            "wrong_place": plant_and_request(request_as_read("", place="dead"), "ready"),
+            "changed": plant_and_request(
+                request_as_read("-"), "ready", lambda world, job: set_left_lines(world, [job])
+            ),
         },
     ),
     "purge": Use(
         PURGE,
         chooses=True,
         reach={
-            "empty": emptied(some(place="dead"), "dead"),
+            "empty": empty_and_request(request_limit(place="dead"), "dead"),
             "reserved": lambda world: Request({"now_ms": NOW, "limit": 1, "place": "reserved"}),
         },
     ),
-    "restore": Use(deleted, reach={"exists": reach(deleted, "ready")}),
-    "revert": Use(moved, prepare=as_left, reach={"changed": reach(moved, "reserved"), "gone": reach(moved, "")}),
+    "restore": Use(request_restore, reach={"exists": plant_and_request(request_restore, "ready")}),
+    "revert": Use(
+        request_revert,
+        prepare=set_left_lines,
+        reach={"changed": plant_and_request(request_revert, "reserved"), "gone": plant_and_request(request_revert, "")},
+    ),
     "records": Use(
         lambda jobs: Request({"whole": True, "most": 10**6}, [(job.id,) for job in jobs]),
         ("ready",),
-        reads=every_byte_is_told,
+        reads=check_records,
         reach={
             "later": lambda world: Request({"whole": True, "most": 0}, [(world.plant("ready")[0].id,)]),
             "gone": lambda world: Request({"whole": True, "most": 9}, [(b"nobody",)]),
         },
     ),
-    "enqueue": Use(fresh, reach={"exists": reach(fresh, "dead")}),
-    "repair": Use(by_id(), prepare=damage, reach={"fine": reach(by_id(), "ready"), "gone": reach(by_id(), "")}),
+    "enqueue": Use(request_enqueue, reach={"exists": plant_and_request(request_enqueue, "dead")}),
+    "repair": Use(
+        request_by_id(),
+        prepare=damage_records,
+        reach={"fine": plant_and_request(request_by_id(), "ready"), "gone": plant_and_request(request_by_id(), "")},
+    ),
     "pause": Use(
-        plain(now_ms=NOW),
+        request_queue(now_ms=NOW),
         knows_jobs=False,
-        reach={"already": reach(plain(now_ms=NOW), "ready", set_meta("paused", NOW))},
+        reach={"already": plant_and_request(request_queue(now_ms=NOW), "ready", set_meta("paused", NOW))},
     ),
     "resume": Use(
-        plain(now_ms=NOW),
+        request_queue(now_ms=NOW),
         knows_jobs=False,
         prepare=set_meta("paused", NOW - 5),
         reach={
-            "already": reach(plain(now_ms=NOW), "ready", lambda world, job: world.client.hdel(key("meta"), "paused"))
+            "already": plant_and_request(
+                request_queue(now_ms=NOW), "ready", lambda world, job: world.client.hdel(build_key("meta"), "paused")
+            )
         },
     ),
     "beat": Use(
         BEAT,
         knows_jobs=False,
         reach={
-            "quiet": reach(BEAT, "ready", order("quiet")),
-            "stop": reach(BEAT, "ready", order("stop")),
-            "left": reach(plain(now_ms=NOW, worker="w1", ttl_ms=1, leave=True), "ready"),
+            "quiet": plant_and_request(BEAT, "ready", set_worker_order("quiet")),
+            "stop": plant_and_request(BEAT, "ready", set_worker_order("stop")),
+            "left": plant_and_request(request_queue(now_ms=NOW, worker="w1", ttl_ms=1, leave=True), "ready"),
         },
     ),
     "configure": Use(lambda jobs: Request({}, [("ttr_ms", "5000"), ("keep_ms", "")]), knows_jobs=False),
-    "quiet": Use(by_id(), ("ready",), repeats=True, prepare=register, reach=GONE),
-    "stop": Use(by_id(), ("ready",), repeats=True, prepare=register, reach=GONE),
-    "counts": Use(plain(now_ms=NOW), knows_jobs=False, reads=counts_are_right),
+    "quiet": Use(request_by_id(), ("ready",), repeats=True, prepare=register_workers, reach=GONE),
+    "stop": Use(request_by_id(), ("ready",), repeats=True, prepare=register_workers, reach=GONE),
+    "counts": Use(request_queue(now_ms=NOW), knows_jobs=False, reads=check_counts),
     "page": Use(
-        plain(place="ready", offset=0, limit=100, body_bytes=20), ("ready",), knows_jobs=False, reads=page_is_in_order
+        request_queue(place="ready", offset=0, limit=100, body_bytes=20), ("ready",), knows_jobs=False, reads=check_page
     ),
     "show": Use(
         lambda jobs: Request({"id": jobs[0].id, "body_bytes": -1}),
         ("ready",),
-        reads=all_is_shown,
+        reads=check_shown_job,
         reach={"gone": lambda world: Request({"id": b"nobody", "body_bytes": -1})},
     ),
-    "stats": Use(plain(limit=60), knows_jobs=False),
-    "events": Use(plain(now_ms=NOW, limit=60, newest=True), knows_jobs=False),
-    "roster": Use(plain(), ("ready",), knows_jobs=False, prepare=register, reads=workers_are_listed),
+    "stats": Use(request_queue(limit=60), knows_jobs=False),
+    "events": Use(request_queue(now_ms=NOW, limit=60, newest=True), knows_jobs=False),
+    "roster": Use(request_queue(), ("ready",), knows_jobs=False, prepare=register_workers, reads=check_roster),
     "leases": Use(
-        plain(now_ms=NOW, limit=1000, grace_ms=0),
+        request_queue(now_ms=NOW, limit=1000, grace_ms=0),
         ("reserved",),
         knows_jobs=False,
-        reads=holders_who_never_beat_are_told,
+        reads=check_leases,
+    ),
+    "interrupted": Use(
+        request_queue(now_ms=NOW, within_ms=HOUR, limit=20),
+        ("dead",),
+        knows_jobs=False,
+        prepare=expire_leases_twice,
+        reads=check_interrupted,
     ),
     "check": Use(
-        plain(walk="scheduled", cursor="0", limit=100),
+        request_queue(walk="scheduled", cursor="0", limit=100),
         knows_jobs=False,
-        reads=nothing_is_found,
+        reads=check_no_problems,
         reach={"end": lambda world: Request({"walk": "errors", "cursor": "0", "limit": 1000})},
     ),
 }
 
-USES = {**{name: usual(name) for name in SCRIPTS if name not in OWN_USES and is_usual(SCRIPTS[name])}, **OWN_USES}
-UNGUARDED = frozenset({"enqueue", "reserve", "ack"})  # the ones that make a queue's speed
-NATIVE = Subject("native", SCRIPTS, PLACES, key, plant, members, facts, payload, USES, unguarded=UNGUARDED)  # type: ignore[arg-type]
+USES = {
+    **{name: build_usual_use(name) for name in SCRIPTS if name not in OWN_USES and is_usual(SCRIPTS[name])},
+    **OWN_USES,
+}
+UNGUARDED = frozenset({"enqueue", "reserve", "ack"})  # scripts that decide the speed of a queue
+NATIVE = Subject(
+    "native", SCRIPTS, PLACES, build_key, plant_jobs, list_ids, read_facts, read_payload, USES, unguarded=UNGUARDED
+)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""orizuru as the conformance suite sees it: jobs are planted with the commands its producer and consumers send."""
+"""The system orizuru for the conformance suite: jobs are planted with the commands of its producer and consumers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from redis import Redis
 
 from rqtui.scenarios.originals import orizuru as original
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW, HOUR, SILENT = 1_780_000_000_000, 3_600_000, 60_000
@@ -22,151 +22,155 @@ KEYS = {"source": SOURCE, "consumers": original.CONSUMERS, "heartbeats": origina
 Jobs = Sequence[Planted]
 
 
-def body(id: bytes) -> bytes:
-    """A struct whose first field is the job's id; every third is long."""
+def build_body(id: bytes) -> bytes:
+    """Build a struct whose first field is the job's id. Every third one is long."""
     number = int(id.rpartition(b"-")[2])
     return original.encode(id.decode(), "x" * (6000 if number % 3 == 0 else 3))
 
 
-def seen(entry: bytes, since_ms: int, length: int = 1) -> bytes:
-    """What the reaper remembers of a list: since when it has this length and this newest entry."""
+def build_seen_record(entry: bytes, since_ms: int, length: int = 1) -> bytes:
+    """Build the record of the reaper about a list: since when it has had this length and this newest entry."""
     return b"%d %d %d %s" % (since_ms, length, len(entry), entry[:64])
 
 
-def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Jobs of a place. What is ripe in processing stands with dead consumers, one each, the longest silent first."""
+def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """Plant jobs in a place. A ripe job in processing gets a dead consumer of its own, the longest silent first."""
     pipe = client.pipeline(transaction=False)
     jobs = []
     pipe.sadd(original.CONSUMERS, ALIVE).hset(original.HEARTBEATS, ALIVE, NOW)
-    pipe.set(original.key(ALIVE, "heartbeat"), NOW, px=HOUR)
+    pipe.set(original.build_key(ALIVE, "heartbeat"), NOW, px=HOUR)
     for id in ids:
         worker = "" if place == "source" else ALIVE
         if ripe and place == "processing":
             worker = f"dead-{id.decode()}"
             pipe.hset(original.HEARTBEATS, worker, NOW - HOUR + int(id.rpartition(b"-")[2]))
-            pipe.hset(SEEN, worker, seen(body(id), NOW - HOUR))
-        pipe.lpush(SOURCE if place == "source" else original.key(worker, place), body(id))
+            pipe.hset(SEEN, worker, build_seen_record(build_body(id), NOW - HOUR))
+        pipe.lpush(SOURCE if place == "source" else original.build_key(worker, place), build_body(id))
         jobs.append(Planted(id, place, worker))
     pipe.execute()
     return jobs
 
 
-def lists(client: Redis, place: str) -> dict[bytes, list[bytes]]:
-    """The lists of a place, each from its oldest entry on."""
-    keys = [SOURCE.encode()] if place == "source" else sorted(client.scan_iter(original.key("*", place), count=1000))
+def read_lists(client: Redis, place: str) -> dict[bytes, list[bytes]]:
+    """Return the lists of a place by key, each from its oldest entry on."""
+    keys = (
+        [SOURCE.encode()] if place == "source" else sorted(client.scan_iter(original.build_key("*", place), count=1000))
+    )
     return {key: client.lrange(key, 0, -1)[::-1] for key in keys}
 
 
-def members(client: Redis, place: str) -> list[bytes]:
-    return [msgpack.unpackb(entry)[0].encode() for found in lists(client, place).values() for entry in found]
+def list_ids(client: Redis, place: str) -> list[bytes]:
+    return [msgpack.unpackb(entry)[0].encode() for entries in read_lists(client, place).values() for entry in entries]
 
 
-def facts(client: Redis, id: bytes) -> list[tuple[bytes, int]]:
-    """The lists it stands in, and how often."""
-    found = [item for place in PLACES for item in lists(client, place).items()]
-    return [(key, entries.count(body(id))) for key, entries in found if body(id) in entries]
+def read_facts(client: Redis, id: bytes) -> list[tuple[bytes, int]]:
+    """Return (key, count) of each list that contains the job."""
+    items = [item for place in PLACES for item in read_lists(client, place).items()]
+    return [(key, entries.count(build_body(id))) for key, entries in items if build_body(id) in entries]
 
 
-def held(client: Redis, id: bytes) -> bytes | None:
-    return body(id) if facts(client, id) else None
+def read_body(client: Redis, id: bytes) -> bytes | None:
+    return build_body(id) if read_facts(client, id) else None
 
 
-def by_entry(**args: object) -> Callable[[Jobs], Request]:
-    return lambda jobs: Request(args, [{"member": body(job.id), "worker": job.token} for job in jobs])
+def request_by_entry(**args: object) -> Callable[[Jobs], Request]:
+    return lambda jobs: Request(args, [{"member": build_body(job.id), "worker": job.token} for job in jobs])
 
 
-def some(**args: object) -> Callable[[Jobs], Request]:
+def request_limit(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, "limit": len(jobs), **args})
 
 
-def plain(**args: object) -> Callable[[Jobs], Request]:
+def request_queue(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, "silent_ms": SILENT, **args})
 
 
-def deleted(jobs: Jobs) -> Request:
-    return by_entry(place=jobs[0].place or "source")(jobs)
+def request_delete(jobs: Jobs) -> Request:
+    return request_by_entry(place=jobs[0].place or "source")(jobs)
 
 
-def shown(jobs: Jobs) -> Request:
-    return look_for(body(jobs[0].id))
+def request_show(jobs: Jobs) -> Request:
+    return request_show_of_entry(build_body(jobs[0].id))
 
 
-def look_for(entry: bytes) -> Request:
-    known = {"head": entry, "size": len(entry), "tail": entry[-64:]}
-    return Request({"now_ms": NOW, "silent_ms": SILENT, "body_bytes": -1, **known})
+def request_show_of_entry(entry: bytes) -> Request:
+    identity = {"head": entry, "size": len(entry), "tail": entry[-64:]}
+    return Request({"now_ms": NOW, "silent_ms": SILENT, "body_bytes": -1, **identity})
 
 
-def unknown(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
     return lambda world: request([world.new()])
 
 
-def without(place: str, request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    def way(world: World) -> Request:
-        world.client.delete(*lists(world.client, place))
+def empty_and_request(place: str, request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+    def build(world: World) -> Request:
+        world.client.delete(*read_lists(world.client, place))
         return request([Planted(b"")])
 
-    return way
+    return build
 
 
-def a_long_search(world: World) -> Request:
-    """Jobs that are not there, in a list that is long enough for the search to stop."""
+def request_long_search(world: World) -> Request:
+    """Build a request for missing jobs, in a list that is so long that the search stops early."""
     world.client.rpush(SOURCE, *[original.encode("other-1", n) for n in range(1200)])
     return Request({"place": "source"}, [(b"nothing", "")] * 1000)
 
 
-def counts_are_right(world: World, answer: Answer) -> None:
-    assert {place: answer.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.members().items()}
-    assert (answer.values["workers"], answer.values["consumers"], answer.values["exact"]) == (1, 1, True)
+def check_counts(world: World, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
+    assert (reply.values["workers"], reply.values["consumers"], reply.values["exact"]) == (1, 1, True)
 
 
-def page_is_in_order(world: World, answer: Answer) -> None:
-    entries = [body(id) for id in world.members()["processing"]]
-    assert [(row[0], row[1], row[2], row[3]) for row in answer.rows] == [
+def check_page(world: World, reply: Reply) -> None:
+    entries = [build_body(id) for id in world.read_members()["processing"]]
+    assert [(row[0], row[1], row[2], row[3]) for row in reply.rows] == [
         (entry if len(entry) <= 4096 else entry[:4096], len(entry), entry[-64:], ALIVE.encode()) for entry in entries
     ]
-    assert answer.values["total"] == len(entries)
-    assert all(row[4] == NOW and NOW < row[5] <= NOW + HOUR for row in answer.rows)
+    assert reply.values["total"] == len(entries)
+    assert all(row[4] == NOW and NOW < row[5] <= NOW + HOUR for row in reply.rows)
 
 
-def all_is_shown(world: World, answer: Answer) -> None:
-    assert answer.values["place"] == "processing" and answer.values["worker"] == ALIVE.encode()
-    assert answer.values["head"] in [body(id) for id in world.members()["processing"]]
+def check_shown_job(world: World, reply: Reply) -> None:
+    assert reply.values["place"] == "processing" and reply.values["worker"] == ALIVE.encode()
+    assert reply.values["head"] in [build_body(id) for id in world.read_members()["processing"]]
 
 
-def nothing_is_found(world: World, answer: Answer) -> None:
-    assert answer.rows == [] and answer.values["looked"] == sum(map(len, world.members().values()))
+def check_no_problems(world: World, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["looked"] == sum(map(len, world.read_members().values()))
 
 
-def everybody_is_listed(world: World, answer: Answer) -> None:
-    [(name, beat, left, processing, unacked, registered)] = answer.rows
-    assert (name, beat, registered) == (ALIVE.encode(), NOW, True) and 0 < left <= HOUR
-    assert (processing, unacked) == (len(world.members()["processing"]), len(world.members()["unacked"]))
+def check_roster(world: World, reply: Reply) -> None:
+    [(name, heartbeat, left_ms, processing, unacked, registered)] = reply.rows
+    assert (name, heartbeat, registered) == (ALIVE.encode(), NOW, True) and 0 < left_ms <= HOUR
+    assert (processing, unacked) == (len(world.read_members()["processing"]), len(world.read_members()["unacked"]))
 
 
-RESERVE = some(silent_ms=SILENT, worker="w1", ttr_ms=30_000)
-REAP, GC = some(silent_ms=SILENT), some(silent_ms=SILENT, gc=True)
-GONE = {"gone": unknown(by_entry())}
+RESERVE = request_limit(silent_ms=SILENT, worker="w1", ttr_ms=30_000)
+REAP, GC = request_limit(silent_ms=SILENT), request_limit(silent_ms=SILENT, gc=True)
+GONE = {"gone": request_unknown_job(request_by_entry())}
 USES = {
-    "ack": Use(by_entry(), reach=GONE),
-    "reject": Use(by_entry(), reach=GONE),
-    "release": Use(by_entry(), reach=GONE),
-    "requeue": Use(by_entry(), reach=GONE),
-    "delete": Use(deleted, reach={"gone": unknown(deleted), "later": a_long_search}),
-    "enqueue": Use(lambda jobs: Request({}, [(body(job.id),) for job in jobs]), repeats=True),
-    "reserve": Use(RESERVE, chooses=True, reach={"empty": without("source", RESERVE)}),
-    "pull": Use(some(), chooses=True, reach={"empty": without("source", some())}),
-    "reap": Use(REAP, ("processing",), chooses=True, ripe=True, reach={"empty": without("processing", REAP)}),
-    "gc": Use(GC, ("unacked",), chooses=True, reach={"empty": without("unacked", GC)}),
-    "counts": Use(plain(), knows_jobs=False, reads=counts_are_right),
+    "ack": Use(request_by_entry(), reach=GONE),
+    "reject": Use(request_by_entry(), reach=GONE),
+    "release": Use(request_by_entry(), reach=GONE),
+    "requeue": Use(request_by_entry(), reach=GONE),
+    "delete": Use(request_delete, reach={"gone": request_unknown_job(request_delete), "later": request_long_search}),
+    "enqueue": Use(lambda jobs: Request({}, [(build_body(job.id),) for job in jobs]), repeats=True),
+    "reserve": Use(RESERVE, chooses=True, reach={"empty": empty_and_request("source", RESERVE)}),
+    "pull": Use(request_limit(), chooses=True, reach={"empty": empty_and_request("source", request_limit())}),
+    "reap": Use(REAP, ("processing",), chooses=True, ripe=True, reach={"empty": empty_and_request("processing", REAP)}),
+    "gc": Use(GC, ("unacked",), chooses=True, reach={"empty": empty_and_request("unacked", GC)}),
+    "counts": Use(request_queue(), knows_jobs=False, reads=check_counts),
     "page": Use(
-        plain(place="processing", offset=0, limit=100, body_bytes=20),
+        request_queue(place="processing", offset=0, limit=100, body_bytes=20),
         ("processing",),
         knows_jobs=False,
-        reads=page_is_in_order,
+        reads=check_page,
     ),
-    "show": Use(shown, ("processing",), reads=all_is_shown, reach={"gone": unknown(shown)}),
-    "faults": Use(plain(), knows_jobs=False, reads=nothing_is_found),
-    "roster": Use(lambda jobs: Request(), ("processing",), knows_jobs=False, reads=everybody_is_listed),
+    "show": Use(
+        request_show, ("processing",), reads=check_shown_job, reach={"gone": request_unknown_job(request_show)}
+    ),
+    "faults": Use(request_queue(), knows_jobs=False, reads=check_no_problems),
+    "roster": Use(lambda jobs: Request(), ("processing",), knows_jobs=False, reads=check_roster),
 }
 
 ORIZURU = Subject(
@@ -174,10 +178,10 @@ ORIZURU = Subject(
     {**SCRIPTS, "gc": SCRIPTS["reap"]},  # one script, two uses
     PLACES,
     lambda name: KEYS.get(name, original.CONSUMERS),
-    plant,
-    members,
-    facts,
-    held,
+    plant_jobs,
+    list_ids,
+    read_facts,
+    read_body,
     USES,
     lambda key: re.fullmatch(r"orizuru:consumers:.*:(processing|unacked|heartbeat)", key) is not None,
 )

@@ -1,10 +1,10 @@
-"""Programs that go on until a signal ends them: one table of command lines, and when each is at its work.
+"""Programs that run until a signal ends them: a table of command lines, and how to see that each is ready.
 
 with Programs(url, tmp_path) as programs:
     programs.start("dispatch", "work")
     ends = programs.end(signal.SIGTERM)      # {"dispatch": End(code=0, …), …}
 
-Standard output and error go to files; TMPDIR is a folder of the test, so that what is left behind is seen.
+Standard output and error go to files. TMPDIR is a folder of the test, so that forgotten temporary files are found.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from redis import Redis
-from shell import environment
-from soaking import descendants, is_alive
+from shell import build_environment
+from soak_run import is_alive, list_descendants
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
 
 PATIENCE_S = 40.0
-LINES = 1_500  # for `put`: a batch and a half
+LINES = 1_500  # sent to `put`: a batch and a half
 RQTUI = [sys.executable, "-m", "rqtui"]
 CONSUME = """
 import signal, sys
@@ -55,14 +55,14 @@ COMMANDS: dict[str, list[str]] = {
 class End:
     """How a program ended."""
 
-    code: int | None  # None: it did not
+    code: int | None  # None: it did not end
     seconds: float
     err: str
     left: tuple[int, ...]  # children that outlived it
 
 
 class Programs:
-    """Those that a test has started; what still runs at the end is killed."""
+    """The programs that a test started. Programs that still run at the end of the block are killed."""
 
     def __init__(self, url: str, folder: Path, **options: Any) -> None:
         self.url, self.folder, self._options = url, folder, options
@@ -82,42 +82,42 @@ class Programs:
                 program.stdin.close()
 
     def start(self, *names: str, client: Redis) -> None:
-        """Starts them all, and waits until each is at its work."""
+        """Start these programs and wait until each is ready."""
         for name in names:
             self.run(name, [*COMMANDS[name], *([self.url] if name == "consume" else [])])
-        if "put" in names:  # it waits for more, as long as nobody closes the pipe
+        if "put" in names:  # `put` reads until the pipe is closed
             pipe = self.running["put"].stdin
             assert pipe
             pipe.write(b'{"body": 1, "delay": "1h"}\n' * LINES)
             pipe.flush()
         for name in names:
-            wait_until(lambda name=name: _is_ready(self, name, client), PATIENCE_S, f"{name} is at work", every_s=0.05)
+            wait_until(lambda name=name: is_ready(self, name, client), PATIENCE_S, f"{name} is at work", every_s=0.05)
 
     def run(self, name: str, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Starts any other."""
+        """Start any program."""
         with self.file(name, "out").open("wb") as out, self.file(name, "err").open("wb") as err:
             self.running[name] = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=err,
-                env={**environment(self.url), "TMPDIR": str(self.temporary)},
+                env={**build_environment(self.url), "TMPDIR": str(self.temporary)},
                 start_new_session=True,
                 **{**self._options, **options},
             )
         return self.running[name]
 
     def file(self, name: str, stream: str) -> Path:
-        """Where what it says goes."""
+        """Return the path of a program's standard output or error."""
         return self.folder / f"{name}.{stream}"
 
-    def said(self, name: str, stream: str = "err") -> str:
-        """What it has said."""
+    def read_output(self, name: str, stream: str = "err") -> str:
+        """Return the output of a program so far."""
         return self.file(name, stream).read_text("utf-8", "replace")
 
     def end(self, number: int) -> dict[str, End]:
-        """One signal to each, and how each took it. Prints how long it took: no test depends on that."""
-        theirs = {name: descendants(program.pid) for name, program in self.running.items()}
+        """Send a signal to each program and return how each ended. Prints the times, on which no test depends."""
+        descendants = {name: list_descendants(program.pid) for name, program in self.running.items()}
         began, ends = time.monotonic(), {}
         for program in self.running.values():
             program.send_signal(number)
@@ -129,50 +129,56 @@ class Programs:
                     ends[name] = (time.monotonic() - began, program.returncode)
                     del waiting[name]
             time.sleep(0.01)
-        found = {}
+        results = {}
         for name in self.running:
             seconds, code = ends.get(name, (PATIENCE_S, None))
-            found[name] = End(code, seconds, self.said(name), tuple(pid for pid in theirs[name] if is_alive(pid)))
-        shown = " ".join(f"{name} {each.seconds:.2f}" for name, each in found.items())
-        print(f"{signal.Signals(number).name}, seconds to the end: {shown}")
-        return found
+            results[name] = End(
+                code, seconds, self.read_output(name), tuple(pid for pid in descendants[name] if is_alive(pid))
+            )
+        times = " ".join(f"{name} {each.seconds:.2f}" for name, each in results.items())
+        print(f"{signal.Signals(number).name}, seconds to the end: {times}")
+        return results
 
-    def orphans(self) -> list[str]:
-        """Temporary files that are left."""
+    def list_temporary_files(self) -> list[str]:
+        """Return the names of the temporary files that are left."""
         return sorted(path.name for path in self.temporary.iterdir())
 
 
-def _is_ready(programs: Programs, name: str, client: Redis) -> bool:
-    """Whether it waits for work, with its handlers in place."""
+def is_ready(programs: Programs, name: str, client: Redis) -> bool:
+    """Return whether the program waits for work, after it installed its signal handlers."""
     program = programs.running[name]
-    assert program.poll() is None, f"{name} ended: {programs.said(name)}"
-    return _READY[name](programs, client)
+    assert program.poll() is None, f"{name} ended: {programs.read_output(name)}"
+    return _READY_CHECKS[name](programs, client)
 
 
-def _is_told_of(programs: Programs, client: Redis) -> bool:
-    """Whether `events` has passed on something that happened."""
+def _has_printed_event(programs: Programs, client: Redis) -> bool:
+    """Return whether `events` has printed an event of the queue."""
     with Queue("mail", client) as queue:
         queue.put("news", delay=3600)
-    return "mail" in programs.said("events", "out")
+    return "mail" in programs.read_output("events", "out")
 
 
-def _waiters(client: Redis) -> int:
-    """Consumers that block."""
+def _count_blocked_consumers(client: Redis) -> int:
+    """Return the number of consumers that wait for a job."""
     return sum(each["cmd"] == "bzpopmin" for each in client.client_list())
 
 
-def _says(name: str, words: str, stream: str = "err") -> Callable[[Programs, Redis], bool]:
-    return lambda programs, client: words in programs.said(name, stream)
+def _build_output_check(name: str, words: str, stream: str = "err") -> Callable[[Programs, Redis], bool]:
+    return lambda programs, client: words in programs.read_output(name, stream)
 
 
-_READY: dict[str, Callable[[Programs, Redis], bool]] = {
-    "dispatch": _says("dispatch", "Ctrl+C ends it."),
-    "reap": _says("reap", "Ctrl+C ends it."),
-    "metrics": _says("metrics", "Ctrl+C ends it."),
-    "events": _is_told_of,
-    "work": lambda programs, client: _waiters(client) >= len({"work", "consume"} & programs.running.keys()),
-    "consume": lambda programs, client: _waiters(client) >= len({"work", "consume"} & programs.running.keys()),
+_READY_CHECKS: dict[str, Callable[[Programs, Redis], bool]] = {
+    "dispatch": _build_output_check("dispatch", "Ctrl+C ends it."),
+    "reap": _build_output_check("reap", "Ctrl+C ends it."),
+    "metrics": _build_output_check("metrics", "Ctrl+C ends it."),
+    "events": _has_printed_event,
+    "work": lambda programs, client: (
+        _count_blocked_consumers(client) >= len({"work", "consume"} & programs.running.keys())
+    ),
+    "consume": lambda programs, client: (
+        _count_blocked_consumers(client) >= len({"work", "consume"} & programs.running.keys())
+    ),
     "put": lambda programs, client: client.zcard("rqtui:{mail}:scheduled") > LINES // 2,
-    "watch": _says("watch", "queues", "out"),
-    "demo": _says("demo", "seed 1"),
+    "watch": _build_output_check("watch", "queues", "out"),
+    "demo": _build_output_check("demo", "seed 1"),
 }

@@ -1,10 +1,10 @@
-"""A TCP proxy in front of a Redis that loses, delays and cuts on demand, and counts what passes.
+"""A TCP proxy in front of a Redis that drops, delays and cuts traffic on demand, and counts requests.
 
-It understands requests (RESP arrays), so a fault strikes at the request a test names. Replies are passed as they come.
+It parses requests (RESP arrays), so that a fault affects the request that a test names. Replies are passed unchanged.
 
     with Proxy(server.url) as proxy:
         client = connect(proxy.url)
-        proxy.fail("lose reply", "EVAL")     # the next EVAL or EVALSHA runs, but its answer never arrives
+        proxy.fail("lose reply", "EVAL")     # the next EVAL or EVALSHA runs, but its reply never arrives
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from urllib.parse import urlsplit
 
 FAULTS = (
     "cut before",  # the request is not forwarded, the connection is closed
-    "lose reply",  # the request is forwarded and answered, the answer is thrown away, the connection is closed
-    "half reply",  # the first half of the answer arrives, then the connection is closed
-    "swallow",  # this request and all that follow on its connection are not forwarded, nothing is said; it stays open
+    "lose reply",  # the request is forwarded, its reply is dropped, the connection is closed
+    "half reply",  # the first half of the reply arrives, then the connection is closed
+    "swallow",  # this request and all later ones of its connection are not forwarded; the connection stays open
 )
 
 
 @dataclass
 class Fault:
     kind: str
-    command: str  # the beginning of the command's name
-    times: int  # how many requests it still strikes
+    command: str  # the start of the command's name
+    times: int  # the number of requests that are still affected
 
 
 @dataclass
 class Proxy:
-    """Listens on a free loopback port; `requests` are the command names seen, in order, forwarded or not."""
+    """A proxy on a free loopback port. `requests` are all command names in order, forwarded or not."""
 
     target: str
     delay_s: float = 0.0  # before each request is forwarded
-    latency_s: float = 0.0  # of the link, each way: what is sent arrives so much later, however much there is of it
-    is_blackhole: bool = False  # connections are taken, requests are never forwarded
+    latency_s: float = 0.0  # added to each direction of a link, whatever the amount of data
+    is_blackhole: bool = False  # connections are accepted, requests are never forwarded
     requests: list[str] = field(default_factory=list)
     forwarded: list[str] = field(default_factory=list)
     port: int = 0
@@ -72,26 +72,26 @@ class Proxy:
             self._faults.append(Fault(kind, command.upper(), times))
 
     def count(self, command: str) -> int:
-        """How many requests whose command starts with `command` arrived."""
+        """Return the number of requests whose command starts with `command`."""
         with self._lock:
             return sum(name.startswith(command.upper()) for name in self.requests)
 
     def hold(self) -> None:
-        """Let no answer through until `release()`; `held` counts those that wait."""
+        """Hold all replies until `release()`; `held` counts the links that wait."""
         self._open.clear()
 
     def release(self) -> None:
-        """Let through what was held, and all that follows."""
+        """Pass the held replies and all later ones."""
         self._open.set()
 
     @property
     def connections(self) -> int:
-        """How many there are now."""
+        """The number of open connections."""
         with self._lock:
             return len(self._links)
 
     def refuse(self) -> None:
-        """Go away: connections are cut and new ones refused, until `listen()`."""
+        """Cut all connections and refuse new ones until `listen()`."""
         listener, self._listener = self._listener, None
         if listener is not None:
             # Closing alone would leave accept() and with it the port alive until the next connection.
@@ -101,14 +101,14 @@ class Proxy:
         self.cut()
 
     def cut(self) -> None:
-        """Close the connections there are; new ones are taken."""
+        """Close all connections. New ones are accepted."""
         with self._lock:
             links = list(self._links)
         for link in links:
             link.close()
 
     def listen(self) -> None:
-        """Come back, on the same port."""
+        """Accept connections, after `refuse()` on the same port."""
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
@@ -133,18 +133,18 @@ class Proxy:
             except OSError:
                 if self._listener is not listener:
                     return
-                client.close()  # the target is gone: so are we, for this connection
+                client.close()  # the target does not accept connections, so this one is closed
                 continue
             link = _Link(self, client, server)
             with self._lock:
                 self._links.add(link)
-            if self._listener is not listener:  # refused meanwhile: the cut may not have seen this one
+            if self._listener is not listener:  # `refuse()` was called meanwhile and may have missed this connection
                 link.close()
                 return
             link.start()
 
     def _strike(self, command: str) -> str:
-        """Note a request and return the fault it suffers, or nothing."""
+        """Record a request and return its fault, or an empty string."""
         with self._lock:
             self.requests.append(command)
             for fault in self._faults:
@@ -154,7 +154,7 @@ class Proxy:
         return "swallow" if self.is_blackhole else ""
 
     def _pass_gate(self) -> None:
-        """Waits while answers are held."""
+        """Wait while replies are held."""
         if self._open.is_set():
             return
         with self._lock:
@@ -174,15 +174,15 @@ class _Link:
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.proxy, self.client, self.server = proxy, client, server
         self.reply_fault = ""
-        self.is_silent = False  # TCP loses nothing in between: after a swallowed request nothing arrives any more
-        self.to_server, self.to_client = _Late(server, proxy), _Late(client, proxy)
+        self.is_silent = False  # TCP loses no bytes, so after a swallowed request no later one may arrive
+        self.to_server, self.to_client = _DelayedSender(server, proxy), _DelayedSender(client, proxy)
         for end in (client, server):
             end.settimeout(None)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def start(self) -> None:
         for pump in (self._pump_requests, self._pump_replies):
-            threading.Thread(target=self._guarded, args=(pump,), daemon=True).start()
+            threading.Thread(target=self._run_pump, args=(pump,), daemon=True).start()
 
     def close(self) -> None:
         self.proxy._forget(self)
@@ -191,7 +191,7 @@ class _Link:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
-    def _guarded(self, pump) -> None:
+    def _run_pump(self, pump) -> None:
         with contextlib.suppress(OSError):
             pump()
         self.close()
@@ -200,13 +200,13 @@ class _Link:
         buffer = b""
         while received := self.client.recv(65536):
             buffer += received
-            while (size := request_size(buffer)) is not None:
+            while (size := find_request_size(buffer)) is not None:
                 request, buffer = buffer[:size], buffer[size:]
                 if not self._pass_on(request):
                     return
 
     def _pass_on(self, request: bytes) -> bool:
-        command = command_name(request)
+        command = parse_command_name(request)
         fault = self.proxy._strike(command)
         if fault == "cut before":
             return False
@@ -216,7 +216,7 @@ class _Link:
         if self.proxy.delay_s:
             time.sleep(self.proxy.delay_s)
         if fault:
-            self.reply_fault = fault  # before the request is on its way, so that its answer cannot slip through
+            self.reply_fault = fault  # set before the request is sent, so that its reply cannot pass
         self.to_server.send(request)
         with self.proxy._lock:
             self.proxy.forwarded.append(command)
@@ -233,15 +233,15 @@ class _Link:
             self.to_client.send(reply)
 
 
-class _Late:
-    """One direction of a link: sends at once, or `latency_s` after it was told to, in order."""
+class _DelayedSender:
+    """One direction of a link, which sends data in order after `latency_s`."""
 
     def __init__(self, end: socket.socket, proxy: Proxy) -> None:
         self._end, self._proxy = end, proxy
         self._waiting: queue.Queue[tuple[float, bytes]] | None = None
 
     def send(self, data: bytes) -> None:
-        """Sends; later where the link is slow."""
+        """Send the data, after `latency_s` if that is set."""
         if not self._proxy.latency_s and self._waiting is None:
             self._end.sendall(data)
             return
@@ -258,8 +258,8 @@ class _Late:
                 self._end.sendall(data)
 
 
-def request_size(buffer: bytes) -> int | None:
-    """The length of the first complete request in `buffer`, None while it is not complete (RESP2)."""
+def find_request_size(buffer: bytes) -> int | None:
+    """Return the length of the first complete request (RESP2) in `buffer`, or None if there is none."""
     head = re.match(rb"\*(\d+)\r\n", buffer)
     if head is None:
         line = buffer.find(b"\n")
@@ -275,8 +275,8 @@ def request_size(buffer: bytes) -> int | None:
     return at
 
 
-def command_name(request: bytes) -> str:
-    """The first word of a request, in capitals."""
+def parse_command_name(request: bytes) -> str:
+    """Return the first word of a request in upper case."""
     words = request.split(b"\r\n", 3)
     name = words[2] if request.startswith(b"*") else (request.split() or [b""])[0]
     return name.decode("ascii", "replace").upper()

@@ -35,25 +35,27 @@ class Pty:
         self.output = b""
 
     def press(self, keys: bytes) -> None:
-        """Types."""
+        """Type the keys."""
         os.write(self._end, keys)
 
     def read(self, seconds: float) -> bytes:
-        """What it sends within so many seconds."""
+        """Return the output of the next `seconds`, or until the program ends."""
         before, deadline = len(self.output), time.monotonic() + seconds
-        while (left := deadline - time.monotonic()) > 0 and self._take(left):
+        while (remaining_s := deadline - time.monotonic()) > 0 and self._take(remaining_s):
             pass
         return self.output[before:]
 
     def until(self, words: bytes) -> None:
-        """Waits until it has sent these words."""
+        """Wait until the program has written these words."""
         deadline = time.monotonic() + PATIENCE_S
         while words not in self.output:
-            left = deadline - time.monotonic()
-            assert left > 0 and self._take(left), f"{words!r} was not sent; the end of it: {self.output[-2000:]!r}"
+            remaining_s = deadline - time.monotonic()
+            assert remaining_s > 0 and self._take(remaining_s), (
+                f"{words!r} was not sent; the end of it: {self.output[-2000:]!r}"
+            )
 
     def until_ended(self) -> int:
-        """Waits for its end, and reads what it sends until then; its exit code."""
+        """Wait for the end of the program, read its output until then, and return its exit code."""
         deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None and time.monotonic() < deadline:
             self._take(0.05)
@@ -74,24 +76,24 @@ class Pty:
 
 @contextmanager
 def in_pty(command: Sequence[str], width: int = 80, height: int = 24, **environ: str) -> Iterator[Pty]:
-    """Runs a program; it is ended when the block is left."""
-    ours, its = pty.openpty()
-    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-    given = {name: value for name, value in os.environ.items() if name not in _INSIDE}
+    """Run a program on a pseudo-terminal, and end it when the block is left."""
+    test_end, program_end = pty.openpty()
+    fcntl.ioctl(program_end, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+    variables = {name: value for name, value in os.environ.items() if name not in _INSIDE}
     process = subprocess.Popen(
         command,
-        stdin=its,
-        stdout=its,
-        stderr=its,
+        stdin=program_end,
+        stdout=program_end,
+        stderr=program_end,
         cwd=ROOT,
-        env={**given, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **environ},
+        env={**variables, "TERM": "xterm-256color", "PYTHONPATH": str(ROOT), **environ},
         start_new_session=True,
     )
-    os.close(its)
+    os.close(program_end)
     try:
-        yield Pty(process, ours)
+        yield Pty(process, test_end)
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGKILL)
         process.wait()
-        os.close(ours)
+        os.close(test_end)

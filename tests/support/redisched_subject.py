@@ -1,4 +1,4 @@
-"""The layout redisched as the conformance suite sees it: topics as the glue in Node (ms) or in Go (s) leaves them."""
+"""The system redisched for the conformance suite: topics as the client in Node (ms) or in Go (s) writes them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from redis import Redis
 
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Script
+from rqtui.scripts.script import Reply, Script
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW = 1_800_000_000_000
@@ -18,35 +18,35 @@ PLACES = ("queued", "due", "reserved", "expired")
 Jobs = Sequence[Planted]
 
 
-def key(name: str, topic: str = TOPIC) -> str:
-    """The key of a place, or the one that headers call so."""
+def build_key(name: str, topic: str = TOPIC) -> str:
+    """Return the key of a place, or the key that the headers call by this name."""
     prefix = {"jobs": "JOBS", "queued": "QUEUED", "due": "QUEUED", "reserved": "RESERVED", "expired": "RESERVED"}
     if name == "expiries":
         return f"rqtui:{{__REDIS_SCHED_RESERVED__{topic}}}:expiries"
     return f"__REDIS_SCHED_{prefix[name]}__{topic}"
 
 
-KEYS = {name: key(name) for name in ("jobs", "queued", "reserved", "expiries")}
+KEYS = {name: build_key(name) for name in ("jobs", "queued", "reserved", "expiries")}
 
 
 def plant_job(
     client: Redis, place: str, id: bytes | str, score: float, body: bytes = b"{}", topic: str = TOPIC
 ) -> None:
-    """One job, as `put` and `reserve` leave it."""
-    client.zadd(key(place, topic), {id: score})
-    client.hset(key("jobs", topic), id, body)
+    """Plant one job, as `put` and `reserve` leave it."""
+    client.zadd(build_key(place, topic), {id: score})
+    client.hset(build_key("jobs", topic), id, body)
 
 
-def planter(unit: str) -> Callable[[Redis, str, Sequence[bytes], bool], list[Planted]]:
-    """Plants jobs as the glue with that unit writes them: whole milliseconds, or whole seconds."""
+def build_planter(unit: str) -> Callable[[Redis, str, Sequence[bytes], bool], list[Planted]]:
+    """Return a function that plants jobs with times in this unit: whole milliseconds or whole seconds."""
 
     def plant(client: Redis, place: str, ids: Sequence[bytes], _ripe: bool) -> list[Planted]:
-        first = client.zcard(key("queued")) + client.zcard(key("reserved"))
+        first_number = client.zcard(build_key("queued")) + client.zcard(build_key("reserved"))
         pipe, jobs = client.pipeline(transaction=False), []
-        for n, id in enumerate(ids, first):
-            at_ms = NOW + n * 1000 + (HOUR if place in ("queued", "reserved") else -HOUR)
+        for number, id in enumerate(ids, first_number):
+            at_ms = NOW + number * 1000 + (HOUR if place in ("queued", "reserved") else -HOUR)
             score = at_ms if unit == "ms" else at_ms // 1000
-            plant_job(pipe, place, id, score, b'{"n": %d}' % n + b"x" * (5000 if n % 3 == 0 else 0))
+            plant_job(pipe, place, id, score, b'{"n": %d}' % number + b"x" * (5000 if number % 3 == 0 else 0))
             jobs.append(Planted(id, place, str(score) if place in ("reserved", "expired") else ""))
         pipe.execute()
         return jobs
@@ -54,174 +54,195 @@ def planter(unit: str) -> Callable[[Redis, str, Sequence[bytes], bool], list[Pla
     return plant
 
 
-def members(client: Redis, place: str) -> list[bytes]:
-    """The ids of a place in its order."""
-    found = client.zrange(key(place), 0, -1, withscores=True)
+def list_ids(client: Redis, place: str) -> list[bytes]:
+    """Return the ids of a place in its order."""
+    rows = client.zrange(build_key(place), 0, -1, withscores=True)
     is_past = place in ("due", "expired")
-    return [id for id, score in found if ((score if score >= 1e11 else score * 1000) <= NOW) == is_past]
+    return [id for id, score in rows if ((score if score >= 1e11 else score * 1000) <= NOW) == is_past]
 
 
-def facts(client: Redis, id: bytes) -> dict[str, object]:
-    """All that Redis keeps of one job."""
-    found = {name: client.zscore(key(name), id) for name in ("queued", "reserved", "expiries")}
-    found["jobs"] = client.hget(key("jobs"), id)
-    return {name: value for name, value in found.items() if value is not None}
+def read_facts(client: Redis, id: bytes) -> dict[str, object]:
+    """Return everything that Redis stores about one job."""
+    facts = {name: client.zscore(build_key(name), id) for name in ("queued", "reserved", "expiries")}
+    facts["jobs"] = client.hget(build_key("jobs"), id)
+    return {name: value for name, value in facts.items() if value is not None}
 
 
-def body(client: Redis, id: bytes) -> bytes | None:
-    return client.hget(key("jobs"), id)
+def read_body(client: Redis, id: bytes) -> bytes | None:
+    return client.hget(build_key("jobs"), id)
 
 
-def ask(client: Redis, verb: str, rows: Sequence[object] = (), **args: object) -> Answer:
+def run_script(client: Redis, verb: str, rows: Sequence[object] = (), **args: object) -> Reply:
     """Run a script on the test's topic at the test's clock, with the unit `auto` unless given."""
     script = SCRIPTS[verb]
     for name, value in {"now_ms": NOW, "unit": "auto"}.items():
         if any(arg.name == name for arg in script.args):
             args.setdefault(name, value)
-    return scripts.run(client, script.call(KEYS, args, rows))
+    return scripts.run(client, script.build_call(KEYS, args, rows))
 
 
-def words(answer: Answer) -> list[str]:
-    return [row.word for row in answer.each] if answer.each else [answer.word]
+def read_outcomes(reply: Reply) -> list[str]:
+    return [row.word for row in reply.each] if reply.each else [reply.word]
 
 
-def request(name: str, rows: Callable[[Planted], tuple[object, ...]], **args: object) -> Callable[[Jobs], Request]:
-    """A request for jobs, a row for each."""
-    known = {arg.name for arg in SCRIPTS[name].args}
-    given = {name: value for name, value in {"now_ms": NOW, "unit": "auto", **args}.items() if name in known}
-    return lambda jobs: Request(given, [rows(job) for job in jobs])
+def request_rows(name: str, rows: Callable[[Planted], tuple[object, ...]], **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per job."""
+    declared = {arg.name for arg in SCRIPTS[name].args}
+    scalars = {name: value for name, value in {"now_ms": NOW, "unit": "auto", **args}.items() if name in declared}
+    return lambda jobs: Request(scalars, [rows(job) for job in jobs])
 
 
-def by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
-    return request(name, lambda job: (job.id,), **args)
+def request_by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
+    return request_rows(name, lambda job: (job.id,), **args)
 
 
-def by_token(name: str, **args: object) -> Callable[[Jobs], Request]:
-    return request(name, lambda job: (job.id, job.token or "1"), **args)
+def request_by_token(name: str, **args: object) -> Callable[[Jobs], Request]:
+    return request_rows(name, lambda job: (job.id, job.token or "1"), **args)
 
 
-def some(name: str, **args: object) -> Callable[[Jobs], Request]:
-    whole = request(name, lambda job: (), **args)
-    return lambda jobs: Request({**whole([]).args, "limit": len(jobs)})
+def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
+    request = request_rows(name, lambda job: (), **args)
+    return lambda jobs: Request({**request([]).args, "limit": len(jobs)})
 
 
-def at(
-    ask_for: Callable[[Jobs], Request], place: str, prepare: Callable[[Redis, bytes], object] | None = None
+def plant_and_request(
+    request: Callable[[Jobs], Request], place: str, prepare: Callable[[Redis, bytes], object] | None = None
 ) -> Callable[[World], Request]:
-    """The request for one more job in `place`; for one that nobody knows when that is empty."""
+    """Return a function that plants one more job in `place` and builds the request for it.
 
-    def way(world: World) -> Request:
+    An empty place means a job that does not exist.
+    """
+
+    def build(world: World) -> Request:
         job = world.plant(place)[0] if place else world.new()
         if prepare:
             prepare(world.client, job.id)
-        return ask_for([job])
+        return request([job])
 
-    return way
-
-
-def stale(ask_for: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    return lambda world: ask_for([Planted(world.plant("reserved")[0].id, "reserved", "12345")])
+    return build
 
 
-def held(name: str, **args: object) -> Use:
-    """How a verb on a lease is asked, and how it is refused."""
-    plain = by_token(name, **args)
-    return Use(plain, reach={"stale": stale(plain), "gone": at(plain, "")})
+def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+    return lambda world: request([Planted(world.plant("reserved")[0].id, "reserved", "12345")])
 
 
-def emptied(ask_for: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    def way(world: World) -> Request:
-        world.client.delete(key("queued"), key("reserved"))
-        return ask_for([Planted(b"")])
-
-    return way
+def build_lease_use(name: str, **args: object) -> Use:
+    """Return how a verb on a lease is called, and how it is refused."""
+    request = request_by_token(name, **args)
+    return Use(request, reach={"stale": request_with_stale_token(request), "gone": plant_and_request(request, "")})
 
 
-def stand_twice(world: World, jobs: Jobs) -> None:
-    """A job that was put again while a worker held it."""
+def empty_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+    def build(world: World) -> Request:
+        world.client.delete(build_key("queued"), build_key("reserved"))
+        return request([Planted(b"")])
+
+    return build
+
+
+def put_again(world: World, jobs: Jobs) -> None:
+    """Put a job again while a worker holds it, so that it is in two places."""
     for job in jobs:
         other = "reserved" if job.place in ("queued", "due") else "queued"
-        world.client.zadd(key(other), {job.id: world.client.zscore(key(job.place), job.id)})
+        world.client.zadd(build_key(other), {job.id: world.client.zscore(build_key(job.place), job.id)})
 
 
-def counts_are_right(world: World, answer: Answer) -> None:
-    assert {place: answer.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.members().items()}
+def check_counts(world: World, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
 
 
-def page_is_in_order(world: World, answer: Answer) -> None:
-    assert [row[0] for row in answer.rows] == members(world.client, "due")
-    assert answer.values["total"] == len(answer.rows)
-    for id, score, size, text, has_body, _expiries in answer.rows:
-        full = body(world.client, id) or b""
-        assert (size, has_body, float(score)) == (len(full), True, world.client.zscore(key("due"), id))
+def check_page(world: World, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(world.client, "due")
+    assert reply.values["total"] == len(reply.rows)
+    for id, score, size, text, has_body, _expiries in reply.rows:
+        full = read_body(world.client, id) or b""
+        assert (size, has_body, float(score)) == (len(full), True, world.client.zscore(build_key("due"), id))
         assert text == full[:20]
 
 
-def all_is_shown(world: World, answer: Answer) -> None:
-    assert answer.values["place"] == "due"
-    assert answer.values["body"] == body(world.client, answer.values["id"])
+def check_shown_job(world: World, reply: Reply) -> None:
+    assert reply.values["place"] == "due"
+    assert reply.values["body"] == read_body(world.client, reply.values["id"])
 
 
-def nothing_is_found(world: World, answer: Answer) -> None:
-    assert answer.rows == [] and answer.values["looked"] >= len(world.planted)
+def check_no_problems(world: World, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["looked"] >= len(world.planted)
 
 
 SHOW: Callable[[Jobs], Request] = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
     {"now_ms": NOW, "id": jobs[0].id, "body_bytes": -1}
 )
-PUT = request("enqueue", lambda job: (job.id, b"{}", None, None))
+PUT = request_rows("enqueue", lambda job: (job.id, b"{}", None, None))
 USES = {
-    "enqueue": Use(PUT, reach={"exists": at(PUT, "reserved")}),
-    "reserve": Use(some("reserve", worker="w1"), chooses=True, reach={"empty": emptied(some("reserve"))}),
-    "pull": Use(some("pull"), chooses=True, reach={"empty": emptied(some("pull"))}),
-    "ack": held("ack"),
-    "release": held("release"),
+    "enqueue": Use(PUT, reach={"exists": plant_and_request(PUT, "reserved")}),
+    "reserve": Use(
+        request_limit("reserve", worker="w1"),
+        chooses=True,
+        reach={"empty": empty_and_request(request_limit("reserve"))},
+    ),
+    "pull": Use(request_limit("pull"), chooses=True, reach={"empty": empty_and_request(request_limit("pull"))}),
+    "ack": build_lease_use("ack"),
+    "release": build_lease_use("release"),
     "extend": Use(
-        by_token("extend"),
+        request_by_token("extend"),
         ("reserved", "expired"),
-        reach={"stale": stale(by_token("extend")), "gone": at(by_token("extend"), "")},
+        reach={
+            "stale": request_with_stale_token(request_by_token("extend")),
+            "gone": plant_and_request(request_by_token("extend"), ""),
+        },
     ),
     "delete": Use(
-        by_id_and_token := request("delete", lambda job: (job.id, job.token), force=True),
+        by_id_and_token := request_rows("delete", lambda job: (job.id, job.token), force=True),
         reach={
-            "reserved": at(request("delete", lambda job: (job.id, job.token)), "reserved"),
-            "stale": stale(by_id_and_token),
-            "gone": at(request("delete", lambda job: (job.id, None)), ""),
+            "reserved": plant_and_request(request_rows("delete", lambda job: (job.id, job.token)), "reserved"),
+            "stale": request_with_stale_token(by_id_and_token),
+            "gone": plant_and_request(request_rows("delete", lambda job: (job.id, None)), ""),
         },
     ),
     "promote": Use(
-        by_id("promote"), reach={"wrong_place": at(by_id("promote"), "due"), "gone": at(by_id("promote"), "")}
-    ),
-    "reschedule": Use(
-        by_id("reschedule", delay_ms=2 * HOUR),
-        repeats=True,
-        reach={"wrong_place": at(by_id("reschedule"), "reserved"), "gone": at(by_id("reschedule"), "")},
-    ),
-    "reap": Use(some("reap"), chooses=True, reach={"empty": emptied(some("reap"))}),
-    "repair": Use(
-        by_id("repair"),
-        prepare=stand_twice,
+        request_by_id("promote"),
         reach={
-            "fine": at(by_id("repair"), "due"),
-            "ghost": at(by_id("repair"), "due", lambda client, id: client.hdel(key("jobs"), id)),
-            "gone": at(by_id("repair"), ""),
+            "wrong_place": plant_and_request(request_by_id("promote"), "due"),
+            "gone": plant_and_request(request_by_id("promote"), ""),
         },
     ),
-    "counts": Use(lambda jobs: Request({"now_ms": NOW}), ("due",), knows_jobs=False, reads=counts_are_right),
+    "reschedule": Use(
+        request_by_id("reschedule", delay_ms=2 * HOUR),
+        repeats=True,
+        reach={
+            "wrong_place": plant_and_request(request_by_id("reschedule"), "reserved"),
+            "gone": plant_and_request(request_by_id("reschedule"), ""),
+        },
+    ),
+    "reap": Use(request_limit("reap"), chooses=True, reach={"empty": empty_and_request(request_limit("reap"))}),
+    "repair": Use(
+        request_by_id("repair"),
+        prepare=put_again,
+        reach={
+            "fine": plant_and_request(request_by_id("repair"), "due"),
+            "ghost": plant_and_request(
+                request_by_id("repair"), "due", lambda client, id: client.hdel(build_key("jobs"), id)
+            ),
+            "gone": plant_and_request(request_by_id("repair"), ""),
+        },
+    ),
+    "counts": Use(lambda jobs: Request({"now_ms": NOW}), ("due",), knows_jobs=False, reads=check_counts),
     "page": Use(
         lambda jobs: Request({"now_ms": NOW, "place": "due", "offset": 0, "limit": 100, "body_bytes": 20}),
         ("due",),
         knows_jobs=False,
-        reads=page_is_in_order,
+        reads=check_page,
     ),
-    "show": Use(SHOW, ("due",), reads=all_is_shown, reach={"gone": at(SHOW, "")}),
-    "faults": Use(lambda jobs: Request({"unit": "auto"}), ("due",), knows_jobs=False, reads=nothing_is_found),
+    "show": Use(SHOW, ("due",), reads=check_shown_job, reach={"gone": plant_and_request(SHOW, "")}),
+    "faults": Use(lambda jobs: Request({"unit": "auto"}), ("due",), knows_jobs=False, reads=check_no_problems),
 }
 
 
-def subject(unit: str, found: Mapping[str, Script] = SCRIPTS) -> Subject:
-    """The layout over topics in one unit."""
-    return Subject("redisched", found, PLACES, key, planter(unit), members, facts, body, USES)
+def build_subject(unit: str, scripts_by_name: Mapping[str, Script] = SCRIPTS) -> Subject:
+    """Return the subject for topics in one unit."""
+    return Subject(
+        "redisched", scripts_by_name, PLACES, build_key, build_planter(unit), list_ids, read_facts, read_body, USES
+    )
 
 
-SUBJECTS = {unit: subject(unit) for unit in ("ms", "s")}
+SUBJECTS = {unit: build_subject(unit) for unit in ("ms", "s")}

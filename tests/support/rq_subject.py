@@ -1,4 +1,4 @@
-"""The layout rq as the conformance suite sees it: jobs as RQ 3 writes them, in raw commands, in the queue `default`."""
+"""The system rq for the conformance suite: jobs as RQ 3 writes them, by raw commands, in the queue `default`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from redis import Redis
 
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer, Script
+from rqtui.scripts.script import Reply, Script
 from rqtui.systems.rq import Rq
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
@@ -20,150 +20,170 @@ NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, YEAR_S = NOW // 1000, 31_536_000
 QUEUE, WORKER = "default", "w1"
 SCRIPTS: Mapping[str, Script] = scripts.load("rq")
-LAYOUT = Rq()
-KEYS = LAYOUT.keys(QUEUE)
-PLACES = tuple(place.name for place in LAYOUT.places)
+SYSTEM = Rq()
+KEYS = SYSTEM.keys(QUEUE)
+PLACES = tuple(place.name for place in SYSTEM.places)
 LISTS = ("queued", "intermediate")
-STATUS = {"intermediate": "queued"}  # of a place that is not called as the status of its jobs
+STATUS = {"intermediate": "queued"}  # the status of the jobs in a place with another name
 EXC_STRING = base64.b64encode(zlib.compress(b"Traceback: it failed"))
 Jobs = Sequence[Planted]
 
 
-def job_key(id: bytes | str, part: str = "") -> str:
+def build_job_key(id: bytes | str, part: str = "") -> str:
     return f"rq:job:{id if isinstance(id, str) else id.decode()}{part}"
 
 
-def at(ms: int) -> str:
-    """An instant as RQ's hashes have it (rq/utils.py 3.0, utcformat)."""
+def format_time(ms: int) -> str:
+    """Format a time as RQ's hashes contain it (rq/utils.py 3.0, utcformat)."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def data(*args: object, func: str = "tasks.add") -> bytes:
-    """The call of a function, as RQ's own serializer writes it (rq/job.py 3.0)."""
+def build_call_data(*args: object, func: str = "tasks.add") -> bytes:
+    """Build the call of a function, as RQ's own serializer writes it (rq/job.py 3.0)."""
     return zlib.compress(pickle.dumps((func, None, args, {}), 5))
 
 
-def plant_job(client: Redis, id: bytes | str, status: str, body: bytes = b"", **more: object) -> None:
-    """The hash of a job, as `Job.save` writes it; `more` are other fields of it."""
-    known = {
-        "data": body or data(1, 2),
+def plant_job(client: Redis, id: bytes | str, status: str, body: bytes = b"", **other_fields: object) -> None:
+    """Plant the hash of a job, as `Job.save` writes it. `other_fields` are added to it."""
+    fields = {
+        "data": body or build_call_data(1, 2),
         "origin": QUEUE,
         "status": status,
         "description": "tasks.add(1, 2)",
-        "created_at": at(NOW - HOUR),
-        "enqueued_at": at(NOW - HOUR),
+        "created_at": format_time(NOW - HOUR),
+        "enqueued_at": format_time(NOW - HOUR),
         "timeout": 180,
-        "started_at": "" if status in ("queued", "scheduled", "deferred") else at(NOW - HOUR // 2),
-        "ended_at": at(NOW - HOUR // 4) if status in ("finished", "failed", "stopped") else "",
+        "started_at": "" if status in ("queued", "scheduled", "deferred") else format_time(NOW - HOUR // 2),
+        "ended_at": format_time(NOW - HOUR // 4) if status in ("finished", "failed", "stopped") else "",
         "worker_name": WORKER if status == "started" else "",
-        **more,
+        **other_fields,
     }
-    client.hset(job_key(id), mapping=known)  # type: ignore[arg-type]
+    client.hset(build_job_key(id), mapping=fields)  # type: ignore[arg-type]
 
 
 def plant_started(client: Redis, id: str, deadline_s: float, execution: str = "e1", worker: str = WORKER) -> str:
-    """An execution that ends then, and beats if that is still to come; what stands in the place."""
+    """Plant an execution that ends at `deadline_s`, with heartbeats if that is in the future. Return its member."""
     member = f"{id}:{execution}"
     client.zadd(KEYS["started"], {member: deadline_s})
     client.zadd(f"rq:executions:{id}", {execution: deadline_s + 60})
     client.sadd(f"rq:worker:{worker}:executions", member)
     if deadline_s > NOW_S:
-        beat = {"id": execution, "job_id": id, "worker_name": worker, "last_heartbeat": NOW_S}
-        client.hset(f"rq:execution:{member}", mapping=beat)
+        heartbeat = {"id": execution, "job_id": id, "worker_name": worker, "last_heartbeat": NOW_S}
+        client.hset(f"rq:execution:{member}", mapping=heartbeat)
         client.expire(f"rq:execution:{member}", 90)
     return member
 
 
 def plant_worker(client: Redis, name: str = WORKER, born_ms: int = NOW - HOUR, current: str = "") -> None:
-    """A worker of the queue that beats."""
+    """Plant a worker of the queue with a heartbeat."""
     client.sadd("rq:workers", f"rq:worker:{name}")
     client.sadd(KEYS["workers"], f"rq:worker:{name}")
-    about = {"birth": at(born_ms), "last_heartbeat": at(NOW), "queues": QUEUE, "state": "busy", "current_job": current}
-    client.hset(f"rq:worker:{name}", mapping=about)
+    fields = {
+        "birth": format_time(born_ms),
+        "last_heartbeat": format_time(NOW),
+        "queues": QUEUE,
+        "state": "busy",
+        "current_job": current,
+    }
+    client.hset(f"rq:worker:{name}", mapping=fields)
 
 
-def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Jobs of a place, oldest first; ripe are those that are due, late, or stale."""
-    pipe, jobs, first = client.pipeline(transaction=False), [], client.dbsize()
+def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """Plant jobs in a place, oldest first. Ripe jobs are due, late, or stale."""
+    pipe, jobs, first_number = client.pipeline(transaction=False), [], client.dbsize()
     pipe.sadd(KEYS["queues"], KEYS["queued"])
-    for n, id in enumerate(ids, first):
+    for number, id in enumerate(ids, first_number):
         name, member = id.decode(), id
-        noise = random.Random(n).randbytes(6000) if n % 3 == 0 else b""
-        plant_job(pipe, id, STATUS.get(place, place), data(n, noise), group_id="g")
+        noise = random.Random(number).randbytes(6000) if number % 3 == 0 else b""
+        plant_job(pipe, id, STATUS.get(place, place), build_call_data(number, noise), group_id="g")
         pipe.sadd("rq:group:g", id)
-        pipe.sadd(f"rq:job::{name}:dependencies", f"parent-{name}").sadd(job_key(f"parent-{name}", ":dependents"), id)
-        soon = NOW_S + n - YEAR_S if ripe else NOW_S + n + HOUR
+        pipe.sadd(f"rq:job::{name}:dependencies", f"parent-{name}").sadd(
+            build_job_key(f"parent-{name}", ":dependents"), id
+        )
+        score_s = NOW_S + number - YEAR_S if ripe else NOW_S + number + HOUR
         if place == "queued":
             pipe.rpush(KEYS[place], id)
         elif place == "intermediate":
             pipe.rpush(KEYS[place], id)
             pipe.set(f"{KEYS[place]}:first_seen:{name}", NOW_S - (120 if ripe else 1), ex=86400)
         elif place == "started":
-            member = plant_started(pipe, name, soon).encode()
+            member = plant_started(pipe, name, score_s).encode()
         else:
-            since = place in ("deferred", "ready_to_enqueue", "canceled")
+            has_start_score = place in ("deferred", "ready_to_enqueue", "canceled")
             pipe.zadd(
-                KEYS[place], {id: NOW_S - HOUR + n if since else soon if place == "scheduled" else NOW_S + YEAR_S + n}
+                KEYS[place],
+                {
+                    id: NOW_S - HOUR + number
+                    if has_start_score
+                    else score_s
+                    if place == "scheduled"
+                    else NOW_S + YEAR_S + number
+                },
             )
         if place in ("failed", "finished"):
             result = (
                 {"type": 2, "exc_string": EXC_STRING} if place == "failed" else {"type": 1, "return_value": "gAVLAy4="}
             )
             pipe.xadd(f"rq:results:{name}", result)
-            for key in (job_key(id), f"rq:job::{name}:dependencies", f"rq:results:{name}"):
+            for key in (build_job_key(id), f"rq:job::{name}:dependencies", f"rq:results:{name}"):
                 pipe.expire(key, YEAR_S)
         jobs.append(Planted(id, place, member.decode()))
     pipe.execute()
     return jobs
 
 
-def members(client: Redis, place: str) -> list[bytes]:
-    """The ids of a place in its order."""
-    found = client.lrange(KEYS[place], 0, -1) if place in LISTS else client.zrange(KEYS[place], 0, -1)
-    return [member.partition(b":")[0] for member in found]
+def list_ids(client: Redis, place: str) -> list[bytes]:
+    """Return the ids of a place in its order."""
+    entries = client.lrange(KEYS[place], 0, -1) if place in LISTS else client.zrange(KEYS[place], 0, -1)
+    return [member.partition(b":")[0] for member in entries]
 
 
-def facts(client: Redis, id: bytes) -> dict[str, object]:
-    """All that Redis keeps of one job."""
+def read_facts(client: Redis, id: bytes) -> dict[str, object]:
+    """Return everything that Redis stores about one job."""
     name, pipe = id.decode(), client.pipeline(transaction=False)
     for place in PLACES:
         if place in LISTS:
             pipe.lpos(KEYS[place], name, count=0)
         else:
             pipe.zscore(KEYS[place], id)
-    pipe.hgetall(job_key(id)).ttl(job_key(id)).zscore(KEYS["started"], f"{name}:e1").xrange(f"rq:results:{name}")
+    pipe.hgetall(build_job_key(id)).ttl(build_job_key(id)).zscore(KEYS["started"], f"{name}:e1").xrange(
+        f"rq:results:{name}"
+    )
     pipe.zrange(f"rq:executions:{name}", 0, -1)
-    pipe.smembers(f"rq:job::{name}:dependencies").smembers(job_key(id, ":dependents"))
-    *stands, fields, ttl, deadline, results, executions, waits_for, awaited_by = pipe.execute()
-    found = {place: len(at) if isinstance(at, list) else at for place, at in zip(PLACES, stands, strict=True)}
-    found |= {"hash": fields, "lasts": ttl > 0, "deadline": deadline, "results": results, "executions": executions}
-    found |= {"waits for": waits_for, "awaited by": awaited_by}
-    return {what: value for what, value in found.items() if value}
+    pipe.smembers(f"rq:job::{name}:dependencies").smembers(build_job_key(id, ":dependents"))
+    *positions, fields, ttl, deadline, results, executions, waits_for, awaited_by = pipe.execute()
+    facts = {
+        place: len(position) if isinstance(position, list) else position
+        for place, position in zip(PLACES, positions, strict=True)
+    }
+    facts |= {"hash": fields, "lasts": ttl > 0, "deadline": deadline, "results": results, "executions": executions}
+    facts |= {"waits for": waits_for, "awaited by": awaited_by}
+    return {what: value for what, value in facts.items() if value}
 
 
-def body(client: Redis, id: bytes) -> bytes | None:
-    return client.hget(job_key(id), "data")
+def read_body(client: Redis, id: bytes) -> bytes | None:
+    return client.hget(build_job_key(id), "data")
 
 
-def by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request for jobs, a row for each."""
-    known = {arg.name for arg in SCRIPTS[name].args}
-    given = {key: value for key, value in {"prefix": "rq", "now_ms": NOW, **args}.items() if key in known}
-    return lambda jobs: Request(given, [(job.id,) for job in jobs])
+def request_by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request with one row per job."""
+    declared = {arg.name for arg in SCRIPTS[name].args}
+    scalars = {key: value for key, value in {"prefix": "rq", "now_ms": NOW, **args}.items() if key in declared}
+    return lambda jobs: Request(scalars, [(job.id,) for job in jobs])
 
 
-def by_member(name: str) -> Callable[[Jobs], Request]:
+def request_by_member(name: str) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"prefix": "rq"}, [(job.id, job.token) for job in jobs])
 
 
-def some(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """A request for so many."""
-    whole = by_id(name, **args)
-    return lambda jobs: Request({**whole([]).args, "limit": len(jobs)})
+def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds a request for as many jobs as it gets."""
+    request = request_by_id(name, **args)
+    return lambda jobs: Request({**request([]).args, "limit": len(jobs)})
 
 
-def put(jobs: Jobs) -> Request:
-    keep = {
+def request_enqueue(jobs: Jobs) -> Request:
+    options = {
         "delay_ms": None,
         "due_ms": None,
         "at_front": None,
@@ -171,176 +191,192 @@ def put(jobs: Jobs) -> Request:
         "max_attempts": 4,
         "retry_intervals": "[10, 60]",
     }
-    rows = [{"id": job.id, "body": data(1), "description": "tasks.add(1)", **keep} for job in jobs]
+    rows = [{"id": job.id, "body": build_call_data(1), "description": "tasks.add(1)", **options} for job in jobs]
     return Request({"prefix": "rq", "now_ms": NOW}, rows)  # type: ignore[arg-type]
 
 
-Way = Callable[[World], Request]
+BuildRequest = Callable[[World], Request]
 
 
-def on(ask: Callable[[Jobs], Request], place: str, *prepares: Callable[[Redis, str], object], rows: int = 1) -> Way:
-    """The request for one more job of a place, after something befell it; for one that nobody knows without a place."""
+def plant_and_request(
+    request: Callable[[Jobs], Request], place: str, *prepares: Callable[[Redis, str], object], rows: int = 1
+) -> BuildRequest:
+    """Return a function that plants one more job in `place`, runs `prepares` on it and builds the request for it.
 
-    def way(world: World) -> Request:
+    An empty place means a job that does not exist.
+    """
+
+    def build(world: World) -> Request:
         job = world.plant(place)[0] if place else world.new()
         for prepare in prepares:
             prepare(world.client, job.id.decode())
-        return ask([job] * rows)
+        return request([job] * rows)
 
-    return way
-
-
-def expired(client: Redis, id: str) -> None:
-    client.delete(job_key(id))
+    return build
 
 
-def limited(client: Redis, id: str) -> None:
-    client.hset(job_key(id), mapping={"rate_limit_key": "api", "rate_limit_concurrency": 1})
+def delete_hash(client: Redis, id: str) -> None:
+    client.delete(build_job_key(id))
 
 
-def held_back(client: Redis, id: str) -> None:
-    """It waits for a slot of its rate limit, in no place."""
+def limit_rate(client: Redis, id: str) -> None:
+    client.hset(build_job_key(id), mapping={"rate_limit_key": "api", "rate_limit_concurrency": 1})
+
+
+def hold_back_job(client: Redis, id: str) -> None:
+    """Plant a job that waits for a slot of its rate limit, in no place."""
     plant_job(client, id, "rate_limited", rate_limit_key="api", rate_limit_concurrency=1)
 
 
-def popped(client: Redis, id: str) -> None:
+def pop_job(client: Redis, id: str) -> None:
     client.lrem(KEYS["queued"], 1, id)
 
 
-def deep(client: Redis, id: str) -> None:
-    """In the middle of a queue that is too long for many searches."""
+def surround_job(client: Redis, id: str) -> None:
+    """Plant thousands of jobs around a job, so that a batch of searches does not fit into one call."""
     others = [f"other-{n}" for n in range(2600)]
     client.rpush(KEYS["queued"], *others)
     client.lpush(KEYS["queued"], *others)
 
 
-def locked(client: Redis, id: str) -> None:
+def lock_scheduler(client: Redis, id: str) -> None:
     client.set(KEYS["lock"], "scheduler-1", ex=61)
 
 
-def due(client: Redis, id: str) -> None:
+def make_due(client: Redis, id: str) -> None:
     client.zadd(KEYS["scheduled"], {id: NOW_S - 1})
 
 
-def awaited(client: Redis, id: str) -> None:
-    client.sadd(job_key(id, ":dependents"), "child")
+def plant_dependent(client: Redis, id: str) -> None:
+    client.sadd(build_job_key(id, ":dependents"), "child")
     plant_job(client, "child", "deferred")
     client.zadd(KEYS["deferred"], {"child": NOW_S})
 
 
-def emptied(*places: str, ask: Callable[[Jobs], Request]) -> Way:
-    def way(world: World) -> Request:
+def empty_and_request(*places: str, request: Callable[[Jobs], Request]) -> BuildRequest:
+    def build(world: World) -> Request:
         world.client.delete(*(KEYS[place] for place in places))
-        return ask([Planted(b"")])
+        return request([Planted(b"")])
 
-    return way
+    return build
 
 
-def first(prepare: Callable[[Redis, str], object], ask: Callable[[Jobs], Request]) -> Way:
-    def way(world: World) -> Request:
+def prepare_and_request(prepare: Callable[[Redis, str], object], request: Callable[[Jobs], Request]) -> BuildRequest:
+    def build(world: World) -> Request:
         prepare(world.client, "")
-        return ask([Planted(b"")])
+        return request([Planted(b"")])
 
-    return way
+    return build
 
 
-def only_awaited(world: World) -> Request:
+def request_purge_of_awaited(world: World) -> Request:
     world.client.delete(KEYS["failed"])
-    awaited(world.client, world.plant("failed")[0].id.decode())
+    plant_dependent(world.client, world.plant("failed")[0].id.decode())
     return Request({"prefix": "rq", "place": "failed", "limit": 10})
 
 
-def heard(*names: str) -> Callable[[World, Jobs], None]:
-    """Somebody listens on the channel of these workers, as a worker does."""
+def listen_as_workers(*names: str) -> Callable[[World, Jobs], None]:
+    """Return a function that listens on the channels of these workers, as the workers do."""
 
     def listen(world: World, jobs: Jobs) -> None:
-        ear = world.client.pubsub(ignore_subscribe_messages=False)
-        ear.subscribe(*(KEYS["commands"] + name for name in names))
+        listener = world.client.pubsub(ignore_subscribe_messages=False)
+        listener.subscribe(*(KEYS["commands"] + name for name in names))
         for _name in names:
-            ear.get_message(timeout=10)
-        world.ears = ear  # type: ignore[attr-defined]  # it lives as long as the world
+            listener.get_message(timeout=10)
+        world.listener = listener  # type: ignore[attr-defined]  # keeps the subscription as long as the world
 
     return listen
 
 
-def told(*names: str) -> Callable[[Jobs], Request]:
+def request_workers(*names: str) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"prefix": "rq"}, [(name,) for name in names])
 
 
-def packed(*items: bytes) -> bytes:
-    """Strings in one, each behind its length, as `records` answers them."""
+def pack_strings(*items: bytes) -> bytes:
+    """Pack strings into one, each after its length, as `records` returns them."""
     return b"".join(b"%d:%s" % (len(item), item) for item in items)
 
 
-def line(client: Redis, id: bytes) -> bytes:
-    """What verbs change in the hash of a job."""
+def read_changing_fields(client: Redis, id: bytes) -> bytes:
+    """Return the fields of a job's hash that verbs change, packed."""
     names = ("status", "enqueued_at", "started_at", "ended_at", "worker_name", "retries_left")
-    return packed(*(b"" if value is None else b"=" + value for value in client.hmget(job_key(id), names)))
+    return pack_strings(*(b"" if value is None else b"=" + value for value in client.hmget(build_job_key(id), names)))
 
 
-def restored(jobs: Jobs) -> Request:
-    hash = packed(b"data", data(1), b"origin", QUEUE.encode(), b"status", b"failed")
-    entry = packed(b"1780000000000-0", packed(b"type", b"2"))
-    rest = packed(packed(b"child"), packed(b"parent"), packed(entry))
+def request_restore(jobs: Jobs) -> Request:
+    hash = pack_strings(b"data", build_call_data(1), b"origin", QUEUE.encode(), b"status", b"failed")
+    entry = pack_strings(b"1780000000000-0", pack_strings(b"type", b"2"))
+    rest = pack_strings(pack_strings(b"child"), pack_strings(b"parent"), pack_strings(entry))
     return Request({"prefix": "rq"}, [(job.id, "failed", "1790000000", hash, rest, "") for job in jobs])
 
 
-STATUS_THEN = packed(b"=failed", b"", b"", b"", b"", b"")
+STATUS_THEN = pack_strings(b"=failed", b"", b"", b"", b"", b"")
 
 
-def reverted(left: str = "") -> Callable[[Jobs], Request]:
-    """Back to failed, from where each job was planted; its line is that of the planter, and of a new one any."""
+def request_revert(left_place: str = "") -> Callable[[Jobs], Request]:
+    """Return a function that builds the request to move jobs back to failed.
+
+    The fields are those that `plant_jobs` wrote; those of a new job may be anything.
+    """
 
     def request(jobs: Jobs) -> Request:
         rows = []
         for job in jobs:
             status = STATUS.get(job.place, job.place) or "queued"
-            known = packed(
-                *(b"=" + text.encode() for text in (status, at(NOW - HOUR))),
-                b"=" if status in ("queued", "scheduled", "deferred") else b"=" + at(NOW - HOUR // 2).encode(),
+            expected = pack_strings(
+                *(b"=" + text.encode() for text in (status, format_time(NOW - HOUR))),
+                b"=" if status in ("queued", "scheduled", "deferred") else b"=" + format_time(NOW - HOUR // 2).encode(),
                 b"=", b"=", b"",
             )  # fmt: skip
             rows.append(
-                (job.id, left or job.place or "queued", known, "failed", "1790000000", STATUS_THEN, "1790000001")
+                (
+                    job.id,
+                    left_place or job.place or "queued",
+                    expected,
+                    "failed",
+                    "1790000000",
+                    STATUS_THEN,
+                    "1790000001",
+                )
             )
         return Request({"prefix": "rq"}, rows)
 
     return request
 
 
-def all_is_recorded(world: World, answer: Answer) -> None:
-    [row] = answer.each
-    client, there = world.client, [job.id for job in world.planted if job.place == "failed"]
+def check_record(world: World, reply: Reply) -> None:
+    [row] = reply.each
+    client, ids = world.client, [job.id for job in world.planted if job.place == "failed"]
     assert row.values["place"] == "failed" and float(row.values["score"]) > NOW_S
-    assert row.values["line"] in {line(client, id) for id in there}
-    assert sum(body(client, id) in row.values["record"] for id in there) == 1  # type: ignore[operator]
+    assert row.values["line"] in {read_changing_fields(client, id) for id in ids}
+    assert sum(read_body(client, id) in row.values["record"] for id in ids) == 1  # type: ignore[operator]
     assert abs(int(row.values["errors"]) - client.time()[0] - YEAR_S) < 600
 
 
-def counts_are_right(world: World, answer: Answer) -> None:
-    assert {place: answer.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.members().items()}
+def check_counts(world: World, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
 
 
-def page_is_in_order(world: World, answer: Answer) -> None:
-    assert [row[0] for row in answer.rows] == members(world.client, "failed")
-    assert [row[3] for row in answer.rows] == [len(body(world.client, row[0]) or b"") for row in answer.rows]
+def check_page(world: World, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(world.client, "failed")
+    assert [row[3] for row in reply.rows] == [len(read_body(world.client, row[0]) or b"") for row in reply.rows]
 
 
-def all_is_shown(world: World, answer: Answer) -> None:
-    assert answer.values["place"] == "failed" and answer.values["data"] == body(world.client, answer.values["id"])
+def check_shown_job(world: World, reply: Reply) -> None:
+    assert reply.values["place"] == "failed" and reply.values["data"] == read_body(world.client, reply.values["id"])
 
 
-def only_ours_are_found(world: World, answer: Answer) -> None:
-    """What is planted has no worker and no scheduler; apart from that nothing is wrong with it."""
-    assert {row[0] for row in answer.rows} <= {"no_scheduler", "abandoned", "stale_intermediate", "vanishing"}
+def check_problems(world: World, reply: Reply) -> None:
+    """Check that only the missing worker and scheduler of the planted jobs are reported."""
+    assert {row[0] for row in reply.rows} <= {"no_scheduler", "abandoned", "stale_intermediate", "vanishing"}
 
 
-def the_worker_is_listed(world: World, answer: Answer) -> None:
-    assert [row[0] for row in answer.rows] == [WORKER.encode()]
+def check_roster(world: World, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == [WORKER.encode()]
 
 
-def tallied(world: World, answer: Answer) -> None:
-    assert [row[: len(PLACES)] for row in answer.rows] == [tuple(map(len, world.members().values()))]
+def check_tally(world: World, reply: Reply) -> None:
+    assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, world.read_members().values()))]
 
 
 TALLY = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
@@ -349,152 +385,176 @@ TALLY = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
 SHOW: Callable[[Jobs], Request] = lambda jobs: Request(  # noqa: E731
     {"prefix": "rq", "now_ms": NOW, "queue": QUEUE, "id": jobs[0].id, "body_bytes": -1}
 )
-RECORDS = by_id("records", whole=True, most=1 << 20)
-REQUEUE, PROMOTE, KILL, BUMP, DELETE = map(by_id, ("requeue", "promote", "kill", "bump", "delete"))
-RESCHEDULE = by_id("reschedule", delay_ms=2 * HOUR)
-REAP, DISPATCH, PURGE = some("reap", exc_string=EXC_STRING), some("dispatch"), some("purge", place="failed")
-CANCEL = by_member("cancel")
+RECORDS = request_by_id("records", whole=True, most=1 << 20)
+REQUEUE, PROMOTE, KILL, BUMP, DELETE = map(request_by_id, ("requeue", "promote", "kill", "bump", "delete"))
+RESCHEDULE = request_by_id("reschedule", delay_ms=2 * HOUR)
+REAP, DISPATCH, PURGE = (
+    request_limit("reap", exc_string=EXC_STRING),
+    request_limit("dispatch"),
+    request_limit("purge", place="failed"),
+)
+CANCEL = request_by_member("cancel")
 
 
-def purged(jobs: Jobs) -> Request:
+def request_purge(jobs: Jobs) -> Request:
     return Request({"prefix": "rq", "place": jobs[0].place, "limit": len(jobs)})
 
 
 USES = {
-    "enqueue": Use(put, reach={"exists": on(put, "started")}),
+    "enqueue": Use(request_enqueue, reach={"exists": plant_and_request(request_enqueue, "started")}),
     "requeue": Use(
         REQUEUE,
         reach={
-            "wrong_place": on(REQUEUE, "scheduled"),
-            "ghost": on(REQUEUE, "failed", expired),
-            "limited": on(REQUEUE, "failed", limited),
-            "gone": on(REQUEUE, ""),
+            "wrong_place": plant_and_request(REQUEUE, "scheduled"),
+            "ghost": plant_and_request(REQUEUE, "failed", delete_hash),
+            "limited": plant_and_request(REQUEUE, "failed", limit_rate),
+            "gone": plant_and_request(REQUEUE, ""),
         },
     ),
     "promote": Use(
         PROMOTE,
         reach={
-            "due": on(PROMOTE, "scheduled", due, locked),
-            "wrong_place": on(PROMOTE, "failed"),
-            "ghost": on(PROMOTE, "deferred", expired),
-            "limited": on(PROMOTE, "scheduled", limited),
-            "gone": on(PROMOTE, ""),
+            "due": plant_and_request(PROMOTE, "scheduled", make_due, lock_scheduler),
+            "wrong_place": plant_and_request(PROMOTE, "failed"),
+            "ghost": plant_and_request(PROMOTE, "deferred", delete_hash),
+            "limited": plant_and_request(PROMOTE, "scheduled", limit_rate),
+            "gone": plant_and_request(PROMOTE, ""),
         },
     ),
     "reschedule": Use(
         RESCHEDULE,
         repeats=True,
         reach={
-            "due": on(RESCHEDULE, "scheduled", due, locked),
-            "wrong_place": on(RESCHEDULE, "queued"),
-            "limited": on(RESCHEDULE, "", held_back),
-            "gone": on(RESCHEDULE, ""),
+            "due": plant_and_request(RESCHEDULE, "scheduled", make_due, lock_scheduler),
+            "wrong_place": plant_and_request(RESCHEDULE, "queued"),
+            "limited": plant_and_request(RESCHEDULE, "", hold_back_job),
+            "gone": plant_and_request(RESCHEDULE, ""),
         },
     ),
     "kill": Use(
         KILL,
         reach={
-            "wrong_place": on(KILL, "started"),
-            "taken": on(KILL, "queued", popped),
-            "later": on(KILL, "queued", deep, rows=50),
-            "ghost": on(KILL, "deferred", expired),
-            "limited": on(KILL, "queued", limited),
-            "gone": on(KILL, ""),
+            "wrong_place": plant_and_request(KILL, "started"),
+            "taken": plant_and_request(KILL, "queued", pop_job),
+            "later": plant_and_request(KILL, "queued", surround_job, rows=50),
+            "ghost": plant_and_request(KILL, "deferred", delete_hash),
+            "limited": plant_and_request(KILL, "queued", limit_rate),
+            "gone": plant_and_request(KILL, ""),
         },
     ),
     "bump": Use(
         BUMP,
         repeats=True,
         reach={
-            "wrong_place": on(BUMP, "failed"),
-            "taken": on(BUMP, "queued", popped),
-            "limited": on(BUMP, "", held_back),
-            "later": on(BUMP, "queued", deep, rows=50),
-            "gone": on(BUMP, ""),
+            "wrong_place": plant_and_request(BUMP, "failed"),
+            "taken": plant_and_request(BUMP, "queued", pop_job),
+            "limited": plant_and_request(BUMP, "", hold_back_job),
+            "later": plant_and_request(BUMP, "queued", surround_job, rows=50),
+            "gone": plant_and_request(BUMP, ""),
         },
     ),
     "delete": Use(
         DELETE,
         reach={
-            "reserved": on(DELETE, "started"),
-            "wrong_place": on(by_id("delete", place="failed"), "queued"),
-            "dependents": on(DELETE, "failed", awaited),
-            "taken": on(DELETE, "queued", popped),
-            "later": on(DELETE, "queued", deep, rows=50),
-            "limited": on(DELETE, "failed", limited),
-            "gone": on(DELETE, ""),
+            "reserved": plant_and_request(DELETE, "started"),
+            "wrong_place": plant_and_request(request_by_id("delete", place="failed"), "queued"),
+            "dependents": plant_and_request(DELETE, "failed", plant_dependent),
+            "taken": plant_and_request(DELETE, "queued", pop_job),
+            "later": plant_and_request(DELETE, "queued", surround_job, rows=50),
+            "limited": plant_and_request(DELETE, "failed", limit_rate),
+            "gone": plant_and_request(DELETE, ""),
         },
     ),
-    "purge": Use(purged, chooses=True, reach={"kept": only_awaited, "empty": emptied("failed", ask=PURGE)}),
+    "purge": Use(
+        request_purge,
+        chooses=True,
+        reach={"kept": request_purge_of_awaited, "empty": empty_and_request("failed", request=PURGE)},
+    ),
     "cancel": Use(
         CANCEL,
         ("started",),
-        prepare=heard(WORKER),
+        prepare=listen_as_workers(WORKER),
         reach={
-            "unheard": on(
+            "unheard": plant_and_request(
                 CANCEL, "started", lambda client, id: client.hset(f"rq:execution:{id}:e1", "worker_name", "gone")
             ),
-            "wrong_place": on(CANCEL, "failed"),
-            "gone": on(CANCEL, ""),
+            "wrong_place": plant_and_request(CANCEL, "failed"),
+            "gone": plant_and_request(CANCEL, ""),
         },
     ),
     "stop": Use(
-        told(WORKER),
+        request_workers(WORKER),
         knows_jobs=False,
-        prepare=lambda world, jobs: (plant_worker(world.client), heard(WORKER)(world, jobs))[1],
+        prepare=lambda world, jobs: (plant_worker(world.client), listen_as_workers(WORKER)(world, jobs))[1],
         reach={
-            "unheard": first(lambda client, _id: plant_worker(client, "deaf"), told("deaf")),
-            "gone": first(lambda client, _id: None, told("nobody")),
+            "unheard": prepare_and_request(lambda client, _id: plant_worker(client, "deaf"), request_workers("deaf")),
+            "gone": prepare_and_request(lambda client, _id: None, request_workers("nobody")),
         },
     ),
     "pause": Use(
         lambda jobs: Request(),
         knows_jobs=False,
-        reach={"already": first(lambda client, _id: client.set(KEYS["suspended"], 1), lambda jobs: Request())},
+        reach={
+            "already": prepare_and_request(lambda client, _id: client.set(KEYS["suspended"], 1), lambda jobs: Request())
+        },
     ),
     "resume": Use(
         lambda jobs: Request(),
         knows_jobs=False,
         prepare=lambda world, jobs: world.client.set(KEYS["suspended"], 1) and None,
-        reach={"already": emptied("suspended", ask=lambda jobs: Request())},
+        reach={"already": empty_and_request("suspended", request=lambda jobs: Request())},
     ),
     "dispatch": Use(
         DISPATCH,
         chooses=True,
         ripe=True,
-        reach={"empty": emptied("scheduled", ask=DISPATCH), "scheduler": first(locked, DISPATCH)},
+        reach={
+            "empty": empty_and_request("scheduled", request=DISPATCH),
+            "scheduler": prepare_and_request(lock_scheduler, DISPATCH),
+        },
     ),
-    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": emptied("started", "intermediate", ask=REAP)}),
+    "reap": Use(
+        REAP, chooses=True, ripe=True, reach={"empty": empty_and_request("started", "intermediate", request=REAP)}
+    ),
     "records": Use(
         RECORDS,
         ("failed",),
-        reads=all_is_recorded,
-        reach={"gone": on(RECORDS, ""), "later": on(by_id("records", most=0), "failed")},
+        reads=check_record,
+        reach={
+            "gone": plant_and_request(RECORDS, ""),
+            "later": plant_and_request(request_by_id("records", most=0), "failed"),
+        },
     ),
-    "restore": Use(restored, reach={"exists": on(restored, "queued")}),
-    "revert": Use(reverted(), reach={"changed": on(reverted("queued"), "scheduled"), "gone": on(reverted(), "")}),
-    "faults": Use(lambda jobs: Request({"prefix": "rq"}), ("failed",), knows_jobs=False, reads=only_ours_are_found),
+    "restore": Use(request_restore, reach={"exists": plant_and_request(request_restore, "queued")}),
+    "revert": Use(
+        request_revert(),
+        reach={
+            "changed": plant_and_request(request_revert("queued"), "scheduled"),
+            "gone": plant_and_request(request_revert(), ""),
+        },
+    ),
+    "faults": Use(lambda jobs: Request({"prefix": "rq"}), ("failed",), knows_jobs=False, reads=check_problems),
     "roster": Use(
         lambda jobs: Request({"prefix": "rq"}),
         ("failed",),
         knows_jobs=False,
         prepare=lambda world, jobs: plant_worker(world.client),
-        reads=the_worker_is_listed,
+        reads=check_roster,
     ),
     "schedules": Use(lambda jobs: Request({"prefix": "rq"}), ("failed",), knows_jobs=False),
     "counts": Use(
-        lambda jobs: Request({"prefix": "rq", "now_ms": NOW}), ("failed",), knows_jobs=False, reads=counts_are_right
+        lambda jobs: Request({"prefix": "rq", "now_ms": NOW}), ("failed",), knows_jobs=False, reads=check_counts
     ),
-    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=tallied),
+    "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=check_tally),
     "page": Use(
         lambda jobs: Request(
             {"prefix": "rq", "now_ms": NOW, "place": "failed", "offset": 0, "limit": 100, "body_bytes": 0}
         ),
         ("failed",),
         knows_jobs=False,
-        reads=page_is_in_order,
+        reads=check_page,
     ),
-    "show": Use(SHOW, ("failed",), reads=all_is_shown, reach={"gone": on(SHOW, "")}),
+    "show": Use(SHOW, ("failed",), reads=check_shown_job, reach={"gone": plant_and_request(SHOW, "")}),
 }
 
 
@@ -504,4 +564,20 @@ def is_derived(key: str) -> bool:
 
 
 ALIKE = frozenset({"deferred", "ready_to_enqueue", "finished", "canceled"})  # sorted sets, as scheduled and failed are
-RQ = Subject("rq", SCRIPTS, PLACES, lambda name: KEYS[name], plant, members, facts, body, USES, is_derived, ALIKE)
+UNGUARDED = frozenset(
+    {"bump", "delete", "kill", "promote", "requeue", "reschedule"}
+)  # they search for a job in every place
+RQ = Subject(
+    "rq",
+    SCRIPTS,
+    PLACES,
+    lambda name: KEYS[name],
+    plant_jobs,
+    list_ids,
+    read_facts,
+    read_body,
+    USES,
+    is_derived,
+    ALIKE,
+    UNGUARDED,
+)

@@ -1,4 +1,4 @@
-"""The layout safe_pop for the conformance suite: jobs as redis-queue writes them, and how the scripts are asked."""
+"""The system safe_pop for the conformance suite: jobs as redis-queue writes them, and a request for each script."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from redis import Redis
 
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 SCRIPTS = scripts.load("safe_pop")
@@ -20,28 +20,28 @@ LATE, RUNNING = NOW_S - 3600, NOW_S - 20
 Jobs = Sequence[Planted]
 
 
-def key(name: str) -> str:
+def build_key(name: str) -> str:
     return f"{QUEUE}:done" if name == "done" else QUEUE
 
 
-def data_key(id: bytes) -> str:
+def build_data_key(id: bytes) -> str:
     return f"{QUEUE}:data:{id.decode()}"
 
 
-def place_of(entry: bytes) -> str:
+def find_place(entry: bytes) -> str:
     _id, bar, seconds = entry.partition(b"|")
     if not bar:
         return "ready"
     return "expired" if NOW_S - int(seconds) > TIMEOUT_S else "in_progress"
 
 
-def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """LPUSH, the oldest first; two of three have a message, as push_msg leaves it; every third is all there is."""
+def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """Push jobs, the oldest first. Two of three have a message, as push_msg leaves it; the others are only their id."""
     jobs = []
     for id in ids:
         number = client.llen(QUEUE)
         if number % 3:
-            client.set(data_key(id), b'{"n": %d}' % number + b"x" * 5000 * (number % 2), ex=86400)
+            client.set(build_data_key(id), b'{"n": %d}' % number + b"x" * 5000 * (number % 2), ex=86400)
         seconds = {"in_progress": RUNNING, "expired": LATE + number}.get(place)
         entry = id if seconds is None else b"%s|%d" % (id, seconds)
         client.lpush(QUEUE, entry)
@@ -49,151 +49,163 @@ def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[P
     return jobs
 
 
-def entries(client: Redis) -> list[bytes]:
-    """What stands in the list, in the order in which it is popped."""
+def list_entries(client: Redis) -> list[bytes]:
+    """Return the entries of the list, in the order in which they are popped."""
     return client.lrange(QUEUE, 0, -1)[::-1]
 
 
-def members(client: Redis, place: str) -> list[bytes]:
-    return [entry.partition(b"|")[0] for entry in entries(client) if place_of(entry) == place]
+def list_ids(client: Redis, place: str) -> list[bytes]:
+    return [entry.partition(b"|")[0] for entry in list_entries(client) if find_place(entry) == place]
 
 
-def facts(client: Redis, id: bytes) -> object:
-    own = [entry for entry in entries(client) if entry.partition(b"|")[0] == id]
-    data = client.get(data_key(id))
-    return (own, data, client.sismember(key("done"), id)) if own or data else None
+def read_facts(client: Redis, id: bytes) -> object:
+    entries = [entry for entry in list_entries(client) if entry.partition(b"|")[0] == id]
+    data = client.get(build_data_key(id))
+    return (entries, data, client.sismember(build_key("done"), id)) if entries or data else None
 
 
-def body(client: Redis, id: bytes) -> bytes | None:
-    stands = any(entry.partition(b"|")[0] == id for entry in entries(client))
-    return client.get(data_key(id)) or (id if stands else None)
+def read_body(client: Redis, id: bytes) -> bytes | None:
+    is_listed = any(entry.partition(b"|")[0] == id for entry in list_entries(client))
+    return client.get(build_data_key(id)) or (id if is_listed else None)
 
 
-def timed(**args: object) -> Callable[[Jobs], Request]:
+def request_queue(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, "timeout_s": str(TIMEOUT_S), **args})
 
 
-def some(**args: object) -> Callable[[Jobs], Request]:
+def request_limit(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request({"now_ms": NOW, "timeout_s": str(TIMEOUT_S), "limit": len(jobs), **args})
 
 
-def by_token(**args: object) -> Callable[[Jobs], Request]:
+def request_by_token(**args: object) -> Callable[[Jobs], Request]:
     return lambda jobs: Request(args, [(job.id, job.token) for job in jobs])
 
 
-def fresh(jobs: Jobs) -> Request:
+def request_enqueue(jobs: Jobs) -> Request:
     return Request({}, [(b"{}", job.id) for job in jobs])
 
 
-def next_to_be_popped(world: World, jobs: Jobs) -> None:
-    """The ones asked about stand at the pop end, in their order."""
+def move_to_pop_end(world: World, jobs: Jobs) -> None:
+    """Move these jobs to the pop end, in their order."""
     for job in reversed(jobs):
         if world.client.lrem(QUEUE, -1, job.token):
             world.client.rpush(QUEUE, job.token)
 
 
-def emptied(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    def way(world: World) -> Request:
+def empty_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+    def build(world: World) -> Request:
         world.client.delete(QUEUE)
         return request([Planted(b"")])
 
-    return way
+    return build
 
 
-def stale(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    """With the entry of an earlier lease."""
+def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+    """Return a function that builds a request with the entry of an earlier lease."""
 
-    def way(world: World) -> Request:
+    def build(world: World) -> Request:
         (job,) = world.plant("in_progress")
         return request([Planted(job.id, "in_progress", f"{job.id.decode()}|{LATE}")])
 
-    return way
+    return build
 
 
-def unknown(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
     return lambda world: request([world.new()])
 
 
-def under_way(is_marked: bool) -> Callable[[World], Request]:
-    """A lease whose entry stands nowhere: a worker has popped it and not yet pushed it back."""
+def request_popped_job(is_marked: bool) -> Callable[[World], Request]:
+    """Return a function that builds a request for a lease that has no entry.
 
-    def way(world: World) -> Request:
+    A worker has popped the entry and not pushed it back yet.
+    """
+
+    def build(world: World) -> Request:
         if is_marked:
-            world.client.sadd(key("done"), b"away")
-        return by_token()([Planted(b"away", "", f"away|{RUNNING}")])
+            world.client.sadd(build_key("done"), b"away")
+        return request_by_token()([Planted(b"away", "", f"away|{RUNNING}")])
 
-    return way
-
-
-def counts_are_right(world: World, answer: Answer) -> None:
-    found = {place: answer.values[place] for place in PLACES}
-    assert found == {place: len(ids) for place, ids in world.members().items()}
+    return build
 
 
-def page_is_in_order(world: World, answer: Answer) -> None:
-    assert [row[0] for row in answer.rows] == members(world.client, "ready")
-    for id, member, size, seconds, length, text in answer.rows:
-        full = body(world.client, id) or b""
+def check_counts(world: World, reply: Reply) -> None:
+    counts = {place: reply.values[place] for place in PLACES}
+    assert counts == {place: len(ids) for place, ids in world.read_members().items()}
+
+
+def check_page(world: World, reply: Reply) -> None:
+    assert [row[0] for row in reply.rows] == list_ids(world.client, "ready")
+    for id, member, size, seconds, length, text in reply.rows:
+        full = read_body(world.client, id) or b""
         assert (member, size, seconds, length) == (id, len(id), -1, len(full))
         assert full.startswith(text) and len(text) == min(20, len(full))
 
 
-def all_is_shown(world: World, answer: Answer) -> None:
-    id = answer.values["id"]
-    assert answer.values["place"] == "ready" and id in members(world.client, "ready")
-    assert answer.values["body"] == body(world.client, id)
+def check_shown_job(world: World, reply: Reply) -> None:
+    id = reply.values["id"]
+    assert reply.values["place"] == "ready" and id in list_ids(world.client, "ready")
+    assert reply.values["body"] == read_body(world.client, id)
 
 
 CLOCK = {"now_ms": NOW, "timeout_s": str(TIMEOUT_S)}
-EXTEND, DELETE = by_token(**CLOCK, ttr_ms=60_000), by_token(**CLOCK, force=True)
+EXTEND, DELETE = request_by_token(**CLOCK, ttr_ms=60_000), request_by_token(**CLOCK, force=True)
 
 USES = {
-    "counts": Use(timed(), knows_jobs=False, reads=counts_are_right),
+    "counts": Use(request_queue(), knows_jobs=False, reads=check_counts),
     "page": Use(
-        timed(place="ready", offset=0, limit=100, body_bytes=20), ("ready",), knows_jobs=False, reads=page_is_in_order
+        request_queue(place="ready", offset=0, limit=100, body_bytes=20), ("ready",), knows_jobs=False, reads=check_page
     ),
     "show": Use(
         lambda jobs: Request({**CLOCK, "id": jobs[0].id, "body_bytes": -1}),
         ("ready",),
-        reads=all_is_shown,
+        reads=check_shown_job,
         reach={"gone": lambda world: Request({**CLOCK, "id": b"nobody", "body_bytes": -1})},
     ),
-    "faults": Use(timed(), knows_jobs=False),
-    "enqueue": Use(fresh, reach={"exists": lambda world: fresh(world.plant("ready"))}),
-    "reserve": Use(some(), chooses=True, prepare=next_to_be_popped, reach={"empty": emptied(some())}),
-    "pull": Use(some(), chooses=True, prepare=next_to_be_popped, reach={"empty": emptied(some())}),
+    "faults": Use(request_queue(), knows_jobs=False),
+    "enqueue": Use(request_enqueue, reach={"exists": lambda world: request_enqueue(world.plant("ready"))}),
+    "reserve": Use(
+        request_limit(), chooses=True, prepare=move_to_pop_end, reach={"empty": empty_and_request(request_limit())}
+    ),
+    "pull": Use(
+        request_limit(), chooses=True, prepare=move_to_pop_end, reach={"empty": empty_and_request(request_limit())}
+    ),
     "ack": Use(
-        by_token(),
-        repeats=True,  # without its entry, it marks the id as mark_done does
+        request_by_token(),
+        repeats=True,  # without an entry, ack marks the id as mark_done does
         reach={
-            "marked": under_way(False),
-            "done": under_way(True),
-            "stale": stale(by_token()),
-            "gone": unknown(by_token()),
+            "marked": request_popped_job(False),
+            "done": request_popped_job(True),
+            "stale": request_with_stale_token(request_by_token()),
+            "gone": request_unknown_job(request_by_token()),
         },
     ),
-    "release": Use(by_token(), reach={"stale": stale(by_token()), "gone": unknown(by_token())}),
-    "extend": Use(EXTEND, repeats=True, reach={"stale": stale(EXTEND), "gone": unknown(EXTEND)}),
+    "release": Use(
+        request_by_token(),
+        reach={"stale": request_with_stale_token(request_by_token()), "gone": request_unknown_job(request_by_token())},
+    ),
+    "extend": Use(
+        EXTEND, repeats=True, reach={"stale": request_with_stale_token(EXTEND), "gone": request_unknown_job(EXTEND)}
+    ),
     "delete": Use(
         DELETE,
         reach={
-            "reserved": lambda world: by_token(**CLOCK)(world.plant("in_progress")),
-            "stale": stale(DELETE),
-            "gone": unknown(DELETE),
+            "reserved": lambda world: request_by_token(**CLOCK)(world.plant("in_progress")),
+            "stale": request_with_stale_token(DELETE),
+            "gone": request_unknown_job(DELETE),
         },
     ),
-    "reap": Use(some(), chooses=True, reach={"empty": emptied(some())}),
+    "reap": Use(request_limit(), chooses=True, reach={"empty": empty_and_request(request_limit())}),
 }
 
 SAFE_POP = Subject(
     "safe_pop",
     SCRIPTS,
     PLACES,
-    key,
-    plant,
-    members,
-    facts,
-    body,
+    build_key,
+    plant_jobs,
+    list_ids,
+    read_facts,
+    read_body,
     USES,
     is_derived=lambda key: key.startswith(f"{QUEUE}:data:"),
 )

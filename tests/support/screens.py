@@ -1,4 +1,4 @@
-"""The screen under test: the app on a real server, driven by the keys a person presses, read as text.
+"""Run the app on a real server, press keys as a person would, and read the screen as text.
 
     @on_screen
     async def test_…(url, client):
@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import stylesheets
-from hostile import harm
+from hostile_text import find_harm
 from redis import Redis
 from rich.cells import cell_len
 from textual._context import active_app
@@ -28,11 +28,11 @@ from textual.app import App
 from textual.events import Key
 from textual.keys import _character_to_key
 from textual.pilot import Pilot
-from textual.widgets._toast import Toast
+from textual.widgets._toast import Toast, ToastRack
 from waiting import PATIENCE_S
 
 from rqtui.config.settings import Settings
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Job
 from rqtui.systems import registry
 from rqtui.tui.app import Cockpit
@@ -43,52 +43,52 @@ from rqtui.tui.view import View
 WIDE, NARROW = (160, 45), (80, 24)
 PLACES = ("1", "2", "3", "4", "5")
 MOMENT_S = 0.2
-HANGS_S = 300.0  # no test takes so long, on a busy machine either
-RARELY_S = 5.0  # between two pictures: no Redis of a test is so slow
+HANGS_S = 300.0  # longer than any test takes, also on a busy machine
+SLOW_REFRESH_S = 5.0  # a refresh interval that only a stopped machine causes, because no Redis of a test is so slow
 
-stylesheets.share()
+stylesheets.share_parsed_rules()
 
 
 def on_screen(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Lets pytest run an asynchronous test; its arguments stay fixtures."""
+    """Let pytest run an asynchronous test, whose arguments stay fixtures."""
 
     @functools.wraps(test)
-    def run(*args: Any, **named: Any) -> None:
-        asyncio.run(asyncio.wait_for(test(*args, **named), HANGS_S))
+    def run(*args: Any, **options: Any) -> None:
+        asyncio.run(asyncio.wait_for(test(*args, **options), HANGS_S))
 
     return run
 
 
 class Screen:
-    """An app that runs, and the hand on its keys."""
+    """A running app with methods that press keys and read the screen."""
 
     def __init__(self, app: Cockpit, pilot: Pilot[None]) -> None:
         self.app, self.pilot = app, pilot
         self.toasts: list[str] = []
-        self.asks_again = True  # False in a test that counts pictures: each comes only when the app takes it
+        self.may_request_refresh = True  # False in a test that counts refreshes, so that only the app requests them
         self._paints = 0
         self._read: tuple[object, float, str] = (None, 0.0, "")
-        app.post_display_hook = self._painted  # type: ignore[method-assign]  # Textual's own, for tests
+        app.post_display_hook = self._count_paint  # type: ignore[method-assign]  # a hook of Textual for tests
 
-    def _painted(self) -> None:
+    def _count_paint(self) -> None:
         self._paints += 1
 
     async def press(self, *keys: str) -> None:
-        """Presses keys one after the other; `"text` types the letters of text."""
-        active_app.set(self.app)  # of two apps in one test: what a view asks of its app here, it asks of its own
+        """Press keys one after the other; `"text` types the letters of text."""
+        active_app.set(self.app)  # with two apps in one test, a view would otherwise use the other app
         for key in keys:
             above = self.app.screen
             for each in key[1:] if key.startswith('"') else [key]:
-                self.app.post_message(pressed(each))
+                self.app.post_message(build_key_event(each))
                 if self._typeahead is None:
-                    await self._has_had_its_effect()
-            await self._have_had_their_effect()
+                    await self._wait_for_effect()
+            await self._wait_for_all_effects()
             now = self.app.screen
-            if isinstance(now, View) and (key in PLACES or now is not above or _awaits_report(now)):
+            if isinstance(now, View) and (key in PLACES or now is not above or _is_awaiting_report(now)):
                 await self._settle()
 
-    async def _have_had_their_effect(self) -> None:
-        """Waits until the app has dealt with all keys, and its widgets with what came of them."""
+    async def _wait_for_all_effects(self) -> None:
+        """Wait until the app has handled all keys, and its widgets the messages that followed."""
         arrived = asyncio.Event()
         self.app.call_later(arrived.set)
         keys = self._typeahead
@@ -99,47 +99,47 @@ class Screen:
 
     @property
     def _typeahead(self) -> typeahead.Typeahead | None:
-        """What keeps the keys in their order; None where Textual does as it likes."""
+        """The hook that keeps keys in order, or None if the hooks into Textual are off."""
         hook = getattr(self.app.on_event, "__self__", None)
         return hook if isinstance(hook, typeahead.Typeahead) else None
 
-    async def _has_had_its_effect(self) -> None:
-        """Waits as a person does before the next key, where nothing else makes it wait."""
+    async def _wait_for_effect(self) -> None:
+        """Wait for the effect of a key, which the hook does if it is on."""
         target = self.app.focused or self.app.screen
         with suppress(TimeoutError):
-            async with asyncio.timeout(typeahead.PATIENCE_S):
-                await typeahead.has_had_its_effect(self.app, target)
+            async with asyncio.timeout(typeahead.MAX_WAIT_S):
+                await typeahead.wait_for_effect(self.app, target)
 
     async def _settle(self) -> None:
-        """Gives a view time to get what it asked for, as a person would; where Redis is away, a moment."""
-        deadline = time.monotonic() + (0.1 if self.app.session.lost else 2.0)
-        while not self._is_pictured() and time.monotonic() < deadline:
-            await self._look_again_in(0.01)
+        """Wait up to 2 s for the data of a view, or 0.1 s if Redis does not reply."""
+        deadline = time.monotonic() + (0.1 if self.app.session.connection_loss else 2.0)
+        while not self._is_up_to_date() and time.monotonic() < deadline:
+            await self._run_for(0.01)
 
-    def _is_pictured(self) -> bool:
+    def _is_up_to_date(self) -> bool:
         view = self.app.navigation.view
         return view is None or (
-            view.focus_wish(self.app.session.refs) == self.app.session.pictured and not _awaits_report(view)
+            view.build_focus(self.app.session.refs) == self.app.session.last_focus and not _is_awaiting_report(view)
         )
 
     async def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = PATIENCE_S) -> Any:
-        """Waits for a condition; what it gave back. A shorter time than PATIENCE_S is taken for that."""
+        """Call `holds` until it returns a true value, and return that value. A timeout is at least PATIENCE_S."""
         active_app.set(self.app)
         deadline = time.monotonic() + max(timeout_s, PATIENCE_S)
-        asks_s = time.monotonic() + 1
+        next_request_s = time.monotonic() + 1
         while True:
-            self._note_toasts()
+            self._record_toasts()
             value = holds()
             if value:
                 return value
-            if time.monotonic() > asks_s:
-                asks_s += 1
-                self._ask_again()
+            if time.monotonic() > next_request_s:
+                next_request_s += 1
+                self._request_slow_refresh()
             assert time.monotonic() < deadline, f"{what or 'it'} did not come true; the screen:\n{self.text()}"
-            await self._look_again_in(0.02)
+            await self._run_for(0.02)
 
     async def until_shown(self, *words: str) -> None:
-        """Waits until all these words stand on the screen."""
+        """Wait until all these words are on the screen."""
 
         def are_shown() -> bool:
             text = self.text()
@@ -147,54 +147,62 @@ class Screen:
 
         await self.until(are_shown, f"{words} on the screen")
 
-    async def until_told(self, *words: str) -> str:
-        """Waits for a toast with all these words."""
-        await self.until(lambda: any(all(w in told for w in words) for told in self.toasts), f"a toast with {words}")
-        return next(told for told in self.toasts if all(word in told for word in words))
+    async def until_toast(self, *words: str) -> str:
+        """Wait for a toast with all these words."""
+        await self.until(
+            lambda: any(all(word in toast for word in words) for toast in self.toasts), f"a toast with {words}"
+        )
+        return next(toast for toast in self.toasts if all(word in toast for word in words))
 
     async def until_refreshed(self) -> None:
-        """Waits for a picture that was taken after now."""
+        """Wait for a snapshot that is taken after this call."""
         before = self.app.session.snapshot
-        await self.until(lambda: self.app.session.snapshot is not before, "a new picture")
+        await self.until(lambda: self.app.session.snapshot is not before, "a new snapshot")
 
-    def _ask_again(self) -> None:
-        """An app on a machine that stood still for a moment takes Redis for slow, and looks at it rarely."""
+    def _request_slow_refresh(self) -> None:
+        """Request a refresh if the app polls rarely because a pause of the machine made Redis seem slow."""
         ticker = self.app.session.ticker
-        if self.asks_again and not ticker.is_resting and ticker.wait_s > RARELY_S:
-            ticker.refresh()
+        if self.may_request_refresh and not ticker.is_resting and ticker.wait_s > SLOW_REFRESH_S:
+            ticker.request_refresh()
 
-    async def _look_again_in(self, seconds: float) -> None:
-        """Lets the app work for so long, and paint. A pause of the pilot sends a message to each widget: 2 ms."""
+    async def _run_for(self, seconds: float) -> None:
+        """Let the app run for `seconds`, then paint. A pause of the pilot would message each widget: 2 ms."""
         await asyncio.sleep(seconds)
         self.app.screen._on_timer_update()
 
     def text(self) -> str:
-        """What stands on the screen; read anew when something was painted, and after a moment."""
+        """Return the text on the screen, which is cached until the next paint and for MOMENT_S at most."""
         now_s, which = time.monotonic(), (self._paints, id(self.app.screen))
         if self._read[0] != which or now_s > self._read[1] + MOMENT_S:
-            self._read = (which, now_s, text_of(self.app))
+            self._read = (which, now_s, read_text(self.app))
         return self._read[2]
 
-    def _note_toasts(self) -> None:
-        for toast in self.app.screen.query(Toast):
-            said = str(toast.render())
-            if said not in self.toasts:
-                self.toasts.append(said)
+    def _record_toasts(self) -> None:
+        for toast in self._list_toasts():
+            text = str(toast.render())
+            if text not in self.toasts:
+                self.toasts.append(text)
+
+    def _list_toasts(self) -> list[Toast]:
+        """Return the toasts of the top screen, from where Textual mounts them: a query would match every widget."""
+        racks = (child for child in self.app.screen.children if isinstance(child, ToastRack))
+        toasts = (toast for rack in racks for holder in rack.children for toast in holder.children)
+        return [toast for toast in toasts if isinstance(toast, Toast)]
 
 
-def _awaits_report(view: View) -> bool:
+def _is_awaiting_report(view: View) -> bool:
     return isinstance(view, ReportView) and view.report is None
 
 
-def pressed(key: str) -> Key:
-    """What a terminal says of a letter, or of a key by its name."""
+def build_key_event(key: str) -> Key:
+    """Return the Textual key event of a letter or of a named key."""
     if len(key) > 1:
         return Key(key, " " if key == "space" else None)
     return Key(_character_to_key(key), key)
 
 
-def text_of(app: App[Any]) -> str:
-    """What stands on an app's screen, as lines."""
+def read_text(app: App[Any]) -> str:
+    """Return the text on an app's screen, as lines."""
     strips = app.screen._compositor.render_strips()
     return "\n".join("".join(piece.text for piece in line).rstrip() for line in strips)
 
@@ -205,56 +213,60 @@ async def screen(
     size: tuple[int, int] = NARROW,
     *,
     read_only: bool = False,
-    layouts: tuple[str, ...] = (),
+    systems: tuple[str, ...] = (),
     interval_s: float = 0.25,
     **options: Any,
 ) -> AsyncIterator[Screen]:
-    """The app on `url`, or with these settings, once it has its first picture."""
-    settings = Settings(url, layouts, read_only=read_only) if isinstance(url, str) else url
+    """Start the app on `url`, or with these settings, and wait for its first snapshot."""
+    settings = Settings(url, systems, read_only=read_only) if isinstance(url, str) else url
     app = Cockpit(settings, interval_s=interval_s, **options)
     async with app.run_test(size=size, notifications=True) as pilot:
         it = Screen(app, pilot)
-        await it.until(lambda: app.session.snapshot is not None or app.session.lost is not None, "a first picture")
+        await it.until(
+            lambda: app.session.snapshot is not None or app.session.connection_loss is not None, "a first snapshot"
+        )
         yield it
 
 
 class Seeded:
-    """A queue with jobs in every place, put there by the scripts."""
+    """A queue with jobs in every place, added by the scripts."""
 
     def __init__(self, client: Redis, queue: str = "mail") -> None:
-        self.engine: Engine = with_layouts(client, [registry.make("native")])
+        self.engine: Engine = build_engine(client, [registry.create_system("native")])
         self.client, self.queue = client, queue
-        self.ref = self.engine.find(queue)
+        self.ref = self.engine.resolve(queue)
 
     def put(self, *ids: str, **form: Any) -> None:
-        """Jobs that wait, in this order."""
+        """Add waiting jobs in this order."""
         for id in ids:
-            self.engine.act("enqueue", self.ref, (), {"id": id, "body": b'{"to": "a@b.c"}', "name": "send", **form})
-        self.engine.announce(self.ref)
+            self.engine.apply_verb(
+                "enqueue", self.ref, (), {"id": id, "body": b'{"to": "a@b.c"}', "name": "send", **form}
+            )
+        self.engine.register_queue(self.ref)
 
     def reserve(self, number: int = 1, **form: Any) -> tuple[Job, ...]:
-        """Hands out jobs to worker w1."""
-        self.engine.act("reserve", self.ref, (), {"limit": number, "worker": "w1", **form})
+        """Lease jobs to worker w1."""
+        self.engine.apply_verb("reserve", self.ref, (), {"limit": number, "worker": "w1", **form})
         return self.jobs("reserved")
 
     def bury(self, *ids: str) -> None:
-        """Jobs that died of an error."""
+        """Add jobs that died of an error."""
         self.put(*ids, priority=-100)
         self.reserve(len(ids))
-        held = [job for job in self.jobs("reserved") if job.id.decode() in ids]
-        self.engine.act("reject", self.ref, held, {"error": "TimeoutError: smtp", "final": True})
+        reserved = [job for job in self.jobs("reserved") if job.id.decode() in ids]
+        self.engine.apply_verb("reject", self.ref, reserved, {"error": "TimeoutError: smtp", "final": True})
 
     def jobs(self, place: str) -> tuple[Job, ...]:
-        """What stands in a place."""
-        return self.engine.page(self.ref, place, 0, 500).jobs
+        """Return the jobs in a place."""
+        return self.engine.fetch_page(self.ref, place, 0, 500).jobs
 
     def ids(self, place: str) -> list[str]:
-        """The ids in a place, in its order."""
+        """Return the ids in a place, in its order."""
         return [job.id.decode() for job in self.jobs(place)]
 
     def job(self, id: str) -> Job | None:
-        """One job, wherever it is."""
-        return self.engine.job(self.ref, id.encode())
+        """Return one job from any place."""
+        return self.engine.fetch_job(self.ref, id.encode())
 
 
 VIEW_KEYS = {
@@ -270,15 +282,15 @@ VIEW_KEYS = {
 }
 
 
-async def opened_view(it: Screen, name: str) -> None:
-    """Opens a side view by its key, and waits for a picture of it."""
+async def open_view(it: Screen, name: str) -> None:
+    """Open a side view by its key, and wait for its first snapshot."""
     await it.press(VIEW_KEYS[name])
     await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)
     await it.until_refreshed()
 
 
-async def back_to_overview(it: Screen) -> None:
-    """Leaves by Escape whatever is open above the overview."""
+async def return_to_overview(it: Screen) -> None:
+    """Close all views above the overview with Escape."""
 
     def is_there() -> bool:
         view = it.app.navigation.view
@@ -290,13 +302,13 @@ async def back_to_overview(it: Screen) -> None:
     assert is_there(), it.text()
 
 
-def judge(it: Screen) -> None:
-    """Every painted row is as wide as the terminal, and holds nothing that commands it."""
+def check_rows(it: Screen) -> None:
+    """Check that every painted row is as wide as the terminal, and has no control characters."""
     size = it.app.size
     strips = it.app.screen._compositor.render_strips()
     assert len(strips) == size.height
     for y, strip in enumerate(strips):
         row = "".join(segment.text for segment in strip if not segment.control)
-        assert not harm(row, ""), (y, harm(row), row)
+        assert not find_harm(row, ""), (y, find_harm(row), row)
         assert not any(segment.control for segment in strip)
         assert cell_len(row) == size.width, (y, cell_len(row), row)

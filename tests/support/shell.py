@@ -1,4 +1,4 @@
-"""The command line in tests: `shell` runs it in this process (fast), `process` as a program of its own."""
+"""Run the command line in tests: `shell` in this process, which is fast, `start_process` as a separate program."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from rqtui.cli import main as program
 ROOT = Path(__file__).resolve().parents[2]
 
 
-# The commands are made once in a process of tests: that takes longer than what most of them do.
-_application = functools.cache(program.application)
-_command = functools.cache(typer.main.get_command)
+# The commands are built once per test process, because building them takes longer than running most of them.
+_build_application = functools.cache(program.build_application)
+_get_command = functools.cache(typer.main.get_command)
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What one command line gave."""
+    """The result of one command line."""
 
     code: int
     out: str
@@ -36,42 +36,42 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """The one document on stdout."""
+        """Return the single JSON document on stdout."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[Any]:
-        """The documents of a stream, one per line."""
+        """Return the JSON documents on stdout, one per line."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
 class _Stream(io.TextIOWrapper):
-    """Text that is kept as bytes, as a real stdout is."""
+    """A text stream stored as bytes, as a real stdout is."""
 
-    def __init__(self, given: bytes = b"") -> None:
-        super().__init__(io.BytesIO(given), encoding="utf-8", write_through=True)
+    def __init__(self, data: bytes = b"") -> None:
+        super().__init__(io.BytesIO(data), encoding="utf-8", write_through=True)
 
     @property
     def text(self) -> str:
         return self.buffer.getvalue().decode("utf-8", "backslashreplace")  # type: ignore[attr-defined]
 
 
-def environment(url: str) -> dict[str, str]:
-    """Variables under which `url` is the default Redis, and no config file of the person who runs the tests counts.
+def build_environment(url: str) -> dict[str, str]:
+    """Return an environment where `url` is the default Redis and the config file of the current user is ignored.
 
-    What a program prints is buffered, as it is for who starts it without PYTHONUNBUFFERED.
+    PYTHONUNBUFFERED is empty, so that programs buffer their output as they do for users.
     """
-    ours = {"RQTUI_URL": url, "REDIS_URL": "", "RQTUI_CONFIG": os.devnull, "PYTHONPATH": str(ROOT)}
-    return {**os.environ, **ours, "PYTHONUNBUFFERED": ""}
+    variables = {"RQTUI_URL": url, "REDIS_URL": "", "RQTUI_CONFIG": os.devnull, "PYTHONPATH": str(ROOT)}
+    return {**os.environ, **variables, "PYTHONUNBUFFERED": ""}
 
 
 def shell(url: str, *words: str, stdin: bytes = b"") -> Ran:
-    """`rqtui WORDS…` in this process; stdin is no terminal."""
+    """Run `rqtui WORDS…` in this process, with a stdin that is not a terminal."""
     out, err = _Stream(), _Stream()
     with (
-        patch.dict(os.environ, environment(url)),
-        patch.object(program, "application", _application),
-        patch.object(typer.main, "get_command", _command),
+        patch.dict(os.environ, build_environment(url)),
+        patch.object(program, "build_application", _build_application),
+        patch.object(typer.main, "get_command", _get_command),
         patch.object(sys, "stdin", _Stream(stdin)),
         redirect_stdout(out),
         redirect_stderr(err),
@@ -80,11 +80,11 @@ def shell(url: str, *words: str, stdin: bytes = b"") -> Ran:
     return Ran(code, out.text, err.text)
 
 
-def process(url: str, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-    """`python -m rqtui WORDS…` with pipes; the caller ends it."""
+def start_process(url: str, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+    """Start `python -m rqtui WORDS…` with pipes. The caller ends the process."""
     return subprocess.Popen(
         [sys.executable, "-m", "rqtui", *words],
-        env=environment(url),
+        env=build_environment(url),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         stdin=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""A family of cases in one test: all of them run, each that fails is named, and nothing of one is left to the next."""
+"""A family of cases in one test runs all of them, names each that fails, and flushes Redis between them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def test_every_case_runs_and_each_that_fails_is_named() -> None:
             pytest.skip("not today")
         assert number == 2 * half
 
-    with pytest.raises(ExceptionGroup, match="2 of 3 cases: 3, 1; 5, 2") as told:
+    with pytest.raises(ExceptionGroup, match="2 of 3 cases: 3, 1; 5, 2") as raised:
         halves()
     assert ran == [2, 3, 4, 5]
-    assert [error.__notes__ for error in told.value.exceptions] == [["in the case 3, 1"], ["in the case 5, 2"]]
+    assert [error.__notes__ for error in raised.value.exceptions] == [["in the case 3, 1"], ["in the case 5, 2"]]
 
 
 def test_what_pytest_calls_a_failure_is_one() -> None:

@@ -1,4 +1,4 @@
-"""The tests' own tools tell the truth: what is dumped can be planted again, and every difference is named."""
+"""The tests' own tools are correct: a dump can be planted again, and every difference is reported."""
 
 from __future__ import annotations
 

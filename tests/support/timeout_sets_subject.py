@@ -1,7 +1,7 @@
-"""The three sets of distributed-timeout-queue as the conformance suite sees them.
+"""The three sets of distributed-timeout-queue for the conformance suite.
 
 Jobs are planted by the raw commands of the original: SADD, and an empty lock with an expiry for an item in progress. A
-set has no order and a script draws any member, so `only` makes the targets of a drawing script the only ones there are.
+set has no order and a script draws any member, so `remove_others` leaves a drawing script only its targets.
 """
 
 from __future__ import annotations
@@ -12,248 +12,272 @@ from redis import Redis
 
 from rqtui.model import Job, Ref
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.systems.timeout_sets import TimeoutSets
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW = 1_760_000_000_000
 HOUR = 3_600_000
 PLACES = ("todos", "in_progress", "done")
-LAYOUT, REF = TimeoutSets({}), Ref("timeout_sets", "todos")
-KEYS = LAYOUT.keys("todos")
+SYSTEM, REF = TimeoutSets({}), Ref("timeout_sets", "todos")
+KEYS = SYSTEM.keys("todos")
 SUSPECTS = KEYS["suspects"]
 Jobs = Sequence[Planted]
-Asked = Callable[[Jobs], Request]
+BuildRequest = Callable[[Jobs], Request]
 
 
-def key(name: str) -> str:
+def build_key(name: str) -> str:
     return KEYS[name]
 
 
-def lock(item: bytes) -> str:
+def build_lock_key(item: bytes) -> str:
     return item.decode() + "-lock"
 
 
-def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Items as the original leaves them; ripe: without a lock, which a reaper noted some three seconds ago."""
-    for n, id in enumerate(ids):
+def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
+    """Plant items as the original leaves them. A ripe item has no lock, and the reaper noted it three seconds ago."""
+    for number, id in enumerate(ids):
         client.sadd(place, id)
         if place == "in_progress" and ripe:
-            client.zadd(SUSPECTS, {id: NOW - 3000 + n})
+            client.zadd(SUSPECTS, {id: NOW - 3000 + number})
         elif place == "in_progress":
-            client.set(lock(id), "", px=HOUR)
+            client.set(build_lock_key(id), "", px=HOUR)
     return [Planted(id, place) for id in ids]
 
 
-def members(client: Redis, place: str) -> list[bytes]:
+def list_ids(client: Redis, place: str) -> list[bytes]:
     return sorted(client.smembers(place))
 
 
-def facts(client: Redis, id: bytes) -> object:
-    return client.get(lock(id))
+def read_facts(client: Redis, id: bytes) -> object:
+    return client.get(build_lock_key(id))
 
 
-def body(client: Redis, id: bytes) -> bytes | None:
+def read_body(client: Redis, id: bytes) -> bytes | None:
     return id if any(client.sismember(place, id) for place in PLACES) else None
 
 
-def only(world: World, targets: Jobs) -> None:
-    """Leave nothing but the targets in their place."""
+def remove_others(world: World, targets: Jobs) -> None:
+    """Remove all items but the targets from the place of the targets."""
     for job in world.planted:
         if targets[0].place == job.place and job not in targets:
             world.client.srem(job.place, job.id)
     world.planted = [job for job in world.planted if job in targets or job.place != targets[0].place]
 
 
-# --- how each script is asked ---------------------------------------------------------------------------------------
+# --- the requests of each script ------------------------------------------------------------------------------------
 
 
-def items(**args: object) -> Asked:
+def request_by_member(**args: object) -> BuildRequest:
     return lambda jobs: Request(args, [{"member": job.id} for job in jobs])
 
 
-def tokens(**args: object) -> Asked:
+def request_by_token(**args: object) -> BuildRequest:
     return lambda jobs: Request({"prefix": "", **args}, [(job.id, job.token) for job in jobs])
 
 
-def some(**args: object) -> Asked:
+def request_limit(**args: object) -> BuildRequest:
     return lambda jobs: Request({"limit": len(jobs), **args})
 
 
-def fresh(jobs: Jobs) -> Request:
+def request_enqueue(jobs: Jobs) -> Request:
     return Request({"items": "auto"}, [(job.id,) for job in jobs])
 
 
-def deleted(force: bool = True) -> Asked:
-    return lambda jobs: tokens(place=jobs[0].place, force=force)(jobs)
+def request_delete(force: bool = True) -> BuildRequest:
+    return lambda jobs: request_by_token(place=jobs[0].place, force=force)(jobs)
 
 
-def page(jobs: Jobs) -> Request:
+def request_page(jobs: Jobs) -> Request:
     args = {"now_ms": NOW, "place": "todos", "limit": 100, "body_bytes": 0, "prefix": "", "cursor": "0"}
     return Request(args, [(jobs[0].id,), (b"nobody",)])
 
 
-def show(jobs: Jobs) -> Request:
+def request_show(jobs: Jobs) -> Request:
     id = jobs[0].id
     args = {"head": id, "size": len(id), "tail": id[-64:], "body_bytes": -1, "prefix": ""}
     return Request({"now_ms": NOW, **args})
 
 
-def reach(
-    ask: Asked, place: str, prepare: Callable[[World, Planted], object] | None = None
+def plant_and_request(
+    request: BuildRequest, place: str, prepare: Callable[[World, Planted], object] | None = None
 ) -> Callable[[World], Request]:
-    """Ask about one more item in `place`; about one that is nowhere when that is empty."""
+    """Return a function that plants one more item in `place` and builds the request for it.
 
-    def way(world: World) -> Request:
+    An empty place means an item that does not exist.
+    """
+
+    def build(world: World) -> Request:
         job = world.plant(place)[0] if place else world.new()
         if prepare:
             prepare(world, job)
-        return ask([job])
+        return request([job])
 
-    return way
-
-
-def somebody_else(world: World, job: Planted) -> None:
-    world.client.set(lock(job.id), "1760000000000000-1 w2", px=HOUR)
+    return build
 
 
-def another_program(world: World, job: Planted) -> None:
-    world.client.delete(lock(job.id))
-    world.client.rpush(lock(job.id), "no lock")
+def lock_for_another_worker(world: World, job: Planted) -> None:
+    world.client.set(build_lock_key(job.id), "1760000000000000-1 w2", px=HOUR)
 
 
-def emptied(ask: Asked, place: str) -> Callable[[World], Request]:
-    def way(world: World) -> Request:
+def replace_lock_by_list(world: World, job: Planted) -> None:
+    world.client.delete(build_lock_key(job.id))
+    world.client.rpush(build_lock_key(job.id), "no lock")
+
+
+def empty_and_request(request: BuildRequest, place: str) -> Callable[[World], Request]:
+    def build(world: World) -> Request:
         world.client.delete(place)
-        return ask([Planted(b"")])
+        return request([Planted(b"")])
 
-    return way
+    return build
 
 
-def text_among_integers(world: World) -> Request:
+def request_text_among_integers(world: World) -> Request:
     world.client.delete(*PLACES)
     world.client.sadd("todos", 1, 2)
-    return fresh([Planted(b"url1")])
+    return request_enqueue([Planted(b"url1")])
 
 
-def counts_are_right(world: World, answer: Answer) -> None:
-    assert {place: answer.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.members().items()}
+def check_counts(world: World, reply: Reply) -> None:
+    assert {place: reply.values[place] for place in PLACES} == {p: len(ids) for p, ids in world.read_members().items()}
 
 
-def page_is_a_sample(world: World, answer: Answer) -> None:
-    assert sorted(row[0] for row in answer.rows) == members(world.client, "todos")
-    assert answer.values["of"] == len(answer.rows) and answer.values["cursor"] == "0"
+def check_page(world: World, reply: Reply) -> None:
+    assert sorted(row[0] for row in reply.rows) == list_ids(world.client, "todos")
+    assert reply.values["of"] == len(reply.rows) and reply.values["cursor"] == "0"
 
 
-def all_is_shown(world: World, answer: Answer) -> None:
-    head = answer.values["head"]
-    assert answer.values["place"] == "in_progress" and head in members(world.client, "in_progress")
-    assert (answer.values["size"], answer.values["lock"]) == (len(head), b"")
-    assert HOUR - 60_000 < answer.values["lock_ms"] <= HOUR
+def check_shown_job(world: World, reply: Reply) -> None:
+    head = reply.values["head"]
+    assert reply.values["place"] == "in_progress" and head in list_ids(world.client, "in_progress")
+    assert (reply.values["size"], reply.values["lock"]) == (len(head), b"")
+    assert HOUR - 60_000 < reply.values["lock_ms"] <= HOUR
 
 
-def nothing_is_found(world: World, answer: Answer) -> None:
-    assert answer.rows == [] and answer.values["looked"] == sum(map(len, world.members().values()))
+def check_no_problems(world: World, reply: Reply) -> None:
+    assert reply.rows == [] and reply.values["looked"] == sum(map(len, world.read_members().values()))
 
 
-STALE = {"stale": reach(tokens(), "in_progress", somebody_else), "gone": reach(tokens(), "")}
-SETTLED = STALE | {"wrong_type": reach(tokens(), "in_progress", another_program)}
-EXTEND, LEASE = tokens(now_ms=NOW, lock_ms=1000), {"now_ms": NOW, "lock_ms": 1000, "prefix": ""}
-RESERVE, PULL, REAP = some(**LEASE, worker="w1"), some(now_ms=NOW, prefix=""), some(now_ms=NOW, prefix="")
+STALE = {
+    "stale": plant_and_request(request_by_token(), "in_progress", lock_for_another_worker),
+    "gone": plant_and_request(request_by_token(), ""),
+}
+SETTLED = STALE | {"wrong_type": plant_and_request(request_by_token(), "in_progress", replace_lock_by_list)}
+EXTEND, LEASE = request_by_token(now_ms=NOW, lock_ms=1000), {"now_ms": NOW, "lock_ms": 1000, "prefix": ""}
+RESERVE, PULL, REAP = (
+    request_limit(**LEASE, worker="w1"),
+    request_limit(now_ms=NOW, prefix=""),
+    request_limit(now_ms=NOW, prefix=""),
+)
 
 USES = {
     "enqueue": Use(
-        fresh,
-        reach={"exists": reach(fresh, "todos"), "done": reach(fresh, "done"), "refused": text_among_integers},
+        request_enqueue,
+        reach={
+            "exists": plant_and_request(request_enqueue, "todos"),
+            "done": plant_and_request(request_enqueue, "done"),
+            "refused": request_text_among_integers,
+        },
     ),
-    "reserve": Use(RESERVE, chooses=True, prepare=only, reach={"empty": emptied(RESERVE, "todos")}),
-    "pull": Use(PULL, chooses=True, prepare=only, reach={"empty": emptied(PULL, "todos")}),
-    "ack": Use(tokens(), reach={**SETTLED, "done": reach(tokens(), "done")}),
-    "release": Use(tokens(), reach=SETTLED),
+    "reserve": Use(RESERVE, chooses=True, prepare=remove_others, reach={"empty": empty_and_request(RESERVE, "todos")}),
+    "pull": Use(PULL, chooses=True, prepare=remove_others, reach={"empty": empty_and_request(PULL, "todos")}),
+    "ack": Use(request_by_token(), reach={**SETTLED, "done": plant_and_request(request_by_token(), "done")}),
+    "release": Use(request_by_token(), reach=SETTLED),
     "extend": Use(
         EXTEND,
         ("in_progress",),
         repeats=True,
         reach={
-            "stale": reach(EXTEND, "in_progress", somebody_else),
-            "gone": reach(EXTEND, ""),
-            "wrong_type": reach(EXTEND, "in_progress", another_program),
+            "stale": plant_and_request(EXTEND, "in_progress", lock_for_another_worker),
+            "gone": plant_and_request(EXTEND, ""),
+            "wrong_type": plant_and_request(EXTEND, "in_progress", replace_lock_by_list),
         },
     ),
-    "requeue": Use(items(), reach={"wrong_place": reach(items(), "todos"), "gone": reach(items(), "")}),
-    "delete": Use(
-        deleted(),
+    "requeue": Use(
+        request_by_member(),
         reach={
-            "reserved": reach(deleted(force=False), "in_progress"),
-            "stale": lambda world: deleted()([Planted(world.plant("in_progress")[0].id, "in_progress", "12345")]),
-            "wrong_place": reach(tokens(place="done"), "todos"),
-            "gone": reach(deleted(), ""),
-            "wrong_type": reach(deleted(), "in_progress", another_program),
+            "wrong_place": plant_and_request(request_by_member(), "todos"),
+            "gone": plant_and_request(request_by_member(), ""),
+        },
+    ),
+    "delete": Use(
+        request_delete(),
+        reach={
+            "reserved": plant_and_request(request_delete(force=False), "in_progress"),
+            "stale": lambda world: request_delete()(
+                [Planted(world.plant("in_progress")[0].id, "in_progress", "12345")]
+            ),
+            "wrong_place": plant_and_request(request_by_token(place="done"), "todos"),
+            "gone": plant_and_request(request_delete(), ""),
+            "wrong_type": plant_and_request(request_delete(), "in_progress", replace_lock_by_list),
         },
     ),
     "purge": Use(
         lambda jobs: Request({"place": jobs[0].place, "limit": len(jobs)}),
         chooses=True,
-        prepare=only,
+        prepare=remove_others,
         reach={
-            "empty": emptied(some(place="done"), "done"),
+            "empty": empty_and_request(request_limit(place="done"), "done"),
             "reserved": lambda world: Request({"place": "in_progress", "limit": 1}),
         },
     ),
-    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": emptied(REAP, "in_progress")}),
-    "counts": Use(lambda jobs: Request({"now_ms": NOW, "prefix": ""}), knows_jobs=False, reads=counts_are_right),
-    "page": Use(page, ("todos",), knows_jobs=False, reads=page_is_a_sample),
-    "show": Use(show, ("in_progress",), reads=all_is_shown, reach={"gone": reach(show, "")}),
+    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_and_request(REAP, "in_progress")}),
+    "counts": Use(lambda jobs: Request({"now_ms": NOW, "prefix": ""}), knows_jobs=False, reads=check_counts),
+    "page": Use(request_page, ("todos",), knows_jobs=False, reads=check_page),
+    "show": Use(
+        request_show, ("in_progress",), reads=check_shown_job, reach={"gone": plant_and_request(request_show, "")}
+    ),
     "faults": Use(
-        lambda jobs: Request({"items": "auto", "prefix": ""}), ("todos",), knows_jobs=False, reads=nothing_is_found
+        lambda jobs: Request({"items": "auto", "prefix": ""}), ("todos",), knows_jobs=False, reads=check_no_problems
     ),
 }
 
 TIMEOUT_SETS = Subject(
     "timeout_sets",
-    LAYOUT.scripts,
+    SYSTEM.scripts,
     PLACES,
-    key,
-    plant,
-    members,
-    facts,
-    body,
+    build_key,
+    plant_jobs,
+    list_ids,
+    read_facts,
+    read_body,
     USES,  # type: ignore[arg-type]
     is_derived=lambda key: key.endswith("-lock"),
 )
 
 
-# --- for the tests that are about this layout alone -------------------------------------------------------------------
+# --- for the tests of this system alone -------------------------------------------------------------------------------
 
 
-def say(client: Redis, verb: str, rows: Sequence[Mapping[str, object]] = (), **args: object) -> Answer:
-    return scripts.run(client, LAYOUT.call(verb, "todos", args, rows))
+def run_script(client: Redis, verb: str, rows: Sequence[Mapping[str, object]] = (), **args: object) -> Reply:
+    return scripts.run(client, SYSTEM.build_call(verb, "todos", args, rows))
 
 
-def words(answer: Answer) -> list[str]:
-    return [row.word for row in answer.each]
+def read_outcomes(reply: Reply) -> list[str]:
+    return [row.word for row in reply.each]
 
 
-def where(client: Redis) -> dict[str, set[bytes]]:
+def read_places(client: Redis) -> dict[str, set[bytes]]:
     return {place: client.smembers(place) for place in PLACES}
 
 
-def at(gap: str, act: Callable[[], object]) -> Callable[[str], None]:
+def act_in_gap(gap: str, act: Callable[[], object]) -> Callable[[str], None]:
     return lambda name: act() and None if name == gap else None
 
 
-def put(client: Redis, *items: object) -> list[str]:
-    return words(say(client, "enqueue", [{"body": str(item)} for item in items]))
+def enqueue_items(client: Redis, *items: object) -> list[str]:
+    return read_outcomes(run_script(client, "enqueue", [{"body": str(item)} for item in items]))
 
 
-def reserved(client: Redis, **args: object) -> Job:
-    (job,) = LAYOUT.taken("todos", say(client, "reserve", limit=1, **args))
+def reserve_one(client: Redis, **args: object) -> Job:
+    (job,) = SYSTEM.read_taken_jobs("todos", run_script(client, "reserve", limit=1, **args))
     return job
 
 
-def settle(client: Redis, verb: str, job: Job) -> str:
-    return words(say(client, verb, [{"member": job.member, "token": job.token}]))[0]
+def settle_lease(client: Redis, verb: str, job: Job) -> str:
+    return read_outcomes(run_script(client, verb, [{"member": job.member, "token": job.token}]))[0]
 
 
-def reap(client: Redis, now_ms: int, limit: int = 100, **args: object) -> Answer:
-    return say(client, "reap", limit=limit, now_ms=now_ms, **args)
+def reap_items(client: Redis, now_ms: int, limit: int = 100, **args: object) -> Reply:
+    return run_script(client, "reap", limit=limit, now_ms=now_ms, **args)

@@ -1,4 +1,4 @@
-"""A program in a real terminal: tmux runs it, keys go in, the screen comes out as text."""
+"""Run programs in a real terminal with tmux, send keys to them and read the screen as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RQTUI = f"{shlex.quote(sys.executable)} -m rqtui"
 PATIENCE_S = 40.0
 
 
-LOOKS_EVERY_S = 0.1  # each look is a program of its own
+POLL_S = 0.1  # reading the screen starts a program
 
 
 class Terminal:
@@ -30,35 +30,35 @@ class Terminal:
 
     def __init__(self, width: int, height: int) -> None:
         self._name = f"rqtui-test-{os.getpid()}-{time.monotonic_ns()}"
-        # pytest imports readline, which sets LINES and COLUMNS: who has these does not notice a new size.
+        # pytest imports readline, which sets LINES and COLUMNS. A program with these variables ignores a new size.
         unset = "-u LINES -u COLUMNS"
         shell = f"env {unset} PYTHONPATH={shlex.quote(str(ROOT))} PS1='$ ' bash --norc --noprofile"
         self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
 
     def keys(self, *keys: str) -> None:
-        """Presses keys by tmux's names, all in one burst, as a slow link hands them over.
+        """Press keys by tmux's names in one burst, as a slow link delivers them.
 
-        Escape stands alone, and what it does has to be waited for: a program that reads it together with the next key
-        takes both for one that begins with Escape, as every program in a terminal does.
+        Escape must be sent alone, and the caller waits for its effect. A terminal program that reads Escape together
+        with the next key takes both for one key.
         """
         assert keys == ("Escape",) or "Escape" not in keys
         self._tmux("send-keys", "--", *keys)
 
     def type(self, text: str) -> None:
-        """Types text as it is."""
+        """Type text literally."""
         self._tmux("send-keys", "-l", "--", text)
 
     def run(self, command: str) -> None:
-        """Types a command line."""
+        """Type a command line and press Enter."""
         self.type(command)
         self.keys("Enter")
 
     def text(self, *, escapes: bool = False) -> str:
-        """What stands on the screen."""
+        """Return the text on the screen."""
         return self._tmux("capture-pane", "-p", *(["-e"] if escapes else []))
 
     def until(self, *words: str) -> str:
-        """Waits until all these words stand on the screen; what stands there then."""
+        """Wait until all these words are on the screen, and return its text."""
         shown = ""
 
         def are_shown() -> bool:
@@ -67,17 +67,17 @@ class Terminal:
             return all(word in shown for word in words)
 
         try:
-            wait_until(are_shown, PATIENCE_S, every_s=LOOKS_EVERY_S)
+            wait_until(are_shown, PATIENCE_S, every_s=POLL_S)
         except AssertionError:
             raise AssertionError(f"{words} did not appear; the screen:\n{shown}") from None
         return shown
 
     def until_gone(self, words: str) -> None:
-        """Waits until these words do not stand on the screen any more."""
-        wait_until(lambda: words not in self.text(), PATIENCE_S, f"{words} vanishes", LOOKS_EVERY_S)
+        """Wait until these words are no longer on the screen."""
+        wait_until(lambda: words not in self.text(), PATIENCE_S, f"{words} vanishes", POLL_S)
 
     def until_back(self) -> None:
-        """Waits for the shell's prompt, on the normal screen, with the mouse given back and the cursor to be seen."""
+        """Wait for the shell's prompt on the normal screen, with the mouse released and the cursor visible."""
         shown = ""
 
         def is_back() -> bool:
@@ -86,22 +86,22 @@ class Terminal:
             return self._flags() == "0 0 1" and shown.rstrip().endswith("$")
 
         try:
-            wait_until(is_back, PATIENCE_S, every_s=LOOKS_EVERY_S)
+            wait_until(is_back, PATIENCE_S, every_s=POLL_S)
         except AssertionError:
             raise AssertionError(f"the program did not end, flags {self._flags()}; the screen:\n{shown}") from None
 
     def pid_of(self, words: str) -> int:
-        """The process below the shell whose command line has these words."""
+        """Return the child process of the shell whose command line contains these words."""
         shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
 
-        def found() -> int:
+        def find() -> int:
             listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", shell], capture_output=True, text=True).stdout
             return next((int(line.split()[0]) for line in listed.splitlines() if words in line), 0)
 
-        return wait_until(found, PATIENCE_S, every_s=LOOKS_EVERY_S)
+        return wait_until(find, PATIENCE_S, every_s=POLL_S)
 
     def close(self) -> None:
-        """Ends tmux and what runs in it."""
+        """End tmux and the programs in it."""
         self._tmux("kill-server")
 
     def _flags(self) -> str:
@@ -119,15 +119,15 @@ class Terminal:
     ]
 )
 def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    """A terminal of either size."""
-    made = Terminal(*request.param)
-    yield made
-    made.close()
+    """A terminal of each size."""
+    terminal = Terminal(*request.param)
+    yield terminal
+    terminal.close()
 
 
 @pytest.fixture
 def small() -> Iterator[Terminal]:
     """A terminal of 80×24."""
-    made = Terminal(80, 24)
-    yield made
-    made.close()
+    terminal = Terminal(80, 24)
+    yield terminal
+    terminal.close()

@@ -1,4 +1,4 @@
-"""What a test's server can do, by its version; Valkey says which Redis it is compatible with."""
+"""Version checks of a test's server. Valkey reports the Redis version that it is compatible with."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from redis import Redis
 
 
 def is_older(client: Redis, major: int, minor: int = 0) -> bool:
-    """Whether the server is older than Redis `major.minor`."""
-    found = client.info("server")["redis_version"].split(".")
-    return (int(found[0]), int(found[1])) < (major, minor)
+    """Return whether the server is older than Redis `major.minor`."""
+    version = client.info("server")["redis_version"].split(".")
+    return (int(version[0]), int(version[1])) < (major, minor)

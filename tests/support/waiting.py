@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline, so that no test sleeps for longer than it has to."""
+"""Waiting for a condition with a deadline, so that no test sleeps for longer than necessary."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ PATIENCE_S = 30.0  # a busy machine is slow, not wrong
 
 
 def wait_until(predicate: Callable[[], T], timeout_s: float = PATIENCE_S, what: str = "", every_s: float = 0.005) -> T:
-    """The first true value of `predicate`, asked again and again; fails after `timeout_s`, naming `what`.
+    """Call `predicate` until it returns a true value, and return that value. Fail with `what` after `timeout_s`.
 
-    Nothing is told by how long it took: a shorter time than PATIENCE_S is taken for that.
+    A timeout shorter than PATIENCE_S is raised to PATIENCE_S, so a test must not conclude anything from the time it
+    took.
     """
     timeout_s = max(timeout_s, PATIENCE_S)
     deadline = time.monotonic() + timeout_s

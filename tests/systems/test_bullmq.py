@@ -13,14 +13,14 @@ from functools import partial
 from typing import Any
 
 import pytest
-from families import all_hold
+from families import run_cases
 from redis import Redis
 from shell import shell
 from waiting import wait_until
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
-from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Worker
+from rqtui.model import Fact, Finding, Focus, Job, PageSelection, Queue, Ref, Worker
 from rqtui.reports import errors, schedules, workers
 from rqtui.systems import registry
 from rqtui.testing import keyspace
@@ -98,25 +98,25 @@ def world(client: Redis) -> None:
     client.zadd("bull:mail:marker", {"0": 0})
 
 
-def engine_on(client: Redis, *specs: str) -> Engine:
+def open_engine(client: Redis, *specs: str) -> Engine:
     """An engine that has looked for queues."""
-    return with_layouts(client, [registry.make(*specs)] if specs else registry.make_all())
+    return build_engine(client, [registry.create_system(*specs)] if specs else registry.create_systems())
 
 
-def shown(client: Redis, id: str, ref: Ref = MAIL, body_bytes: int = 65536) -> Job:
-    found = engine_on(client, "bullmq").job(ref, id.encode(), body_bytes)
+def fetch_job(client: Redis, id: str, ref: Ref = MAIL, body_bytes: int = 65536) -> Job:
+    found = open_engine(client, "bullmq").fetch_job(ref, id.encode(), body_bytes)
     assert found is not None
     return found
 
 
-def counted(client: Redis, ref: Ref = MAIL) -> Queue:
-    found = engine_on(client, "bullmq").snapshot(Focus(queues=(ref,), is_thorough=True)).queue(ref)
+def count_queue(client: Redis, ref: Ref = MAIL) -> Queue:
+    found = open_engine(client, "bullmq").take_snapshot(Focus(queues=(ref,), is_thorough=True)).find_queue(ref)
     assert found is not None
     return found
 
 
 def findings(client: Redis, ref: Ref = MAIL) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in counted(client, ref).findings}
+    return {finding.kind: finding for finding in count_queue(client, ref).findings}
 
 
 def facts(seen: Job | Worker) -> dict[str, object]:
@@ -131,24 +131,26 @@ def test_a_redis_with_bullmq_shows_its_queues_unasked_and_bull_4_is_told_apart(a
     any_client.hset("bull:stray:meta", "who", "another program")
     any_client.set("bull:string:meta", "no hash")
     any_client.hset("{app}:letters:meta", "opts.maxLenEvents", 10000)
-    engine = engine_on(any_client)
-    assert [ref for ref in engine.refs if ref.layout == "bullmq"] == [MAIL, SLOW] and not engine.unspoken
-    assert engine.find("mail") == MAIL and engine.layouts["bullmq"].words("mail") == "bullmq:mail"
-    assert engine.seek("bullmq:mail") == MAIL and not engine.layouts["bullmq"].recognises(any_client, "stray")
-    other = engine_on(any_client, "bullmq:prefix={app}")
-    assert [ref.queue for ref in other.refs] == ["letters"] and other.layouts["bullmq"].fits_cluster
-    assert other.layouts["bullmq"].keys("letters")["waiting_children"] == "{app}:letters:waiting-children"
-    assert other.layouts["bullmq"].words("letters") == "--layout 'bullmq:prefix={app}' bullmq:letters"
+    engine = open_engine(any_client)
+    assert [ref for ref in engine.refs if ref.system == "bullmq"] == [MAIL, SLOW] and not engine.unsupported_systems
+    assert engine.resolve("mail") == MAIL and engine.systems["bullmq"].queue_argument("mail") == "bullmq:mail"
+    assert engine.resolve_or_discover("bullmq:mail") == MAIL and not engine.systems["bullmq"].has_queue(
+        any_client, "stray"
+    )
+    other = open_engine(any_client, "bullmq:prefix={app}")
+    assert [ref.queue for ref in other.refs] == ["letters"] and other.systems["bullmq"].works_on_cluster
+    assert other.systems["bullmq"].keys("letters")["waiting_children"] == "{app}:letters:waiting-children"
+    assert other.systems["bullmq"].queue_argument("letters") == "--system 'bullmq:prefix={app}' bullmq:letters"
     for wrong in (("bullmq:prefix=",), ("bullmq:prefix=a b",), ("bullmq:prefix=a", "bullmq:prefix=b")):
         with pytest.raises(UsageError):
-            registry.make(*wrong)
+            registry.create_system(*wrong)
     with pytest.raises(UsageError, match=":"):
-        engine.layouts["bullmq"].keys("a:b")
+        engine.systems["bullmq"].keys("a:b")
     any_client.flushall()
     any_client.mset({"bull:old:id": 3, "bull:old:stalled-check": 1})
     any_client.lpush("bull:old:wait", 3)
-    engine = engine_on(any_client)
-    assert not engine.refs and [each.system for each in engine.unspoken] == ["bull"]
+    engine = open_engine(any_client)
+    assert not engine.refs and [each.system for each in engine.unsupported_systems] == ["bull"]
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
@@ -158,15 +160,18 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
     any_client.hset(P + "meta", mapping={"paused": 1, "concurrency": 4, "max": 3, "duration": 5000})
     any_client.hset(P + "metrics:completed", mapping={"count": 7, "prevTS": now_ms(), "prevCount": 0})
     any_client.hset(P + "metrics:failed", "count", 2)
-    engine = engine_on(any_client, "bullmq")
-    among = engine.layouts["bullmq"].queues_ask(["slow", "mail"])
+    engine = open_engine(any_client, "bullmq")
+    among = engine.systems["bullmq"].queues_request(["slow", "mail"])
     assert among is not None
-    seen = {"alone": engine.ask(engine.layouts["bullmq"].queue_ask("mail")), "among others": engine.ask(among)[1]}
+    seen = {
+        "alone": engine.send_request(engine.systems["bullmq"].queue_request("mail")),
+        "among others": engine.send_request(among)[1],
+    }
     there = {place: 1 for place in PLACES} | {"delayed": 2, "prioritized": 2, "wait": 2, "paused": 0, "active": 2}
 
     def holds(how: str) -> None:
         found = seen[how]
-        assert found.by_place() == there and found.paused
+        assert found.map_counts_by_place() == there and found.is_paused
         assert (found.overdue, found.expired) == (1, 1)
         assert found.oldest_ready_ms is not None and 50_000 <= found.oldest_ready_ms < 80_000
         assert found.next_due_ms is not None and -90_000 < found.next_due_ms <= -30_000 and found.next_expiry_ms == 0
@@ -174,13 +179,13 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
             "in": 40, "out": 7, "failed": 2, "dead": 2, "concurrency": 4, "limit_max": 3, "limit_ms": 5000,
         }  # fmt: skip
         for place in PLACES:
-            assert engine.page(MAIL, place).total == found.count(place)
+            assert engine.fetch_page(MAIL, place).total == found.count_in_place(place)
 
-    all_hold((each, partial(holds, each)) for each in seen)
+    run_cases((each, partial(holds, each)) for each in seen)
     any_client.hdel(P + "meta", "paused")
     any_client.delete(P + "metrics:completed", P + "metrics:failed", P + "active")
-    found = engine.ask(engine.layouts["bullmq"].queue_ask("mail"))
-    assert not found.paused and "out" not in found.counters and found.next_expiry_ms is None
+    found = engine.send_request(engine.systems["bullmq"].queue_request("mail"))
+    assert not found.is_paused and "out" not in found.counters and found.next_expiry_ms is None
 
 
 def test_how_long_the_next_job_waits_begins_when_it_came_was_due_or_ran_before(any_client: Redis) -> None:
@@ -199,13 +204,16 @@ def test_how_long_the_next_job_waits_begins_when_it_came_was_due_or_ran_before(a
         queue(any_client)
         fields, expected_ms = told[how]
         job(any_client, "1", "paused", **fields)
-        aged, row = counted(any_client).oldest_ready_ms, engine_on(any_client, "bullmq").page(MAIL, "paused").jobs[0]
+        aged, row = (
+            count_queue(any_client).oldest_ready_ms,
+            open_engine(any_client, "bullmq").fetch_page(MAIL, "paused").jobs[0],
+        )
         assert aged is not None and abs(aged - expected_ms) < 60_000 and aged >= expected_ms - 1
         assert row.since_ms is not None and abs(now_ms() - row.since_ms - expected_ms) < 60_000
 
-    all_hold((each, partial(holds, each)) for each in told)
+    run_cases((each, partial(holds, each)) for each in told)
     any_client.hdel(P + "1", "timestamp")
-    assert counted(any_client).oldest_ready_ms is None
+    assert count_queue(any_client).oldest_ready_ms is None
 
 
 def test_pages_show_the_job_that_is_next_first_and_a_long_one_is_the_pages_of_its_parts(any_client: Redis) -> None:
@@ -214,19 +222,19 @@ def test_pages_show_the_job_that_is_next_first_and_a_long_one_is_the_pages_of_it
     job(any_client, "low", "prioritized", priority="2097151")
     job(any_client, "first", "prioritized", priority="1")
     job(any_client, "second", "prioritized", priority="1")
-    engine = engine_on(any_client, "bullmq")
-    page = engine.page(MAIL, "wait", 10, 110)
+    engine = open_engine(any_client, "bullmq")
+    page = engine.fetch_page(MAIL, "wait", 10, 110)
     assert [one.id for one in page.jobs] == [b"job-%03d" % number for number in range(10, 120)] and page.next == 120
-    assert engine.page(MAIL, "wait", 120, 110).next is None and not engine.page(MAIL, "wait", 130, 9).jobs
-    assert [one.id for one in engine.page(MAIL, "wait", -1, 3).jobs] == [b"job-127", b"job-128", b"job-129"]
-    ranked = engine.page(MAIL, "prioritized").jobs
+    assert engine.fetch_page(MAIL, "wait", 120, 110).next is None and not engine.fetch_page(MAIL, "wait", 130, 9).jobs
+    assert [one.id for one in engine.fetch_page(MAIL, "wait", -1, 3).jobs] == [b"job-127", b"job-128", b"job-129"]
+    ranked = engine.fetch_page(MAIL, "prioritized").jobs
     assert [(one.id, one.priority) for one in ranked] == [(b"first", 1), (b"second", 1), (b"low", 2097151)]
 
 
 def test_a_row_of_each_place_tells_the_call_the_error_and_its_times(any_client: Redis) -> None:
     world(any_client)
-    engine = engine_on(any_client, "bullmq")
-    rows = {place: engine.page(MAIL, place).jobs[0] for place in PLACES if place != "paused"}
+    engine = open_engine(any_client, "bullmq")
+    rows = {place: engine.fetch_page(MAIL, place).jobs[0] for place in PLACES if place != "paused"}
     assert {place: row.id.decode() for place, row in rows.items()} == {
         "delayed": "15", "waiting_children": "parent", "prioritized": "14", "wait": "11", "active": "16",
         "completed": "17", "failed": "18",
@@ -243,12 +251,12 @@ def test_a_row_of_each_place_tells_the_call_the_error_and_its_times(any_client: 
     }  # fmt: skip
     for place, (name, after_ms) in expected.items():
         assert abs(getattr(rows[place], name) - now_ms() - after_ms) < 60_000, place
-    found = engine.jobs_of_any_queue([b"18", b"child", b"nobody"])
+    found = engine.find_jobs_by_id([b"18", b"child", b"nobody"])
     assert [(ref, one.id) for ref, one in found.jobs] == [(MAIL, b"18"), (SLOW, b"child")]
     any_client.hset(P + "18", "failedReason", "job stalled more than allowable limit")
-    assert engine.page(MAIL, "failed").jobs[0].error == "job stalled more than allowable limit"
+    assert engine.fetch_page(MAIL, "failed").jobs[0].error == "job stalled more than allowable limit"
     any_client.hdel(P + "18", "stacktrace")
-    [*_steps, report] = errors.report(engine, [MAIL])
+    [*_steps, report] = errors.yield_reports(engine, [MAIL])
     assert report is not None and [group.message for group in report.groups] == [
         "job stalled more than allowable limit"
     ]
@@ -259,11 +267,11 @@ def test_jobs_that_wait_for_another_try_failed_when_their_last_run_began_or_at_n
     began_ms = now_ms() - 30_000
     told = {"failedReason": "boom", "stacktrace": json.dumps(["Error: boom\n    at a (b.js:1:2)"] * 2), "atm": 2}
     job(client, "1", "delayed", at_ms=60_000, processedOn=began_ms, **told)
-    engine = Engine(client, [registry.make("bullmq")])
-    [*_steps, report] = errors.report(engine, [MAIL])
+    engine = Engine(client, [registry.create_system("bullmq")])
+    [*_steps, report] = errors.yield_reports(engine, [MAIL])
     assert report is not None and [(one.first_ms, one.last_ms) for one in report.groups] == [(began_ms, began_ms)]
     client.hdel(P + "1", "processedOn")
-    [*_steps, report] = errors.report(engine, [MAIL])
+    [*_steps, report] = errors.yield_reports(engine, [MAIL])
     assert report is not None and [(one.first_ms, one.last_ms) for one in report.groups] == [(None, None)]
 
 
@@ -276,13 +284,13 @@ def test_a_call_is_written_as_a_person_reads_it(client: Redis) -> None:
     for at, (data, _call) in enumerate(told.items()):
         job(client, f"j{at}", data=data)
     job(client, "long", data=json.dumps({"text": "x" * 3_000}))
-    calls = [one.call for one in engine_on(client, "bullmq").page(MAIL, "wait").jobs]
+    calls = [one.call for one in open_engine(client, "bullmq").fetch_page(MAIL, "wait").jobs]
     assert calls[:-1] == list(told.values()) and len(calls[-1]) == 1_000 and calls[-1].endswith("x…")
 
 
 def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
     world(any_client)
-    failed = shown(any_client, "18")
+    failed = fetch_job(any_client, "18")
     assert [(one.start_ms > 0, one.worker, one.error) for one in failed.history] == [
         (False, "", TRACE),
         (True, "postman", TRACE),
@@ -290,21 +298,21 @@ def test_all_that_bullmq_knows_of_a_job_is_told(any_client: Redis) -> None:
     assert Fact("log", "begin send\nhalf", "trace") in failed.facts
     assert json.loads(str(facts(failed)["opts"]))["backoff"] == {"type": "fixed", "delay": 100}
     any_client.rpush(P + "18:logs", *(f"line {number}" for number in range(500)))
-    [log] = [fact for fact in shown(any_client, "18").facts if fact.kind == "trace"]
+    [log] = [fact for fact in fetch_job(any_client, "18").facts if fact.kind == "trace"]
     assert log.name == "log, 502 lines" and str(log.value).startswith("line 400\n")
     active = {"stc": "2", "ats": "3", "deid": "daily", "rjk": "nightly", "defa": "job stalled more", "odd": "1"}
     any_client.hset(P + "16", mapping=active)
-    told = facts(shown(any_client, "16"))
+    told = facts(fetch_job(any_client, "16"))
     assert told.items() >= {
         "progress": "50 %", "stalled": "2 times", "starts": "3", "dedup id": "daily", "scheduler": "nightly",
         "will fail": "job stalled more", "odd": "1",
     }.items() and 0 < int(str(told["lock lives"])) <= 30_000  # fmt: skip
     assert "opts" not in told, "attempts alone are told elsewhere"
     any_client.delete(P + "16:lock")
-    assert facts(shown(any_client, "16"))["lock"] == "none: nobody works on it"
+    assert facts(fetch_job(any_client, "16"))["lock"] == "none: nobody works on it"
     any_client.hset(P + "16", "progress", '{"done":3}')
-    assert Fact("progress", '{"done":3}', "json") in shown(any_client, "16").facts
-    assert Fact("result", '{"sent":"a0@b.c"}', "json") in shown(any_client, "17").facts
+    assert Fact("progress", '{"done":3}', "json") in fetch_job(any_client, "16").facts
+    assert Fact("result", '{"sent":"a0@b.c"}', "json") in fetch_job(any_client, "17").facts
 
 
 def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: Redis) -> None:
@@ -316,7 +324,7 @@ def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: R
     any_client.hset(P + "top:processed", "bull:mail:17", "null")
     any_client.hset(P + "top:failed", "bull:mail:12", "ignored")
     any_client.sadd(P + "parent:dependencies", "bull:mail:nobody")
-    links = [fact for fact in shown(any_client, "top").facts if fact.kind == "ref" or fact.name.startswith("child")]
+    links = [fact for fact in fetch_job(any_client, "top").facts if fact.kind == "ref" or fact.name.startswith("child")]
     assert links == [
         Fact("child ignored", b"12", "ref"),
         Fact("child done", b"17", "ref"),
@@ -326,15 +334,15 @@ def test_a_flow_is_told_as_a_tree_of_links_as_far_as_one_look_goes(any_client: R
         Fact("└ waits for", b"child", "ref", "slow"),
         Fact("child gone", "other:q:1"),
     ]
-    assert [fact for fact in shown(any_client, "child", SLOW).facts if fact.kind == "ref"] == [
+    assert [fact for fact in fetch_job(any_client, "child", SLOW).facts if fact.kind == "ref"] == [
         Fact("parent", b"parent", "ref", "mail"),
         Fact("its parent", b"top", "ref", "mail"),
     ]
-    waiting = shown(any_client, "parent").facts
+    waiting = fetch_job(any_client, "parent").facts
     assert Fact("child gone", b"nobody", "ref") in waiting and Fact("parent", b"top", "ref") in waiting
     for number in range(150):
         any_client.sadd(P + "top:dependencies", f"bull:mail:c{number}")
-    assert "152 waits" in str(facts(shown(any_client, "top"))["children"])
+    assert "152 waits" in str(facts(fetch_job(any_client, "top"))["children"])
 
 
 def test_where_a_job_stands_is_found_by_its_id_in_every_place(any_client: Redis) -> None:
@@ -345,10 +353,10 @@ def test_where_a_job_stands_is_found_by_its_id_in_every_place(any_client: Redis)
     job(any_client, "lost", "")
     ids = {"15": "delayed", "parent": "waiting_children", "13": "prioritized", "12": "wait", "held": "paused",
            "16": "active", "17": "completed", "18": "failed", "lost": "wait"}  # fmt: skip
-    assert {id: shown(any_client, id).place for id in ids} == ids
-    assert shown(any_client, "twice").problem == "it stands in wait and in failed"
-    assert "no worker will find it" in shown(any_client, "lost").problem
-    assert engine_on(any_client, "bullmq").job(SLOW, b"18") is None
+    assert {id: fetch_job(any_client, id).place for id in ids} == ids
+    assert fetch_job(any_client, "twice").problem == "it stands in wait and in failed"
+    assert "no worker will find it" in fetch_job(any_client, "lost").problem
+    assert open_engine(any_client, "bullmq").fetch_job(SLOW, b"18") is None
 
 
 # -- workers and schedules ---------------------------------------------------------------------------------------------
@@ -366,18 +374,18 @@ def test_workers_are_told_by_their_connections_and_by_the_locks_of_those_without
     elsewhere = Redis.from_url(url, client_name=f"{sign}:w:elsewhere", db=3)
     for each in (*connected, elsewhere):
         each.ping()
-    engine = engine_on(client, "bullmq")
-    roster = engine.workers(MAIL)
+    engine = open_engine(client, "bullmq")
+    roster = engine.fetch_workers(MAIL)
     told = {one.name: one for one in roster}
     assert len(roster) == 4 and [one.job for one in roster] == [b"16", b"", b"19", b""]
     assert {"postman", "0f0f-uuid"} <= told.keys() and roster[1].name.startswith("postman 127.0.0.1:")
     assert facts(told["0f0f-uuid"])["runs"] == "2" and int(str(facts(told["postman"])["locks live"])) <= 30_000
     assert told["postman"].host == "127.0.0.1" and told["postman"].state == "runs" and told["postman"].started_ms
-    seats, _now_ms, problems = workers.report(engine, [MAIL, SLOW])
+    seats, _now_ms, problems = workers.load_workers(engine, [MAIL, SLOW])
     standing = {seat.name: (seat.standing.value, len(seat.jobs)) for seat in seats}
     assert standing["postman"] == ("running", 1) and standing["0f0f-uuid"] == ("running", 2)
     assert standing["w1"] == ("idle", 0) and len(seats) == 5 and not problems
-    assert {each.name: each.workers for each in engine.snapshot().queues} == {"mail": 4, "slow": 1}
+    assert {each.name: each.workers for each in engine.take_snapshot().queues} == {"mail": 4, "slow": 1}
     for each in (*connected, elsewhere):
         each.close()
 
@@ -394,10 +402,10 @@ def test_who_may_not_list_connections_is_told_the_right_that_is_missing(client: 
     client.execute_command("ACL", "SETUSER", "reader", "on", ">secret", "~*", "+@all", "-client|list")
     try:
         limited = Redis.from_url(url.replace("redis://", "redis://reader:secret@"), protocol=2)
-        engine = engine_on(limited, "bullmq")
-        found = {each.name: each for each in engine.snapshot().queues}
+        engine = open_engine(limited, "bullmq")
+        found = {each.name: each for each in engine.take_snapshot().queues}
         assert found["mail"].workers is None and "workers" in found["mail"].unknown and not found["mail"].error
-        seats, _now_ms, problems = workers.report(engine, [MAIL])
+        seats, _now_ms, problems = workers.load_workers(engine, [MAIL])
         assert [seat.name for seat in seats] == ["postman"] and "+client|list" in problems[0]
         limited.close()
     finally:
@@ -424,8 +432,8 @@ def test_job_schedulers_are_told_and_a_next_job_that_is_missing_is_a_problem(any
     any_client.zadd("bull:slow:repeat", {"bare": 5})
     any_client.set("bull:odd:repeat", "no zset")
     queue(any_client, "odd")
-    engine = engine_on(any_client)
-    told, _now_ms, problems = schedules.report(engine, ["bullmq"])
+    engine = open_engine(any_client)
+    told, _now_ms, problems = schedules.load_schedules(engine, ["bullmq"])
     found = {one.name: one for one in told}
     assert not problems and [one.name for one in told if one.next_ms is not None][-1] == "nightly"
     nightly = found["nightly"]
@@ -440,7 +448,7 @@ def test_job_schedulers_are_told_and_a_next_job_that_is_missing_is_a_problem(any
 # -- its own faults ----------------------------------------------------------------------------------------------------
 
 
-def mixed(client: Redis) -> None:
+def plant_mixed(client: Redis) -> None:
     client.hset(P + "meta", "paused", 1)
     job(client, "b", "paused")
     job(client, "a", "wait")
@@ -462,12 +470,12 @@ def rate_limited(client: Redis) -> None:
     job(client, "a", "wait")
 
 
-def stalled(client: Redis) -> None:
+def plant_stalled(client: Redis) -> None:
     job(client, "a", "active", processedOn=now_ms() - 90_000)
     job(client, "runs", "active", lock=LOCK)
 
 
-def doubled(client: Redis) -> None:
+def plant_doubled(client: Redis) -> None:
     job(client, "a", "completed", stc="1", ats="2", finishedOn=now_ms())
 
 
@@ -532,7 +540,7 @@ def orphan_ended(client: Redis) -> None:
     job(client, "140", "", finishedOn=now_ms(), returnvalue="null")
 
 
-def kept(client: Redis) -> None:
+def plant_kept(client: Redis) -> None:
     client.zadd(P + "completed", {f"c{number}": now_ms() - 90_000 + number for number in range(10_000)})
     for number in (*range(8), *range(9_992, 10_000)):
         client.hset(f"{P}c{number}", mapping={"name": "send", "finishedOn": 1})
@@ -549,46 +557,54 @@ def wrong_type(client: Redis) -> None:
 
 
 FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
-    "mixed": (mixed, "1 in wait; a resume by BullMQ 5 loses", "rqtui act resume bullmq:mail"),
+    "mixed": (plant_mixed, "1 in wait. A resume by BullMQ 5 loses", "rqtui act resume bullmq:mail"),
     "left-in-paused": (
         left_in_paused,
-        "1 left in paused, where no worker looks: the queue is not paused, such as a",
+        "1 in paused, which workers do not read: the queue is not paused, such as a",
         "rqtui act resume bullmq:mail",
     ),
     "at-limit": (
         at_limit,
-        "1 ready, and 1 run: the queue's own limit of 1",
+        "1 ready, and 1 running: the queue's limit of 1",
         "rqtui act limit bullmq:mail --set concurrency=",
     ),
     "rate-limited": (rate_limited, "for 1", "redis-cli DEL bull:mail:limiter"),
     "stalled": (
-        stalled,
-        "1 active and without a lock: whoever ran it is gone, such as a, begun 1m3",
+        plant_stalled,
+        "1 active without a lock: the worker died, such as a, started 1m3",
         "rqtui reap bullmq:mail --once",
     ),
-    "doubled": (doubled, "another worker took it, such as a in bull:mail:completed", "lockDuration"),
+    "doubled": (plant_doubled, "another worker took it, such as a in bull:mail:completed", "lockDuration"),
     "poison": (poison, "such as a: its data is no JSON", "rqtui act kill bullmq:mail a"),
     "poison-active": (poison_active, "it stops whoever runs it and stalled 4 times", "act kill bullmq:mail a"),
-    "ghost": (ghost, "1 of those looked at, such as a", "rqtui act delete bullmq:mail a"),
-    "ghost-active": (ghost_active, "in bull:mail:active: 1", "redis-cli LREM bull:mail:active 0 a"),
+    "ghost": (
+        ghost,
+        "1 of the checked ids in bull:mail:failed without a job, such as a",
+        "rqtui act delete bullmq:mail a",
+    ),
+    "ghost-active": (
+        ghost_active,
+        "1 of the checked ids in bull:mail:active without",
+        "redis-cli LREM bull:mail:active 0 a",
+    ),
     "scheduler-stopped": (
         scheduler_stopped,
         "1 of the schedulers stopped, such as nightly, 2m5",
         "--set scheduler=nightly",
     ),
-    "stale-dedup": (stale_dedup, "id daily are swallowed", "redis-cli DEL bull:mail:de:daily"),
+    "stale-dedup": (stale_dedup, "id daily are dropped", "redis-cli DEL bull:mail:de:daily"),
     "parent-free": (
         parent_free,
         "1 with no child left",
         "ZREM bull:mail:waiting-children a && redis-cli RPUSH bull:mail:wait a",
     ),
-    "parent-of-none": (parent_of_none, "bull:mail:gone is gone", "SREM bull:mail:a:dependencies bull:mail:gone"),
-    "parent-of-failed": (parent_of_failed, "though a child failed 1m", "requeue"),
+    "parent-of-none": (parent_of_none, "bull:mail:gone is missing", "SREM bull:mail:a:dependencies bull:mail:gone"),
+    "parent-of-failed": (parent_of_failed, "although a child failed 1m", "requeue"),
     "orphan": (orphan, "1 in no place of the queue, such as 140", "redis-cli LPUSH bull:mail:wait 140"),
-    "orphan-ended": (orphan_ended, "such as 140: nothing will ever clean it", "rqtui act delete bullmq:mail 140"),
-    "kept": (kept, "10000 kept in bull:mail:completed, the oldest for 1m", "--place completed"),
-    "mixed-units": (mixed_units, "no due time in ms times 4096", "rqtui act promote bullmq:mail a"),
-    "wrong-type": (wrong_type, "bull:mail:a holds no hash", "RENAME"),
+    "orphan-ended": (orphan_ended, "such as 140: no clean-up will remove it", "rqtui act delete bullmq:mail 140"),
+    "kept": (plant_kept, "10000 kept in bull:mail:completed, the oldest for 1m", "--place completed"),
+    "mixed-units": (mixed_units, "not a due time in ms times 4096", "rqtui act promote bullmq:mail a"),
+    "wrong-type": (wrong_type, "bull:mail:a does not hold a hash", "RENAME"),
 }
 
 
@@ -610,20 +626,28 @@ def test_each_fault_of_bullmq_is_named_and_what_helps_can_be_pasted(any_client: 
         assert set(told) <= {kind, "no-live-worker", "due-not-dispatched", "paused", "dead-share", "oldest-ready"}, told
         assert not told[kind].jobs or told[kind].jobs in (1, 10_000)
 
-    all_hold((each, partial(holds, each)) for each in FAULTS)
+    run_cases((each, partial(holds, each)) for each in FAULTS)
+
+
+def test_a_job_that_ran_twice_is_information_for_an_hour(client: Redis) -> None:
+    queue(client)
+    job(client, "recent", "completed", stc="1", ats="2", finishedOn=now_ms() - 3_590_000)
+    job(client, "old", "completed", stc="1", ats="2", finishedOn=now_ms() - 3_610_000)
+    told = findings(client)["doubled"]
+    assert (told.severity, told.jobs, told.ids) == ("info", 1, (b"recent",))
 
 
 def test_the_look_for_jobs_in_no_place_goes_through_all_ids_bit_by_bit(client: Redis) -> None:
     queue(client)
     client.set(P + "id", 400)
     job(client, "170", "")
-    layout = registry.make("bullmq")
-    engine = with_layouts(client, [layout])
+    system = registry.create_system("bullmq")
+    engine = build_engine(client, [system])
     found = []
     for _look in range(6):
-        ask = layout.inspect_ask("mail")
+        ask = system.probe_request("mail")
         assert ask is not None
-        found.append([one.kind for one in engine.ask(ask)])
+        found.append([one.kind for one in engine.send_request(ask)])
     assert found.count(["orphan"]) == 1 and found.index(["orphan"]) == 2 and found.count([]) == 5
 
 
@@ -656,26 +680,26 @@ def test_what_no_reader_understands_is_shown_and_named_and_nothing_is_written(cl
     job(client, "unit", "delayed")
     client.zadd(P + "delayed", {"unit": now_ms()})
     before = keyspace.dump(client)
-    engine = engine_on(client, "bullmq")
-    rows = {one.id: one for place in ("wait", "delayed") for one in engine.page(MAIL, place, 0, 100).jobs}
+    engine = open_engine(client, "bullmq")
+    rows = {one.id: one for place in ("wait", "delayed") for one in engine.fetch_page(MAIL, place, 0, 100).jobs}
     expected = {id.encode(): problem for id, (_fields, problem) in bad.items()}
     expected |= {b"string": "holds what is no hash", b"ghost": "its hash is gone", b"\xff\xfe": "its hash is gone",
                  b"ok": "", b"unit": "no due time in ms × 4096"}  # fmt: skip
     assert rows.keys() == expected.keys()
 
     def holds(id: bytes) -> None:
-        alone = engine.job(MAIL, id, -1)
+        alone = engine.fetch_job(MAIL, id, -1)
         assert alone is not None
         for seen in (rows[id], alone):
             assert expected[id] in seen.problem if expected[id] else not seen.problem, seen.problem
             assert "\x1b" not in seen.problem and "\n" not in seen.problem
 
-    all_hold((repr(each), partial(holds, each)) for each in expected)
+    run_cases((repr(each), partial(holds, each)) for each in expected)
     assert rows[b"big"].body is None and rows[b"big"].body_bytes == 30_000_002 and rows[b"unit"].due_ms is None
     client.hset(P + "ok", "returnvalue", b"x" * 30_000_000)
-    assert facts(shown(client, "ok"))["returnvalue"] == "30000000 bytes: too long to be shown"
+    assert facts(fetch_job(client, "ok"))["returnvalue"] == "30000000 bytes: too long to be shown"
     client.hdel(P + "ok", "returnvalue")
-    assert counted(client).count("wait") == len(bad) + 4 and keyspace.dump(client) == before
+    assert count_queue(client).count_in_place("wait") == len(bad) + 4 and keyspace.dump(client) == before
 
 
 def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(client: Redis) -> None:
@@ -685,21 +709,26 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
         client.hset(b"bull:" + name + b":1", mapping={"name": "send", "data": "{}", "opts": "{}"})
         client.lpush(b"bull:" + name + b":wait", "1")
     client.set("bull:held:failed", "another program")
-    engine = engine_on(client, "bullmq")
+    engine = open_engine(client, "bullmq")
     assert [ref.queue for ref in engine.refs] == sorted([odd, "mail", "held", long, "two words"])
-    queues = {found.name: found for found in engine.snapshot().queues}
+    queues = {found.name: found for found in engine.take_snapshot().queues}
     assert queues["held"].verdict.kind == "wrong-type" and queues["held"].findings[0].keys == ("bull:held:failed",)
-    assert all(found.count("wait") == 1 and not found.error for name, found in queues.items() if name != "held")
+    assert all(
+        found.count_in_place("wait") == 1 and not found.error for name, found in queues.items() if name != "held"
+    )
     client.set("bull:held:repeat", "another program's, too")
-    held = counted(client, Ref("bullmq", "held"))
-    assert not held.error and (held.count("wait"), held.count("failed")) == (1, 0)
+    held = count_queue(client, Ref("bullmq", "held"))
+    assert not held.error and (held.count_in_place("wait"), held.count_in_place("failed")) == (1, 0)
     told = [one for one in held.findings if one.severity == "critical"]
     assert {one.kind for one in told} == {"wrong-type"}
     assert {one.keys for one in told} == {("bull:held:failed",), ("bull:held:repeat",)}
     for name in (odd, "held"):
-        seen = engine.job(Ref("bullmq", name), b"1")
+        seen = engine.fetch_job(Ref("bullmq", name), b"1")
         assert seen is not None and (seen.call, seen.place, seen.problem) == ("send()", "wait", "")
-    assert engine.page(Ref("bullmq", "held"), "failed").error and engine.page(Ref("bullmq", "held"), "wait").total == 1
+    assert (
+        engine.fetch_page(Ref("bullmq", "held"), "failed").error
+        and engine.fetch_page(Ref("bullmq", "held"), "wait").total == 1
+    )
 
 
 def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
@@ -708,9 +737,9 @@ def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_s
     any_client.hset("bull:other:meta", "version", "bullmq:6.7.0")
     any_client.hset(P + "metrics:completed", "count", 7)
     any_client.hset(P + "metrics:failed", "count", 3)
-    engine = engine_on(any_client, "bullmq")
-    whole, before = counted(any_client), keyspace.dump(any_client)
-    keys = engine.layouts["bullmq"].keys("mail")
+    engine = open_engine(any_client, "bullmq")
+    whole, before = count_queue(any_client), keyspace.dump(any_client)
+    keys = engine.systems["bullmq"].keys("mail")
     strings = {"id", "pc", "limiter"}
     assert whole.counters["in"] > 0 and whole.counters["out"] == 7
 
@@ -721,9 +750,13 @@ def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_s
         any_client.delete(key)
         any_client.rpush(key, "another's") if name in strings else any_client.set(key, "another's")
         theirs = keyspace.dump(any_client)
-        alone = engine_on(any_client, "bullmq").snapshot(Focus(queues=(MAIL,), is_thorough=True)).queue(MAIL)
+        alone = (
+            open_engine(any_client, "bullmq").take_snapshot(Focus(queues=(MAIL,), is_thorough=True)).find_queue(MAIL)
+        )
         both = (MAIL, Ref("bullmq", "other"))
-        together = engine_on(any_client, "bullmq").snapshot(Focus(queues=both, is_thorough=True)).queue(MAIL)
+        together = (
+            open_engine(any_client, "bullmq").take_snapshot(Focus(queues=both, is_thorough=True)).find_queue(MAIL)
+        )
         for queue in (alone, together):
             [told] = [each for each in queue.findings if each.kind == "wrong-type"]
             kind = "list" if name in strings else "string"
@@ -735,15 +768,15 @@ def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_s
             assert queue.counters.get("in") == (None if name == "id" else whole.counters["in"])
             assert queue.counters.get("out") == (None if name.startswith("metrics") else 7)
         for place in PLACES:
-            page = engine.page(MAIL, place)
+            page = engine.fetch_page(MAIL, place)
             if place == name:
                 assert page.error.startswith(f"key {key} holds a string, not a ") and "Nothing" not in page.error
                 continue
-            assert page.total == whole.count(place) and {each.place for each in page.jobs} <= {place}
+            assert page.total == whole.count_in_place(place) and {each.place for each in page.jobs} <= {place}
             for each in page.jobs:
-                seen = engine.job(MAIL, each.id)
+                seen = engine.fetch_job(MAIL, each.id)
                 assert seen is not None and seen.place == place
-        assert engine.workers(MAIL) is not None and keyspace.dump(any_client) == theirs
+        assert engine.fetch_workers(MAIL) is not None and keyspace.dump(any_client) == theirs
 
     sides = (
         "meta",
@@ -757,7 +790,7 @@ def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_s
         "metrics_completed",
         "metrics_failed",
     )
-    all_hold((name, partial(holds, name)) for name in (*PLACES, *sides))
+    run_cases((name, partial(holds, name)) for name in (*PLACES, *sides))
 
 
 # -- looking never writes ----------------------------------------------------------------------------------------------
@@ -765,43 +798,43 @@ def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_s
 
 def looks(engine: Engine) -> Sequence[Callable[[], object]]:
     """Everything that looks."""
-    layout = engine.layouts["bullmq"]
-    pages = tuple(PageWish(MAIL, place, 0, 100, 4096) for place in PLACES)
-    ask = layout.schedules_ask()
+    system = engine.systems["bullmq"]
+    pages = tuple(PageSelection(MAIL, place, 0, 100, 4096) for place in PLACES)
+    ask = system.schedules_request()
     assert ask is not None
     return (
         lambda: [found for found in engine.discover(fully=True)],
-        lambda: engine.snapshot(Focus(pages=pages, job=(MAIL, b"16"), is_thorough=True)),
-        lambda: [*errors.report(engine, [MAIL, SLOW])],
-        lambda: workers.report(engine, [MAIL, SLOW]),
-        lambda: engine.jobs_of_any_queue([b"18", b"nobody"]),
-        lambda: engine.ask(ask),
+        lambda: engine.take_snapshot(Focus(pages=pages, job=(MAIL, b"16"), is_thorough=True)),
+        lambda: [*errors.yield_reports(engine, [MAIL, SLOW])],
+        lambda: workers.load_workers(engine, [MAIL, SLOW]),
+        lambda: engine.find_jobs_by_id([b"18", b"nobody"]),
+        lambda: engine.send_request(ask),
     )
 
 
 def test_a_look_sends_no_command_that_writes_and_many_queues_are_counted_in_one_trip(client: Redis) -> None:
     world(client)
-    for plant in (stalled, poison, ghost, scheduler_stopped, stale_dedup, parent_of_none, orphan):
+    for plant in (plant_stalled, poison, ghost, scheduler_stopped, stale_dedup, parent_of_none, orphan):
         plant(client)
     for number in range(120):
         queue(client, f"queue-{number:03d}")
         job(client, "1", of=f"queue-{number:03d}")
     writes = {name.decode() for name in client.execute_command("ACL", "CAT", "write")}
     before = keyspace.dump(client)
-    engine = engine_on(client, "bullmq")
-    engine.snapshot()
+    engine = open_engine(client, "bullmq")
+    engine.take_snapshot()
     client.config_resetstat()
     for look in looks(engine):
         look()
-    snapshot = engine.snapshot()
+    snapshot = engine.take_snapshot()
     sent = {name.removeprefix("cmdstat_").partition("|")[0] for name in client.info("commandstats")}
     assert {"evalsha_ro", "zcard", "xrevrange", "client"} <= sent and not sent & writes, sent & writes
-    assert keyspace.dump(client) == before and len(snapshot.queues) == 122 and snapshot.cost.trips == 1
+    assert keyspace.dump(client) == before and len(snapshot.queues) == 122 and snapshot.cost.round_trips == 1
 
 
 def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
     world(client)
-    stalled(client)
+    plant_stalled(client)
     rows = {row["queue"]: row for row in shell(url, "snapshot", "--json").json["queues"]}
     assert (rows["mail"]["layout"], rows["mail"]["workers"]) == ("bullmq", 0)
     told = shell(url, "jobs", "bullmq:mail", "failed").out

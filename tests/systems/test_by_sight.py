@@ -15,8 +15,8 @@ from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.engine.engine import Engine
 from rqtui.errors import UsageError
 from rqtui.systems import by_sight, registry
-from rqtui.systems.by_sight import Unspoken
-from rqtui.systems.registry import System
+from rqtui.systems.by_sight import UnsupportedSystem
+from rqtui.systems.registry import SystemEntry
 
 # As the systems' own clients leave them; the value is what kind of key it is.
 KEYS: dict[str, tuple[str, ...]] = {
@@ -35,76 +35,80 @@ QUEUES |= {"huey": 1, "arq": 1}
 BULLMQ = ("bull:mail:meta", "bull:mail:id", "bull:mail:wait", "bull:mail:1", "bull:mail:events")  # it is spoken
 
 
-def seen(client: Redis) -> tuple[Unspoken, ...]:
-    engine = Engine(client, registry.make_all())
+def list_unsupported_systems(client: Redis) -> tuple[UnsupportedSystem, ...]:
+    engine = Engine(client, registry.create_systems())
     list(engine.discover(fully=True))
-    return engine.unspoken
+    return engine.unsupported_systems
 
 
 @in_one("system", KEYS)
 def test_each_system_is_known_by_its_keys(client: Redis, system: str) -> None:
     client.mset(dict.fromkeys(KEYS[system], "x"))
-    [found] = seen(client)
+    [found] = list_unsupported_systems(client)
     assert (found.system, found.keys, found.queues) == (system, len(KEYS[system]), QUEUES.get(system, 0))
 
 
 def test_every_system_of_the_table_is_tried() -> None:
-    assert {system.name for system in by_sight.unspoken()} == set(KEYS)
+    assert {system.name for system in by_sight.list_unsupported()} == set(KEYS)
 
 
-def as_if_spoken(*names: str) -> list[System]:
+def as_if_spoken(*names: str) -> list[SystemEntry]:
     return [replace(row, module="a.module") if row.name in names else row for row in registry.SYSTEMS]
 
 
-def counted(systems: list[System], *keys: str) -> list[str]:
+def list_found_systems(systems: list[SystemEntry], *keys: str) -> list[str]:
     """The systems found where these keys are, by the patterns of the table."""
-    patterns = by_sight.patterns(systems)
+    patterns = by_sight.list_patterns(systems)
     fits = {pattern: sum(bool(re.search(pattern.replace("%", "\\"), key)) for key in keys) for pattern in patterns}
-    return [one.system for one in by_sight.found(fits, systems)]
+    return [one.system for one in by_sight.find_present(fits, systems)]
 
 
 @pytest.mark.parametrize("system", KEYS)
 def test_a_system_that_is_spoken_is_not_called_unspoken(system: str) -> None:
-    assert counted(list(registry.SYSTEMS), *KEYS[system]) == [system]
-    assert counted(as_if_spoken(system), *KEYS[system]) == []
+    assert list_found_systems(list(registry.SYSTEMS), *KEYS[system]) == [system]
+    assert list_found_systems(as_if_spoken(system), *KEYS[system]) == []
 
 
 def test_a_spoken_system_is_still_told_from_the_one_that_has_its_keys() -> None:
-    assert counted(list(registry.SYSTEMS), *KEYS["bull"]) == ["bull"]
-    assert counted(list(registry.SYSTEMS), *BULLMQ) == counted(list(registry.SYSTEMS), *BULLMQ, *KEYS["bull"]) == []
+    assert list_found_systems(list(registry.SYSTEMS), *KEYS["bull"]) == ["bull"]
+    assert (
+        list_found_systems(list(registry.SYSTEMS), *BULLMQ)
+        == list_found_systems(list(registry.SYSTEMS), *BULLMQ, *KEYS["bull"])
+        == []
+    )
 
 
 def test_a_row_of_the_table_is_a_name_and_a_module_that_has_it() -> None:
     rows = [row.name for row in registry.SYSTEMS]
     assert len(rows) == len(set(rows)) and DEFAULT_SYSTEM in rows
-    assert [registry.make(name).name for name in registry.names()] == registry.names()
+    assert [registry.create_system(name).name for name in registry.list_names()] == registry.list_names()
     assert {row.but for row in registry.SYSTEMS} - {""} <= set(rows)
 
 
-def test_a_system_that_is_only_known_by_sight_is_no_layout() -> None:
+def test_a_system_that_is_only_known_by_sight_is_no_system() -> None:
     with pytest.raises(UsageError, match="there are: bullmq, celery, dispatcher, native"):
-        registry.make("resque")
+        registry.create_system("resque")
 
 
 def test_our_own_queues_are_nobody_elses(client: Redis) -> None:
     for name in ("mail", "celery", "queue:default", "arq:queue"):
         Seeded(client, name).put("a")
-    assert seen(client) == ()
+    assert list_unsupported_systems(client) == ()
 
 
 def test_names_that_merely_look_alike_are_no_system(client: Redis) -> None:
     client.mset(dict.fromkeys(("celery", "queue:1", "unacked", "bullet:mail", "harq:queue", "my:arq:queue"), "x"))
-    assert seen(client) == ()
+    assert list_unsupported_systems(client) == ()
 
 
 def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
     client.rpush("resque:queue:default", "x")
-    engine = Engine(client, registry.make_all())
+    engine = Engine(client, registry.create_systems())
     list(engine.discover(fully=True))
-    assert [found.system for found in engine.unspoken] == ["resque"]
+    assert [found.system for found in engine.unsupported_systems] == ["resque"]
     client.flushall()
     list(engine.discover(fully=True))
-    assert engine.unspoken == ()
+    assert engine.unsupported_systems == ()
 
 
 @on_screen

@@ -8,25 +8,27 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from typing import Any
 
 import pytest
-from families import all_hold
+from families import in_one, run_cases
 from redis import Redis
 from shell import shell
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
-from rqtui.model import UNHEARD, Finding, Focus, Hearing, Job, PageWish, Queue, Ref
+from rqtui.model import NO_EVENT_COVERAGE, EventCoverage, Finding, Focus, Job, PageSelection, Queue, Ref
 from rqtui.reports import kinds
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
-from rqtui.systems.celery.layout import MOST_BEATING, MOST_MISSED, Celery, Stillness
-from rqtui.systems.celery.messages import message_of, repr_call
+from rqtui.systems.celery.messages import extract_message, format_call_of_reprs
+from rqtui.systems.celery.system import MAX_MISSED, MAX_WORKERS, Celery, Evidence, UnplacedEvents, WorkerIdleness
 from rqtui.testing import keyspace
 
 CELERY, MAIL = Ref("celery", "celery"), Ref("celery", "mail")
@@ -39,12 +41,12 @@ def now_s() -> float:
     return time.time()
 
 
-def at(seconds: float) -> str:
+def format_instant(seconds: float) -> str:
     """An instant from now on, as Celery writes it."""
     return datetime.fromtimestamp(now_s() + seconds, UTC).isoformat(timespec="microseconds")
 
 
-def body_of(*args: object, embed: Mapping[str, object] = ALONE, **kwargs: object) -> bytes:
+def build_body(*args: object, embed: Mapping[str, object] = ALONE, **kwargs: object) -> bytes:
     return json.dumps([args, kwargs, embed]).encode()
 
 
@@ -63,7 +65,7 @@ def message(
     own = {**TIMES, "task": "tasks.add", "id": id, "timelimit": [None, None], "root_id": id, "parent_id": None}
     own |= {"argsrepr": "(1, 2)", "kwargsrepr": "{}", "origin": "gen1@host", "ignore_result": False, "stamps": {}}
     told = {
-        "body": base64.b64encode(body or body_of(1, 2)).decode(),
+        "body": base64.b64encode(body or build_body(1, 2)).decode(),
         "content-encoding": "utf-8" if content == "application/json" else "binary",
         "content-type": content,
         "headers": {**own, **headers},
@@ -102,41 +104,41 @@ def world(client: Redis) -> None:
     client.lpush(f"celery{SEP}3", message("third", priority=3))
     client.lpush(f"celery{SEP}9", message("last", priority=9), message("very-last", priority=9))
     client.lpush("mail", message("letter", "mail"))
-    hold(client, "soon", eta=at(600), taken_s=60)
-    hold(client, "later", eta=at(900), taken_s=70)
+    hold(client, "soon", eta=format_instant(600), taken_s=60)
+    hold(client, "later", eta=format_instant(900), taken_s=70)
     hold(client, "held", taken_s=50)
     hold(client, "old", taken_s=4000)
     hold(client, "of-mail", "mail")
 
 
-def engine_on(client: Redis, *specs: str) -> Engine:
-    engine = with_layouts(client, [registry.make(*specs)] if specs else registry.make_all())
+def open_engine(client: Redis, *specs: str) -> Engine:
+    engine = build_engine(client, [registry.create_system(*specs)] if specs else registry.create_systems())
     for _found in engine.discover():
         pass
     return engine
 
 
-def counted(engine: Engine, ref: Ref = CELERY) -> Queue:
-    found = engine.snapshot(Focus(queues=(ref,), is_thorough=True)).queue(ref)
+def count_queue(engine: Engine, ref: Ref = CELERY) -> Queue:
+    found = engine.take_snapshot(Focus(queues=(ref,), is_thorough=True)).find_queue(ref)
     assert found is not None
     return found
 
 
 def findings(client: Redis, ref: Ref = CELERY, *specs: str) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in counted(engine_on(client, *specs), ref).findings}
+    return {finding.kind: finding for finding in count_queue(open_engine(client, *specs), ref).findings}
 
 
-def listed(engine: Engine, place: str, ref: Ref = CELERY) -> dict[bytes, Job]:
-    return {each.id: each for each in engine.page(ref, place, limit=100, body_bytes=65536).jobs}
+def list_jobs(engine: Engine, place: str, ref: Ref = CELERY) -> dict[bytes, Job]:
+    return {each.id: each for each in engine.fetch_page(ref, place, limit=100, body_bytes=65536).jobs}
 
 
 def facts(job: Job) -> dict[str, object]:
     return {fact.name: fact.value for fact in job.facts}
 
 
-def keyed(queue: Queue) -> dict[str, int]:
+def count_stored_jobs(queue: Queue) -> dict[str, int]:
     """The counts of the places that have a key."""
-    return {count.place: count.count for count in queue.counts if count.heard is None}
+    return {count.place: count.count for count in queue.counts if count.coverage is None}
 
 
 # -- queues and places ---------------------------------------------------------------------------------------------
@@ -145,73 +147,73 @@ def keyed(queue: Queue) -> dict[str, int]:
 def test_a_redis_with_celery_shows_its_queues_unasked_and_none_of_celerys_own(any_client: Redis) -> None:
     world(any_client)
     hold(any_client, "nobody-bound-it", "unbound")
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     assert engine.refs == [CELERY, MAIL, Ref("celery", "unbound")]
-    assert not engine.unspoken
+    assert not engine.unsupported_systems
 
 
 def test_a_queue_of_another_prefix_is_seen_when_the_prefix_is_told(any_client: Redis) -> None:
     bind(any_client, "celery", "mail", prefix="shop:")
     any_client.lpush("shop:mail", message("letter", "mail"))
     hold(any_client, "held", "mail", prefix="shop:")
-    engine = engine_on(any_client, "celery:prefix=shop:")
+    engine = open_engine(any_client, "celery:prefix=shop:")
     assert engine.refs == [CELERY, MAIL]
-    assert keyed(counted(engine, MAIL)) == {"eta": 0, "queue": 1, "unacked": 1, "late": 0}
+    assert count_stored_jobs(count_queue(engine, MAIL)) == {"eta": 0, "queue": 1, "unacked": 1, "late": 0}
 
 
 def test_a_prefix_that_all_keys_have_is_taken_unasked_and_told_in_each_remedy(any_client: Redis) -> None:
     bind(any_client, "celery", "mail", prefix="shop:")
     any_client.lpush("shop:mail", message("letter", "mail"))
     hold(any_client, "old", "mail", prefix="shop:", taken_s=4000)
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     assert {CELERY, MAIL} <= set(engine.refs)
-    found = findings_of(engine, MAIL)["abandoned"]
-    assert found.remedy.endswith("rqtui reap --layout celery:prefix=shop: celery:mail --once")
+    found = list_findings(engine, MAIL)["abandoned"]
+    assert found.remedy.endswith("rqtui reap --system celery:prefix=shop: celery:mail --once")
     bind(any_client, "plain")
     list(engine.discover(fully=True))
     list(engine.discover())
-    assert Ref("celery", "plain") in engine.refs and engine.layouts["celery"].options["prefix"] == ""
+    assert Ref("celery", "plain") in engine.refs and engine.systems["celery"].options["prefix"] == ""
 
 
 def test_a_key_that_is_called_celery_is_nobodys_where_nothing_is_bound(any_client: Redis) -> None:
     any_client.lpush("celery", "anything")
     any_client.hset("unacked", "a", "b")
-    assert engine_on(any_client).refs == []
+    assert open_engine(any_client).refs == []
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
     world(any_client)
-    engine = engine_on(any_client)
-    layout = engine.layouts["celery"]
-    together = layout.queues_ask(["celery", "mail"])
+    engine = open_engine(any_client)
+    system = engine.systems["celery"]
+    together = system.queues_request(["celery", "mail"])
     assert together is not None
-    among = together.read(scripts.run_all(any_client, together.calls))
+    among = together.parse(scripts.run_all(any_client, together.calls))
     for ref, expected in ((CELERY, [2, 5, 1, 1]), (MAIL, [0, 1, 1, 0])):
-        alone = counted(engine, ref)
-        assert list(keyed(alone).values()) == expected
+        alone = count_queue(engine, ref)
+        assert list(count_stored_jobs(alone).values()) == expected
         other = next(queue for queue in among if queue.name == ref.queue)
-        assert keyed(other) == keyed(alone)
+        assert count_stored_jobs(other) == count_stored_jobs(alone)
         assert other.next_due_ms == pytest.approx(alone.next_due_ms, abs=5000)
-        assert [len(listed(engine, place, ref)) for place in keyed(alone)] == expected
-    queue = counted(engine)
+        assert [len(list_jobs(engine, place, ref)) for place in count_stored_jobs(alone)] == expected
+    queue = count_queue(engine)
     assert queue.expired == 1
     assert 590_000 < (queue.next_due_ms or 0) <= 600_000
-    assert {count.place: count.of for count in queue.counts if count.of is not None} == {
+    assert {count.place: count.shared_total for count in queue.counts if count.shared_total is not None} == {
         "eta": 2, "unacked": 2, "late": 1
     }  # fmt: skip
 
 
 def test_a_queue_is_listed_in_the_order_in_which_workers_take_from_it(any_client: Redis) -> None:
     world(any_client)
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     order = [b"first", b"second", b"third", b"last", b"very-last"]
-    assert list(listed(engine, "queue")) == order
-    pages = [engine.page(CELERY, "queue", offset=at, limit=2) for at in (0, 2, 4)]
+    assert list(list_jobs(engine, "queue")) == order
+    pages = [engine.fetch_page(CELERY, "queue", offset=at, limit=2) for at in (0, 2, 4)]
     assert [job.id for page in pages for job in page.jobs] == order
     assert [page.next for page in pages] == [2, 4, None]
-    assert [job.id for job in engine.page(CELERY, "queue", offset=-1, limit=2).jobs] == order[-2:]
-    assert [job.priority for job in listed(engine, "queue").values()] == [0, 0, 3, 9, 9]
-    assert list(listed(engine, "eta")) == [b"soon", b"later"]
+    assert [job.id for job in engine.fetch_page(CELERY, "queue", offset=-1, limit=2).jobs] == order[-2:]
+    assert [job.priority for job in list_jobs(engine, "queue").values()] == [0, 0, 3, 9, 9]
+    assert list(list_jobs(engine, "eta")) == [b"soon", b"later"]
 
 
 def test_other_steps_and_another_separator_are_options(any_client: Redis) -> None:
@@ -219,23 +221,23 @@ def test_other_steps_and_another_separator_are_options(any_client: Redis) -> Non
     any_client.lpush("celery", message("first"))
     any_client.lpush("celery:5", message("second", priority=5))
     any_client.lpush(f"celery{SEP}3", message("nobody-reads-it", priority=3))
-    engine = engine_on(any_client, r"celery:sep=\x3a,steps=0/5,unacked=held")
-    assert list(listed(engine, "queue")) == [b"first", b"second"]
+    engine = open_engine(any_client, r"celery:sep=\x3a,steps=0/5,unacked=held")
+    assert list(list_jobs(engine, "queue")) == [b"first", b"second"]
     hold(any_client, "elsewhere")
-    assert not listed(engine, "unacked")
+    assert not list_jobs(engine, "unacked")
     any_client.lpush(b"celery\xff9", message("high", priority=9))
-    assert b"high" in listed(engine_on(any_client, r"celery:sep=\xff"), "queue")
+    assert b"high" in list_jobs(open_engine(any_client, r"celery:sep=\xff"), "queue")
 
 
 def test_what_a_message_names_by_an_exchange_is_the_queue_that_is_bound_there(any_client: Redis) -> None:
     world(any_client)
     any_client.sadd("_kombu.binding.news", f"feed.*.new{SEP}x{SEP}mail", f"feed.#{SEP}x{SEP}celery", f"k{SEP}{SEP}mail")
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     for id, key in (("star", "feed.de.new"), ("hash", "feed.de.old.long"), ("direct", "k")):
         hold(any_client, id, key, exchange="news")
-    assert set(listed(engine, "unacked", MAIL)) == {b"of-mail", b"direct"}
-    assert {b"hash", b"star"} <= set(listed(engine, "unacked"))  # `feed.#` is the first that fits
-    job = listed(engine, "unacked", MAIL)[b"direct"]
+    assert set(list_jobs(engine, "unacked", MAIL)) == {b"of-mail", b"direct"}
+    assert {b"hash", b"star"} <= set(list_jobs(engine, "unacked"))  # `feed.#` is the first that fits
+    job = list_jobs(engine, "unacked", MAIL)[b"direct"]
     assert facts(job)["exchange"] == "news with the routing key k"
 
 
@@ -244,14 +246,14 @@ def test_the_scripts_read_an_eta_as_python_does(any_client: Redis) -> None:
     zones = (UTC, timezone(timedelta(hours=5, minutes=30)), timezone(-timedelta(hours=8)))
     times = [datetime(2032, month, day, 23, 59, 58, 123000, zone)
              for zone in zones for month, day in ((1, 1), (2, 28), (2, 29), (3, 1), (12, 31))]  # fmt: skip
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     for when in times:
         any_client.delete("unacked", "unacked_index")
         hold(any_client, "one", eta=when.isoformat())
-        queue = counted(engine)
+        queue = count_queue(engine)
         assert queue.next_due_ms is not None
         assert queue.next_due_ms + queue.counted_ms == round(when.timestamp() * 1000)
-        assert listed(engine, "eta")[b"one"].due_ms == round(when.timestamp() * 1000)
+        assert list_jobs(engine, "eta")[b"one"].due_ms == round(when.timestamp() * 1000)
 
 
 def test_of_what_workers_hold_a_sample_is_counted_and_a_walk_meets_each_job_of_the_queue_once(client: Redis) -> None:
@@ -260,32 +262,32 @@ def test_of_what_workers_hold_a_sample_is_counted_and_a_walk_meets_each_job_of_t
     for number in range(2500):
         hold(pipe, f"held-{number}", "mail" if number % 5 == 0 else "celery", taken_s=3000 - number)
     pipe.execute()
-    engine = engine_on(client)
-    queue = counted(engine, MAIL)
+    engine = open_engine(client)
+    queue = count_queue(engine, MAIL)
     found = next(count for count in queue.counts if count.place == "unacked")
-    assert not found.exact and 400 <= found.count <= 600 and found.of == 2500
-    layout, met, offset = engine.layouts["celery"], [], 0
+    assert not found.is_exact and 400 <= found.count <= 600 and found.shared_total == 2500
+    system, met, offset = engine.systems["celery"], [], 0
     for _step in range(50):
-        ask = layout.scan_ask("mail", "unacked", offset, 100, 0)
-        page = ask.read(scripts.run_all(client, ask.calls))
+        ask = system.scan_request("mail", "unacked", offset, 100, 0)
+        page = ask.parse(scripts.run_all(client, ask.calls))
         met += [job.id for job in page.jobs]
         if page.next is None:
             break
         offset = page.next
     assert sorted(met) == sorted(b"held-%d" % number for number in range(0, 2500, 5))
-    page = engine.page(MAIL, "unacked", limit=50)
-    assert page.total == 60 and page.of == 500
+    page = engine.fetch_page(MAIL, "unacked", limit=50)
+    assert page.total == 60 and page.place_total == 500
 
 
 def test_looking_sends_nothing_that_writes(client: Redis) -> None:
     world(client)
     before = keyspace.dump(client)
     with client.monitor() as monitor:
-        engine = engine_on(client)
-        counted(engine)
-        for place in engine.layouts["celery"].places:
-            engine.page(CELERY, place.name, limit=50)
-        engine.job(CELERY, b"held")
+        engine = open_engine(client)
+        count_queue(engine)
+        for place in engine.systems["celery"].places:
+            engine.fetch_page(CELERY, place.name, limit=50)
+        engine.fetch_job(CELERY, b"held")
         client.echo("that was all")
         sent: set[str] = set()
         for told in monitor.listen():
@@ -305,12 +307,13 @@ def test_a_row_of_each_place_tells_the_call_its_times_and_its_facts(any_client: 
     signature = {"task": "tasks.mail", "args": ["ann"], "kwargs": {}, "options": {}}
     embed = {**ALONE, "callbacks": [signature], "chain": [signature, {**signature, "args": [7]}]}
     told = message(
-        "rich", body=body_of(1, "two", embed=embed, retry=True), retries=2, timelimit=[30, 20.5], expires=at(90),
+        "rich", body=build_body(1, "two", embed=embed, retry=True), retries=2, timelimit=[30, 20.5],
+        expires=format_instant(90),
         parent_id="held", root_id="soon", group="g-1", ignore_result=True, redelivered=True,
     )  # fmt: skip
     any_client.lpush("celery", told)
-    engine = engine_on(any_client)
-    rich = listed(engine, "queue")[b"rich"]
+    engine = open_engine(any_client)
+    rich = list_jobs(engine, "queue")[b"rich"]
     assert (rich.call, rich.name, rich.attempts, rich.ttr_ms) == (
         "tasks.add(1, 'two', retry=True)",
         "tasks.add",
@@ -323,17 +326,17 @@ def test_a_row_of_each_place_tells_the_call_its_times_and_its_facts(any_client: 
     assert (known["root"], known["parent"], known["group"]) == ("soon", "held", "g-1")
     assert (known["time limit"], known["soft time limit"]) == (30_000, 20_500)
     assert known["redelivered"] == "yes: a worker had it before" and known["result is"] == "ignored"
-    held = listed(engine, "unacked")[b"held"]
+    held = list_jobs(engine, "unacked")[b"held"]
     assert held.token == b"tag-held" and held.attempts == 1
-    assert held.body == message("held").encode() == message_of(held.member)
+    assert held.body == message("held").encode() == extract_message(held.member)
     assert held.deadline_ms is not None and held.reserved_ms is not None
     assert held.deadline_ms - held.reserved_ms == 3_600_000
-    assert listed(engine, "eta")[b"soon"].due_ms == pytest.approx((now_s() + 600) * 1000, abs=5000)
-    any_client.lpush("celery", message("stale", expires=at(-90)))
-    hold(any_client, "taken", expires=at(-90))
+    assert list_jobs(engine, "eta")[b"soon"].due_ms == pytest.approx((now_s() + 600) * 1000, abs=5000)
+    any_client.lpush("celery", message("stale", expires=format_instant(-90)))
+    hold(any_client, "taken", expires=format_instant(-90))
     stale = "expired, and dropped by the worker that takes it: tasks.add(1, 2)"
-    assert listed(engine, "queue")[b"stale"].problem == stale
-    assert listed(engine, "unacked")[b"taken"].problem == ""
+    assert list_jobs(engine, "queue")[b"stale"].problem == stale
+    assert list_jobs(engine, "unacked")[b"taken"].problem == ""
 
 
 class Deadly:
@@ -353,7 +356,7 @@ def test_a_body_is_read_in_each_way_that_it_is_written_and_nothing_of_it_is_run(
     written = {
         "pickle": message("pickle", body=pickled, content=content),
         "deadly": message("deadly", body=pickle.dumps(((Deadly(),), {}, {})), content=content),
-        "zlib": message("zlib", body=zlib.compress(body_of(5)), **squeezed),
+        "zlib": message("zlib", body=zlib.compress(build_body(5)), **squeezed),
         "bomb": message("bomb", body=bomb, **squeezed),
         "yaml": message("yaml", body=b"- [1]\n- {}\n", content="application/x-yaml"),
         "torn": message("torn", body=b"[[1, 2"),
@@ -361,7 +364,7 @@ def test_a_body_is_read_in_each_way_that_it_is_written_and_nothing_of_it_is_run(
     }
     old = json.loads(message("old", body=first_protocol.encode()))
     any_client.lpush("celery", *written.values(), json.dumps({**old, "headers": {}}))
-    jobs = listed(engine_on(any_client), "queue")
+    jobs = list_jobs(open_engine(any_client), "queue")
     calls = {name: jobs[name.encode()].call for name in written}
     assert calls == {
         "pickle": "tasks.add(1, b'two', when={3})",
@@ -381,16 +384,16 @@ def test_a_body_is_read_in_each_way_that_it_is_written_and_nothing_of_it_is_run(
 
 def test_a_long_message_is_read_by_its_end_and_shown_whole_when_it_is_asked_for(client: Redis) -> None:
     bind(client, "celery")
-    client.lpush("celery", message("long", body=body_of("x" * 30_000_000), argsrepr="('xxx…',)"))
-    hold(client, "held-long", body=body_of("y" * 500_000), eta=at(500))
-    engine = engine_on(client)
-    page = engine.page(CELERY, "queue", limit=50)
+    client.lpush("celery", message("long", body=build_body("x" * 30_000_000), argsrepr="('xxx…',)"))
+    hold(client, "held-long", body=build_body("y" * 500_000), eta=format_instant(500))
+    engine = open_engine(client)
+    page = engine.fetch_page(CELERY, "queue", limit=50)
     assert (page.jobs[0].id, page.jobs[0].call, page.jobs[0].is_partial) == (b"long", "tasks.add('xxx…')", True)
     assert page.jobs[0].body_bytes > 40_000_000
-    assert [job.id for job in engine.page(CELERY, "eta").jobs] == [b"held-long"]
-    whole = engine.job(CELERY, b"held-long", body_bytes=-1)
-    assert whole is not None and whole.body == message_of(whole.member) and not whole.is_partial
-    assert counted(engine).count("queue") == 1
+    assert [job.id for job in engine.fetch_page(CELERY, "eta").jobs] == [b"held-long"]
+    whole = engine.fetch_job(CELERY, b"held-long", body_bytes=-1)
+    assert whole is not None and whole.body == extract_message(whole.member) and not whole.is_partial
+    assert count_queue(engine).count_in_place("queue") == 1
 
 
 def test_a_job_is_found_by_its_id_wherever_it_stands_with_its_result(any_client: Redis) -> None:
@@ -402,19 +405,19 @@ def test_a_job_is_found_by_its_id_wherever_it_stands_with_its_result(any_client:
     told |= {"traceback": "Traceback…\nValueError: boom", "date_done": "2026-11-22T21:42:27.656955+00:00"}
     any_client.set("celery-task-meta-held", json.dumps({**told, "children": [[["child-1", None], None]]}))
     any_client.set("celery-task-meta-ended", json.dumps({"status": "SUCCESS", "result": 3}))
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     for place, id in (("queue", b"last"), ("unacked", b"held"), ("late", b"old"), ("eta", b"soon")):
-        job = engine_on(any_client).job(CELERY, id)
+        job = open_engine(any_client).fetch_job(CELERY, id)
         assert job is not None and (job.place, job.id) == (place, id)
-    held = engine.job(CELERY, b"held")
+    held = engine.fetch_job(CELERY, b"held")
     assert held is not None
     known = facts(held)
     assert (known["status"], known["child"]) == ("FAILURE", "child-1")
     assert known["ended"] == 1795383747657 and "ValueError: boom" in str(known["traceback"])
-    ended = engine.job(CELERY, b"ended")
+    ended = engine.fetch_job(CELERY, b"ended")
     assert ended is not None and (ended.place, facts(ended)["result"]) == ("succeeded", "3")
-    assert engine.job(CELERY, b"never") is None
-    assert engine.job(MAIL, b"held") is None
+    assert engine.fetch_job(CELERY, b"never") is None
+    assert engine.fetch_job(MAIL, b"held") is None
 
 
 # -- what is heard -----------------------------------------------------------------------------------------------------
@@ -433,76 +436,134 @@ def event(kind: str, id: str = "", **more: object) -> dict[str, object]:
     return {"type": kind, "hostname": "celery@host", "pid": 7, "utcoffset": 0, **({"uuid": id} if id else {}), **more}
 
 
-def beat(layout: Celery, at_ms: int, *, active: int = 0, processed: int = 0, worker: str = "celery@host") -> None:
+def beat(system: Celery, at_ms: int, *, active: int = 0, processed: int = 0, worker: str = "celery@host") -> None:
     told = event("worker-heartbeat", freq=2.0, active=active, processed=processed, sw_ident="py-celery", sw_ver="5.7.0")
-    layout.overhear(b"/0.celeryev/worker.heartbeat", told_event({**told, "hostname": worker}), at_ms)
+    system.record_event(b"/0.celeryev/worker.heartbeat", told_event({**told, "hostname": worker}), at_ms)
 
 
 def hear(
-    layout: Celery, *events: Mapping[str, object], at_ms: int = AT, channel: bytes = b"/0.celeryev/task.multi"
+    system: Celery, *events: Mapping[str, object], at_ms: int = AT, channel: bytes = b"/0.celeryev/task.multi"
 ) -> None:
-    layout.overhear(channel, told_event(*events), at_ms)
+    system.record_event(channel, told_event(*events), at_ms)
 
 
-def hear_result(layout: Celery, id: str, status: str, at_ms: int = AT, **more: object) -> None:
-    told = {"status": status, "result": None, "traceback": None, "children": [], "date_done": None, **more}
-    layout.overhear(f"celery-task-meta-{id}".encode(), json.dumps(told).encode(), at_ms)
+def hear_result(
+    client: Redis, system: Celery, id: str, status: str, at_ms: int = AT, backend: Redis | None = None, **more: object
+) -> None:
+    """A worker publishes a result that it keeps, in another database if `backend` is one; then poll `client` once."""
+    told = json.dumps({"status": status, "result": None, "traceback": None, "children": [], "date_done": None, **more})
+    (backend or client).set(f"celery-task-meta-{id}", told, ex=86_400)
+    system.record_event(f"celery-task-meta-{id}".encode(), told.encode(), at_ms)
+    ask_of_results(client, system)
+
+
+def ask_of_results(client: Redis, system: Celery) -> None:
+    """Send what a poll asks about the results that were heard."""
+    Engine(client, [system]).send_requests(system.event_requests())
 
 
 def listening(client: Redis, *specs: str, listened_s: int = 60) -> tuple[Engine, Celery]:
-    """An engine with a layout that heard nothing yet; nothing is sent to a server, so that its clock is ours."""
-    engine = engine_on(client, *specs)
-    layout = engine.layouts["celery"]
-    assert isinstance(layout, Celery)
-    layout.hearing = Hearing(int((now_s() - listened_s) * 1000))
-    return engine, layout
+    """An engine with a system that heard nothing yet; nothing is sent to a server, so that its clock is ours."""
+    engine = open_engine(client, *specs)
+    system = engine.systems["celery"]
+    assert isinstance(system, Celery)
+    system.event_coverage = EventCoverage(int((now_s() - listened_s) * 1000))
+    return engine, system
 
 
-def heard(layout: Celery, place: str, queue: str = "celery") -> dict[bytes, Job]:
-    ask = layout.page_ask(queue, place, 0, 100, 0)
-    return {job.id: job for job in ask.read([]).jobs}
+def list_event_jobs(system: Celery, place: str, queue: str = "celery") -> dict[bytes, Job]:
+    ask = system.page_request(queue, place, 0, 100, 0)
+    return {job.id: job for job in ask.parse([]).jobs}
 
 
 def test_a_run_is_followed_from_the_send_to_its_end(any_client: Redis) -> None:
     world(any_client)
-    _engine, layout = listening(any_client)
-    hear(layout, event("task-sent", "a", name="tasks.add", args="(1,)", kwargs="{'b': 2}", queue="mail", retries=0))
+    _engine, system = listening(any_client)
+    hear(system, event("task-sent", "a", name="tasks.add", args="(1,)", kwargs="{'b': 2}", queue="mail", retries=0))
     hear(
-        layout,
+        system,
         event("task-received", "a", name="tasks.add", args="(1,)", kwargs="{'b': 2}", retries=0),
         event("task-started", "a"),
     )
-    running = heard(layout, "running", "mail")[b"a"]
+    running = list_event_jobs(system, "running", "mail")[b"a"]
     assert (running.call, running.worker, running.reserved_ms) == ("tasks.add(1, b=2)", "celery@host", AT)
-    hear_result(layout, "a", "SUCCESS", result=3)
-    hear(layout, event("task-succeeded", "a", result="3", runtime=1.25), at_ms=AT + 500)
-    assert not heard(layout, "running", "mail")
-    done = heard(layout, "succeeded", "mail")[b"a"]
+    hear_result(any_client, system, "a", "SUCCESS", result=3)
+    hear(system, event("task-succeeded", "a", result="3", runtime=1.25), at_ms=AT + 500)
+    assert not list_event_jobs(system, "running", "mail")
+    done = list_event_jobs(system, "succeeded", "mail")[b"a"]
     assert (facts(done)["took"], facts(done)["result"], done.since_ms) == (1250, "3", AT)
-    (figures,) = layout.kinds_ask("mail").read([])
+    (figures,) = system.kinds_request("mail").parse([])
     assert (figures.kind, figures.processed, figures.failed, figures.mean_ms) == ("tasks.add", 1, 0, 1250)
+
+
+@in_one(
+    "told, place, why",
+    [
+        (event("task-revoked", "a"), "revoked", "revoked"),
+        (event("task-revoked", "a", terminated=True), "revoked", "terminated"),
+        (event("task-revoked", "a", expired=True), "revoked", "expired"),
+        (event("task-revoked", "a", expired=True, terminated=True), "revoked", "expired"),
+        (event("task-revoked", "a", requeue=True), "revoked", "revoked"),
+        (event("task-rejected", "a"), "revoked", "rejected by its task"),
+        (event("task-rejected", "a", requeue=False), "revoked", "rejected by its task"),
+        (event("task-rejected", "a", requeue=True), "", None),
+        (event("task-failed", "a", exception="ValueError('x')", traceback=" "), "failed", None),
+        (event("task-succeeded", "a", result="3"), "succeeded", None),
+    ],
+)
+def test_each_event_that_ends_a_run_says_how_it_ended(
+    client: Redis, told: Mapping[str, object], place: str, why: str | None
+) -> None:
+    bind(client, "celery")
+    _engine, system = listening(client)
+    hear(system, event("task-received", "a", name="tasks.add", args="()", kwargs="{}"), event("task-started", "a"))
+    assert [*list_event_jobs(system, "running")] == [b"a"]
+    hear(system, told, at_ms=AT + 500)
+    places = ("running", "succeeded", "failed", "revoked")
+    jobs = {name: found[b"a"] for name in places if (found := list_event_jobs(system, name))}
+    assert [*jobs] == ([place] if place else [])
+    for job in jobs.values():
+        assert facts(job).get("ended by") == why and (job.error == "ValueError('x')") is (place == "failed")
 
 
 def test_events_that_come_behind_the_result_of_their_run_are_of_the_same_run(any_client: Redis) -> None:
     """A worker publishes a result at once, and the events of a short run together, behind it."""
     bind(any_client, "celery")
-    engine, layout = listening(any_client)
-    hear_result(layout, "a", "SUCCESS", result=3)
+    engine, system = listening(any_client)
+    hear_result(any_client, system, "a", "SUCCESS", result=3)
     received = event("task-received", "a", name="tasks.add", args="(1, 2)", kwargs="{}")
-    hear(layout, received, event("task-started", "a"), event("task-succeeded", "a", result="3", runtime=0.1))
-    assert heard(layout, "succeeded")[b"a"].call == "tasks.add(1, 2)" and not heard(layout, "running")
-    assert sum(each.processed for each in layout.kinds_ask("celery").read([])) == 1
-    assert "foreign-restore" not in findings_of(engine)
-    hear(layout, event("task-started", "a"))
-    assert "after it had succeeded" in findings_of(engine)["foreign-restore"].text
+    hear(system, received, event("task-started", "a"), event("task-succeeded", "a", result="3", runtime=0.1))
+    assert list_event_jobs(system, "succeeded")[b"a"].call == "tasks.add(1, 2)" and not list_event_jobs(
+        system, "running"
+    )
+    assert sum(each.processed for each in system.kinds_request("celery").parse([])) == 1
+    assert "foreign-restore" not in list_findings(engine)
+    hear(system, event("task-started", "a"))
+    assert "after it had succeeded" in list_findings(engine)["foreign-restore"].text
+
+
+def test_a_start_that_a_result_and_an_event_report_is_one_run(any_client: Redis) -> None:
+    """task_track_started stores a result at the start, which arrives before the batch with the event."""
+    bind(any_client, "celery")
+    engine, system = listening(any_client)
+    for attempt in ("first", "second"):
+        hear(system, event("task-received", "a", name="tasks.add", args="(1, 2)", kwargs="{}"))
+        hear_result(any_client, system, "a", "STARTED")
+        hear(system, event("task-started", "a"))
+        assert "foreign-restore" not in list_findings(engine), attempt
+        hear(system, event("task-retried", "a", exception="ValueError('boom')", traceback=""))
+    hear_result(any_client, system, "a", "STARTED")
+    hear(system, event("task-started", "a"))
+    hear(system, event("task-started", "a"))
+    assert "while celery@host ran it" in list_findings(engine)["foreign-restore"].text
 
 
 def test_runs_of_which_nobody_told_the_task_have_no_kind_like_messages_without_one(any_client: Redis) -> None:
     bind(any_client, "celery")
-    engine, layout = listening(any_client)
+    engine, system = listening(any_client)
     any_client.lpush("celery", b'{"body": "W10=", "headers": {}, "properties": {}, "content-type": "application/json"}')
-    hear_result(layout, "a", "SUCCESS", result=3)
-    *_steps, found = kinds.report(engine, engine.refs)
+    hear_result(any_client, system, "a", "SUCCESS", result=3)
+    *_steps, found = kinds.yield_reports(engine, engine.refs)
     assert found is not None
     [(name, processed)] = [(each.name, each.figures and each.figures.processed) for each in found.kinds]
     assert (name, processed) == ("", 1)
@@ -510,124 +571,137 @@ def test_runs_of_which_nobody_told_the_task_have_no_kind_like_messages_without_o
 
 def test_a_failure_a_retry_and_what_was_revoked_tell_why(any_client: Redis) -> None:
     bind(any_client, "celery")
-    _engine, layout = listening(any_client)
+    _engine, system = listening(any_client)
     trace = 'Traceback (most recent call last):\n  File "tasks.py", line 3, in add\nValueError: boom\n'
-    hear(layout, event("task-received", "r", name="tasks.add", args="()", kwargs="{}"), event("task-started", "r"))
-    hear(layout, event("task-retried", "r", exception="ValueError('boom')", traceback=trace))
-    assert not heard(layout, "running")
+    hear(system, event("task-received", "r", name="tasks.add", args="()", kwargs="{}"), event("task-started", "r"))
+    hear(system, event("task-retried", "r", exception="ValueError('boom')", traceback=trace))
+    assert not list_event_jobs(system, "running")
     hear(
-        layout,
+        system,
         event("task-received", "r", name="tasks.add", args="()", kwargs="{}", retries=1),
         event("task-started", "r"),
     )
-    hear(layout, event("task-failed", "r", exception="ValueError('boom')", traceback=trace))
-    failed = heard(layout, "failed")[b"r"]
+    hear(system, event("task-failed", "r", exception="ValueError('boom')", traceback=trace))
+    failed = list_event_jobs(system, "failed")[b"r"]
     assert failed.error == trace.strip() and failed.attempts == 2 and failed.history[0].error == trace.strip()
     for id, how, why in (("x", {"expired": True}, "expired"), ("t", {"terminated": True}, "terminated")):
-        hear(layout, event("task-revoked", id, **how))
-        assert facts(heard(layout, "revoked")[id.encode()])["ended by"] == why
-    (figures, *_others) = [each for each in layout.kinds_ask("celery").read([]) if each.kind == "tasks.add"]
+        hear(system, event("task-revoked", id, **how))
+        assert facts(list_event_jobs(system, "revoked")[id.encode()])["ended by"] == why
+    (figures, *_others) = [each for each in system.kinds_request("celery").parse([]) if each.kind == "tasks.add"]
     assert (figures.processed, figures.failed) == (2, 2)
 
 
 def test_an_outcome_counts_for_the_queue_that_is_told_or_seen_and_else_for_the_usual_one(any_client: Redis) -> None:
     world(any_client)
     any_client.lpush("mail", message("greeting", "mail", task="tasks.greet"))
-    engine, layout = listening(any_client)
-    listed(engine, "queue", MAIL)  # this look tells whose `letter` and `greeting` are
-    hear_result(layout, "letter", "SUCCESS")
-    hear_result(layout, "told", "SUCCESS", name="tasks.other", args=[1], kwargs={}, queue="mail", worker="w@h")
+    engine, system = listening(any_client)
+    list_jobs(engine, "queue", MAIL)  # this look tells whose `letter` and `greeting` are
+    hear_result(any_client, system, "letter", "SUCCESS")
+    hear_result(
+        any_client, system, "told", "SUCCESS", name="tasks.other", args=[1], kwargs={}, queue="mail", worker="w@h"
+    )
     hear(
-        layout,
+        system,
         event("task-received", "by-name", name="tasks.greet", args="()", kwargs="{}"),
         event("task-succeeded", "by-name"),
     )
-    hear_result(layout, "whose", "FAILURE", result={"exc_type": "KeyError", "exc_message": ["x"]})
-    of_mail = heard(layout, "succeeded", "mail")
+    hear_result(any_client, system, "whose", "FAILURE", result={"exc_type": "KeyError", "exc_message": ["x"]})
+    of_mail = list_event_jobs(system, "succeeded", "mail")
     assert set(of_mail) == {b"letter", b"told", b"by-name"}
     assert of_mail[b"told"].call == "tasks.other(1)" and of_mail[b"told"].worker == "w@h"
     assert facts(of_mail[b"by-name"])["queue"] == "guessed: its task was seen in no other one"
-    assert not heard(layout, "failed", "mail")
-    assert facts(heard(layout, "failed")[b"whose"])["queue"] == "nobody told which"
-    (nobodys,) = layout.overheard.nobodys()
+    assert not list_event_jobs(system, "failed", "mail")
+    assert facts(list_event_jobs(system, "failed")[b"whose"])["queue"] == "nobody told which"
+    (nobodys,) = system.event_cache.yield_unassigned_jobs()
     assert (nobodys.id, nobodys.error) == (b"whose", "KeyError: x")
-    assert findings_of(engine)["outcomes-untold"].jobs == 1
+    assert list_findings(engine)["outcomes-untold"].jobs == 1
 
 
 def test_what_was_guessed_by_its_task_is_nobodys_once_that_is_seen_elsewhere(any_client: Redis) -> None:
     bind(any_client, "celery", "mail")
     any_client.lpush("mail", message("letter", "mail"))
-    engine, layout = listening(any_client)
-    hear(layout, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
-    hear_result(layout, "early", "SUCCESS")
-    assert not heard(layout, "succeeded", "mail")
-    engine.snapshot(Focus(queues=None))  # counts all queues, and sees the task of the next message of each
-    hear(layout, event("task-received", "late", name="tasks.add", args="()", kwargs="{}"))
-    hear_result(layout, "late", "FAILURE")
-    of_mail = heard(layout, "succeeded", "mail") | heard(layout, "failed", "mail")
+    engine, system = listening(any_client)
+    hear(system, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
+    hear_result(any_client, system, "early", "SUCCESS")
+    assert not list_event_jobs(system, "succeeded", "mail")
+    engine.take_snapshot(Focus(queues=None))  # counts all queues, and sees the task of the next message of each
+    hear(system, event("task-received", "late", name="tasks.add", args="()", kwargs="{}"))
+    hear_result(any_client, system, "late", "FAILURE")
+    of_mail = list_event_jobs(system, "succeeded", "mail") | list_event_jobs(system, "failed", "mail")
     assert {id: facts(job)["queue"][:7] for id, job in of_mail.items()} == {b"early": "guessed", b"late": "guessed"}
-    listed(engine, "queue", MAIL)
-    hear_result(layout, "letter", "SUCCESS")
+    list_jobs(engine, "queue", MAIL)
+    hear_result(any_client, system, "letter", "SUCCESS")
     hold(any_client, "other", "celery")
-    engine.snapshot(Focus(queues=None))
-    assert {job.id for job in layout.overheard.nobodys()} == {b"early", b"late"}
-    assert set(heard(layout, "succeeded", "mail")) == {b"letter"}
-    assert layout.overheard.count("mail", "failed").of_queue == 0
-    told = [[fact.value for fact in job.facts if fact.name == "queue"] for job in heard(layout, "failed").values()]
+    engine.take_snapshot(Focus(queues=None))
+    assert {job.id for job in system.event_cache.yield_unassigned_jobs()} == {b"early", b"late"}
+    assert set(list_event_jobs(system, "succeeded", "mail")) == {b"letter"}
+    assert system.event_cache.count("mail", "failed").of_queue == 0
+    told = [
+        [fact.value for fact in job.facts if fact.name == "queue"] for job in list_event_jobs(system, "failed").values()
+    ]
     assert told == [["nobody told which"]]
 
 
 def test_the_next_messages_of_a_queue_tell_whose_outcomes_of_their_task_are(any_client: Redis) -> None:
     world(any_client)
-    engine, layout = listening(any_client)
-    hear_result(layout, "early", "FAILURE", name="tasks.greet", result={"exc_type": "KeyError", "exc_message": ["x"]})
-    assert [job.id for job in layout.overheard.nobodys()] == [b"early"]
+    engine, system = listening(any_client)
+    hear_result(
+        any_client,
+        system,
+        "early",
+        "FAILURE",
+        name="tasks.greet",
+        result={"exc_type": "KeyError", "exc_message": ["x"]},
+    )
+    assert [job.id for job in system.event_cache.yield_unassigned_jobs()] == [b"early"]
     any_client.lpush("mail", message("greeting", "mail", task="tasks.greet"))
-    counted(engine, MAIL)  # no page of it
-    assert set(heard(layout, "failed", "mail")) == {b"early"} and not list(layout.overheard.nobodys())
-    layout.hearing = UNHEARD
-    assert len(layout.inspect_ask("mail").calls) == 1, "who does not listen asks for no more"
+    count_queue(engine, MAIL)  # no page of it
+    assert set(list_event_jobs(system, "failed", "mail")) == {b"early"} and not list(
+        system.event_cache.yield_unassigned_jobs()
+    )
+    system.event_coverage = NO_EVENT_COVERAGE
+    assert len(system.probe_request("mail").calls) == 1, "who does not listen asks for no more"
 
 
-def findings_of(engine: Engine, ref: Ref = CELERY) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in counted(engine, ref).findings}
+def list_findings(engine: Engine, ref: Ref = CELERY) -> dict[str, Finding]:
+    return {finding.kind: finding for finding in count_queue(engine, ref).findings}
 
 
 def test_a_task_that_runs_and_stands_in_unacked_is_listed_once(any_client: Redis) -> None:
     world(any_client)
-    engine, layout = listening(any_client)
-    hear(layout, event("task-started", "held"), at_ms=AT)
-    held = listed(engine, "unacked")[b"held"]
+    engine, system = listening(any_client)
+    hear(system, event("task-started", "held"), at_ms=AT)
+    held = list_jobs(engine, "unacked")[b"held"]
     assert (held.worker, facts(held)["running since"]) == ("celery@host", AT)
-    assert b"held" not in heard(layout, "running")
+    assert b"held" not in list_event_jobs(system, "running")
     any_client.hdel("unacked", "tag-held")
     any_client.zrem("unacked_index", "tag-held")
-    listed(engine, "unacked")
-    assert b"held" in heard(layout, "running")  # it was acked while it runs
-    hear(layout, event("task-succeeded", "held", result="1", runtime=0.5))
-    assert b"held" in heard(layout, "succeeded") and not heard(layout, "running")
+    list_jobs(engine, "unacked")
+    assert b"held" in list_event_jobs(system, "running")  # it was acked while it runs
+    hear(system, event("task-succeeded", "held", result="1", runtime=0.5))
+    assert b"held" in list_event_jobs(system, "succeeded") and not list_event_jobs(system, "running")
 
 
 def test_workers_are_those_that_beat(any_client: Redis) -> None:
     world(any_client)
-    engine, layout = listening(any_client)
-    assert counted(engine).workers == 0  # nobody beats, though somebody has listened for a minute
-    now_ms = layout.now_ms()
-    beat(layout, now_ms - 1000, active=2, processed=40)
-    beat(layout, now_ms - 60_000, worker="old@host")
-    hear(layout, event("task-started", "held"))
-    alive, silent = layout.workers_ask("celery").read([])
+    engine, system = listening(any_client)
+    assert count_queue(engine).workers == 0  # nobody beats, though somebody has listened for a minute
+    now_ms = system.now_ms()
+    beat(system, now_ms - 1000, active=2, processed=40)
+    beat(system, now_ms - 60_000, worker="old@host")
+    hear(system, event("task-started", "held"))
+    alive, silent = system.workers_request("celery").parse([])
     assert (alive.name, alive.pid, alive.host, alive.state, alive.job) == ("celery@host", "7", "host", "busy", b"held")
     assert {fact.name: fact.value for fact in alive.facts}["version"] == "Celery 5.7.0"
     assert (silent.name, silent.state) == ("old@host", "silent")
-    assert counted(engine).workers == 1
-    layout.overhear(b"/0.celeryev/worker.offline", told_event(event("worker-offline")), now_ms)
-    assert [worker.name for worker in layout.workers_ask("celery").read([])] == ["old@host"]
+    assert count_queue(engine).workers == 1
+    system.record_event(b"/0.celeryev/worker.offline", told_event(event("worker-offline")), now_ms)
+    assert [worker.name for worker in system.workers_request("celery").parse([])] == ["old@host"]
 
 
 def test_nobody_knows_of_workers_and_ends_where_nobody_listens(any_client: Redis) -> None:
     world(any_client)
-    queue = counted(engine_on(any_client))
+    queue = count_queue(open_engine(any_client))
     assert queue.workers is None
     assert not any(
         count.is_known for count in queue.counts if count.place in ("running", "succeeded", "failed", "revoked")
@@ -638,16 +712,18 @@ def test_what_is_published_is_that_of_the_same_database_and_prefix(client: Redis
     other = Redis.from_url(url, db=3)
     try:
         bind(other, "celery", prefix="shop:")
-        _engine, layout = listening(other, "celery:prefix=shop:")
-        assert layout.hears() == ("shop:/*.celeryev*", "celery-task-meta-*", "shop:celery-task-meta-*")
+        _engine, system = listening(other, "celery:prefix=shop:")
+        assert system.event_patterns() == ("shop:/*.celeryev*", "celery-task-meta-*", "shop:celery-task-meta-*")
         one = told_event(event("task-started", "a"))
         for channel in (b"/3.celeryev/task.multi", b"shop:/0.celeryev/task.multi", b"work:/3.celeryev/task.multi"):
-            layout.overhear(channel, one, AT)
-        hear_result(layout, "somebody-elses", "SUCCESS")
-        assert not heard(layout, "running") and not heard(layout, "succeeded")
-        layout.overhear(b"shop:/3.celeryev/task.multi", one, AT)
-        layout.overhear(b"shop:celery-task-meta-b", b'{"status": "SUCCESS"}', AT)
-        assert set(heard(layout, "running")) == {b"a"} and set(heard(layout, "succeeded")) == {b"b"}
+            system.record_event(channel, one, AT)
+        hear_result(other, system, "somebody-elses", "SUCCESS")
+        assert not list_event_jobs(system, "running") and not list_event_jobs(system, "succeeded")
+        system.record_event(b"shop:/3.celeryev/task.multi", one, AT)
+        other.set("shop:celery-task-meta-b", b'{"status": "SUCCESS"}')
+        system.record_event(b"shop:celery-task-meta-b", b'{"status": "SUCCESS"}', AT)
+        ask_of_results(other, system)
+        assert set(list_event_jobs(system, "running")) == {b"a"} and set(list_event_jobs(system, "succeeded")) == {b"b"}
     finally:
         other.flushdb()
         other.close()
@@ -656,22 +732,23 @@ def test_what_is_published_is_that_of_the_same_database_and_prefix(client: Redis
 def test_exchanges_of_other_names_are_heard_where_kombu_publishes_to_them(client: Redis) -> None:
     bind(client, "celery")
     spec = "celery:fanout=/shop.,events=shopev,control=shopctl"
-    _engine, layout = listening(client, spec)
-    assert layout.hears()[0] == "/shop.shopev*"
-    assert layout.keys("celery")["control"] == "/shop.shopctl.pidbox"
-    assert layout.keys("celery")["replies"] == "_kombu.binding.reply.shopctl.pidbox"
-    assert layout.spec("celery") == spec
+    _engine, system = listening(client, spec)
+    assert system.event_patterns()[0] == "/shop.shopev*"
+    assert system.keys("celery")["control"] == "/shop.shopctl.pidbox"
+    assert system.keys("celery")["replies"] == "_kombu.binding.reply.shopctl.pidbox"
+    assert system.format_spec("celery") == spec
     own = (b"/shop.shopev/task.multi", b"/shop.shopev")  # with `fanout_patterns` and without
     for number, channel in enumerate(own):
-        layout.overhear(channel, told_event(event("task-started", str(number))), AT)
+        system.record_event(channel, told_event(event("task-started", str(number))), AT)
     for channel in (b"/0.celeryev/task.multi", b"/shop.shopev2/task.multi", b"/shop.shopev2", b"shopev"):
-        layout.overhear(channel, told_event(event("task-started", "another's")), AT)
-    assert set(heard(layout, "running")) == {b"0", b"1"}
-    _engine, layout = listening(client, "celery:prefix={db}:,fanout=")
-    assert layout.hears()[0] == "{db}:celeryev*" and layout.control == "{db}:celery.pidbox"
-    _engine, layout = listening(client, "celery:fanout=/shop/{db}.")
+        system.record_event(channel, told_event(event("task-started", "another's")), AT)
+    ask_of_results(client, system)
+    assert set(list_event_jobs(system, "running")) == {b"0", b"1"}
+    _engine, system = listening(client, "celery:prefix={db}:,fanout=")
+    assert system.event_patterns()[0] == "{db}:celeryev*" and system.control == "{db}:celery.pidbox"
+    _engine, system = listening(client, "celery:fanout=/shop/{db}.")
     number = client.connection_pool.connection_kwargs.get("db") or 0
-    assert layout.hears()[0] == "/shop/*.celeryev*" and layout.control == f"/shop/{number}.celery.pidbox"
+    assert system.event_patterns()[0] == "/shop/*.celeryev*" and system.control == f"/shop/{number}.celery.pidbox"
 
 
 NOISE = [
@@ -704,7 +781,7 @@ NOISE = [
 
 def test_whatever_is_published_stops_nobody(any_client: Redis) -> None:
     world(any_client)
-    engine, layout = listening(any_client)
+    engine, system = listening(any_client)
     for channel in (
         b"/0.celeryev/task.multi",
         b"celery-task-meta-a",
@@ -714,60 +791,173 @@ def test_whatever_is_published_stops_nobody(any_client: Redis) -> None:
         b"/x.celeryev/",
     ):
         for noise in NOISE:
-            layout.overhear(channel, noise, AT)
-    counted(engine)
+            system.record_event(channel, noise, AT)
+    count_queue(engine)
     for place in ("running", "succeeded", "failed", "revoked"):
-        heard(layout, place)
-    assert b"a" in {*heard(layout, "succeeded"), *heard(layout, "failed")} | {
-        job.id for job in layout.overheard.nobodys()
+        list_event_jobs(system, place)
+    assert b"a" in {*list_event_jobs(system, "succeeded"), *list_event_jobs(system, "failed")} | {
+        job.id for job in system.event_cache.yield_unassigned_jobs()
     }
 
 
 def test_what_is_remembered_is_bounded(any_client: Redis) -> None:
     bind(any_client, "celery")
-    _engine, layout = listening(any_client)
+    _engine, system = listening(any_client)
+    any_client.mset({f"celery-task-meta-id-{number}": "{}" for number in range(25_000)})
     for number in range(25_000):
-        hear_result(layout, f"id-{number}", "SUCCESS")
-    assert layout.overheard.count("celery", "succeeded").of_queue == 25_000
-    assert len(layout.overheard) == 10_000 and len(layout._known) == 20_000
+        system.record_event(b"celery-task-meta-id-%d" % number, b'{"status": "SUCCESS"}', AT)
+    ask_of_results(any_client, system)
+    assert system.event_cache.count("celery", "succeeded").of_queue == 25_000
+    assert len(system.event_cache) == 10_000 and len(system._known) == 20_000
 
 
 def test_a_worker_that_comes_after_a_thousand_others_is_still_followed() -> None:
-    stillness = Stillness()
-    for number in range(MOST_BEATING):
-        stillness.beat(f"gone-{number}", 0, 0, 1000)
-    stillness.beat("new", 0, 5, 2000)
-    stillness.beat("new", 0, 5, 60_000)
-    assert stillness.since_ms("celery", 1, 1500) == 2000
-    stillness.beat("new", 0, 7, 70_000)
-    assert stillness.ended == 2 and len(stillness._told) == MOST_BEATING
+    stillness = WorkerIdleness()
+    for number in range(MAX_WORKERS):
+        stillness.record_heartbeat(f"gone-{number}", 0, 0, 1000)
+    stillness.record_heartbeat("new", 0, 5, 2000)
+    stillness.record_heartbeat("new", 0, 5, 60_000)
+    assert stillness.compute_idle_since_ms("celery", 1, 1500) == 2000
+    stillness.record_heartbeat("new", 0, 7, 70_000)
+    assert stillness.ended == 2 and len(stillness._told) == MAX_WORKERS
 
 
 def test_a_job_whose_bytes_changed_is_found_however_many_were_missed_before(client: Redis) -> None:
     bind(client, "celery")
     client.lpush("celery", message("one"))
-    engine, layout = listening(client)
-    listed(engine, "queue")
-    layout._missed |= {("celery", b"%d" % number) for number in range(MOST_MISSED)}
+    engine, system = listening(client)
+    list_jobs(engine, "queue")
+    system._missed |= {("celery", b"%d" % number) for number in range(MAX_MISSED)}
     client.lset("celery", 0, message("one", retries=3))
-    looks = [engine.job(CELERY, b"one") for _ in range(2)]
+    looks = [engine.fetch_job(CELERY, b"one") for _ in range(2)]
     assert looks[1] is not None and looks[1].attempts == 3
-    assert len(layout._missed) <= MOST_MISSED
+    assert len(system._missed) <= MAX_MISSED
 
 
 def test_an_outcome_that_was_guessed_and_is_told_afterwards_stays_where_it_was_told(any_client: Redis) -> None:
     bind(any_client, "celery", "mail")
     any_client.lpush("mail", message("letter", "mail"))
-    engine, layout = listening(any_client)
-    engine.snapshot(Focus(queues=None))
-    hear(layout, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
-    hear(layout, event("task-succeeded", "early"))
-    assert facts(heard(layout, "succeeded", "mail")[b"early"])["queue"].startswith("guessed")
-    hear_result(layout, "early", "SUCCESS", name="tasks.add", args=[], kwargs={}, queue="mail", worker="w@h")
-    assert "queue" not in facts(heard(layout, "succeeded", "mail")[b"early"])
+    engine, system = listening(any_client)
+    engine.take_snapshot(Focus(queues=None))
+    hear(system, event("task-received", "early", name="tasks.add", args="()", kwargs="{}"))
+    hear(system, event("task-succeeded", "early"))
+    assert facts(list_event_jobs(system, "succeeded", "mail")[b"early"])["queue"].startswith("guessed")
+    hear_result(
+        any_client, system, "early", "SUCCESS", name="tasks.add", args=[], kwargs={}, queue="mail", worker="w@h"
+    )
+    assert "queue" not in facts(list_event_jobs(system, "succeeded", "mail")[b"early"])
     hold(any_client, "other", "celery")
-    engine.snapshot(Focus(queues=None))  # the task is seen in a second queue
-    assert set(heard(layout, "succeeded", "mail")) == {b"early"}
+    engine.take_snapshot(Focus(queues=None))  # the task is seen in a second queue
+    assert set(list_event_jobs(system, "succeeded", "mail")) == {b"early"}
+
+
+@pytest.fixture
+def neighbours(client: Redis, url: str) -> Iterator[tuple[Redis, Redis]]:
+    """Two databases of one Redis, each with a queue of Celery."""
+    with Redis.from_url(url, db=1) as one, Redis.from_url(url, db=2) as two:
+        for each in (one, two):
+            bind(each, "celery")
+        yield one, two
+        one.flushdb()
+        two.flushdb()
+
+
+FAILED = {"exc_type": "ValueError", "exc_message": ["no such order: 4711"], "exc_module": "builtins"}
+
+
+def test_an_outcome_of_another_database_of_the_same_redis_is_not_counted(neighbours: tuple[Redis, Redis]) -> None:
+    one, two = neighbours
+    (engine, staging), (_engine, production) = listening(one), listening(two)
+    told = {"name": "tasks.add", "args": [1, 2], "kwargs": {}, "queue": "celery", "result": FAILED}
+    for polled, system in ((one, staging), (two, production)):  # Pub/Sub has no databases: both hear all
+        hear_result(polled, system, "of-staging", "FAILURE", backend=one, **told)
+        hear_result(polled, system, "of-production", "SUCCESS", backend=two, result=3)
+        hear(system, event("task-sent", "told", queue="celery"), channel=b"/1.celeryev/task.multi")
+        hear(system, event("task-failed", "told", exception="ValueError()"), channel=b"/1.celeryev/task.multi")
+    assert set(list_event_jobs(production, "succeeded")) == {b"of-production"} and not list_event_jobs(
+        production, "failed"
+    )
+    assert set(list_event_jobs(staging, "failed")) == {b"of-staging", b"told"}
+    assert (count_queue(engine).count_in_place("failed"), count_queue(engine).count_in_place("succeeded")) == (2, 0)
+
+
+def test_a_result_that_is_kept_in_another_database_counts_once_this_one_knows_its_job(
+    neighbours: tuple[Redis, Redis],
+) -> None:
+    """An app has its broker in database 1 and its results in database 2."""
+    one, two = neighbours
+    engine, system = listening(one)
+    for id in ("seen-before", "seen-after", "told-before", "told-after", "nobodys"):
+        if id == "seen-before":
+            one.lpush("celery", message(id))
+            assert set(list_jobs(engine, "queue")) == {b"seen-before"}
+        if id == "told-before":
+            hear(system, event("task-sent", id, queue="celery"), channel=b"/1.celeryev/task.multi")
+        hear_result(one, system, id, "SUCCESS", backend=two, result=3)
+    assert set(list_event_jobs(system, "succeeded")) == {b"seen-before", b"told-before"}
+    hold(one, "seen-after")
+    list_jobs(engine, "unacked")
+    hear(system, event("task-started", "told-after"), channel=b"/1.celeryev/task.multi")
+    assert set(list_event_jobs(system, "succeeded")) == {b"seen-before", b"told-before", b"seen-after", b"told-after"}
+    assert not list_event_jobs(system, "running")
+
+
+def test_results_that_this_database_does_not_know_are_reported_as_unknown_with_the_reason(
+    neighbours: tuple[Redis, Redis],
+) -> None:
+    one, two = neighbours
+    engine, system = listening(one)
+    for number in range(12):
+        hear_result(one, system, f"id-{number}", "SUCCESS", backend=two)
+    assert "outcomes-untold" not in list_findings(engine), "a worker of this database ended nothing: it is another's"
+    now_ms = system.now_ms()
+    for processed in (0, 12):
+        told = event("worker-heartbeat", freq=2.0, active=0, processed=processed, sw_ident="py-celery", sw_ver="5.7.0")
+        system.record_event(b"/1.celeryev/worker.heartbeat", told_event(told), now_ms)
+    untold = list_findings(engine)["outcomes-untold"]
+    assert "workers ended 12 tasks and told of 0" in untold.text and "another database" in untold.text, untold.text
+    assert "-E" in untold.remedy
+
+
+def test_events_of_a_channel_without_a_database_count_only_for_jobs_that_this_one_knows(
+    neighbours: tuple[Redis, Redis],
+) -> None:
+    one, two = neighbours
+    engine, system = listening(one, "celery:fanout=")
+    one.lpush("celery", message("seen"))
+    list_jobs(engine, "queue")
+    one.set("celery-task-meta-kept", "{}")
+    two.set("celery-task-meta-others", "{}")
+    for id in ("seen", "kept", "others", "without-a-result"):
+        hear(system, event("task-started", id), channel=b"celeryev/task.multi")
+    ask_of_results(one, system)
+    assert set(list_event_jobs(system, "running")) == {b"seen", b"kept"}
+
+
+def test_a_result_without_a_prefix_proves_nothing_where_apps_of_two_prefixes_share_a_database(client: Redis) -> None:
+    bind(client, "celery")
+    bind(client, "celery", prefix="shop:")
+    engine, system = listening(client, "celery")
+    assert list(engine.discover(fully=True))
+    hear_result(client, system, "whose", "FAILURE", result=FAILED)
+    client.lpush("celery", message("seen"))
+    list_jobs(engine, "queue")
+    hear_result(client, system, "seen", "SUCCESS")
+    assert not list_event_jobs(system, "failed") and set(list_event_jobs(system, "succeeded")) == {b"seen"}
+
+
+def test_what_waits_for_a_proof_is_bounded_and_what_is_forgotten_still_counts() -> None:
+    taken: list[int] = []
+    unplaced = UnplacedEvents(most=3, most_bytes=100)
+    for number in range(5):
+        unplaced.add(b"%d" % number, partial(taken.append, number), 10, Evidence(b"key-%d" % number, False))
+    assert len(unplaced) == 5 and sorted(unplaced.unchecked) == [b"2", b"3", b"4"]
+    unplaced.add(b"3", partial(taken.append, 33), 10, None)
+    for take in (*unplaced.pop(b"1"), *unplaced.pop(b"3")):
+        take()
+    assert taken == [3, 33] and len(unplaced) == 4
+    unplaced.add(b"long", partial(taken.append, 0), 95, None)
+    assert list(unplaced._waiting) == [b"long"] and unplaced._bytes == 95 and not unplaced.unchecked
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -776,11 +966,11 @@ def test_an_outcome_that_was_guessed_and_is_told_afterwards_stays_where_it_was_t
 def test_each_fault_of_celery_is_named_with_what_helps_and_a_sound_one_has_none(client: Redis) -> None:
     bind(client, "celery")
     client.lpush("celery", message("sound"))
-    hold(client, "sound-held", eta=at(1800), taken_s=60)
+    hold(client, "sound-held", eta=format_instant(1800), taken_s=60)
     assert not findings(client)
-    hold(client, "twice", eta=at(7200), taken_s=60)
+    hold(client, "twice", eta=format_instant(7200), taken_s=60)
     hold(client, "old", taken_s=5000)
-    client.lpush("celery", message("far", eta=at(90_000)))
+    client.lpush("celery", message("far", eta=format_instant(90_000)))
     client.lpush(f"celery{SEP}9", "no json", message("bare", leave="properties"))
     replies = "0a1b-2c.reply.celery.pidbox"
     client.sadd("_kombu.binding.reply.celery.pidbox", f"0a1b-2c{SEP}{SEP}{replies}")
@@ -791,13 +981,13 @@ def test_each_fault_of_celery_is_named_with_what_helps_and_a_sound_one_has_none(
     assert abandoned.ids == (b"old",) and abandoned.keys == ("unacked",) and "for 1h23" in abandoned.text
     assert found["poison-json"].keys == (f"celery{SEP}9",)
     assert found["reply-lists"].remedy == f"redis-cli EXPIRE {replies} 3600"
-    beyond = [each for each in counted(engine_on(client)).findings if each.kind == "eta-beyond-visibility"]
+    beyond = [each for each in count_queue(open_engine(client)).findings if each.kind == "eta-beyond-visibility"]
     remedies = {each.ids[0]: each.remedy.partition(";")[0] for each in beyond}
     assert remedies == {
         b"far": "rqtui act reschedule celery:celery far --set delay_ms=3600s, or act delete",
         b"twice": "rqtui act extend celery:celery --place eta --all lets them run once",
     }
-    twice = listed(engine_on(client), "eta")[b"twice"]
+    twice = list_jobs(open_engine(client), "eta")[b"twice"]
     assert facts(twice)["given out again"] == (twice.reserved_ms or 0) + 3_600_000
     client.rename("_kombu.binding.reply.celery.pidbox", "_kombu.binding.reply.shop.ctl.pidbox")
     client.sadd("_kombu.binding.reply.shop.ctl.pidbox", f"0a1b-2c{SEP}{SEP}0a1b-2c.reply.shop.ctl.pidbox")
@@ -812,64 +1002,64 @@ def test_each_fault_of_celery_is_named_with_what_helps_and_a_sound_one_has_none(
 
 def test_faults_that_only_workers_tell_of_are_named(any_client: Redis) -> None:
     world(any_client)
-    engine, layout = listening(any_client)
-    counted(engine)
-    now_ms = layout.now_ms()
-    layout.hearing = Hearing(now_ms - 60_000)
-    beat(layout, now_ms - 30_000, worker="dead@host")
-    hear(layout, {**event("task-started", "acked"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
-    hear(layout, {**event("task-started", "held"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
-    another = with_layouts(any_client, [layout])
-    counted(another)  # it has not looked for faults before, and does so now
-    found = findings_of(another)
+    engine, system = listening(any_client)
+    count_queue(engine)
+    now_ms = system.now_ms()
+    system.event_coverage = EventCoverage(now_ms - 60_000)
+    beat(system, now_ms - 30_000, worker="dead@host")
+    hear(system, {**event("task-started", "acked"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
+    hear(system, {**event("task-started", "held"), "hostname": "dead@host"}, at_ms=now_ms - 40_000)
+    another = build_engine(any_client, [system])
+    count_queue(another)  # it has not looked for faults before, and does so now
+    found = list_findings(another)
     assert found["lost"].ids == (b"acked",) and "lost with dead@host" in found["lost"].text
-    orphaned = next(each for each in counted(engine).findings if each.kind == "abandoned" and b"held" in each.ids)
+    orphaned = next(each for each in count_queue(engine).findings if each.kind == "abandoned" and b"held" in each.ids)
     assert orphaned.remedy == "rqtui act release celery:celery held --force gives it out now"
     assert "foreign-restore" not in found and "nobody-consumes" not in found
-    beat(layout, now_ms - 30_000, worker="gone@host")
-    hear(layout, {**event("task-started", "too"), "hostname": "gone@host"}, at_ms=now_ms - 40_000)
-    assert "2 lost with 2 workers, dead@host among them" in findings_of(another)["lost"].text
+    beat(system, now_ms - 30_000, worker="gone@host")
+    hear(system, {**event("task-started", "too"), "hostname": "gone@host"}, at_ms=now_ms - 40_000)
+    assert "2 lost with 2 workers, dead@host among them" in list_findings(another)["lost"].text
 
-    beat(layout, now_ms - 25_000)
-    beat(layout, now_ms)
-    hear(layout, event("task-started", "runs"), at_ms=now_ms)
+    beat(system, now_ms - 25_000)
+    beat(system, now_ms)
+    hear(system, event("task-started", "runs"), at_ms=now_ms)
     any_client.rpush("celery", message("runs", redelivered=True))
-    listed(engine, "queue")
-    again = findings_of(engine)["foreign-restore"]
+    list_jobs(engine, "queue")
+    again = list_findings(engine)["foreign-restore"]
     assert again.ids == (b"runs",) and "while celery@host ran it" in again.text
 
 
 def test_a_queue_from_which_no_idle_worker_takes_is_named(any_client: Redis) -> None:
     world(any_client)
-    engine, layout = listening(any_client)
-    first = counted(engine)
-    layout.hearing = Hearing(first.counted_ms - 60_000)
-    layout._stillness._waits_ms["celery"] = first.counted_ms - 40_000
-    beat(layout, first.counted_ms - 30_000, processed=5)
-    beat(layout, first.counted_ms - 1000, processed=5)
-    idle = findings_of(engine)["nobody-consumes"]
+    engine, system = listening(any_client)
+    first = count_queue(engine)
+    system.event_coverage = EventCoverage(first.counted_ms - 60_000)
+    system._stillness._waits_ms["celery"] = first.counted_ms - 40_000
+    beat(system, first.counted_ms - 30_000, processed=5)
+    beat(system, first.counted_ms - 1000, processed=5)
+    idle = list_findings(engine)["nobody-consumes"]
     assert idle.jobs == 5 and "celery -A APP worker -Q celery" in idle.remedy
-    beat(layout, first.counted_ms, processed=6)
-    assert "nobody-consumes" not in findings_of(engine)
+    beat(system, first.counted_ms, processed=6)
+    assert "nobody-consumes" not in list_findings(engine)
 
 
 def test_a_queue_whose_next_message_stays_the_next_is_named_though_workers_are_busy(any_client: Redis) -> None:
     bind(any_client, "celery", "mail")
     any_client.lpush("mail", message("letter", "mail"), message("second", "mail"))
-    engine, layout = listening(any_client)
-    listed(engine, "queue", MAIL)
-    now_ms = counted(engine, MAIL).counted_ms
-    layout._stillness._waits_ms["mail"] = now_ms - 90_000
-    layout._next["mail"] = layout._next["mail"]._replace(since_ms=now_ms - 80_000)
-    beat(layout, now_ms, active=3)
-    stuck = findings_of(engine, MAIL)["nobody-consumes"]
+    engine, system = listening(any_client)
+    list_jobs(engine, "queue", MAIL)
+    now_ms = count_queue(engine, MAIL).counted_ms
+    system._stillness._waits_ms["mail"] = now_ms - 90_000
+    system._next["mail"] = system._next["mail"]._replace(since_ms=now_ms - 80_000)
+    beat(system, now_ms, active=3)
+    stuck = list_findings(engine, MAIL)["nobody-consumes"]
     assert "the next one stays the next, and no worker holds any" in stuck.text and stuck.jobs == 2
     hold(any_client, "first", "mail")
-    assert "nobody-consumes" not in findings_of(engine, MAIL)
+    assert "nobody-consumes" not in list_findings(engine, MAIL)
     any_client.delete("unacked", "unacked_index")
     any_client.rpop("mail")
-    listed(engine, "queue", MAIL)
-    assert "nobody-consumes" not in findings_of(engine, MAIL)
+    list_jobs(engine, "queue", MAIL)
+    assert "nobody-consumes" not in list_findings(engine, MAIL)
 
 
 def test_what_no_reader_understands_is_shown_named_and_never_written(any_client: Redis) -> None:
@@ -893,15 +1083,15 @@ def test_what_no_reader_understands_is_shown_named_and_never_written(any_client:
     odd["headers"]["id"] = [1]
     any_client.hset("unacked", "nan", json.dumps([odd, None, "celery"]))
     before = keyspace.dump(any_client)
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     assert {Ref("celery", "q" * 300), Ref("celery", "ü" * 100)} <= set(engine.refs)
-    jobs = list(listed(engine, "queue").values())
+    jobs = list(list_jobs(engine, "queue").values())
     assert len(jobs) == len(strange) and all(job.problem for job in jobs)
     assert {job.member for job in jobs} == set(strange)
     for place in ("eta", "unacked", "late"):
-        engine.page(CELERY, place, limit=100)
+        engine.fetch_page(CELERY, place, limit=100)
     for job in jobs:
-        found = engine.job(CELERY, job.id)
+        found = engine.fetch_job(CELERY, job.id)
         assert found is not None and found.member == job.member
     assert "poison-json" in findings(any_client)
     assert keyspace.dump(any_client) == before
@@ -911,16 +1101,18 @@ def test_keys_of_other_types_under_its_names_are_named_and_stop_nothing_else(any
     world(any_client)
     any_client.delete("mail")
     any_client.set("mail", "x")
-    engine = engine_on(any_client)
-    snapshot = engine.snapshot(Focus(queues=(CELERY, MAIL), pages=(PageWish(MAIL, "queue"),), is_thorough=True))
-    mail, celery = snapshot.queue(MAIL), snapshot.queue(CELERY)
+    engine = open_engine(any_client)
+    snapshot = engine.take_snapshot(
+        Focus(queues=(CELERY, MAIL), pages=(PageSelection(MAIL, "queue"),), is_thorough=True)
+    )
+    mail, celery = snapshot.find_queue(MAIL), snapshot.find_queue(CELERY)
     assert mail is not None and celery is not None
     assert [each.kind for each in mail.findings] == ["wrong-type"] and mail.findings[0].keys == ("mail",)
-    assert keyed(celery)["queue"] == 5
+    assert count_stored_jobs(celery)["queue"] == 5
     assert snapshot.pages[0].error
     any_client.delete("unacked_index")
     any_client.set("unacked_index", "x")
-    assert {each.keys for each in counted(engine_on(any_client)).findings} == {("unacked_index",)}
+    assert {each.keys for each in count_queue(open_engine(any_client)).findings} == {("unacked_index",)}
 
 
 def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_programs(any_client: Redis) -> None:
@@ -929,22 +1121,24 @@ def test_what_waits_is_counted_where_a_key_of_what_workers_hold_is_another_progr
         world(any_client)
         any_client.delete(key)
         any_client.set(key, "another's")
-        engine = engine_on(any_client)
-        both = {each.name: each for each in engine.snapshot(Focus(is_thorough=True)).queues}
+        engine = open_engine(any_client)
+        both = {each.name: each for each in engine.take_snapshot(Focus(is_thorough=True)).queues}
         told = {finding.keys: finding.text for each in both.values() for finding in each.findings}
         assert told[(key,)].startswith(f"key {key} holds a string")
-        alone = {"celery": counted(engine), "mail": counted(engine, MAIL)}
+        alone = {"celery": count_queue(engine), "mail": count_queue(engine, MAIL)}
         for queue in (*both.values(), *alone.values()):
             waiting = {"celery": 5, "mail": 1}[queue.name]
-            assert not queue.error and keyed(queue) == dict.fromkeys(keyed(queue), 0) | {"queue": waiting}, (key, queue)
-        assert f"key {key} holds a string" in engine.page(CELERY, "unacked").error
-        assert engine.page(CELERY, "queue").total == 5
+            assert not queue.error and count_stored_jobs(queue) == dict.fromkeys(count_stored_jobs(queue), 0) | {
+                "queue": waiting
+            }, (key, queue)
+        assert f"key {key} holds a string" in engine.fetch_page(CELERY, "unacked").error
+        assert engine.fetch_page(CELERY, "queue").total == 5
 
 
 def test_who_looks_for_schedules_is_told_where_they_are(client: Redis, url: str) -> None:
     world(client)
-    told = shell(url, "schedules")
-    assert told.code == 0 and "; celery beat keeps its schedule in a file and in memory; of " in told.err
+    result = shell(url, "schedules")
+    assert result.code == 0 and "; celery beat keeps its schedule in a file and in memory; of " in result.err
 
 
 def test_options_that_no_celery_could_have_are_refused_in_words() -> None:
@@ -963,14 +1157,57 @@ def test_options_that_no_celery_could_have_are_refused_in_words() -> None:
     }
 
     def refused(option: str) -> None:
-        with pytest.raises(UsageError, match="layout celery") as raised:
-            registry.make(f"celery:{option}")
+        with pytest.raises(UsageError, match="system celery") as raised:
+            registry.create_system(f"celery:{option}")
         assert wrong[option] in str(raised.value)
 
-    all_hold((option, lambda option=option: refused(option)) for option in wrong)
+    run_cases((option, lambda option=option: refused(option)) for option in wrong)
 
 
 def test_a_call_is_told_by_what_its_producer_wrote() -> None:
-    assert repr_call("t", "(1,)", "{}") == "t(1)"
-    assert repr_call("t", None, "{'a': 1}") == "t(a=1)"
-    assert len(repr_call("t", "(" + "x" * 5000 + ")", "{}")) == 1001
+    assert format_call_of_reprs("t", "(1,)", "{}") == "t(1)"
+    assert format_call_of_reprs("t", None, "{'a': 1}") == "t(a=1)"
+    assert len(format_call_of_reprs("t", "(" + "x" * 5000 + ")", "{}")) == 1001
+
+
+def test_a_run_that_ended_without_an_event_is_dropped_when_its_worker_is_idle(client: Redis) -> None:
+    _engine, system = listening(client)
+
+    def find_running() -> set[bytes]:
+        return {job.id for job in system.event_cache.yield_jobs("running")}
+
+    hear(system, event("task-started", "stuck"), at_ms=AT)
+    hear(system, event("task-started", "elsewhere", hostname="w2@host"), at_ms=AT)
+    beat(system, AT + 1_000, active=1)
+    beat(system, AT + 2_000)
+    hear(system, event("task-started", "late-batch"), at_ms=AT + 2_500)
+    beat(system, AT + 5_999)
+    assert find_running() == {b"stuck", b"elsewhere", b"late-batch"}
+    beat(system, AT + 6_000)
+    assert find_running() == {b"elsewhere", b"late-batch"}
+    beat(system, AT + 8_000, active=1)
+    beat(system, AT + 10_000)
+    beat(system, AT + 12_000)
+    assert find_running() == {b"elsewhere", b"late-batch"}, "idle for less than two intervals"
+    beat(system, AT + 14_000)
+    assert find_running() == {b"elsewhere"}
+
+
+def test_the_workers_command_listens_for_one_interval_of_heartbeats(client: Redis, url: str) -> None:
+    client.lpush("default", message("waits"))
+    client.sadd("_kombu.binding.default", b"default\x06\x16\x06\x16default")
+    is_over = threading.Event()
+
+    def send_heartbeats() -> None:
+        while not is_over.wait(0.05):
+            client.publish("/0.celeryev/worker.heartbeat", told_event(event("worker-heartbeat", freq=2.0, active=0)))
+
+    thread = threading.Thread(target=send_heartbeats)
+    thread.start()
+    try:
+        ran = shell(url, "workers", "default", "--json")
+    finally:
+        is_over.set()
+        thread.join()
+    assert [(worker["worker"], worker["state"]) for worker in ran.json] == [("celery@host", "idle")]
+    assert "no worker has given a sign of life within 2.5 s" in shell(url, "workers", "default").err

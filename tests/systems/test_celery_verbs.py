@@ -14,26 +14,26 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
-from celery_subject import CELERY, LISTENERS, hush
+from celery_subject import CELERY, LISTENERS, close_listener
 from redis import Redis
 from redis.client import PubSub
 from shell import shell
 
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import Refused
-from rqtui.model import Hearing, Job, Outcome, Ref, State
-from rqtui.operations.revert import reverted
-from rqtui.operations.undo import Keeper, words
+from rqtui.model import EventCoverage, Job, Outcome, Ref, State
+from rqtui.operations.revert import revert_record
+from rqtui.operations.undo import UndoRecorder, describe_undo
 from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
-from rqtui.systems.celery.layout import MOST_CALLS, Celery
-from rqtui.systems.celery.messages import instant_ms, written
+from rqtui.systems.celery.messages import convert_time_ms, format_time
+from rqtui.systems.celery.system import MAX_CALLS, Celery
 from rqtui.testing import conformance, keyspace
 from rqtui.text.names import to_text
-from rqtui.tui.services.verb_resolution import by_verb
-from rqtui.verbs import BY_NAME
+from rqtui.tui.services.verb_resolution import group_values_by_script
+from rqtui.verbs import VERBS_BY_NAME
 
 
 @pytest.mark.parametrize("script", CELERY.scripts)
@@ -45,14 +45,14 @@ def test_celery(script: str, any_client: Redis) -> None:
 def nobody_listens_on() -> Iterator[None]:
     yield
     while LISTENERS:
-        hush(LISTENERS.pop())
+        close_listener(LISTENERS.pop())
 
 
 @pytest.fixture
 def listener(client: Redis) -> Iterator[PubSub]:
     one = client.pubsub()
     yield one
-    hush(one)
+    close_listener(one)
 
 
 # --- the engine ----------------------------------------------------------------------------------------------------
@@ -63,8 +63,8 @@ LISTS = ("mail", f"mail{SEP}3", f"mail{SEP}6", f"mail{SEP}9")
 CALL = b'[[1.50, 12345678901234567890, {"b":[], "a":{}}], {}, {"callbacks": null}]'
 
 
-def engine_on(client: Redis, spec: str = "celery") -> Engine:
-    return with_layouts(client, [registry.make(spec)])
+def open_engine(client: Redis, spec: str = "celery") -> Engine:
+    return build_engine(client, [registry.create_system(spec)])
 
 
 def message(id: str, queue: str = "mail", priority: object = 0, exchange: str = "", **headers: object) -> bytes:
@@ -97,7 +97,7 @@ def plant_all(client: Redis) -> float:
             for n in range(3):
                 key = f"{queue}{SEP}{step}" if step else queue
                 client.lpush(key, message(f"q{step}{n}{queue}", queue, priority=step))
-        eta = written(round(now_s * 1000) + 600_000)
+        eta = format_time(round(now_s * 1000) + 600_000)
         hold(client, message(f"eta{queue}", queue, eta=eta), now_s - 20, queue)
         hold(client, message(f"held{queue}", queue, priority=4), now_s - 60, queue)
         for n in range(2):
@@ -105,23 +105,23 @@ def plant_all(client: Redis) -> float:
     return now_s
 
 
-def jobs_of(engine: Engine, place: str, *ids: str) -> list[Job]:
-    found = [one for one in engine.page(MAIL, place, 0, 100, 4096).jobs if not ids or one.id.decode() in ids]
+def list_jobs(engine: Engine, place: str, *ids: str) -> list[Job]:
+    found = [one for one in engine.fetch_page(MAIL, place, 0, 100, 4096).jobs if not ids or one.id.decode() in ids]
     assert not ids or len(found) == len(ids), (place, [one.id for one in found])
     return sorted(found, key=lambda one: ids.index(one.id.decode())) if ids else found
 
 
 def act(engine: Engine, verb: str, place: str, *ids: str, **form: object) -> list[str]:
-    return [outcome.word for outcome in engine.act(verb, MAIL, jobs_of(engine, place, *ids), form)]
+    return [outcome.word for outcome in engine.apply_verb(verb, MAIL, list_jobs(engine, place, *ids), form)]
 
 
-def in_turn(client: Redis) -> list[str]:
+def list_waiting_ids(client: Redis) -> list[str]:
     """The ids that wait, in the order in which a worker takes them: BRPOP of the lists, the first priority first."""
     every = [one for key in LISTS for one in client.lrange(key, 0, -1)[::-1]]
     return [json.loads(one)["headers"]["id"] for one in every]
 
 
-def in_list(client: Redis, key: str) -> list[str]:
+def list_ids(client: Redis, key: str) -> list[str]:
     return [json.loads(one)["headers"]["id"].removesuffix("mail") for one in client.lrange(key, 0, -1)[::-1]]
 
 
@@ -129,32 +129,32 @@ def in_list(client: Redis, key: str) -> list[str]:
 
 
 def test_the_lists_of_all_priorities_are_one_place_and_a_verb_finds_a_message_in_each(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     plant_all(client)
     everything = [f"q{step}{n}mail" for step in (0, 3, 6, 9) for n in range(3)]
-    assert [one.id.decode() for one in jobs_of(engine, "queue")] == in_turn(client) == everything
+    assert [one.id.decode() for one in list_jobs(engine, "queue")] == list_waiting_ids(client) == everything
     assert act(engine, "bump", "queue", "q91mail", "q02mail", "q60mail") == ["moved"] * 3
-    assert in_turn(client)[:5] == ["q91mail", "q02mail", "q60mail", "q00mail", "q01mail"]
-    assert in_list(client, LISTS[3]) == ["q90", "q92"] and in_list(client, LISTS[2]) == ["q61", "q62"]
+    assert list_waiting_ids(client)[:5] == ["q91mail", "q02mail", "q60mail", "q00mail", "q01mail"]
+    assert list_ids(client, LISTS[3]) == ["q90", "q92"] and list_ids(client, LISTS[2]) == ["q61", "q62"]
     assert b'"priority": 9' in client.lindex(
         "mail", -1
     )  # its own bytes: it goes back to its list when it is redelivered
     assert act(engine, "delete", "queue", "q91mail", "q30mail", "q92mail") == ["moved"] * 3
-    assert in_list(client, LISTS[1]) == ["q31", "q32"] and in_list(client, LISTS[3]) == ["q90"]
+    assert list_ids(client, LISTS[1]) == ["q31", "q32"] and list_ids(client, LISTS[3]) == ["q90"]
     assert client.llen("other") == 3 and client.hlen("unacked") == 8
 
 
 def test_a_new_priority_brings_a_message_to_its_list_and_changes_nothing_else_of_it(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     plant_all(client)
     assert act(engine, "reprioritise", "queue", "q00mail", "q61mail", "q62mail", priority=4) == ["moved"] * 3
-    assert in_list(client, LISTS[1]) == ["q30", "q31", "q32", "q00", "q61", "q62"]  # 4 stands in the list of 3
+    assert list_ids(client, LISTS[1]) == ["q30", "q31", "q32", "q00", "q61", "q62"]  # 4 stands in the list of 3
     assert client.lindex(LISTS[1], 2) == message("q00mail", priority=4)
     assert client.lindex(LISTS[1], 0) == message("q62mail", priority=4)
     assert act(engine, "reprioritise", "queue", "q31mail", priority=5) == ["moved"]  # the same list: it keeps its place
     assert client.lindex(LISTS[1], -2) == message("q31mail", priority=5)
     for wrong in (10, -1):
-        [outcome] = engine.act("reprioritise", MAIL, jobs_of(engine, "queue", "q01mail"), {"priority": wrong})
+        [outcome] = engine.apply_verb("reprioritise", MAIL, list_jobs(engine, "queue", "q01mail"), {"priority": wrong})
         assert outcome.word == "refused" and "0 to 9" in outcome.text
     assert client.lindex("mail", -1) == message("q01mail")
 
@@ -164,40 +164,43 @@ def test_messages_that_change_places_in_one_call_are_all_there_afterwards(client
     for list_ in LISTS[:2]:
         client.rpush(list_, *(f"{list_}-{n}" for n in range(10)))
     rows = [{"member": f"{LISTS[i]}-1", "new": f"new-{i}", "step": "03"[i], "priority": (3, 0)[i]} for i in (0, 1)]
-    scripts.run(client, registry.make("celery").call(verb, "mail", {}, rows))
+    scripts.run(client, registry.create_system("celery").build_call(verb, "mail", {}, rows))
     for i in (0, 1):
         stayed = [f"{LISTS[i]}-{n}".encode() for n in range(10) if n != 1]
         assert client.lrange(LISTS[i], 0, -1) == [f"new-{1 - i}".encode(), *stayed]
 
 
 def test_a_message_that_waits_is_rescheduled_where_it_stands(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = plant_all(client)
     assert act(engine, "reschedule", "queue", "q01mail", "q90mail", delay_ms=600_000) == ["moved"] * 2
     own = client.lindex("mail", -2)
     eta = json.loads(own)["headers"]["eta"]
-    assert own == message("q01mail", eta=eta) and abs(instant_ms(eta) - now_s * 1000 - 600_000) < 60_000
-    assert in_list(client, LISTS[3]) == ["q90", "q91", "q92"]
+    assert own == message("q01mail", eta=eta) and abs(convert_time_ms(eta) - now_s * 1000 - 600_000) < 60_000
+    assert list_ids(client, LISTS[3]) == ["q90", "q91", "q92"]
     assert act(engine, "reschedule", "queue", "q01mail") == ["moved"]  # without a time: at once
     assert client.lindex("mail", -2) == message("q01mail")
-    [outcome] = engine.act("reschedule", MAIL, jobs_of(engine, "queue", "q01mail"), {"delay_ms": 3_601_000})
+    [outcome] = engine.apply_verb("reschedule", MAIL, list_jobs(engine, "queue", "q01mail"), {"delay_ms": 3_601_000})
     assert outcome.word == "refused" and "would run twice" in outcome.text
-    longer = engine_on(client, "celery:visibility=86400")
+    longer = open_engine(client, "celery:visibility=86400")
     assert act(longer, "reschedule", "queue", "q01mail", delay_ms=3_601_000) == ["moved"]
 
 
 def test_an_eta_and_a_priority_are_given_in_one_form(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     plant_all(client)
-    layout = engine.layouts["celery"]
+    system = engine.systems["celery"]
     values: dict[str, object] = {"delay_ms": 60_000, "priority": 8}
-    assert by_verb(layout, BY_NAME["reschedule"], values) == [("reschedule", values)]
-    assert [name for name, _form in by_verb(registry.make("native"), BY_NAME["reschedule"], values)] == [
+    assert group_values_by_script(system, VERBS_BY_NAME["reschedule"], values) == [("reschedule", values)]
+    assert [
+        name
+        for name, _form in group_values_by_script(registry.create_system("native"), VERBS_BY_NAME["reschedule"], values)
+    ] == [
         "reschedule",
         "reprioritise",
     ]
     assert act(engine, "reschedule", "queue", "q00mail", "q61mail", **values) == ["moved"] * 2
-    assert in_list(client, LISTS[2]) == ["q60", "q61", "q62", "q00"]  # 8 stands in the list of 6
+    assert list_ids(client, LISTS[2]) == ["q60", "q61", "q62", "q00"]  # 8 stands in the list of 6
     own = client.lindex(LISTS[2], 0)
     assert own == message("q00mail", priority=8, eta=json.loads(own)["headers"]["eta"]) and b'"eta": "' in own
     assert act(engine, "reschedule", "queue", "q00mail", priority=0) == ["moved"]  # the ETA stays
@@ -205,17 +208,17 @@ def test_an_eta_and_a_priority_are_given_in_one_form(client: Redis) -> None:
 
 
 def test_what_is_no_message_of_celery_is_left_as_it_is(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     strange = [b"\xff no json", b"[]", b"{}", b'{"body": 1, "headers": {}, "properties": {}}', b"", b'{"headers": 1']
     client.rpush("mail", *strange)
     for verb, form in (("reprioritise", {"priority": 9}), ("reschedule", {"delay_ms": 1000})):
-        found = engine.page(MAIL, "queue", 0, 100, 4096).jobs
-        assert {one.word for one in engine.act(verb, MAIL, found, form)} == {"raw"}, verb
+        found = engine.fetch_page(MAIL, "queue", 0, 100, 4096).jobs
+        assert {one.word for one in engine.apply_verb(verb, MAIL, found, form)} == {"raw"}, verb
     assert client.lrange("mail", 0, -1) == strange
-    found = engine.page(MAIL, "queue", 0, 100, 4096).jobs
-    assert [one.word for one in engine.act("bump", MAIL, found[-1:], {})] == ["moved"]
-    assert [one.word for one in engine.act("delete", MAIL, found, {})] == ["moved"] * 6
+    found = engine.fetch_page(MAIL, "queue", 0, 100, 4096).jobs
+    assert [one.word for one in engine.apply_verb("bump", MAIL, found[-1:], {})] == ["moved"]
+    assert [one.word for one in engine.apply_verb("delete", MAIL, found, {})] == ["moved"] * 6
     assert not client.exists("mail")
 
 
@@ -225,22 +228,22 @@ def long_message(id: str, length: int) -> bytes:
 
 @pytest.mark.parametrize("length", [5000, 2_000_000])
 def test_a_long_message_is_fetched_whole_before_it_is_changed(client: Redis, length: int) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     one, two, three = (long_message(id, length) for id in ("one", "two", "three"))
     client.lpush("mail", one, two)
     hold(client, three, float(client.time()[0]) - 9000)
-    assert jobs_of(engine, "queue", "one")[0].is_partial
+    assert list_jobs(engine, "queue", "one")[0].is_partial
     assert act(engine, "reprioritise", "queue", "one", priority=9) == ["moved"]
     assert client.lindex(LISTS[3], 0) == one.replace(b'"priority": 0', b'"priority": 9')
-    assert act(engine, "bump", "queue", "one") == ["moved"] and in_list(client, "mail") == ["one", "two"]
+    assert act(engine, "bump", "queue", "one") == ["moved"] and list_ids(client, "mail") == ["one", "two"]
     assert act(engine, "release", "late", "three") == ["moved"]
-    assert client.lindex("mail", -1) == redelivered(three)
-    assert act(engine, "delete", "queue", "two", "three") == ["moved"] * 2 and in_list(client, "mail") == ["one"]
+    assert client.lindex("mail", -1) == build_redelivered_message(three)
+    assert act(engine, "delete", "queue", "two", "three") == ["moved"] * 2 and list_ids(client, "mail") == ["one"]
 
 
 def test_a_message_of_the_first_protocol_gets_another_priority_and_no_other_eta(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     told = {"task": "tasks.add", "id": "old", "args": [1], "kwargs": {}, "retries": 0, "eta": None}
     delivered = {"exchange": "", "routing_key": "mail"}
@@ -256,39 +259,39 @@ def test_a_message_of_the_first_protocol_gets_another_priority_and_no_other_eta(
 # --- what workers hold -----------------------------------------------------------------------------------------------
 
 
-def redelivered(one: bytes) -> bytes:
+def build_redelivered_message(one: bytes) -> bytes:
     """The message as it is given out again, every other byte as it was."""
     own = one.replace(b'"},"priority"', b'", "redelivered": true},"priority"')
     return own.replace(b'"weight": 1}', b'"weight": 1, "redelivered": true}')
 
 
 def test_only_what_is_late_goes_back_unasked_and_says_that_it_was_delivered_before(any_client: Redis) -> None:
-    engine, client = engine_on(any_client), any_client
+    engine, client = open_engine(any_client), any_client
     plant_all(client)
     before = keyspace.dump(client)
-    held = [*jobs_of(engine, "unacked"), *jobs_of(engine, "eta")]
-    assert [one.word for one in engine.act("release", MAIL, held, {})] == ["held"] * 2
-    assert [one.word for one in engine.act("delete", MAIL, held, {})] == ["wrong_place"] * 2
+    held = [*list_jobs(engine, "unacked"), *list_jobs(engine, "eta")]
+    assert [one.word for one in engine.apply_verb("release", MAIL, held, {})] == ["held"] * 2
+    assert [one.word for one in engine.apply_verb("delete", MAIL, held, {})] == ["wrong_place"] * 2
     assert not keyspace.diff(before, keyspace.dump(client))
     assert act(engine, "release", "late", "late0mail") == ["moved"]
-    assert client.lindex("mail", -1) == redelivered(message("late0mail"))
+    assert client.lindex("mail", -1) == build_redelivered_message(message("late0mail"))
     assert act(engine, "release", "unacked", force=True) == ["moved"]
-    assert client.lindex(LISTS[1], -1) == redelivered(message("heldmail", priority=4))
+    assert client.lindex(LISTS[1], -1) == build_redelivered_message(message("heldmail", priority=4))
     assert {*client.hkeys("unacked")} == {*client.zrange("unacked_index", 0, -1)}
-    assert [one.word for one in engine.act("release", MAIL, held[:1], {"force": True})] == ["gone"]
-    [outcome] = engine.act("reap", MAIL, (), {"limit": 100})
+    assert [one.word for one in engine.apply_verb("release", MAIL, held[:1], {"force": True})] == ["gone"]
+    [outcome] = engine.apply_verb("reap", MAIL, (), {"limit": 100})
     assert (outcome.word, outcome.moved, outcome.values["more"]) == ("moved", 1, 0)
-    assert client.lindex(LISTS[3], -1) == redelivered(message("late1mail", priority=9))
+    assert client.lindex(LISTS[3], -1) == build_redelivered_message(message("late1mail", priority=9))
     assert 0 < outcome.values["next_ms"] <= 3_600_000
     assert sorted(client.hkeys("unacked")) == sorted(f"tag-{id}".encode() for id in ("etamail", *OTHERS))
-    assert [one.word for one in engine.act("reap", MAIL, (), {"limit": 100})] == ["empty"]
+    assert [one.word for one in engine.apply_verb("reap", MAIL, (), {"limit": 100})] == ["empty"]
 
 
 OTHERS = ("etaother", "heldother", "late0other", "late1other")
 
 
 def test_the_oldest_that_is_reaped_is_the_next_and_those_of_others_stay(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = float(client.time()[0])
     for n in range(450):
         queue = "other" if n % 3 else "mail"
@@ -296,34 +299,34 @@ def test_the_oldest_that_is_reaped_is_the_next_and_those_of_others_stay(client: 
     args: dict[str, object] = {"limit": 100}
     moved = 0
     for _step in range(6):
-        [outcome] = engine.act("reap", MAIL, (), args)
+        [outcome] = engine.apply_verb("reap", MAIL, (), args)
         moved += outcome.moved
         args["rank"] = outcome.values["rank"]
         if not outcome.values["more"]:
             break
     assert moved == 150 and client.hlen("unacked") == 300 == client.zcard("unacked_index")
-    assert in_list(client, "mail")[-1] != "l0" and sorted(in_list(client, "mail")) == sorted(
+    assert list_ids(client, "mail")[-1] != "l0" and sorted(list_ids(client, "mail")) == sorted(
         f"l{n}" for n in range(0, 450, 3)
     )
     client.flushall()
     for n in range(3):
         hold(client, message(f"l{n}"), now_s - 9000 + n)
-    assert engine.act("reap", MAIL, (), {"limit": 2})[0].moved == 2
-    assert in_list(client, "mail") == ["l0", "l1"]
+    assert engine.apply_verb("reap", MAIL, (), {"limit": 2})[0].moved == 2
+    assert list_ids(client, "mail") == ["l0", "l1"]
 
 
 def test_a_message_that_came_by_an_exchange_goes_back_to_its_queue(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = float(client.time()[0])
     client.sadd("_kombu.binding.media", f"video{SEP}{SEP}mail", f"sound{SEP}{SEP}other")
     hold(client, message("v", "video", exchange="media"), now_s - 9000, "video", "media")
     hold(client, message("s", "sound", exchange="media"), now_s - 9000, "sound", "media")
-    assert engine.act("reap", MAIL, (), {"limit": 10})[0].moved == 1
-    assert in_list(client, "mail") == ["v"] and client.hkeys("unacked") == [b"tag-s"]
+    assert engine.apply_verb("reap", MAIL, (), {"limit": 10})[0].moved == 1
+    assert list_ids(client, "mail") == ["v"] and client.hkeys("unacked") == [b"tag-s"]
 
 
 def test_what_kombu_could_not_give_out_again_stays(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = float(client.time()[0])
     whole = message("whole")
     for n, one in enumerate(
@@ -332,11 +335,11 @@ def test_what_kombu_could_not_give_out_again_stays(client: Redis) -> None:
         client.hset("unacked", f"tag-{n}", b"[" + one + b', "", "mail"]')
         client.zadd("unacked_index", {f"tag-{n}": now_s - 9000})
     before = keyspace.dump(client)
-    assert [one.word for one in engine.act("reap", MAIL, (), {"limit": 10})] == ["empty"]
-    found = engine.page(MAIL, "late", 0, 100, 4096).jobs
-    assert [one.word for one in engine.act("release", MAIL, found, {"force": True})] == ["raw"] * 3
+    assert [one.word for one in engine.apply_verb("reap", MAIL, (), {"limit": 10})] == ["empty"]
+    found = engine.fetch_page(MAIL, "late", 0, 100, 4096).jobs
+    assert [one.word for one in engine.apply_verb("release", MAIL, found, {"force": True})] == ["raw"] * 3
     assert not keyspace.diff(before, keyspace.dump(client))
-    assert [one.word for one in engine.act("delete", MAIL, found, {})] == ["moved"] * 3
+    assert [one.word for one in engine.apply_verb("delete", MAIL, found, {})] == ["moved"] * 3
     assert not client.exists("unacked", "unacked_index")
 
 
@@ -368,25 +371,29 @@ def strange_json(chance: random.Random, depth: int = 0) -> object:
 
 
 def test_whatever_a_message_holds_it_is_given_out_again_with_nothing_else_changed(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = float(client.time()[0])
     for seed in range(150):
         client.flushdb()
         chance = random.Random(seed)
         more = {f"h{n}": strange_json(chance) for n in range(chance.randrange(4))}
-        told = json.loads(message("odd", priority=chance.randrange(10)))
-        told["headers"] = {**more, **told["headers"], **({"redelivered": False} if chance.random() < 0.3 else {})}
-        told["properties"] = {**more, **told["properties"]}
-        told["properties"]["delivery_info"] |= {"redelivered": None} if chance.random() < 0.3 else {}
-        told["more"] = strange_json(chance)
-        fields = list(told.items())
+        document = json.loads(message("odd", priority=chance.randrange(10)))
+        document["headers"] = {
+            **more,
+            **document["headers"],
+            **({"redelivered": False} if chance.random() < 0.3 else {}),
+        }
+        document["properties"] = {**more, **document["properties"]}
+        document["properties"]["delivery_info"] |= {"redelivered": None} if chance.random() < 0.3 else {}
+        document["more"] = strange_json(chance)
+        fields = list(document.items())
         chance.shuffle(fields)
         how = {"ensure_ascii": chance.random() < 0.5, "indent": chance.choice([None, 0, 2])}
         own = json.dumps(
             dict(fields), separators=chance.choice([(",", ":"), (", ", ": "), (" , ", " : ")]), **how
         ).encode()  # type: ignore[arg-type]
         hold(client, own, now_s - 9000)
-        assert engine.act("reap", MAIL, (), {"limit": 10})[0].moved == 1, (seed, own)
+        assert engine.apply_verb("reap", MAIL, (), {"limit": 10})[0].moved == 1, (seed, own)
         [made] = [one for key in LISTS for one in client.lrange(key, 0, -1)]
         expected = json.loads(own)
         expected["headers"]["redelivered"] = expected["properties"]["delivery_info"]["redelivered"] = True
@@ -395,7 +402,7 @@ def test_whatever_a_message_holds_it_is_given_out_again_with_nothing_else_change
 
 
 def test_what_is_cut_off_anywhere_is_not_given_out_and_stops_nothing(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = float(client.time()[0])
     own = message("cut")
     for at in range(1, len(own), 7):
@@ -403,15 +410,15 @@ def test_what_is_cut_off_anywhere_is_not_given_out_and_stops_nothing(client: Red
         client.zadd("unacked_index", {f"tag-{at}": now_s - 9000})
     hold(client, message("whole"), now_s - 8000)
     before = client.hlen("unacked")
-    assert engine.act("reap", MAIL, (), {"limit": 1000})[0].moved == 1
-    assert in_list(client, "mail") == ["whole"] and client.hlen("unacked") == before - 1
+    assert engine.apply_verb("reap", MAIL, (), {"limit": 1000})[0].moved == 1
+    assert list_ids(client, "mail") == ["whole"] and client.hlen("unacked") == before - 1
 
 
 @pytest.mark.parametrize("priority", ["3", None, 99, -1, 2.5, "x", True])
 def test_a_priority_that_is_none_is_read_as_kombu_reads_it(client: Redis, priority: object) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     hold(client, message("odd", priority=priority), float(client.time()[0]) - 9000)
-    assert engine.act("reap", MAIL, (), {"limit": 10})[0].moved == 1
+    assert engine.apply_verb("reap", MAIL, (), {"limit": 10})[0].moved == 1
     try:
         given = max(0, min(9, int(priority)))  # type: ignore[call-overload]  # kombu/transport/virtual/base.py
     except (TypeError, ValueError):
@@ -427,27 +434,27 @@ def commands(listener: object) -> list[dict[str, object]]:
     found = []
     while said := listener.get_message(timeout=0.2):  # type: ignore[attr-defined]
         if said["type"] == "pmessage":
-            told = json.loads(said["data"])
-            assert told["content-type"] == "application/json" and told["properties"]["delivery_tag"]
-            found.append(json.loads(told["body"]))
+            document = json.loads(said["data"])
+            assert document["content-type"] == "application/json" and document["properties"]["delivery_tag"]
+            found.append(json.loads(document["body"]))
     return found
 
 
 def test_workers_are_told_in_their_own_words(client: Redis, listener: PubSub) -> None:
-    engine = engine_on(client, "celery:prefix=app_")
-    layout = engine.layouts["celery"]
+    engine = open_engine(client, "celery:prefix=app_")
+    system = engine.systems["celery"]
     database = client.connection_pool.connection_kwargs.get("db", 0)
     client.sadd("app__kombu.binding.mail", f"mail{SEP}{SEP}mail")
-    list(layout.discover(client))
+    list(system.discover(client))
     listener.psubscribe(f"app_/{database}.celery.pidbox")
     client.lpush("app_mail", message("a"), message("b"))
     tag = hold(client, message("runs"), float(client.time()[0]))
     client.rename("unacked", "app_unacked")
     client.rename("unacked_index", "app_unacked_index")
     assert act(engine, "cancel", "queue") == ["asked"] * 2 and act(engine, "cancel", "unacked") == ["asked"]
-    assert [one.word for one in engine.act("pause", MAIL, (), {})] == ["paused"]
-    assert [one.word for one in engine.act("resume", MAIL, (), {})] == ["resumed"]
-    assert [one.word for one in engine.act("stop", MAIL, (), {"worker": "w1@host"})] == ["asked"]
+    assert [one.word for one in engine.apply_verb("pause", MAIL, (), {})] == ["paused"]
+    assert [one.word for one in engine.apply_verb("resume", MAIL, (), {})] == ["resumed"]
+    assert [one.word for one in engine.apply_verb("stop", MAIL, (), {"worker": "w1@host"})] == ["asked"]
     revoke = {"method": "revoke", "destination": None}
     assert commands(listener) == [
         {**revoke, "arguments": {"task_id": ["a", "b"], "terminate": False, "signal": "SIGTERM"}},
@@ -462,21 +469,21 @@ def test_workers_are_told_in_their_own_words(client: Redis, listener: PubSub) ->
 def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_started_since(
     client: Redis, listener: PubSub
 ) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     plant_all(client)
-    layout = engine.layouts["celery"]
-    assert isinstance(layout, Celery)
+    system = engine.systems["celery"]
+    assert isinstance(system, Celery)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
 
     def is_paused() -> bool:
-        [queue] = engine.ask_all([layout.queue_ask("mail")])
-        return queue.paused
+        [queue] = engine.send_requests([system.queue_request("mail")])
+        return queue.is_paused
 
-    assert not is_paused() and [one.word for one in engine.act("pause", MAIL, (), {})] == ["paused"]
-    assert is_paused() and not engine.ask_all([layout.queue_ask("other")])[0].paused
-    assert [one.word for one in engine.act("resume", MAIL, (), {})] == ["resumed"] and not is_paused()
-    assert [one.word for one in engine.act("pause", MAIL, (), {})] == ["paused"] and is_paused()
+    assert not is_paused() and [one.word for one in engine.apply_verb("pause", MAIL, (), {})] == ["paused"]
+    assert is_paused() and not engine.send_requests([system.queue_request("other")])[0].is_paused
+    assert [one.word for one in engine.apply_verb("resume", MAIL, (), {})] == ["resumed"] and not is_paused()
+    assert [one.word for one in engine.apply_verb("pause", MAIL, (), {})] == ["paused"] and is_paused()
     event = {"type": "worker-online", "hostname": "w2@host", "pid": 1, "timestamp": client.time()[0]}
     told = json.dumps(
         {
@@ -486,24 +493,24 @@ def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_st
             "content-type": "application/json",
         }
     )
-    layout.overhear(f"/{layout._database}.celeryev/worker.online".encode(), told.encode(), layout.now_ms() + 1000)
+    system.record_event(f"/{system._database}.celeryev/worker.online".encode(), told.encode(), system.now_ms() + 1000)
     assert not is_paused()
 
 
 def test_a_task_is_cancelled_by_the_id_that_its_worker_knows(client: Redis, listener: PubSub) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     client.lpush("mail", message("mail.1.x"), message("mail.1.x", n=2))  # two of one id: one is called mail.1.x.2
-    assert [one.id for one in jobs_of(engine, "queue")] == [b"mail.1.x", b"mail.1.x.2"]
+    assert [one.id for one in list_jobs(engine, "queue")] == [b"mail.1.x", b"mail.1.x.2"]
     assert act(engine, "cancel", "queue") == ["asked"] * 2
     [told] = commands(listener)
     assert told["arguments"] == {"task_id": ["mail.1.x"] * 2, "terminate": False, "signal": "SIGTERM"}
 
 
 def test_a_message_without_an_id_is_not_cancelled_and_no_worker_is_told(client: Redis, listener: PubSub) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
@@ -511,10 +518,10 @@ def test_a_message_without_an_id_is_not_cancelled_and_no_worker_is_told(client: 
         message("x").replace(b'"id": "x"', b'"id": null').replace(b'"correlation_id":"x"', b'"correlation_id":null')
     )
     client.lpush("mail", nameless, message("named"))
-    [other] = [job for job in jobs_of(engine, "queue") if job.id != b"named"]
+    [other] = [job for job in list_jobs(engine, "queue") if job.id != b"named"]
     hold(client, nameless.replace(b"tag-x", b"tag-held"), float(client.time()[0]) - 5)
-    for job in (other, *jobs_of(engine, "unacked")):
-        [outcome] = engine.act("cancel", MAIL, [job])
+    for job in (other, *list_jobs(engine, "unacked")):
+        [outcome] = engine.apply_verb("cancel", MAIL, [job])
         assert outcome.word == "refused" and "no id" in outcome.text
     assert act(engine, "cancel", "queue", "named") == ["asked"]
     assert [told["arguments"]["task_id"] for told in commands(listener)] == [["named"]]
@@ -528,87 +535,89 @@ def test_a_task_that_nobody_knows_is_said_to_be_gone(client: Redis, url: str) ->
 
 
 def test_a_task_that_only_events_told_of_is_cancelled_by_its_id(client: Redis, listener: PubSub) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     listener.psubscribe("*.celery.pidbox")
     listener.get_message(timeout=5)
     job = Job(b"mine", "mail", "celery", "running", State.RESERVED, b"", name="tasks.add")
-    assert [one.word for one in engine.act("cancel", MAIL, [job], {})] == ["asked"]
+    assert [one.word for one in engine.apply_verb("cancel", MAIL, [job], {})] == ["asked"]
     [told] = commands(listener)
     assert told["arguments"] == {"task_id": ["mine"], "terminate": True, "signal": "SIGTERM"}
-    layout = engine.layouts["celery"]
-    places = [place.name for place in layout.places]
-    assert [place for place in places if layout.can("cancel", place)] == ["eta", "queue", "unacked", "late", "running"]
-    assert [place for place in places if layout.can("release", place)] == ["unacked", "late"]
-    assert [place for place in places if layout.can("delete", place)] == ["queue", "late"]
+    system = engine.systems["celery"]
+    places = [place.name for place in system.places]
+    assert [place for place in places if system.can("cancel", place)] == ["eta", "queue", "unacked", "late", "running"]
+    assert [place for place in places if system.can("release", place)] == ["unacked", "late"]
+    assert [place for place in places if system.can("delete", place)] == ["queue", "late"]
 
 
 # --- what failed -----------------------------------------------------------------------------------------------------
 
 
-def fail(layout: Celery, id: str, at_ms: int = 1_800_000_000_000, **extended: object) -> None:
-    """A worker publishes that a task failed, as a result."""
+def fail(client: Redis, system: Celery, id: str, at_ms: int = 1_800_000_000_000, **extended: object) -> None:
+    """A worker keeps and publishes that a task failed, as a result; the next poll is made."""
     error = {"exc_type": "ValueError", "exc_message": ["boom"], "exc_module": "builtins"}
     told = {"status": "FAILURE", "result": error, "traceback": "ValueError: boom", "children": [], "date_done": None}
-    layout.overhear(f"celery-task-meta-{id}".encode(), json.dumps({**told, **extended}).encode(), at_ms)
+    client.set(f"celery-task-meta-{id}", json.dumps({**told, **extended}), ex=86_400)
+    system.record_event(f"celery-task-meta-{id}".encode(), json.dumps({**told, **extended}).encode(), at_ms)
+    Engine(client, [system]).send_requests(system.event_requests())
 
 
-def tell(layout: Celery, **event: object) -> None:
+def publish_event(system: Celery, **event: object) -> None:
     """A worker with `-E` publishes an event."""
     body = base64.b64encode(json.dumps({"hostname": "w1@host", "retries": 0, **event}).encode()).decode()
     envelope = {"body": body, "content-type": "application/json", "headers": {}}
     told = {**envelope, "properties": {"body_encoding": "base64", "delivery_tag": "t"}}
-    layout.overhear(b"/0.celeryev/task.multi", json.dumps(told).encode(), 1_800_000_000_000)
+    system.record_event(b"/0.celeryev/task.multi", json.dumps(told).encode(), 1_800_000_000_000)
 
 
 def failures(engine: Engine) -> dict[str, Job]:
-    return {to_text(one.id): one for one in engine.page(MAIL, "failed", 0, 100, 0).jobs}
+    return {to_text(one.id): one for one in engine.fetch_page(MAIL, "failed", 0, 100, 0).jobs}
 
 
-def requeued(engine: Engine, *ids: str) -> list[Outcome]:
+def requeue_jobs(engine: Engine, *ids: str) -> list[Outcome]:
     known = failures(engine)
-    return engine.act("requeue", MAIL, [known[id] for id in ids], {})
+    return engine.apply_verb("requeue", MAIL, [known[id] for id in ids], {})
 
 
 def hearing_engine(client: Redis) -> tuple[Engine, Celery]:
     """An engine that listens, of a Redis with the queues mail and other."""
     for queue in ("mail", "other"):
         client.sadd(f"_kombu.binding.{queue}", f"{queue}{SEP}{SEP}{queue}")
-    engine = engine_on(client)
-    layout = engine.layouts["celery"]
-    assert isinstance(layout, Celery) and list(engine.discover())
-    layout.hearing = Hearing(1)
-    return engine, layout
+    engine = open_engine(client)
+    system = engine.systems["celery"]
+    assert isinstance(system, Celery) and list(engine.discover())
+    system.event_coverage = EventCoverage(1)
+    return engine, system
 
 
 @pytest.mark.parametrize("place", ["queue", "unacked"])
 def test_a_failed_task_is_put_anew_of_its_message_and_only_what_must_change_does(any_client: Redis, place: str) -> None:
-    engine, layout = hearing_engine(any_client)
+    engine, system = hearing_engine(any_client)
     own = message("bad", priority=4, eta="2026-11-22T21:44:12+00:00", expires="2026-11-22T22:00:00+00:00", retries=3)
-    own = redelivered(own)
+    own = build_redelivered_message(own)
     if place == "queue":
         any_client.lpush(LISTS[1], own)
     else:
         hold(any_client, own, float(any_client.time()[0]))
-    assert [to_text(one.id) for one in engine.page(MAIL, place, 0, 100, 0).jobs] == ["bad"]
+    assert [to_text(one.id) for one in engine.fetch_page(MAIL, place, 0, 100, 0).jobs] == ["bad"]
     any_client.delete(LISTS[1], "unacked", "unacked_index")  # a worker took it, ran it, and acked it
-    fail(layout, "bad")
-    before = layout.overheard.count("mail", "failed").of_queue
-    assert before == 1 and layout.can("requeue", "failed") and not layout.can("requeue", "revoked")
-    assert [one.word for one in requeued(engine, "bad")] == ["moved"]
+    fail(any_client, system, "bad")
+    before = system.event_cache.count("mail", "failed").of_queue
+    assert before == 1 and system.can("requeue", "failed") and not system.can("requeue", "revoked")
+    assert [one.word for one in requeue_jobs(engine, "bad")] == ["moved"]
     [put] = any_client.lrange(LISTS[1], 0, -1)
     tag = json.loads(put)["properties"]["delivery_tag"]
     plain = message("bad", priority=4, eta=None, expires=None, retries=0)
     assert put == plain.replace(b'"tag-bad"', json.dumps(tag).encode()) and tag != "tag-bad"
-    assert not failures(engine) and layout.overheard.count("mail", "failed").of_queue == 0
-    fail(layout, "bad", 1_800_000_009_000)
+    assert not failures(engine) and system.event_cache.count("mail", "failed").of_queue == 0
+    fail(any_client, system, "bad", 1_800_000_009_000)
     assert len(failures(engine)["bad"].history) == 1 and failures(engine)["bad"].history[0].error
 
 
 def test_a_failed_task_is_put_anew_of_an_extended_result_digit_by_digit(client: Redis) -> None:
-    engine, layout = hearing_engine(client)
+    engine, system = hearing_engine(client)
     told = {"name": "tasks.add", "args": [[], 12345678901234567890], "kwargs": {"a": {}}, "queue": "mail"}
-    fail(layout, "bad", **told)
-    assert [one.word for one in requeued(engine, "bad")] == ["moved"]
+    fail(client, system, "bad", **told)
+    assert [one.word for one in requeue_jobs(engine, "bad")] == ["moved"]
     [put] = map(json.loads, client.lrange("mail", 0, -1))
     args, kwargs, _embed = json.loads(base64.b64decode(put["body"]))
     assert (args, kwargs) == (told["args"], told["kwargs"])
@@ -617,7 +626,7 @@ def test_a_failed_task_is_put_anew_of_an_extended_result_digit_by_digit(client: 
 
 
 def test_a_failed_task_is_put_anew_of_what_an_event_told_where_that_is_all_of_it(client: Redis) -> None:
-    engine, layout = hearing_engine(client)
+    engine, system = hearing_engine(client)
     wrong = {
         "cut": ("('aaa...',)", "{}"),
         "ended": ("(1, ...)", "{}"),
@@ -632,47 +641,51 @@ def test_a_failed_task_is_put_anew_of_what_an_event_told_where_that_is_all_of_it
     }
     right = {"none": ("()", "{}"), "list": ("[1]", "{}"), "all": ("('é', 1.5, None)", "{'a': [True, {'b': {}}]}")}
     for id, (args, kwargs) in {**wrong, **right}.items():
-        tell(layout, type="task-received", uuid=id, name="tasks.add", args=args, kwargs=kwargs)
-        tell(layout, type="task-sent", uuid=id, queue="mail")
-        fail(layout, id)
-    for outcome in requeued(engine, *wrong):
+        publish_event(system, type="task-received", uuid=id, name="tasks.add", args=args, kwargs=kwargs)
+        publish_event(system, type="task-sent", uuid=id, queue="mail")
+        fail(client, system, id)
+    for outcome in requeue_jobs(engine, *wrong):
         assert outcome.word == "refused" and "arguments are not known" in outcome.text, outcome
     assert not client.exists("mail") and set(failures(engine)) == {*wrong, *right}
-    assert [one.word for one in requeued(engine, *right)] == ["moved"] * 3
+    assert [one.word for one in requeue_jobs(engine, *right)] == ["moved"] * 3
     put = [json.loads(base64.b64decode(json.loads(one)["body"]))[:2] for one in client.lrange("mail", 0, -1)[::-1]]
     assert put == [[[], {}], [[1], {}], [["é", 1.5, None], {"a": [True, {"b": {}}]}]]
     assert set(failures(engine)) == {*wrong}
 
 
 def test_a_failure_of_which_nobody_told_the_queue_or_that_waits_already_is_not_put(client: Redis) -> None:
-    engine, layout = hearing_engine(client)
-    tell(layout, type="task-received", uuid="whose", name="tasks.x", args="()", kwargs="{}")
-    fail(layout, "whose")
-    assert not jobs_of(engine, "queue")  # mail is the first by name, and speaks for all
-    [outcome] = requeued(engine, "whose")
+    engine, system = hearing_engine(client)
+    publish_event(system, type="task-received", uuid="whose", name="tasks.x", args="()", kwargs="{}")
+    fail(client, system, "whose")
+    assert not list_jobs(engine, "queue")  # mail is the first by name, and speaks for all
+    [outcome] = requeue_jobs(engine, "whose")
     assert outcome.word == "refused" and "nobody told of which queue" in outcome.text
-    fail(layout, "bad", name="tasks.add", args=[1], kwargs={}, queue="mail")
+    fail(client, system, "bad", name="tasks.add", args=[1], kwargs={}, queue="mail")
     known = failures(engine)["bad"]
     client.lpush("mail", message("bad"))  # another screen was there before
-    assert [one.word for one in engine.act("requeue", MAIL, [known], {})] == ["exists"]
+    assert [one.word for one in engine.apply_verb("requeue", MAIL, [known], {})] == ["exists"]
     client.delete("mail")
-    assert [one.word for one in engine.act("requeue", MAIL, [known], {})] == ["moved"]
+    assert [one.word for one in engine.apply_verb("requeue", MAIL, [known], {})] == ["moved"]
     hold(client, client.rpop("mail"), float(client.time()[0]))
-    assert [one.word for one in engine.act("requeue", MAIL, [known], {})] == ["exists"]  # a worker has that very one
-    [outcome] = engine.act("requeue", MAIL, [replace(known, place="queue")], {})
+    assert [one.word for one in engine.apply_verb("requeue", MAIL, [known], {})] == [
+        "exists"
+    ]  # a worker has that very one
+    [outcome] = engine.apply_verb("requeue", MAIL, [replace(known, place="queue")], {})
     assert outcome.word == "refused" and "what failed is requeued" in outcome.text
     assert not client.exists("mail")
 
 
 def test_what_failures_are_put_anew_from_is_bounded_and_goes_with_success(client: Redis) -> None:
-    _engine, layout = hearing_engine(client)
-    for n in range(MOST_CALLS + 5):
-        fail(layout, f"f{n}", name="tasks.add", args=[n], kwargs={}, queue="mail")
-    assert len(layout._calls) == MOST_CALLS and b"f4" not in layout._calls
-    fail(layout, "long", name="tasks.add", args=["x" * 4096], kwargs={}, queue="mail")
-    assert b"long" not in layout._calls
-    layout.overhear(b"celery-task-meta-f5", b'{"status": "SUCCESS", "result": 1}', 1_800_000_000_000)
-    assert b"f5" not in layout._calls
+    _engine, system = hearing_engine(client)
+    for n in range(MAX_CALLS + 5):
+        publish_event(system, type="task-sent", uuid=f"f{n}", queue="mail")
+        told = {"status": "FAILURE", "name": "tasks.add", "args": [n], "kwargs": {}, "queue": "mail"}
+        system.record_event(b"celery-task-meta-f%d" % n, json.dumps(told).encode(), 1_800_000_000_000)
+    assert len(system._calls) == MAX_CALLS and b"f4" not in system._calls
+    fail(client, system, "long", name="tasks.add", args=["x" * 4096], kwargs={}, queue="mail")
+    assert b"long" not in system._calls
+    system.record_event(b"celery-task-meta-f5", b'{"status": "SUCCESS", "result": 1}', 1_800_000_000_000)
+    assert b"f5" not in system._calls
 
 
 def test_an_extended_result_that_is_kept_is_enough_for_a_command(client: Redis, url: str) -> None:
@@ -680,7 +693,7 @@ def test_an_extended_result_that_is_kept_is_enough_for_a_command(client: Redis, 
     told = {"status": "FAILURE", "name": "tasks.add", "args": [1, 2], "kwargs": {}, "queue": "mail", "result": {}}
     client.set("celery-task-meta-bad", json.dumps(told))
     ran = shell(url, "act", "requeue", "celery:mail", "bad", "--yes")
-    assert ran.code == 0 and in_list(client, "mail") == ["bad"], (ran.out, ran.err)
+    assert ran.code == 0 and list_ids(client, "mail") == ["bad"], (ran.out, ran.err)
     ran = shell(url, "act", "requeue", "celery:mail", "bad", "--yes")
     assert ran.code == 1 and client.llen("mail") == 1, (ran.out, ran.err)
     client.set("celery-task-meta-mute", json.dumps({"status": "FAILURE", "result": {}}))
@@ -688,9 +701,32 @@ def test_an_extended_result_that_is_kept_is_enough_for_a_command(client: Redis, 
     assert ran.code == 1 and "arguments are not known" in ran.out + ran.err
 
 
+def test_a_task_of_another_database_is_never_put_into_a_queue_of_this_one(client: Redis, url: str) -> None:
+    """Staging has its broker in database 1 and production in 2, where staging keeps its results, too."""
+    staging, production = (Redis.from_url(url, db=number) for number in (1, 2))
+    staging.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    engine, system = hearing_engine(production)
+    extended = {"name": "tasks.add", "args": [1], "kwargs": {}, "queue": "mail"}
+    system.record_event(b"celery-task-meta-kept-there", json.dumps({**extended, "status": "FAILURE"}).encode(), 1)
+    Engine(production, [system]).send_requests(system.event_requests())
+    assert "kept-there" not in failures(engine)
+    fail(production, system, "kept-here", **extended)
+    [outcome] = requeue_jobs(engine, "kept-here")
+    assert outcome.word == "elsewhere" and "another database" in outcome.text, outcome
+    ran = shell(f"{url}/2", "act", "requeue", "celery:mail", "kept-here", "--yes")
+    assert ran.code == 1 and "another database" in ran.out + ran.err, (ran.out, ran.err)
+    assert not staging.exists("mail") and not production.exists("mail")
+    body = {"type": "task-sent", "uuid": "kept-here", "queue": "mail", "hostname": "w1@host"}
+    for database in (1, 2):  # the channel of an event has the database of the broker
+        told = json.dumps({"body": body, "content-type": "application/json", "headers": {}, "properties": {}})
+        system.record_event(b"/%d.celeryev/task.multi" % database, told.encode(), 1_800_000_000_000)
+        assert [one.word for one in requeue_jobs(engine, "kept-here")] == ["elsewhere" if database == 1 else "moved"]
+    assert list_ids(production, "mail") == ["kept-here"] and not staging.exists("mail")
+
+
 def test_who_is_not_heard_is_told_so(client: Redis, url: str) -> None:
     plant_all(client)
-    engine = engine_on(client)
+    engine = open_engine(client)
     before = keyspace.dump(client)
     assert set(act(engine, "cancel", "queue")) == {"unheard"}
     for verb in ("pause", "resume"):
@@ -704,22 +740,22 @@ def test_who_is_not_heard_is_told_so(client: Redis, url: str) -> None:
 
 def test_what_a_worker_holds_is_given_out_again_later_and_not_before_its_eta(client: Redis, url: str) -> None:
     now_s = plant_all(client)
-    engine = engine_on(client)
-    eta_ms = jobs_of(engine, "eta", "etamail")[0].due_ms
+    engine = open_engine(client)
+    eta_ms = list_jobs(engine, "eta", "etamail")[0].due_ms
     assert eta_ms is not None
     before = keyspace.dump(client)
     assert act(engine, "extend", "eta", "etamail") == ["extended"]
     assert client.zscore("unacked_index", "tag-etamail") == eta_ms / 1000, "as if it were taken when it is due"
     assert act(engine, "extend", "late", "late0mail", ttr_ms=60_000) == ["extended"]
     assert abs(client.zscore("unacked_index", "tag-late0mail") + 3600 - (now_s + 60)) < 20
-    assert [job.id for job in jobs_of(engine, "late")] == [b"late1mail"]
+    assert [job.id for job in list_jobs(engine, "late")] == [b"late1mail"]
     assert act(engine, "extend", "unacked", "heldmail") == ["extended"]
     assert abs(client.zscore("unacked_index", "tag-heldmail") - now_s) < 20
     assert all("unacked_index" in line for line in keyspace.diff(before, keyspace.dump(client)))
-    [job] = jobs_of(engine, "unacked", "heldmail")
+    [job] = list_jobs(engine, "unacked", "heldmail")
     client.hdel("unacked", "tag-heldmail")
     before = keyspace.dump(client)
-    assert [outcome.word for outcome in engine.act("extend", MAIL, [job], {})] == ["gone"]
+    assert [outcome.word for outcome in engine.apply_verb("extend", MAIL, [job], {})] == ["gone"]
     assert not keyspace.diff(before, keyspace.dump(client))
     ran = shell(url, "act", "extend", "celery:mail", "etamail", "--yes")
     assert ran.code == 0, ran.err
@@ -760,18 +796,18 @@ def test_what_must_never_be_done_is_refused_in_words(client: Redis, url: str) ->
         ran = shell(url, "act", verb, "celery:mail", "q00mail")
         assert ran.code != 0 and said in ran.err, (verb, ran.err)
     ran = shell(url, "act", "release", "celery:mail", "heldmail", "--yes")
-    assert ran.code == 1 and "it would run twice" in ran.out
+    assert ran.code == 1 and "the task would run twice" in ran.out
     ran = shell(url, "act", "delete", "celery:mail", "heldmail", "--yes")
-    assert ran.code == 1 and "a worker holds it" in ran.out
+    assert ran.code == 1 and "a worker holds the message" in ran.out
     assert not keyspace.diff(before, keyspace.dump(client))
     assert "--force" in shell(url, "act", "--help").out
     assert shell(url, "act", "release", "celery:mail", "heldmail", "--force", "--yes").code == 0
 
 
 def test_the_script_itself_takes_no_message_that_a_worker_would_die_of(client: Redis) -> None:
-    layout = registry.make("celery")
+    system = registry.create_system("celery")
     for body in (b"", b"no json", b"[]", b"{}", b'{"headers": {"task": "t", "id": "x"}, "body": ""}', message("other")):
-        call = layout.call("enqueue", "mail", {}, [{"id": "mine", "body": body}])
+        call = system.build_call("enqueue", "mail", {}, [{"id": "mine", "body": body}])
         with pytest.raises(Refused, match="nothing was changed"):
             scripts.run(client, call)
     assert not client.keys()
@@ -784,31 +820,32 @@ def test_a_task_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
     body = '{"task": "tasks.add", "args": [1e400, 0.10, {"z": 1,"a":[]}], "kwargs": {"é": "\\u00e9"}}'
     assert shell(url, "put", "celery:mail", body).code == 0
     [made] = client.lrange("mail", 0, -1)
-    told = json.loads(made)
+    document = json.loads(made)
     call = b'[[1e400, 0.10, {"z": 1,"a":[]}], {"\xc3\xa9": "\\u00e9"}, {"callbacks": null, '
-    assert base64.b64decode(told["body"]).startswith(call)
-    headers, properties = told["headers"], told["properties"]
+    assert base64.b64decode(document["body"]).startswith(call)
+    headers, properties = document["headers"], document["properties"]
     assert UUID(headers["id"]) and headers["root_id"] == properties["correlation_id"] == headers["id"]
     assert UUID(properties["delivery_tag"]) and properties["delivery_info"] == {"exchange": "", "routing_key": "mail"}
     assert headers["eta"] is None and headers["argsrepr"].startswith("(inf, 0.1, ") and properties["priority"] == 0
     assert client.smembers("_kombu.binding.mail") == {f"mail{SEP}{SEP}mail".encode()}
     assert client.smembers("_kombu.binding_permanent.mail") == client.smembers("_kombu.binding.mail")
-    for more in (("--delay", "10m", "--id", "mine"), ("--priority", "7"), ("--priority", "0")):
+    assert shell(url, "put", "celery:mail", '{"task":"t", "id": "mine"}', "--delay", "10m").code == 0
+    for more in (("--priority", "7"), ("--priority", "0")):
         assert shell(url, "put", "celery:mail", '{"task":"t"}', *more).code == 0
     mine = json.loads(client.lindex("mail", 1))["headers"]
-    due_ms = instant_ms(mine["eta"])
+    due_ms = convert_time_ms(mine["eta"])
     assert mine["id"] == "mine" and due_ms is not None and abs(due_ms - client.time()[0] * 1000 - 600_000) < 60_000
     assert client.llen(LISTS[2]) == 1 and client.llen("mail") == 3
     timed = '{"task": "t", "countdown": 30, "expires": 60, "timelimit": [5, 3], "priority": 9, "id": "x"}'
     assert shell(url, "put", "celery:mail", timed).code == 0
     headers = json.loads(client.lindex(LISTS[3], 0))["headers"]
-    eta_ms, expires_ms = instant_ms(headers["eta"]), instant_ms(headers["expires"])
+    eta_ms, expires_ms = convert_time_ms(headers["eta"]), convert_time_ms(headers["expires"])
     assert eta_ms and expires_ms and abs(expires_ms - eta_ms - 30_000) < 1000 and headers["timelimit"] == [5, 3]
 
 
 def test_the_binding_of_a_queue_that_is_there_is_left_alone(client: Redis, url: str) -> None:
     client.lpush("mail", message("there"))
-    assert shell(url, "--layout", "celery", "put", "celery:mail", '{"task":"t"}').code == 0
+    assert shell(url, "--system", "celery", "put", "celery:mail", '{"task":"t"}').code == 0
     assert client.llen("mail") == 2 and not client.exists("_kombu.binding.mail")
 
 
@@ -817,41 +854,41 @@ def test_a_whole_message_is_put_under_another_tag(client: Redis, url: str) -> No
     client.lpush(LISTS[2], message("first", priority=6, redelivered=True))
     assert shell(url, "act", "duplicate", "celery:mail", "first").code == 0
     [again, first] = client.lrange(LISTS[2], 0, -1)
-    told = json.loads(again)
-    id, tag = told["headers"]["id"], told["properties"]["delivery_tag"]
+    document = json.loads(again)
+    id, tag = document["headers"]["id"], document["properties"]["delivery_tag"]
     assert first == message("first", priority=6, redelivered=True) and id != "first" and tag != "tag-first"
-    assert told["properties"]["correlation_id"] == id and "redelivered" not in told["headers"]
+    assert document["properties"]["correlation_id"] == id and "redelivered" not in document["headers"]
     assert again.startswith(first[: first.index(b'"headers"')]) and b'"z": 1234567890123456789' in again
     edited = message("second").decode().replace('"n": 1.50', '"n": 2.50')
-    assert shell(url, "put", "celery:mail", edited, "--priority", "0", "--id", "second").code == 0
-    told = json.loads(client.lindex("mail", 0))
-    assert told["headers"]["id"] == "second" and told["headers"]["n"] == 2.5
+    assert shell(url, "put", "celery:mail", edited, "--priority", "0").code == 0
+    document = json.loads(client.lindex("mail", 0))
+    assert UUID(document["headers"]["id"]) and document["headers"]["n"] == 2.5
 
 
 def test_the_arguments_of_a_message_are_edited_as_json(client: Redis, url: str) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     own = message("first", argsrepr="old")
     client.lpush("mail", own)
-    layout = engine.layouts["celery"]
-    job = engine.job(MAIL, b"first", -1)
+    system = engine.systems["celery"]
+    job = engine.fetch_job(MAIL, b"first", -1)
     assert job is not None
-    shown = layout.editable(job)
-    assert shown == own.replace(b'"%s"' % base64.b64encode(CALL), CALL)
-    same = bytes(layout.described("mail", {"body": shown, "id": "x"})["body"])  # type: ignore[call-overload]
+    text = system.format_editable_body(job)
+    assert text == own.replace(b'"%s"' % base64.b64encode(CALL), CALL)
+    same = bytes(system.build_new_job("mail", {"body": text, "id": "x"})["body"])  # type: ignore[call-overload]
     assert json.loads(same)["body"] == json.loads(own)["body"]
-    edited = shown.replace(b"1.50, 12345678901234567890", b"2.50")
+    edited = text.replace(b"1.50, 12345678901234567890", b"2.50")
     assert (
         shell(url, "act", "edit-and-retry", "celery:mail", "first", "--set", f"body={edited.decode()}", "--yes").code
         == 0
     )
     [made] = client.lrange("mail", 0, -1)
-    told = json.loads(made)
-    assert base64.b64decode(told["body"]) == CALL.replace(b"1.50, 12345678901234567890", b"2.50")
-    assert told["headers"]["argsrepr"] == "(2.5, {'b': [], 'a': {}})" and told["headers"]["id"] != "first"
+    document = json.loads(made)
+    assert base64.b64decode(document["body"]) == CALL.replace(b"1.50, 12345678901234567890", b"2.50")
+    assert document["headers"]["argsrepr"] == "(2.5, {'b': [], 'a': {}})" and document["headers"]["id"] != "first"
     for wrong in (own.replace(b"application/json", b"application/x-python-serialize"), b"[]"):
-        assert layout.editable(replace(job, body=wrong)) == wrong
-    ran = shell(url, "put", "celery:mail", shown.replace(CALL, b"[1]").decode())
+        assert system.format_editable_body(replace(job, body=wrong)) == wrong
+    ran = shell(url, "put", "celery:mail", text.replace(CALL, b"[1]").decode())
     assert ran.code != 0 and "no whole message" in ran.err
 
 
@@ -871,15 +908,15 @@ CHANGES: tuple[tuple[str, str, tuple[str, ...], dict[str, object]], ...] = (
 )
 
 
-def undone(engine: Engine, keeper: Keeper, folder: Path, verb: str) -> list[str]:
-    name = keeper.close(verb, "celery", "mail")
+def undone(engine: Engine, keeper: UndoRecorder, folder: Path, verb: str) -> list[str]:
+    name = keeper.end_change(verb, "celery", "mail")
     assert name, verb
-    return [one.word for step in reverted(engine, folder / "undo", name) for one in step]
+    return [one.word for step in revert_record(engine, folder / "undo", name) for one in step]
 
 
 def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
-    engine = engine_on(client)
-    engine.keeper = keeper = Keeper(tmp_path)
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
     before = keyspace.dump(client)
     for verb, place, ids, form in CHANGES:
@@ -889,23 +926,23 @@ def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) 
         assert keyspace.diff(before, after) and after.get(b"other") == before.get(b"other"), (verb, ids)
         assert undone(engine, keeper, tmp_path, verb) == ["moved"] * len(changed), (verb, ids)
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, ids, found)
-        assert words(engine.layouts["celery"], verb, place=place) == "z undoes it"
-    assert sum(one.moved for one in engine.act("purge", MAIL, (), {"place": "queue", "limit": 1000})) == 12
+        assert describe_undo(engine.systems["celery"], verb, place=place) == "z undoes it"
+    assert sum(one.moved for one in engine.apply_verb("purge", MAIL, (), {"place": "queue", "limit": 1000})) == 12
     assert set(undone(engine, keeper, tmp_path, "purge")) == {"moved"}
     assert not (found := keyspace.diff(before, keyspace.dump(client))), found
-    assert sum(one.moved for one in engine.act("purge", MAIL, (), {"place": "late", "limit": 1000})) == 2
+    assert sum(one.moved for one in engine.apply_verb("purge", MAIL, (), {"place": "late", "limit": 1000})) == 2
     assert client.hlen("unacked") == 6
     assert set(undone(engine, keeper, tmp_path, "purge")) == {"moved"}
     for place in ("eta", "unacked"):
-        assert [one.word for one in engine.act("purge", MAIL, (), {"place": place, "limit": 1000})] == ["kept"]
+        assert [one.word for one in engine.apply_verb("purge", MAIL, (), {"place": place, "limit": 1000})] == ["kept"]
     assert not (found := keyspace.diff(before, keyspace.dump(client))), found
     for verb in ("release", "cancel", "reap"):
-        assert "no undo" in words(engine.layouts["celery"], verb)
+        assert "no undo" in describe_undo(engine.systems["celery"], verb)
 
 
 def test_whatever_was_done_to_whichever_messages_is_undone(client: Redis, tmp_path: Path) -> None:
-    engine = engine_on(client)
-    engine.keeper = keeper = Keeper(tmp_path)
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
     before = keyspace.dump(client)
     for seed in range(60):
@@ -919,7 +956,7 @@ def test_whatever_was_done_to_whichever_messages_is_undone(client: Redis, tmp_pa
                 ("reschedule", {"delay_ms": 1000, "priority": chance.randrange(10)}),
             ]
         )
-        everything = [one.id.decode() for one in jobs_of(engine, "queue")]
+        everything = [one.id.decode() for one in list_jobs(engine, "queue")]
         ids = chance.sample(everything, chance.randrange(1, len(everything) + 1))
         assert set(act(engine, verb, "queue", *ids, **form)) == {"moved"}, (seed, verb)
         assert set(undone(engine, keeper, tmp_path, verb)) == {"moved"}, (seed, verb)
@@ -927,28 +964,28 @@ def test_whatever_was_done_to_whichever_messages_is_undone(client: Redis, tmp_pa
 
 
 def test_what_went_on_since_is_not_undone(client: Redis, tmp_path: Path) -> None:
-    engine = engine_on(client)
-    engine.keeper = keeper = Keeper(tmp_path)
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
     assert act(engine, "reprioritise", "queue", "q00mail", "q01mail", priority=9) == ["moved"] * 2
     client.lrem(LISTS[3], 1, message("q00mail", priority=9))  # a worker took it
     assert sorted(undone(engine, keeper, tmp_path, "reprioritise")) == ["changed", "moved"]
-    assert in_list(client, "mail") == ["q02", "q01"] or in_list(client, "mail") == ["q01", "q02"]
-    assert in_list(client, LISTS[3]) == ["q90", "q91", "q92"]
+    assert list_ids(client, "mail") == ["q02", "q01"] or list_ids(client, "mail") == ["q01", "q02"]
+    assert list_ids(client, LISTS[3]) == ["q90", "q91", "q92"]
 
 
 def test_only_the_bytes_that_were_seen_are_acted_on(any_client: Redis) -> None:
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     plant_all(any_client)
-    seen = {place: jobs_of(engine, place) for place in ("queue", "late", "unacked")}
+    seen = {place: list_jobs(engine, place) for place in ("queue", "late", "unacked")}
     any_client.lset("mail", -1, message("q00mail", weight=2))
     any_client.hset("unacked", "tag-late0mail", b"[" + message("late0mail", weight=2) + b', "", "mail"]')
     any_client.zrem("unacked_index", "tag-late1mail")
     before = keyspace.dump(any_client)
     for verb, form in (("delete", {}), ("bump", {}), ("reprioritise", {"priority": 9}), ("reschedule", {})):
-        assert [one.word for one in engine.act(verb, MAIL, seen["queue"][:1], form)] == ["gone"], verb
+        assert [one.word for one in engine.apply_verb(verb, MAIL, seen["queue"][:1], form)] == ["gone"], verb
     for verb, form in (("delete", {}), ("release", {"force": True}), ("cancel", {})):
-        assert [one.word for one in engine.act(verb, MAIL, seen["late"], form)] == ["gone"] * 2, verb
+        assert [one.word for one in engine.apply_verb(verb, MAIL, seen["late"], form)] == ["gone"] * 2, verb
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
@@ -963,8 +1000,8 @@ def test_jobs_move_to_a_native_queue_as_bytes_and_it_is_said_that_no_worker_of_i
     assert not client.exists(*LISTS)
     bodies = [
         one.body
-        for one in with_layouts(client, [registry.make("native")])
-        .page(Ref("native", "mail"), "ready", 0, 10, 65536)
+        for one in build_engine(client, [registry.create_system("native")])
+        .fetch_page(Ref("native", "mail"), "ready", 0, 10, 65536)
         .jobs
     ]
     assert bodies == [message("a"), message("b", priority=9)]
@@ -972,15 +1009,15 @@ def test_jobs_move_to_a_native_queue_as_bytes_and_it_is_said_that_no_worker_of_i
 
 def test_the_rights_of_an_operator_are_enough_for_every_verb(client: Redis, url: str) -> None:
     plant_all(client)
-    layout = registry.make("celery")
-    rights = acl.rights("operator", [(layout, "mail")])
+    system = registry.create_system("celery")
+    rights = acl.compute_rights("operator", [(system, "mail")])
     words = [*(f"~{key}" for key in rights.keys), *(f"&{channel}" for channel in rights.channels), "-@all"]
     client.execute_command(
         "ACL", "SETUSER", "narrow", "reset", "on", ">x", *words, *(f"+{name}" for name in rights.commands)
     )
     try:
         with connect(url.replace("redis://", "redis://narrow:x@")) as narrow:
-            engine = engine_on(narrow)
+            engine = open_engine(narrow)
             assert act(engine, "reprioritise", "queue", "q00mail", "q91mail", priority=6) == ["moved"] * 2
             assert act(engine, "bump", "queue", "q92mail") == act(engine, "delete", "queue", "q30mail") == ["moved"]
             assert act(engine, "reschedule", "queue", "q61mail", delay_ms=1000) == ["moved"]
@@ -988,18 +1025,18 @@ def test_the_rights_of_an_operator_are_enough_for_every_verb(client: Redis, url:
                 act(engine, "release", "late", "late1mail") == act(engine, "delete", "late", "late0mail") == ["moved"]
             )
             assert act(engine, "cancel", "eta") == act(engine, "cancel", "unacked") == ["unheard"]
-            assert [one.word for one in engine.act("pause", MAIL, (), {})] == ["unheard"]
-            assert [one.word for one in engine.act("reap", MAIL, (), {"limit": 10})] == ["empty"]
-            assert engine.act("purge", MAIL, (), {"place": "queue", "limit": 100})[0].moved == 12
+            assert [one.word for one in engine.apply_verb("pause", MAIL, (), {})] == ["unheard"]
+            assert [one.word for one in engine.apply_verb("reap", MAIL, (), {"limit": 10})] == ["empty"]
+            assert engine.apply_verb("purge", MAIL, (), {"place": "queue", "limit": 100})[0].moved == 12
             rows = [{"body": b'{"task": "t"}'}]
-            assert [one.word for one in engine.ask(layout.put_ask("mail", rows))] == ["moved"]
+            assert [one.word for one in engine.send_request(system.put_request("mail", rows))] == ["moved"]
     finally:
         client.execute_command("ACL", "DELUSER", "narrow")
 
 
 def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(client: Redis) -> None:
     plant_all(client)
-    layout = registry.make("celery")
+    system = registry.create_system("celery")
     job = {"member": b"x", "new": b"y", "step": "0"}
     back = {"left": "queue", "known": b"x", "place": "queue", "score": str(1 << 40), "line": b"y"}
     old = {"place": "queue", "score": str(1 << 40), "record": "", "body": b"y"}
@@ -1030,5 +1067,5 @@ def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(
         ("revert", {}, [{**back, "line": b""}], "what stood where"),
     ):
         with pytest.raises(Refused, match=said):
-            scripts.run(client, layout.call(name, "mail", args, rows))
+            scripts.run(client, system.build_call(name, "mail", args, rows))
     assert not keyspace.diff(before, keyspace.dump(client))

@@ -1,4 +1,4 @@
-"""The layout `dispatcher`: the conformance suite over its scripts, its bytes, its findings, and what it shows of them.
+"""The system `dispatcher`: the conformance suite over its scripts, its bytes, its findings, and what it shows of them.
 
 What the original does wrong, and rqtui beside it, stands in `test_dispatcher_original.py`.
 """
@@ -11,17 +11,29 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dispatcher_subject import DELAYED, DISPATCHER, HOUR, KEYS, NOW, READY, SCRIPTS, ask, delayed, ready, words
+from dispatcher_subject import (
+    DELAYED,
+    DISPATCHER,
+    HOUR,
+    KEYS,
+    NOW,
+    READY,
+    SCRIPTS,
+    list_ready,
+    read_delayed,
+    read_outcomes,
+    run_script,
+)
 from families import in_one
 from redis import ConnectionPool, Redis
 from shell import ROOT, shell
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import Refused, UsageError, WrongType
 from rqtui.model import Ref, State
 from rqtui.scenarios.originals import dispatcher as original
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.systems import registry
 from rqtui.testing import conformance, keyspace
 from rqtui.testing.conformance import Planted
@@ -37,7 +49,7 @@ def test_dispatcher(script: str, any_client: Redis) -> None:
 
 
 def engine(client: Redis, *specs: str) -> Engine:
-    return with_layouts(client, [registry.make(*(specs or ("dispatcher",)))])
+    return build_engine(client, [registry.create_system(*(specs or ("dispatcher",)))])
 
 
 # ── the bytes ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -45,17 +57,17 @@ def engine(client: Redis, *specs: str) -> Engine:
 
 def test_the_original_dispatches_what_rqtui_puts(any_client: Redis) -> None:
     assert (
-        words(ask(any_client, "enqueue", ("a", 1500, None), ("b", None, NOW + 2000), ("c", None, None)))
+        read_outcomes(run_script(any_client, "enqueue", ("a", 1500, None), ("b", None, NOW + 2000), ("c", None, None)))
         == ["moved"] * 3
     )
-    assert delayed(any_client) == {b"a": NOW_S + 1.5, b"b": NOW_S + 2.0}
+    assert read_delayed(any_client) == {b"a": NOW_S + 1.5, b"b": NOW_S + 2.0}
     program = original.Dispatcher(any_client, clock=lambda: NOW_S + 2)
     assert program.step() == (2, 0, 1)
     assert [original.Worker(any_client).step() for _ in range(4)] == [b"c", b"a", b"b", None]
 
 
 def test_whole_seconds_are_written_without_a_fraction(any_client: Redis) -> None:
-    ask(any_client, "enqueue", ("a", None, 2_000_000_000_000), ("b", None, 2_000_000_000_010))
+    run_script(any_client, "enqueue", ("a", None, 2_000_000_000_000), ("b", None, 2_000_000_000_010))
     score = "return redis.call('ZSCORE', KEYS[1], ARGV[1])"
     assert [any_client.eval(score, 1, DELAYED, body) for body in ("a", "b")] == [b"2000000000", b"2000000000.01"]
 
@@ -63,50 +75,58 @@ def test_whole_seconds_are_written_without_a_fraction(any_client: Redis) -> None
 def test_due_tasks_go_in_the_order_of_their_due_times_and_equal_ones_in_that_of_their_bytes(any_client: Redis) -> None:
     due = {"z": NOW_S - 5, "b": NOW_S - 1, "a": NOW_S - 1, "now": NOW_S, "half": NOW_S - 0.5, "soon": NOW_S + 0.25}
     keyspace.plant(any_client, {DELAYED: Zset(due), READY: ["first"]})
-    answer = ask(any_client, "dispatch", limit=3)
+    answer = run_script(any_client, "dispatch", limit=3)
     assert answer.values == {"moved": 3, "scheduled": 3, "ready": 1, "next_ms": 0}
-    answer = ask(any_client, "dispatch", limit=1000)
+    answer = run_script(any_client, "dispatch", limit=1000)
     assert answer.values == {"moved": 2, "scheduled": 1, "ready": 4, "next_ms": 250}
-    assert ready(any_client) == [b"first", b"z", b"a", b"b", b"half", b"now"]
-    assert ask(any_client, "dispatch", limit=1000).values == {"scheduled": 1, "ready": 6, "next_ms": 250}
+    assert list_ready(any_client) == [b"first", b"z", b"a", b"b", b"half", b"now"]
+    assert run_script(any_client, "dispatch", limit=1000).values == {"scheduled": 1, "ready": 6, "next_ms": 250}
 
 
 def test_a_task_is_put_among_the_ready_when_it_is_due_and_may_be_there_twice(any_client: Redis) -> None:
     rows = [("a", None, NOW), ("a", 0, None), ("a", None, NOW - HOUR), ("b", -HOUR, None), ("", None, None)]
-    assert words(ask(any_client, "enqueue", *rows)) == ["moved"] * 5
-    assert (ready(any_client), delayed(any_client)) == ([b"a", b"a", b"a", b"b", b""], {})
+    assert read_outcomes(run_script(any_client, "enqueue", *rows)) == ["moved"] * 5
+    assert (list_ready(any_client), read_delayed(any_client)) == ([b"a", b"a", b"a", b"b", b""], {})
 
 
 def test_seconds_that_are_milliseconds_by_mistake_are_refused(any_client: Redis) -> None:
     with pytest.raises(Refused, match=r"milliseconds.*nothing was changed"):
-        ask(any_client, "enqueue", ("a", HOUR, None), ("b", None, NOW * 1000))
+        run_script(any_client, "enqueue", ("a", HOUR, None), ("b", None, NOW * 1000))
     assert keyspace.dump(any_client) == {}
 
 
 def test_an_empty_task_is_a_task_and_no_verb_on_others_takes_it_along(any_client: Redis) -> None:
     keyspace.plant(any_client, {DELAYED: Zset({"": NOW_S + 60, "a": NOW_S - 1, "b": NOW_S + 5})})
-    ask(any_client, "dispatch", limit=10)
-    ask(any_client, "promote", ("b",))
-    assert delayed(any_client) == {b"": NOW_S + 60}
-    assert words(ask(any_client, "promote", ("",), ("",))) == ["moved", "gone"]
-    assert ready(any_client) == [b"a", b"b", b""]
+    run_script(any_client, "dispatch", limit=10)
+    run_script(any_client, "promote", ("b",))
+    assert read_delayed(any_client) == {b"": NOW_S + 60}
+    assert read_outcomes(run_script(any_client, "promote", ("",), ("",))) == ["moved", "gone"]
+    assert list_ready(any_client) == [b"a", b"b", b""]
 
 
 def test_another_due_time_mends_one_in_milliseconds_and_one_that_is_over_makes_ready(any_client: Redis) -> None:
     keyspace.plant(any_client, {DELAYED: Zset({"ms": NOW, "b": NOW_S + 5, "c": NOW_S + 6})})
-    assert words(ask(any_client, "reschedule", ("ms",), ("ms",), ("x",), due_ms=NOW + 500)) == ["moved", "gone", "gone"]
-    assert words(ask(any_client, "reschedule", ("b",), delay_ms=-1)) == ["moved"]
-    assert (delayed(any_client), ready(any_client)) == ({b"ms": NOW_S + 0.5, b"c": NOW_S + 6}, [b"b"])
+    assert read_outcomes(run_script(any_client, "reschedule", ("ms",), ("ms",), ("x",), due_ms=NOW + 500)) == [
+        "moved",
+        "gone",
+        "gone",
+    ]
+    assert read_outcomes(run_script(any_client, "reschedule", ("b",), delay_ms=-1)) == ["moved"]
+    assert (read_delayed(any_client), list_ready(any_client)) == ({b"ms": NOW_S + 0.5, b"c": NOW_S + 6}, [b"b"])
     with pytest.raises(Refused, match=r"in milliseconds.*nothing was changed"):
-        ask(any_client, "reschedule", ("c",), due_ms=NOW * 1000)
+        run_script(any_client, "reschedule", ("c",), due_ms=NOW * 1000)
 
 
 def test_of_equal_ready_tasks_one_is_deleted_per_row(any_client: Redis) -> None:
     keyspace.plant(any_client, {READY: ["a", "b", "a", "a"], DELAYED: Zset({"a": NOW_S + 1})})
-    assert words(ask(any_client, "delete", ("a",), ("a",), ("x",), place="ready")) == ["moved", "moved", "gone"]
-    assert (ready(any_client), delayed(any_client)) == ([b"b", b"a"], {b"a": NOW_S + 1})
-    assert words(ask(any_client, "delete", ("a",), place="delayed")) == ["moved"]
-    assert (ready(any_client), delayed(any_client)) == ([b"b", b"a"], {})
+    assert read_outcomes(run_script(any_client, "delete", ("a",), ("a",), ("x",), place="ready")) == [
+        "moved",
+        "moved",
+        "gone",
+    ]
+    assert (list_ready(any_client), read_delayed(any_client)) == ([b"b", b"a"], {b"a": NOW_S + 1})
+    assert read_outcomes(run_script(any_client, "delete", ("a",), place="delayed")) == ["moved"]
+    assert (list_ready(any_client), read_delayed(any_client)) == ([b"b", b"a"], {})
 
 
 @pytest.mark.parametrize(
@@ -118,7 +138,7 @@ def test_a_wrong_argument_is_refused_in_a_sentence_before_the_first_write(
     keyspace.plant(any_client, {READY: ["a"], DELAYED: Zset({"b": 1})})
     before = keyspace.dump(any_client)
     with pytest.raises(Refused, match="nothing was changed"):
-        ask(any_client, name, *([("a",)] if SCRIPTS[name].each else []), **args)
+        run_script(any_client, name, *([("a",)] if SCRIPTS[name].each else []), **args)
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
@@ -131,12 +151,12 @@ def test_a_wrong_argument_is_refused_in_a_sentence_before_the_first_write(
         ("due-not-dispatched", DELAYED, {DELAYED: Zset({"a": -3, "b": -2})}, "below 0.* never takes: 2 in .* as a"),
         ("mixed-units", DELAYED, {DELAYED: Zset({"a": NOW, "b": NOW_S})}, "look like milliseconds.*: 1 in .* as a"),
         ("corrupt-record", DELAYED, {DELAYED: Zset({"a": float("inf")})}, "infinite: 1 in .* as a; .*never due"),
-        ("no-place", KEYS["leaving"], {KEYS["leaving"]: ["0 a", "5 b"], READY: ["x"]}, "did not settle: 2 in .* as a"),
+        ("no-place", KEYS["leaving"], {KEYS["leaving"]: ["0 a", "5 b"], READY: ["x"]}, "did not finish: 2 in .* as a"),
     ],
 )
 def test_what_is_wrong_is_found_and_said(kind: str, key: str, planted: Any, text: str, any_client: Redis) -> None:
     keyspace.plant(any_client, planted)
-    found = [f for f in engine(any_client).findings([REF]) if f.kind == kind and key in f.keys]
+    found = [f for f in engine(any_client).collect_findings([REF]) if f.kind == kind and key in f.keys]
     assert len(found) == 1
     assert found[0].ids == (b"a",) and found[0].remedy
     assert re.search(text, found[0].text), found[0].text
@@ -147,20 +167,20 @@ def test_a_task_of_a_megabyte_is_told_of_by_its_first_letters(key: str, any_clie
     def put(task: bytes) -> None:
         any_client.rpush(READY, task) if key == READY else any_client.zadd(DELAYED, {task: NOW_S})
 
-    def found() -> list[tuple[tuple[str, ...], tuple[bytes, ...], str]]:
-        return [(f.keys, f.ids, f.text) for f in engine(any_client).findings([REF]) if f.kind == "oversized"]
+    def list_oversized_findings() -> list[tuple[tuple[str, ...], tuple[bytes, ...], str]]:
+        return [(f.keys, f.ids, f.text) for f in engine(any_client).collect_findings([REF]) if f.kind == "oversized"]
 
     put(b"a" * (2**20 - 1))
-    assert found() == []
+    assert list_oversized_findings() == []
     put(b"x" * (2**20 + 1))
-    ((keys, ids, text),) = found()
-    assert (keys, ids) == ((key,), (b"x" * 60,)) and f"in {key}: 1 of those looked at" in text
+    ((keys, ids, text),) = list_oversized_findings()
+    assert (keys, ids) == ((key,), (b"x" * 60,)) and f"in {key}: 1 of those checked" in text
 
 
 def test_the_look_for_large_tasks_ends_after_four_megabytes_and_after_a_hundred(any_client: Redis) -> None:
     any_client.rpush(READY, *[b"%d" % n + b"x" * 2**20 for n in range(9)])
     any_client.zadd(DELAYED, {b"%d" % n: n for n in range(100)} | {b"x" * 2**20: NOW_S})
-    found = {row[1]: row[3] for row in ask(any_client, "faults").rows if row[0] == "oversized"}
+    found = {row[1]: row[3] for row in run_script(any_client, "faults").rows if row[0] == "oversized"}
     assert found == {READY: 4}
 
 
@@ -175,23 +195,23 @@ def test_the_commands_of_the_docs_work_in_the_order_in_which_they_stand(client: 
 
 def test_nothing_is_found_where_nothing_is_wrong(any_client: Redis) -> None:
     keyspace.plant(any_client, {DELAYED: Zset({"a": any_client.time()[0] + 60}), READY: ["b"]})
-    assert [f for f in engine(any_client).findings([REF]) if f.queue] == []
+    assert [f for f in engine(any_client).collect_findings([REF]) if f.queue] == []
 
 
 def test_a_queue_whose_key_is_another_programs_says_so(any_client: Redis) -> None:
     for key, held in ((READY, "a string"), (DELAYED, ["a list"])):
         any_client.flushall()
         keyspace.plant(any_client, {key: held})
-        (queue,) = engine(any_client).snapshot().queues
+        (queue,) = engine(any_client).take_snapshot().queues
         assert key in queue.error and [f.kind for f in queue.findings] == ["wrong-type"]
         for verb, rows in (("enqueue", [("x", None, None)]), ("promote", [("x",)]), ("park", []), ("dispatch", [])):
             args = {"limit": 1} if verb in ("park", "dispatch") else {}
             with pytest.raises(WrongType):
-                ask(any_client, verb, *rows, **args)
+                run_script(any_client, verb, *rows, **args)
         assert keyspace.dump(any_client).keys() == {key}
 
 
-# ── the layout: options, discovery, what it shows ────────────────────────────────────────────────────────────────────
+# ── the system: options, discovery, what it shows ────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -205,22 +225,24 @@ def test_a_queue_whose_key_is_another_programs_says_so(any_client: Redis) -> Non
 )
 def test_an_option_that_cannot_be_is_refused(spec: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        registry.make(spec)
+        registry.create_system(spec)
 
 
 def test_each_pair_of_keys_that_was_named_is_a_queue(any_client: Redis) -> None:
     keyspace.plant(any_client, {"d1": Zset({"x": 1}), "r1": ["y", "z"], "{t}r": ["w"]})
     seen = engine(any_client, "dispatcher:ready=r1,delayed=d1", "dispatcher:ready={t}r,delayed={t}d")
-    assert {str(q.name): (q.count("delayed"), q.count("ready")) for q in seen.snapshot().queues} == {
+    assert {
+        str(q.name): (q.count_in_place("delayed"), q.count_in_place("ready")) for q in seen.take_snapshot().queues
+    } == {
         "r1": (1, 2),
         "{t}r": (0, 1),
     }
-    layout = seen.layouts["dispatcher"]
+    system = seen.systems["dispatcher"]
     assert (
-        layout.keys("r1")["leaving"] == "rqtui:{r1}:leaving" and layout.keys("{t}r")["leaving"] == "rqtui:{t}r:leaving"
+        system.keys("r1")["leaving"] == "rqtui:{r1}:leaving" and system.keys("{t}r")["leaving"] == "rqtui:{t}r:leaving"
     )
     with pytest.raises(UsageError, match="ready=other,delayed=KEY"):
-        seen.find("dispatcher:other")
+        seen.resolve("dispatcher:other")
 
 
 def test_asked_for_it_has_its_queue_though_no_key_is_there(any_client: Redis) -> None:
@@ -241,11 +263,11 @@ def test_asked_for_it_has_its_queue_though_no_key_is_there(any_client: Redis) ->
 )
 def test_unasked_it_claims_only_what_is_there(planted: Any, is_seen: bool, any_client: Redis) -> None:
     keyspace.plant(any_client, planted)
-    seen = with_layouts(any_client, registry.make_all())
+    seen = build_engine(any_client, registry.create_systems())
     assert (REF in seen.refs) is is_seen
-    layout = seen.layouts["dispatcher"]
-    assert layout.recognises(any_client, READY) is is_seen
-    assert layout.recognises(any_client, "otherset") is False
+    system = seen.systems["dispatcher"]
+    assert system.has_queue(any_client, READY) is is_seen
+    assert system.has_queue(any_client, "otherset") is False
 
 
 def test_unasked_and_denied_it_sees_nothing_and_breaks_nothing(client: Redis) -> None:
@@ -254,29 +276,29 @@ def test_unasked_and_denied_it_sees_nothing_and_breaks_nothing(client: Redis) ->
     pool = client.connection_pool
     known = {**pool.connection_kwargs, "username": "narrow", "password": "any"}
     narrow = Redis.from_pool(ConnectionPool(connection_class=pool.connection_class, **known))
-    unasked = next(layout for layout in registry.make_all() if layout.name == "dispatcher")
-    assert with_layouts(narrow, [unasked]).refs == []
+    unasked = next(system for system in registry.create_systems() if system.name == "dispatcher")
+    assert build_engine(narrow, [unasked]).refs == []
 
 
 def test_a_page_and_a_task_are_shown_as_they_are(any_client: Redis) -> None:
     due = {"a": -1.0, "b": 1.5, b"\xff\x00": NOW_S + 0.25, "ms": NOW, "never": float("inf")}
     keyspace.plant(any_client, {DELAYED: Zset(due), READY: ["x", "y", "x", ""]})
     seen = engine(any_client)
-    jobs = seen.page(REF, "delayed", body_bytes=100).jobs
+    jobs = seen.fetch_page(REF, "delayed", body_bytes=100).jobs
     assert [job.body for job in jobs] == [b"a", b"b", b"\xff\x00", b"ms", b"never"]
     assert [job.due_ms for job in jobs] == [0, 1500, NOW + 250, None, None]
     assert [bool(job.problem) for job in jobs] == [True, False, False, True, True]
-    listed = seen.page(REF, "ready", body_bytes=100)
+    listed = seen.fetch_page(REF, "ready", body_bytes=100)
     assert [job.member for job in listed.jobs] == [b"x", b"y", b"x", b""]
     assert listed.jobs[2].id == listed.jobs[0].id + b".2"
-    assert [job.member for job in seen.page(REF, "ready", -1, 2).jobs] == [b"x", b""]
+    assert [job.member for job in seen.fetch_page(REF, "ready", -1, 2).jobs] == [b"x", b""]
     assert all(job.state is State.READY for job in listed.jobs)
     for job in (*jobs, *listed.jobs):
-        shown = seen.job(REF, job.id)
+        shown = seen.fetch_job(REF, job.id)
         assert shown is not None and (shown.id, shown.place, shown.body) == (job.id, job.place, job.body)
-    assert engine(any_client).job(REF, b"y") is not None  # by its bytes, where nobody has seen it
-    assert engine(any_client).job(REF, jobs[2].id) is not None  # by a digest of another session
-    assert seen.job(REF, b"nobody") is None
+    assert engine(any_client).fetch_job(REF, b"y") is not None  # by its bytes, where nobody has seen it
+    assert engine(any_client).fetch_job(REF, jobs[2].id) is not None  # by a digest of another session
+    assert seen.fetch_job(REF, b"nobody") is None
 
 
 @pytest.mark.parametrize("place", ["delayed", "ready"])
@@ -285,7 +307,7 @@ def test_pages_go_through_a_place_in_its_order(place: str, any_client: Redis) ->
     keyspace.plant(any_client, {READY: tasks, DELAYED: Zset({task: NOW_S + int(task) for task in tasks})})
 
     def page(offset: int, limit: int) -> list[bytes]:
-        answer = ask(any_client, "page", place=place, offset=offset, limit=limit, body_bytes=9)
+        answer = run_script(any_client, "page", place=place, offset=offset, limit=limit, body_bytes=9)
         assert (answer.values["total"], answer.values["now_ms"]) == (7, NOW)
         due = [b"" if place == "ready" else b"%d" % (NOW_S + int(row[0])) for row in answer.rows]
         assert [row[3].encode() for row in answer.rows] == due
@@ -296,8 +318,8 @@ def test_pages_go_through_a_place_in_its_order(place: str, any_client: Redis) ->
 
 
 def test_counts_say_when_the_next_is_due(any_client: Redis) -> None:
-    def queue() -> Answer:
-        return ask(any_client, "counts")
+    def queue() -> Reply:
+        return run_script(any_client, "counts")
 
     assert queue().values == {"now_ms": NOW, "delayed": 0, "ready": 0, "due_ms": -1, "overdue": 0}
     keyspace.plant(any_client, {DELAYED: Zset({"ms": NOW, "never": float("inf")}), READY: ["a"]})
@@ -315,27 +337,30 @@ def test_a_task_of_30_mb_is_listed_by_its_beginning_and_moved_whole(place: str, 
     huge = b'{"n": 1}' + bytes(30_000_000) + b"end"
     client.rpush(READY, "before", huge) if place == "ready" else client.zadd(DELAYED, {"before": 1, huge: 2})
     seen = engine(client)
-    job = seen.page(REF, place, body_bytes=200).jobs[1]
+    job = seen.fetch_page(REF, place, body_bytes=200).jobs[1]
     assert (job.body, job.body_bytes, len(job.member), job.is_partial) == (None, len(huge), 4096, True)
-    assert [o.word for o in seen.act("delete", REF, [replace(job, id=b"unknown")])] == ["gone"]
+    assert [o.word for o in seen.apply_verb("delete", REF, [replace(job, id=b"unknown")])] == ["gone"]
     assert client.llen(READY) + client.zcard(DELAYED) == 2
     verb = "delete" if place == "ready" else "promote"
-    assert [o.word for o in seen.act(verb, REF, [job])] == ["moved"]
-    assert ready(client) == ([b"before"] if place == "ready" else [huge])
+    assert [o.word for o in seen.apply_verb(verb, REF, [job])] == ["moved"]
+    assert list_ready(client) == ([b"before"] if place == "ready" else [huge])
 
 
 def test_put_and_act_go_through_the_engine(any_client: Redis) -> None:
     seen = engine(any_client)
-    layout = seen.layouts["dispatcher"]
-    puts = seen.ask(layout.put_ask(READY, [{"body": b"a", "delay_ms": 60_000}, {"body": b"b"}]))
+    system = seen.systems["dispatcher"]
+    puts = seen.send_request(system.put_request(READY, [{"body": b"a", "delay_ms": 60_000}, {"body": b"b"}]))
     assert [(o.word, o.moved) for o in puts] == [("moved", 1), ("moved", 1)]
-    jobs = {job.body: job for place in ("delayed", "ready") for job in seen.page(REF, place, body_bytes=9).jobs}
+    jobs = {job.body: job for place in ("delayed", "ready") for job in seen.fetch_page(REF, place, body_bytes=9).jobs}
     assert [o.id for o in puts] == [jobs[b"a"].id, jobs[b"b"].id]
     with pytest.raises(UsageError, match="keeps no priority; a job of it is given body, delay, due"):
-        layout.put_ask(READY, [{"body": b"c", "priority": 3}])
-    assert [o.word for o in seen.act("promote", REF, [jobs[b"a"], jobs[b"b"]])] == ["moved", "gone"]
-    pulled = scripts.run(any_client, layout.call("pull", READY, {"limit": 5}))
-    assert [(job.body, job.place) for job in layout.taken(READY, pulled)] == [(b"b", "ready"), (b"a", "ready")]
+        system.put_request(READY, [{"body": b"c", "priority": 3}])
+    assert [o.word for o in seen.apply_verb("promote", REF, [jobs[b"a"], jobs[b"b"]])] == ["moved", "gone"]
+    pulled = scripts.run(any_client, system.build_call("pull", READY, {"limit": 5}))
+    assert [(job.body, job.place) for job in system.read_taken_jobs(READY, pulled)] == [
+        (b"b", "ready"),
+        (b"a", "ready"),
+    ]
     assert keyspace.dump(any_client) == {}
 
 
@@ -345,22 +370,24 @@ def test_put_and_act_go_through_the_engine(any_client: Redis) -> None:
 def test_what_a_migration_takes_stands_aside_until_it_is_settled(any_client: Redis) -> None:
     due = {"d": NOW_S + 0.5, "neg": -7, "far": 1e10, "ms": NOW, "never": float("inf")}
     keyspace.plant(any_client, {READY: ["a", "b", "a"], DELAYED: Zset(due)})
-    first = ask(any_client, "park", limit=2)
+    first = run_script(any_client, "park", limit=2)
     assert first.rows == [(b"0 a",), (b"0 b",)]
     rows = [b"0 a", b"0 b", b"0 a", b"0 neg", b"%d d" % (NOW + 500)]
     for _again in range(2):  # a run that broke off is handed the same, first
-        assert [entry for (entry,) in ask(any_client, "park", limit=1000).rows] == rows
+        assert [entry for (entry,) in run_script(any_client, "park", limit=1000).rows] == rows
         assert any_client.lrange(KEYS["leaving"], 0, -1) == rows
-    assert ready(any_client) == [] and delayed(any_client).keys() == {b"far", b"ms", b"never"}
-    assert words(ask(any_client, "forget", *((row,) for row in rows), (b"0 a",))) == ["moved"] * 5 + ["gone"]
+    assert list_ready(any_client) == [] and read_delayed(any_client).keys() == {b"far", b"ms", b"never"}
+    assert read_outcomes(run_script(any_client, "forget", *((row,) for row in rows), (b"0 a",))) == ["moved"] * 5 + [
+        "gone"
+    ]
     assert not any_client.exists(KEYS["leaving"])
-    assert ask(any_client, "park", limit=10).word == "empty"
+    assert run_script(any_client, "park", limit=10).word == "empty"
 
 
 # ── the suite would notice ───────────────────────────────────────────────────────────────────────────────────────────
 
 PUT, TAKE = "redis.call('RPUSH', ready, unpack(due))\n", "redis.call('ZREM', delayed, unpack(due))\n"
-FREE = "redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- frees nothing: a drain may go on over maxmemory\n"
+FREE = "redis.call('ZREMRANGEBYRANK', delayed, 1, 0) -- removes nothing, but lets the drain continue over maxmemory\n"
 
 
 FAULTS = (
@@ -386,8 +413,8 @@ def test_a_ready_task_is_found_among_the_first_and_the_last_hundred_thousand(cli
     client.rpush(READY, "task")
     client.eval(fill, 1, READY, 99_999)
     asked = {"head": b"task", "size": 4, "tail": b"task", "body_bytes": 0}
-    assert ask(client, "show", **asked).word == "found", "the last but 99 999"
+    assert run_script(client, "show", **asked).word == "found", "the last but 99 999"
     client.rpush(READY, "x")
-    assert ask(client, "show", **asked).word == "gone", "in the middle"
+    assert run_script(client, "show", **asked).word == "gone", "in the middle"
     client.lpop(READY)
-    assert ask(client, "show", **asked).word == "found", "the first but 99 999"
+    assert run_script(client, "show", **asked).word == "found", "the first but 99 999"

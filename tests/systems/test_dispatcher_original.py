@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from dispatcher_subject import DELAYED, HOUR, NOW, READY, SCRIPTS, ask, delayed, ready, words
+from dispatcher_subject import DELAYED, HOUR, NOW, READY, SCRIPTS, list_ready, read_delayed, read_outcomes, run_script
 from redis import Redis
 
 from rqtui.connection.connect import connect
 from rqtui.engine import loops
-from rqtui.engine.engine import with_layouts
+from rqtui.engine.engine import build_engine
 from rqtui.errors import UsageError
 from rqtui.model import Ref
 from rqtui.scenarios.originals import dispatcher as original
@@ -32,7 +32,9 @@ REF = Ref("dispatcher", READY)
 
 def rqtui_dispatcher(client: Redis, limit: int | None = None) -> Callable[[], loops.Round]:
     """The work of `rqtui dispatch`, by the server's own clock."""
-    return loops.mover("dispatch", client, {"dispatcher": registry.make("dispatcher")}, lambda: [REF], limit=limit)
+    return loops.build_round(
+        "dispatch", client, {"dispatcher": registry.create_system("dispatcher")}, lambda: [REF], limit=limit
+    )
 
 
 class Clock:
@@ -57,9 +59,9 @@ def server_s(client: Redis) -> float:
 def test_the_original_never_takes_a_score_below_0_and_rqtui_does(any_client: Redis) -> None:
     keyspace.plant(any_client, {DELAYED: Zset({"a": -5, "b": -0.5, "c": float("-inf"), "d": 0})})
     assert original.Dispatcher(any_client).step() == (1, 3, 0)
-    assert delayed(any_client).keys() == {b"a", b"b", b"c"}
-    assert ask(any_client, "dispatch", limit=10).values["moved"] == 3
-    assert ready(any_client) == [b"d", b"c", b"a", b"b"]
+    assert read_delayed(any_client).keys() == {b"a", b"b", b"c"}
+    assert run_script(any_client, "dispatch", limit=10).values["moved"] == 3
+    assert list_ready(any_client) == [b"d", b"c", b"a", b"b"]
 
 
 def test_the_original_goes_by_its_own_clock_in_whole_seconds_and_rqtui_by_the_servers(any_client: Redis) -> None:
@@ -70,7 +72,7 @@ def test_the_original_goes_by_its_own_clock_in_whole_seconds_and_rqtui_by_the_se
     cut = Clock(int(now_s - 0.01) + 0.999)  # the second has passed but for a millisecond: it counts as its beginning
     assert original.Dispatcher(any_client, clock=cut).step() == (1, 1, 0)
     assert rqtui_dispatcher(any_client)().moved == 1
-    assert ready(any_client) == [b"a", b"b"]
+    assert list_ready(any_client) == [b"a", b"b"]
 
 
 def test_an_error_of_redis_ends_the_original_and_rqtui_goes_on(any_client: Redis) -> None:
@@ -79,19 +81,19 @@ def test_an_error_of_redis_ends_the_original_and_rqtui_goes_on(any_client: Redis
     loop = loops.Loop("dispatch", rqtui_dispatcher(any_client))
     assert program.step() is None and "WRONGTYPE" in program.error
     assert READY in loop.step().steps[0].error
-    assert delayed(any_client) == {b"a": 1.0}
+    assert read_delayed(any_client) == {b"a": 1.0}
     any_client.delete(READY)
-    assert program.step() is None and ready(any_client) == []
-    assert loop.step().moved == 1 and ready(any_client) == [b"a"]
+    assert program.step() is None and list_ready(any_client) == []
+    assert loop.step().moved == 1 and list_ready(any_client) == [b"a"]
 
 
 def test_two_equal_tasks_are_one_in_the_original_and_rqtui_says_exists(any_client: Redis) -> None:
     original.put(any_client, b"a", NOW_S + 60)
     original.put(any_client, b"a", NOW_S + 3600)
-    assert delayed(any_client) == {b"a": NOW_S + 3600}  # the first of the two will be an hour late
-    answer = ask(any_client, "enqueue", ("a", 1000, None), ("b", 1000, None), ("b", 5000, None))
-    assert words(answer) == ["exists", "moved", "exists"]
-    assert delayed(any_client) == {b"a": NOW_S + 3600, b"b": NOW_S + 1}
+    assert read_delayed(any_client) == {b"a": NOW_S + 3600}  # the first of the two will be an hour late
+    answer = run_script(any_client, "enqueue", ("a", 1000, None), ("b", 1000, None), ("b", 5000, None))
+    assert read_outcomes(answer) == ["exists", "moved", "exists"]
+    assert read_delayed(any_client) == {b"a": NOW_S + 3600, b"b": NOW_S + 1}
 
 
 def test_after_idling_the_original_is_up_to_13_s_late_and_rqtui_never_more_than_one(any_client: Redis) -> None:
@@ -103,7 +105,7 @@ def test_after_idling_the_original_is_up_to_13_s_late_and_rqtui_never_more_than_
     assert pauses == [1, 1, 2, 3, 5, 8, 13, 13, 13]
     turns = iter([True] * 15)
     original.put(any_client, b"a", NOW_S + 1)  # it has just gone to sleep
-    program.run(lambda: bool(next(turns, False)) and not ready(any_client))
+    program.run(lambda: bool(next(turns, False)) and not list_ready(any_client))
     assert clock.now_s - (NOW_S + 1) >= 12
 
     original.put(any_client, b"b", server_s(any_client) + 30)
@@ -121,8 +123,8 @@ def test_the_original_writes_twice_per_task_and_rqtui_twice_per_batch(client: Re
     keyspace.plant(client, {DELAYED: Zset({str(n): n for n in range(1, 1101)})})
     program = original.Dispatcher(client, batch=100)
     assert writes(program.step) == {"rpush": 100, "zrem": 100}
-    assert writes(lambda: ask(client, "dispatch", limit=1000)) == {"rpush": 1, "zrem": 1}
-    assert (len(ready(client)), delayed(client)) == (1100, {})
+    assert writes(lambda: run_script(client, "dispatch", limit=1000)) == {"rpush": 1, "zrem": 1}
+    assert (len(list_ready(client)), read_delayed(client)) == (1100, {})
 
 
 def calls(client: Redis) -> Counter[str]:
@@ -137,8 +139,8 @@ def test_over_maxmemory_the_original_ends_and_rqtui_drains(client: Redis, settin
     client.script_load(SCRIPTS["dispatch"].source)
     settings("maxmemory", "1")
     assert program.step() is None and "maxmemory" in program.error
-    assert ask(client, "dispatch", limit=10).values["moved"] == 2
-    assert ready(client) == [b"a", b"b"]
+    assert run_script(client, "dispatch", limit=10).values["moved"] == 2
+    assert list_ready(client) == [b"a", b"b"]
 
 
 def test_there_is_no_lease_so_there_is_no_ack(any_client: Redis) -> None:
@@ -148,11 +150,11 @@ def test_there_is_no_lease_so_there_is_no_ack(any_client: Redis) -> None:
     keyspace.plant(any_client, {READY: ["a", "b"]})
     with pytest.raises(SystemExit):
         original.Worker(any_client, pause=die).step()
-    assert ready(any_client) == [b"b"]  # what it held is gone, and no program can tell
-    layout = registry.make("dispatcher")
-    assert not layout.can("reserve") and not layout.can("reap")
+    assert list_ready(any_client) == [b"b"]  # what it held is gone, and no program can tell
+    system = registry.create_system("dispatcher")
+    assert not system.can("reserve") and not system.can("reap")
     with pytest.raises(UsageError, match='no verb "ack"; its verbs: delete'):
-        with_layouts(any_client, [layout]).act("ack", REF)
+        build_engine(any_client, [system]).apply_verb("ack", REF)
 
 
 # ── all at once ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,10 +192,10 @@ def test_a_thousand_tasks_with_both_dispatchers_and_both_kinds_of_workers_run_on
             yield
 
     def puller(own: Redis) -> Iterator[None]:
-        layout = registry.make("dispatcher")
+        system = registry.create_system("dispatcher")
         while True:
-            answer = scripts.run(own, layout.call("pull", READY, {"limit": 3}))
-            done.extend(job.body or b"" for job in layout.taken(READY, answer))
+            answer = scripts.run(own, system.build_call("pull", READY, {"limit": 3}))
+            done.extend(job.body or b"" for job in system.read_taken_jobs(READY, answer))
             yield
 
     def run(actor: Callable[[Redis], Iterator[None]]) -> None:

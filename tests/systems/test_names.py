@@ -1,4 +1,4 @@
-"""No module above the systems names one of them: what differs between two systems, a layout says.
+"""No module above the systems names one of them: what differs between two systems, a system says.
 
 The names are those of the table, and their titles. They are looked for in the code: identifiers, imports, texts; not in
 docstrings and comments, which may explain. `client` is the native queue's own, and scenarios play systems by name. The
@@ -22,11 +22,11 @@ ROOT = Path(rqtui.__file__).parent
 ROOMS = ("engine", "layout", "operations", "reports", "cli", "tui")
 FILES = [ROOT / "session.py", *(path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))]
 NAMES = {word.lower() for row in SYSTEMS for word in (row.name, row.title)} - {"rqtui"}
-# `dispatcher` is also what rqtui calls a loop of its own; as the name of a system it stands behind `layout`, or before
+# `dispatcher` is also what rqtui calls a loop of its own; as the name of a system it stands behind `system`, or before
 # a colon, a queue and its options.
 _NAMED = re.compile(
     r"(?<![a-z0-9])(?:{})(?![a-z0-9])".format("|".join(re.escape(name) for name in sorted(NAMES - {"dispatcher"})))
-    + r"|layout[ =:'\"]+dispatcher|(?<![a-z])dispatcher:(?=[a-z])",
+    + r"|system[ =:'\"]+dispatcher|(?<![a-z])dispatcher:(?=[a-z])",
     re.IGNORECASE,
 )
 
@@ -48,42 +48,44 @@ def words(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield line, word
 
 
-def named(source: str) -> list[str]:
+def list_named_systems(source: str) -> list[str]:
     """The systems that some code names, with their lines."""
     found = ((line, _NAMED.search(word)) for line, word in words(ast.parse(source)))
     return [f"{line}: {match[0]}" for line, match in found if match]
 
 
 def test_no_module_above_the_systems_names_one() -> None:
-    found = [f"{path.relative_to(ROOT)}:{each}" for path in FILES for each in named(path.read_text("utf-8"))]
+    found = [
+        f"{path.relative_to(ROOT)}:{each}" for path in FILES for each in list_named_systems(path.read_text("utf-8"))
+    ]
     assert len(FILES) > 100 and not found, "\n".join(found)
 
 
 def test_the_one_name_that_is_left_stands_once() -> None:
     assert DEFAULT_SYSTEM in NAMES
-    assert [each.partition(": ")[2] for each in named((ROOT / "config" / "settings.py").read_text("utf-8"))] == [
-        DEFAULT_SYSTEM
-    ]
+    assert [
+        each.partition(": ")[2] for each in list_named_systems((ROOT / "config" / "settings.py").read_text("utf-8"))
+    ] == [DEFAULT_SYSTEM]
 
 
 @pytest.mark.parametrize(
     "code",
     [
-        "if ref.layout == 'native': pass",
+        "if ref.system == 'native': pass",
         "from rqtui.client.native_keys import keys",
         "from rqtui.systems import orizuru",
         "def native_lines(): pass",
         "self._redisched = 1",
-        "f'--layout safe_pop:queue={queue}'",
+        "f'--system safe_pop:queue={queue}'",
         "print(b'timeout_sets')",
-        "help = 'Layout dispatcher.'",
+        "help = 'System dispatcher.'",
         "spec = 'dispatcher:ready=mail'",
         "def f(celery): pass",
         "title = 'BullMQ'",
     ],
 )
 def test_a_name_is_found(code: str) -> None:
-    assert named(code)
+    assert list_named_systems(code)
 
 
 @pytest.mark.parametrize(
@@ -97,4 +99,4 @@ def test_a_name_is_found(code: str) -> None:
     ],
 )
 def test_what_is_no_name_is_not(code: str) -> None:
-    assert not named(code)
+    assert not list_named_systems(code)

@@ -10,12 +10,12 @@ from typing import Any
 import msgpack
 import pytest
 from families import in_one
-from orizuru_subject import ORIZURU, SEEN, seen
+from orizuru_subject import ORIZURU, SEEN, build_seen_record
 from redis import Redis
 
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
-from rqtui.engine.loops import mover
+from rqtui.engine.engine import Engine, build_engine
+from rqtui.engine.loops import build_round
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref
 from rqtui.scenarios.originals import orizuru as original
@@ -33,22 +33,22 @@ def test_orizuru(script: str, any_client: Redis) -> None:
     conformance.run_all(conformance.cases(ORIZURU, [script]), ORIZURU, any_client)
 
 
-def engine_on(client: Redis, spec: str = "orizuru:source=jobs") -> Engine:
-    return with_layouts(client, [registry.make(spec)])
+def open_engine(client: Redis, spec: str = "orizuru:source=jobs") -> Engine:
+    return build_engine(client, [registry.create_system(spec)])
 
 
-def listed(engine: Engine, place: str) -> list[Job]:
-    return list(engine.page(JOBS, place, 0, 100, 4096).jobs)
+def list_jobs(engine: Engine, place: str) -> list[Job]:
+    return list(engine.fetch_page(JOBS, place, 0, 100, 4096).jobs)
 
 
 def words(engine: Engine, verb: str, jobs: list[Job], **form: object) -> list[str]:
-    return [outcome.word for outcome in engine.act(verb, JOBS, jobs, form)]
+    return [outcome.word for outcome in engine.apply_verb(verb, JOBS, jobs, form)]
 
 
 def counts(engine: Engine) -> tuple[int, ...]:
-    [queue] = engine.snapshot().queues
+    [queue] = engine.take_snapshot().queues
     assert not queue.error
-    return tuple(queue.count(place) for place in PLACES)
+    return tuple(queue.count_in_place(place) for place in PLACES)
 
 
 def holding(client: Redis, name: str, bodies: list[bytes], beat_ms: int | None = None) -> original.Worker:
@@ -60,10 +60,10 @@ def holding(client: Redis, name: str, bodies: list[bytes], beat_ms: int | None =
     if beat_ms is not None:
         client.hset(original.HEARTBEATS, name, int(time.time() * 1000) - beat_ms)
     for _ in bodies:
-        client.rpoplpush("jobs", original.key(name, "processing"))
+        client.rpoplpush("jobs", original.build_key(name, "processing"))
     if beat_ms is not None and bodies:
-        newest = client.lindex(original.key(name, "processing"), 0)
-        client.hset(SEEN, name, seen(newest, int(time.time() * 1000) - beat_ms, len(bodies)))
+        newest = client.lindex(original.build_key(name, "processing"), 0)
+        client.hset(SEEN, name, build_seen_record(newest, int(time.time() * 1000) - beat_ms, len(bodies)))
     return worker
 
 
@@ -75,7 +75,7 @@ def bodies(*numbers: int) -> list[bytes]:
 
 
 def test_requeue_brings_rejected_jobs_to_the_source_where_the_collector_hides_them(any_client: Redis) -> None:
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     worker = original.Worker(any_client, "jobs", "w1", pytest.fail)  # what it runs always fails
     for collects in (True, False):
         any_client.flushall()
@@ -87,20 +87,20 @@ def test_requeue_brings_rejected_jobs_to_the_source_where_the_collector_hides_th
             assert counts(engine) == (0, 1, 0)  # in processing, and nobody reads it again
             assert worker.step() == "idle"
         else:
-            assert words(engine, "requeue", listed(engine, "unacked")) == ["moved"]
+            assert words(engine, "requeue", list_jobs(engine, "unacked")) == ["moved"]
             assert counts(engine) == (1, 0, 0)
 
 
 def test_the_reaper_takes_back_in_order_what_a_dead_consumer_holds_for_ever(any_client: Redis) -> None:
     holding(any_client, "dead", bodies(1, 2, 3, 4, 5), beat_ms=120_000)
     any_client.lpush("jobs", *bodies(6, 7))
-    assert original.collect(any_client) == 0 and any_client.llen(original.key("dead", "processing")) == 5
-    engine = engine_on(any_client)
+    assert original.collect(any_client) == 0 and any_client.llen(original.build_key("dead", "processing")) == 5
+    engine = open_engine(any_client)
     for moved, left in ((2, 3), (2, 1), (1, 0)):
-        [outcome] = engine.act("reap", JOBS, (), {"limit": 2})
+        [outcome] = engine.apply_verb("reap", JOBS, (), {"limit": 2})
         assert (outcome.word, outcome.moved) == ("moved", moved)
-        assert any_client.llen(original.key("dead", "processing")) == left
-    assert [job.body for job in listed(engine, "source")] == bodies(1, 2, 3, 4, 5, 6, 7)
+        assert any_client.llen(original.build_key("dead", "processing")) == left
+    assert [job.body for job in list_jobs(engine, "source")] == bodies(1, 2, 3, 4, 5, 6, 7)
     worker = original.Worker(any_client, "jobs", "w2")
     assert [worker.step() for _ in range(8)] == ["acked"] * 7 + ["idle"]
 
@@ -111,9 +111,9 @@ def test_who_still_beats_or_never_did_keeps_what_it_holds(any_client: Redis) -> 
     holding(any_client, "never beat", bodies(3))
     any_client.hset(original.HEARTBEATS, "never beat", "not a time")
     holding(any_client, "old entry, living key", bodies(4), beat_ms=900_000)
-    any_client.set(original.key("old entry, living key", "heartbeat"), "1", px=60_000)
-    before, engine = keyspace.dump(any_client), engine_on(any_client)
-    [outcome] = engine.act("reap", JOBS, (), {"limit": 10})
+    any_client.set(original.build_key("old entry, living key", "heartbeat"), "1", px=60_000)
+    before, engine = keyspace.dump(any_client), open_engine(any_client)
+    [outcome] = engine.apply_verb("reap", JOBS, (), {"limit": 10})
     assert outcome.word == "empty" and 0 < outcome.values["next_ms"] <= 10_001
     after = keyspace.dump(any_client)
     assert any_client.hkeys(SEEN) == [b"late but not yet dead"]  # what the reaper remembers, and nothing else
@@ -121,21 +121,21 @@ def test_who_still_beats_or_never_did_keeps_what_it_holds(any_client: Redis) -> 
 
 
 def test_a_consumer_that_idled_for_long_and_then_took_a_job_keeps_it(any_client: Redis) -> None:
-    engine, now_ms = engine_on(any_client), int(time.time() * 1000)
-    reap = lambda after_ms: engine.act("reap", JOBS, (), {"limit": 10, "now_ms": now_ms + after_ms})[0]  # noqa: E731
+    engine, now_ms = open_engine(any_client), int(time.time() * 1000)
+    reap = lambda after_ms: engine.apply_verb("reap", JOBS, (), {"limit": 10, "now_ms": now_ms + after_ms})[0]  # noqa: E731
     worker = original.Worker(any_client, "jobs", "patient")
     worker.register()
     any_client.hset(original.HEARTBEATS, "patient", now_ms - 600_000)  # it beat, and has waited in `next` since
     assert reap(0).word == "empty"
     for fields in ((1,), (2,)):  # twice: what was seen of the first job does not speak for the second
         original.put(any_client, "jobs", *fields)
-        guard = worker.next()
+        guard = worker.take_next()
         assert guard is not None
         assert (reap(0).word, reap(60_000).word) == ("empty", "empty")
         assert guard.ack() == 1
         assert reap(0).word == "empty" and not any_client.exists(SEEN)
     original.put(any_client, "jobs", 3)
-    worker.next()  # and now it dies
+    worker.take_next()  # and now it dies
     first = reap(0)
     assert (first.word, first.values["next_ms"]) == ("empty", 60_001)
     assert (reap(60_000).word, reap(60_001).word) == ("empty", "moved")
@@ -148,56 +148,56 @@ def test_the_end_of_a_lease_is_the_same_in_a_page_and_for_one_job(any_client: Re
     holding(any_client, "silent", bodies(2), beat_ms=50_000)
     holding(any_client, "never beat", bodies(3))
     holding(any_client, "for ever", bodies(4), beat_ms=1000)
-    any_client.set(original.key("for ever", "heartbeat"), "1")
+    any_client.set(original.build_key("for ever", "heartbeat"), "1")
     holding(any_client, "short", bodies(5), beat_ms=1000)
-    any_client.set(original.key("short", "heartbeat"), "1", px=20_000)
-    engine = engine_on(any_client)
-    for job in listed(engine, "processing"):
+    any_client.set(original.build_key("short", "heartbeat"), "1", px=20_000)
+    engine = open_engine(any_client)
+    for job in list_jobs(engine, "processing"):
         beat_ms = int(any_client.hget(original.HEARTBEATS, job.worker) or 0)
-        for seen_ms in (job.deadline_ms, shown(engine, job).deadline_ms):
+        for seen_ms in (job.deadline_ms, fetch_job(engine, job).deadline_ms):
             if job.worker in ("never beat", "for ever"):
                 assert seen_ms is None, job.worker
             elif job.worker == "beats":  # the key outlives the silence that makes dead
                 assert seen_ms is not None and now_ms + 540_000 < seen_ms <= int(time.time() * 1000) + 600_000
             else:
                 assert seen_ms == beat_ms + 60_000, job.worker
-    assert words(engine, "reject", listed(engine, "processing")) == ["moved"] * 5
-    for job in listed(engine, "unacked"):
-        assert job.deadline_ms is None and shown(engine, job).deadline_ms is None
+    assert words(engine, "reject", list_jobs(engine, "processing")) == ["moved"] * 5
+    for job in list_jobs(engine, "unacked"):
+        assert job.deadline_ms is None and fetch_job(engine, job).deadline_ms is None
 
 
-def shown(engine: Engine, job: Job) -> Job:
-    found = engine.job(JOBS, job.id)
+def fetch_job(engine: Engine, job: Job) -> Job:
+    found = engine.fetch_job(JOBS, job.id)
     assert found is not None and found.place == job.place
     return found
 
 
 def test_the_silence_that_makes_dead_is_an_option(any_client: Redis) -> None:
     holding(any_client, "w1", bodies(1), beat_ms=5_000)
-    assert engine_on(any_client).act("reap", JOBS, (), {"limit": 10})[0].word == "empty"
-    patient = engine_on(any_client, "orizuru:source=jobs,silent_ms=4000")
-    assert patient.act("reap", JOBS, (), {"limit": 10})[0].word == "moved"
+    assert open_engine(any_client).apply_verb("reap", JOBS, (), {"limit": 10})[0].word == "empty"
+    patient = open_engine(any_client, "orizuru:source=jobs,silent_ms=4000")
+    assert patient.apply_verb("reap", JOBS, (), {"limit": 10})[0].word == "moved"
 
 
 def test_a_second_reject_makes_no_second_job(any_client: Redis) -> None:
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     for is_original in (True, False):
         any_client.flushall()
         original.put(any_client, "jobs", 42)
         worker = original.Worker(any_client, "jobs", "w1")
         worker.register()
-        guard = worker.next()
+        guard = worker.take_next()
         assert guard
-        jobs = listed(engine, "processing")
+        jobs = list_jobs(engine, "processing")
         if is_original:
             guard.reject()
             guard.reject()
-            assert any_client.llen(original.key("w1", "unacked")) == 2
+            assert any_client.llen(original.build_key("w1", "unacked")) == 2
         else:
             assert words(engine, "reject", jobs) == ["moved"]
             assert words(engine, "reject", jobs) == ["gone"]
             assert words(engine, "release", jobs) == ["gone"]
-            assert any_client.llen(original.key("w1", "unacked")) == 1
+            assert any_client.llen(original.build_key("w1", "unacked")) == 1
 
 
 def test_a_body_that_leaks_from_the_original_is_named_and_can_be_put_aside(any_client: Redis) -> None:
@@ -205,14 +205,17 @@ def test_a_body_that_leaks_from_the_original_is_named_and_can_be_put_aside(any_c
     worker = original.Worker(any_client, "jobs", "w1")
     worker.register()
     assert [worker.step() for _ in range(3)] == ["undecodable"] * 3
-    engine = engine_on(any_client)
-    jobs = listed(engine, "processing")
+    engine = open_engine(any_client)
+    jobs = list_jobs(engine, "processing")
     assert all("no MessagePack" in job.problem for job in jobs) and len(jobs) == 3
-    [finding] = [found for found in engine.findings([JOBS]) if found.kind == "undecodable"]
-    assert "no MessagePack: 3 in orizuru:consumers:w1:processing" in finding.text and "{" in finding.text
+    [finding] = [found for found in engine.collect_findings([JOBS]) if found.kind == "undecodable"]
+    assert "are not MessagePack: 3 in orizuru:consumers:w1:processing" in finding.text and "{" in finding.text
     assert words(engine, "reject", jobs) == ["moved"] * 3
-    assert words(engine, "delete", listed(engine, "unacked"), place="unacked") == ["moved"] * 3
+    assert words(engine, "delete", list_jobs(engine, "unacked"), place="unacked") == ["moved"] * 3
     assert counts(engine) == (0, 0, 0)
+
+
+SINGLE = object()  # a float of 32 bits
 
 
 @in_one(
@@ -222,55 +225,58 @@ def test_a_body_that_leaks_from_the_original_is_named_and_can_be_put_aside(any_c
         b"y" * 300, b"z" * 70000, [], [1, [2, {"a": [3]}]], list(range(20)), list(range(1500)), {},
         {str(n): n for n in range(20)}, msgpack.ExtType(5, b"1"), msgpack.ExtType(5, b"123"),
         msgpack.ExtType(5, b"x" * 300), [1] * 70000, {n: [n] for n in range(600)},
+        200, 2**15, -(2**15), -(2**31), 2**31, 2**63, [1] * 300, {n: n for n in range(300)},  # each width of the format
+        *(msgpack.ExtType(5, b"x" * size) for size in (2, 4, 8, 16, 70_000)), SINGLE,
     ],
     ids=lambda value: repr(value)[:20],
 )  # fmt: skip
 def test_the_look_for_faults_reads_messagepack_as_msgpack_does(value: Any, client: Redis) -> None:
-    whole = msgpack.packb(value)
+    whole = msgpack.packb(1.5 if value is SINGLE else value, use_single_float=value is SINGLE)
     client.lpush("jobs", whole)
-    assert engine_on(client).findings([JOBS]) == _server_findings(client)
+    assert open_engine(client).collect_findings([JOBS]) == _server_findings(client)
     if len(whole) < 60_000:
         client.delete("jobs")
         client.lpush("jobs", whole + b"\x01", *([whole[:-1]] if len(whole) > 1 else []))
-        [finding] = [found for found in engine_on(client).findings([JOBS]) if found.kind == "undecodable"]
+        [finding] = [found for found in open_engine(client).collect_findings([JOBS]) if found.kind == "undecodable"]
         assert f"MessagePack: {client.llen('jobs')} in jobs" in finding.text
 
 
 def _server_findings(client: Redis) -> list[Any]:
-    return engine_on(client, "orizuru:source=nothing").findings([Ref("orizuru", "nothing")])
+    return open_engine(client, "orizuru:source=nothing").collect_findings([Ref("orizuru", "nothing")])
 
 
 # --- findings, in words -------------------------------------------------------------------------------------------
 
 
 def findings(client: Redis, *kinds: str) -> list[Any]:
-    return [found for found in engine_on(client).findings([JOBS]) if found.kind in kinds]
+    return [found for found in open_engine(client).collect_findings([JOBS]) if found.kind in kinds]
 
 
 def test_a_dead_consumer_is_named_with_what_it_holds_and_what_to_do(any_client: Redis) -> None:
     holding(any_client, "dead", bodies(1, 2), beat_ms=120_000)
     holding(any_client, "idle and dead", [], beat_ms=120_000)
     [found] = findings(any_client, "silent-consumer")
-    assert "consumer dead is silent for 2m00 and holds 2" in found.text
+    assert "consumer dead sent no heartbeat for 2m00 and holds 2" in found.text
     assert found.keys == ("orizuru:consumers:dead:processing",) and "rqtui reap" in found.remedy
-    [queue] = engine_on(any_client).snapshot().queues
+    [queue] = open_engine(any_client).take_snapshot().queues
     assert (queue.expired, queue.workers, queue.next_expiry_ms) == (2, 0, pytest.approx(-60_000, abs=5_000))
 
 
 def test_lists_of_somebody_unknown_are_found_by_the_walk_and_named(any_client: Redis) -> None:
     worker = holding(any_client, "gone: and away", bodies(1))
-    assert engine_on(any_client).snapshot().queues[0].workers is None  # nobody beats: who lives is not known
+    assert open_engine(any_client).take_snapshot().queues[0].workers is None  # nobody beats: who lives is not known
     worker.stop()  # takes the name away, not the lists
-    any_client.lpush(original.key("gone: and away", "unacked"), *bodies(2, 3))
+    any_client.lpush(original.build_key("gone: and away", "unacked"), *bodies(2, 3))
     held, rejected = sorted(findings(any_client, "unknown-consumer"), key=lambda found: found.text)
     assert "gone: and away, not registered, holds 1 in orizuru:consumers:gone: and away:processing" in held.text
     assert "gone: and away, not registered, holds 2 in orizuru:consumers:gone: and away:unacked" in rejected.text
     assert "act release orizuru:jobs" in held.remedy and "act requeue orizuru:jobs" in rejected.remedy
-    assert [job.worker for job in listed(engine_on(any_client), "processing")] == ["gone: and away"]
+    assert [job.worker for job in list_jobs(open_engine(any_client), "processing")] == ["gone: and away"]
 
 
 @pytest.mark.parametrize(
-    ("beat", "says"), [("", "never beat"), ("abc", "its last beat is no time"), ("-5", "its last beat is no time")]
+    ("beat", "says"),
+    [("", "it never sent"), ("abc", "its last heartbeat is not"), ("-5", "its last heartbeat is not")],
 )
 def test_a_registered_consumer_of_whom_no_beat_is_known_is_named_with_what_it_holds(
     any_client: Redis, beat: str, says: str
@@ -279,13 +285,17 @@ def test_a_registered_consumer_of_whom_no_beat_is_known_is_named_with_what_it_ho
         holding(any_client, name, bodies(1, 2) if name != "idle" else [])
         if beat:
             any_client.hset(original.HEARTBEATS, name, beat)
-    any_client.set(original.key("beats without an entry", "heartbeat"), "1", px=60_000)
-    any_client.lpush(original.key("idle", "unacked"), *bodies(3))  # rejected jobs of a registered one are no fault
+    any_client.set(original.build_key("beats without an entry", "heartbeat"), "1", px=60_000)
+    any_client.lpush(
+        original.build_key("idle", "unacked"), *bodies(3)
+    )  # rejected jobs of a registered one are no fault
     [found] = findings(any_client, "unknown-consumer", "silent-consumer")
-    key = original.key("z", "processing")
-    assert f"consumer z, registered, holds 2 in {key}, and {says}: nobody can tell whether it lives" in found.text
+    key = original.build_key("z", "processing")
+    assert f"consumer z, registered, holds 2 in {key}, but {says}" in found.text
     assert found.keys == (key,)
-    assert engine_on(any_client).workers(JOBS) == ()  # without a beat there is no age to show; the finding names it
+    assert (
+        open_engine(any_client).fetch_workers(JOBS) == ()
+    )  # without a beat there is no age to show; the finding names it
 
 
 def test_the_example_of_a_body_is_never_empty(client: Redis) -> None:
@@ -298,41 +308,43 @@ def test_the_example_of_a_body_is_never_empty(client: Redis) -> None:
 
 def test_bodies_of_a_megabyte_are_named(any_client: Redis) -> None:
     for size, number in ((2**20 - 1, 0), (2**20, 1), (2**20 + 1, 1)):
-        any_client.delete("jobs", original.key("w1", "processing"))
+        any_client.delete("jobs", original.build_key("w1", "processing"))
         body = b"\xc6" + (size - 5).to_bytes(4, "big") + b"x" * (size - 5)
         any_client.lpush("jobs", b"\x91\x01", body)
-        any_client.lpush(original.key("w1", "processing"), body)
-        any_client.set(original.key("w1", "heartbeat"), "1", px=60_000)
+        any_client.lpush(original.build_key("w1", "processing"), body)
+        any_client.set(original.build_key("w1", "heartbeat"), "1", px=60_000)
         any_client.sadd(original.CONSUMERS, "w1")
         found = findings(any_client, "oversized", "undecodable")
         assert [(each.kind, each.keys) for each in found] == number * [
-            ("oversized", (original.key("w1", "processing"),)),
+            ("oversized", (original.build_key("w1", "processing"),)),
             ("oversized", ("jobs",)),
         ]
-        assert all("1 MB and more: 1 in" in each.text and len(each.ids[0]) == 60 for each in found)
+        assert all("1 MB or more: 1 in" in each.text and len(each.ids[0]) == 60 for each in found)
 
 
 def test_a_key_of_another_type_is_named_and_hides_nobody_else(any_client: Redis) -> None:
     holding(any_client, "w1", bodies(1))
     any_client.sadd(original.CONSUMERS, "w2")
-    any_client.set(original.key("w2", "unacked"), "mine")
-    engine = engine_on(any_client)
+    any_client.set(original.build_key("w2", "unacked"), "mine")
+    engine = open_engine(any_client)
     assert counts(engine) == (0, 1, 0)
     [found] = findings(any_client, "wrong-type")
     assert "orizuru:consumers:w2:unacked" in found.text
     before = keyspace.dump(any_client)
-    any_client.set(original.key("w1", "unacked"), "mine")
-    [outcome] = engine.act("reject", JOBS, listed(engine, "processing"), {})
+    any_client.set(original.build_key("w1", "unacked"), "mine")
+    [outcome] = engine.apply_verb("reject", JOBS, list_jobs(engine, "processing"), {})
     assert outcome.word == "error" and "orizuru:consumers:w1:unacked" in outcome.text
-    any_client.delete(original.key("w1", "unacked"))
+    any_client.delete(original.build_key("w1", "unacked"))
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
 def test_a_source_of_another_type_is_an_error_of_its_queue(any_client: Redis) -> None:
     any_client.set("jobs", "mine")
-    [queue] = engine_on(any_client).snapshot().queues
+    [queue] = open_engine(any_client).take_snapshot().queues
     assert "jobs" in queue.error and "not a list" in queue.error
-    [outcome] = engine_on(any_client).ask(registry.make("orizuru:source=jobs").put_ask("jobs", [{"body": b"[]"}]))
+    [outcome] = open_engine(any_client).send_request(
+        registry.create_system("orizuru:source=jobs").put_request("jobs", [{"body": b"[]"}])
+    )
     assert outcome.word == "error" and "jobs holds a string" in outcome.text
     assert any_client.get("jobs") == b"mine"
 
@@ -340,61 +352,61 @@ def test_a_source_of_another_type_is_an_error_of_its_queue(any_client: Redis) ->
 # --- discovery, options, bodies -----------------------------------------------------------------------------------
 
 
-def found_by(client: Redis, *specs: str) -> list[str]:
-    made = [layout for layout in registry.make_all(specs) if layout.name == "orizuru"]
-    return [ref.queue for ref in with_layouts(client, made).refs]
+def discover_queues(client: Redis, *specs: str) -> list[str]:
+    made = [system for system in registry.create_systems(specs) if system.name == "orizuru"]
+    return [ref.queue for ref in build_engine(client, made).refs]
 
 
 def test_unasked_it_claims_one_queue_where_its_keys_are_and_none_elsewhere(any_client: Redis) -> None:
-    assert found_by(any_client) == []
+    assert discover_queues(any_client) == []
     any_client.set(original.CONSUMERS, "another program's")
-    any_client.set(original.key("w1", "processing"), "too")
-    assert found_by(any_client) == []
+    any_client.set(original.build_key("w1", "processing"), "too")
+    assert discover_queues(any_client) == []
     any_client.flushall()
-    any_client.lpush(original.key("w1", "unacked"), b"\x91\x01")
-    assert found_by(any_client) == ["orizuru"]
+    any_client.lpush(original.build_key("w1", "unacked"), b"\x91\x01")
+    assert discover_queues(any_client) == ["orizuru"]
     any_client.flushall()
     any_client.hset(original.HEARTBEATS, "w1", "1")
-    assert found_by(any_client) == ["orizuru"]
+    assert discover_queues(any_client) == ["orizuru"]
 
 
 def test_named_sources_are_queues_and_share_the_consumers(any_client: Redis) -> None:
     holding(any_client, "w1", bodies(1))
     any_client.lpush("mail", b"\x91\x02")
     specs = ("orizuru:source=jobs", "orizuru:source=mail,silent_ms=5000")
-    assert found_by(any_client, *specs) == ["jobs", "mail"]
-    engine = with_layouts(any_client, registry.make_all(specs))
-    assert [tuple(c.count for c in q.counts) for q in engine.snapshot().queues] == [(0, 1, 0), (1, 1, 0)]
-    assert engine.seek("mail") == Ref("orizuru", "mail")
+    assert discover_queues(any_client, *specs) == ["jobs", "mail"]
+    engine = build_engine(any_client, registry.create_systems(specs))
+    assert [tuple(c.count for c in q.counts) for q in engine.take_snapshot().queues] == [(0, 1, 0), (1, 1, 0)]
+    assert engine.resolve_or_discover("mail") == Ref("orizuru", "mail")
 
 
 def test_without_a_source_everything_is_seen_and_what_needs_it_is_refused(any_client: Redis) -> None:
     holding(any_client, "w1", bodies(1, 2), beat_ms=120_000)
-    engine = with_layouts(any_client, [registry.make("orizuru")])
-    ref = engine.seek("orizuru")
-    [queue] = engine.snapshot().queues
-    assert [queue.count(place) for place in PLACES] == [0, 2, 0]
-    held = list(engine.page(ref, "processing", 0, 10, 100).jobs)
+    engine = build_engine(any_client, [registry.create_system("orizuru")])
+    ref = engine.resolve_or_discover("orizuru")
+    [queue] = engine.take_snapshot().queues
+    assert [queue.count_in_place(place) for place in PLACES] == [0, 2, 0]
+    held = list(engine.fetch_page(ref, "processing", 0, 10, 100).jobs)
     for verb, jobs in (("release", held), ("requeue", held), ("reap", []), ("reserve", []), ("pull", [])):
-        with pytest.raises(UsageError, match="--layout orizuru:source=KEY"):
-            engine.act(verb, ref, jobs, {"limit": 1} if not jobs else {})
-    assert [o.word for o in engine.act("ack", ref, held[:1])] == ["moved"]
-    assert [o.word for o in engine.act("delete", ref, held[1:])] == ["moved"]
-    assert any_client.llen(original.key("w1", "processing")) == 0
+        with pytest.raises(UsageError, match="--system orizuru:source=KEY"):
+            engine.apply_verb(verb, ref, jobs, {"limit": 1} if not jobs else {})
+    assert [o.word for o in engine.apply_verb("ack", ref, held[:1])] == ["moved"]
+    assert [o.word for o in engine.apply_verb("delete", ref, held[1:])] == ["moved"]
+    assert any_client.llen(original.build_key("w1", "processing")) == 0
 
 
 def test_the_loop_reaps_and_collects_and_a_queue_without_a_source_stops_no_other(any_client: Redis) -> None:
     holding(any_client, "dead", bodies(1, 2, 3), beat_ms=120_000)
-    any_client.lpush(original.key("w2", "unacked"), *bodies(8, 9))
+    any_client.lpush(original.build_key("w2", "unacked"), *bodies(8, 9))
     any_client.sadd(original.CONSUMERS, "w2")
-    made, nameless = {"orizuru": registry.make("orizuru:source=jobs")}, Ref("orizuru", "orizuru")
-    done = mover("reap", any_client, made, lambda: [nameless, JOBS])()
+    made, nameless = {"orizuru": registry.create_system("orizuru:source=jobs")}, Ref("orizuru", "orizuru")
+    done = build_round("reap", any_client, made, lambda: [nameless, JOBS])()
     assert [(step.ref, step.moved, "source" in step.error) for step in done.steps] == [
         (JOBS, 3, False),
         (nameless, 0, True),
     ]
-    assert any_client.llen(original.key("w2", "unacked")) == 2
-    assert mover("reap", any_client, made, lambda: [JOBS], limit=1, args={"gc": True})().full
+    assert any_client.llen(original.build_key("w2", "unacked")) == 2
+    assert build_round("reap", any_client, made, lambda: [JOBS], limit=1, args={"gc": True})().is_full
     assert any_client.lrange("jobs", 0, -1) == bodies(8, 3, 2, 1)  # rejected jobs go behind those that wait
 
 
@@ -403,51 +415,53 @@ def test_the_loop_reaps_and_collects_and_a_queue_without_a_source_stops_no_other
 )
 def test_an_option_that_makes_no_sense_is_a_sentence(spec: str) -> None:
     with pytest.raises(UsageError, match="orizuru"):
-        registry.make(f"orizuru:{spec}")
+        registry.create_system(f"orizuru:{spec}")
 
 
 @pytest.mark.parametrize("queue", ["", "orizuru:consumers", "orizuru:heartbeats", "orizuru:consumers:w1:processing"])
 def test_a_key_of_the_system_itself_is_no_source(queue: str) -> None:
     with pytest.raises(UsageError, match="is no source"):
-        registry.make("orizuru").keys(queue)
+        registry.create_system("orizuru").keys(queue)
 
 
 def test_bodies_go_in_as_messagepack_that_a_consumer_reads(any_client: Redis) -> None:
-    layout, engine = registry.make("orizuru:source=jobs"), engine_on(any_client)
+    system, engine = registry.create_system("orizuru:source=jobs"), open_engine(any_client)
     texts = [b"[42]", b'{"id": 42}', b"\x91\x2a", b"\xdc\x00\x01\x2a"]
-    assert [o.word for o in engine.ask(layout.put_ask("jobs", [{"body": text} for text in texts]))] == ["moved"] * 4
-    assert [job.body for job in listed(engine, "source")] == [b"\x91\x2a", b"\x81\xa2id\x2a", *texts[2:]]
+    assert [o.word for o in engine.send_request(system.put_request("jobs", [{"body": text} for text in texts]))] == [
+        "moved"
+    ] * 4
+    assert [job.body for job in list_jobs(engine, "source")] == [b"\x91\x2a", b"\x81\xa2id\x2a", *texts[2:]]
     seen: list[Any] = []
     worker = original.Worker(any_client, "jobs", "w1", seen.append)
     assert [worker.step() for _ in texts] == ["acked"] * 4 and seen == [[42], {"id": 42}, [42], [42]]
     for text in (b"hello", b"42", b"7", b'"x"', b"", b"\x91", b"\x91\x2a\x00", b"[" + b"9" * 30 + b"]"):
         with pytest.raises(UsageError, match="MessagePack"):
-            layout.put_ask("jobs", [{"body": text}])
+            system.put_request("jobs", [{"body": text}])
     with pytest.raises(UsageError, match="keeps no id"):
-        layout.put_ask("jobs", [{"body": b"[]", "id": "x"}])
+        system.put_request("jobs", [{"body": b"[]", "id": "x"}])
 
 
 def test_a_job_is_found_by_its_name_its_bytes_and_by_a_name_from_elsewhere(any_client: Redis) -> None:
     holding(any_client, "w1", bodies(1, 1, 2)).beat(ttl_ms=60_000)
-    engine, stranger = engine_on(any_client), engine_on(any_client)
-    jobs = listed(engine, "processing")
+    engine, stranger = open_engine(any_client), open_engine(any_client)
+    jobs = list_jobs(engine, "processing")
     assert len({job.id for job in jobs}) == 3 and jobs[1].id == jobs[0].id + b".2"
     assert jobs[0].worker == "w1" and jobs[0].deadline_ms == pytest.approx(time.time() * 1000 + 60_000, abs=5_000)
     for asked, id in ((engine, jobs[2].id), (stranger, jobs[2].id), (stranger, b"\x91\x02")):
-        shown = asked.job(JOBS, id)
+        shown = asked.fetch_job(JOBS, id)
         assert shown and (shown.body, shown.place, shown.worker) == (b"\x91\x02", "processing", "w1")
-    assert engine.job(JOBS, b"nothing") is None
+    assert engine.fetch_job(JOBS, b"nothing") is None
     assert words(engine, "ack", [jobs[1]]) == ["moved"] and counts(engine)[1] == 2
 
 
 def test_a_body_of_30_mb_makes_no_large_page_and_is_fetched_only_for_a_verb(client: Redis) -> None:
     huge = original.encode("x" * 30_000_000)
     client.lpush("jobs", b"\x91\x01", huge, b"\x91\x02")
-    engine = engine_on(client)
-    call = registry.make("orizuru:source=jobs").page_ask("jobs", "source", 0, 50, 0).calls
+    engine = open_engine(client)
+    call = registry.create_system("orizuru:source=jobs").page_request("jobs", "source", 0, 50, 0).calls
     [answer] = scripts.run_all(client, call)
-    assert isinstance(answer, scripts.Answer) and sum(len(row[0]) + len(row[2]) for row in answer.rows) < 5000
-    job = listed(engine, "source")[1]
+    assert isinstance(answer, scripts.Reply) and sum(len(row[0]) + len(row[2]) for row in answer.rows) < 5000
+    job = list_jobs(engine, "source")[1]
     assert job.is_partial and job.body is None and job.body_bytes == len(huge)
     assert words(engine, "delete", [job]) == ["moved"]
     assert client.lrange("jobs", 0, -1) == bodies(2, 1)
@@ -456,24 +470,24 @@ def test_a_body_of_30_mb_makes_no_large_page_and_is_fetched_only_for_a_verb(clie
 def test_pages_go_through_all_consumers_and_end_with_the_last(any_client: Redis) -> None:
     for n in range(3):
         holding(any_client, f"w{n}", bodies(*range(n * 10, n * 10 + 4)))
-    engine = engine_on(any_client)
-    pages = [engine.page(JOBS, "processing", offset, 5, 100) for offset in (0, 5, 10)]
+    engine = open_engine(any_client)
+    pages = [engine.fetch_page(JOBS, "processing", offset, 5, 100) for offset in (0, 5, 10)]
     assert [page.next for page in pages] == [5, 10, None]
     assert [job.body for page in pages for job in page.jobs] == bodies(0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23)
-    assert [job.body for job in engine.page(JOBS, "processing", -1, 3, 100).jobs] == bodies(21, 22, 23)
+    assert [job.body for job in engine.fetch_page(JOBS, "processing", -1, 3, 100).jobs] == bodies(21, 22, 23)
 
 
 def test_what_rqtui_reserves_is_a_consumer_s_like_any_other(any_client: Redis) -> None:
     any_client.lpush("jobs", *bodies(1, 2, 3))
-    engine, layout = engine_on(any_client), registry.make("orizuru:source=jobs")
-    answer = scripts.run(any_client, layout.call("reserve", "jobs", {"limit": 2, "ttr_ms": 90_000}))
-    jobs = layout.taken("jobs", answer)
+    engine, system = open_engine(any_client), registry.create_system("orizuru:source=jobs")
+    answer = scripts.run(any_client, system.build_call("reserve", "jobs", {"limit": 2, "ttr_ms": 90_000}))
+    jobs = system.read_taken_jobs("jobs", answer)
     assert [(job.body, job.worker) for job in jobs] == [(body, "rqtui") for body in bodies(1, 2)]
     assert any_client.smembers(original.CONSUMERS) == {b"rqtui"}
-    assert 60_000 < any_client.pttl(original.key("rqtui", "heartbeat")) <= 90_000
-    assert [worker.name for worker in engine.workers(JOBS)] == ["rqtui"]
+    assert 60_000 < any_client.pttl(original.build_key("rqtui", "heartbeat")) <= 90_000
+    assert [worker.name for worker in engine.fetch_workers(JOBS)] == ["rqtui"]
     assert words(engine, "release", list(jobs)) == ["moved", "moved"]
-    assert [job.body for job in listed(engine, "source")] == bodies(1, 2, 3)
+    assert [job.body for job in list_jobs(engine, "source")] == bodies(1, 2, 3)
 
 
 # --- together with the original's own workers ---------------------------------------------------------------------
@@ -484,8 +498,8 @@ def test_a_thousand_jobs_between_the_original_and_rqtui_are_each_done_once(url: 
         original.put(client, "jobs", number)
     holding(client, "dead", [], beat_ms=600_000)
     for _ in range(20):  # a consumer that died with twenty in its hands
-        newest: Any = client.rpoplpush("jobs", original.key("dead", "processing"))
-    client.hset(SEEN, "dead", seen(newest, int(time.time() * 1000) - 600_000, 20))
+        newest: Any = client.rpoplpush("jobs", original.build_key("dead", "processing"))
+    client.hset(SEEN, "dead", build_seen_record(newest, int(time.time() * 1000) - 600_000, 20))
     done: Counter[int] = Counter()
     turn, stop, refused = threading.Lock(), threading.Event(), set(range(0, 1000, 7))
 
@@ -506,12 +520,14 @@ def test_a_thousand_jobs_between_the_original_and_rqtui_are_each_done_once(url: 
 
     def operate() -> None:
         with connect(url) as own:
-            engine = engine_on(own)
-            layout = engine.layouts["orizuru"]
+            engine = open_engine(own)
+            system = engine.systems["orizuru"]
             while not stop.is_set():
-                engine.act("reap", JOBS, (), {"limit": 7, "gc": True})
-                taken = layout.taken("jobs", scripts.run(own, layout.call("reserve", "jobs", {"limit": 5})))
-                for number, job in enumerate(taken):
+                engine.apply_verb("reap", JOBS, (), {"limit": 7, "gc": True})
+                taken_jobs = system.read_taken_jobs(
+                    "jobs", scripts.run(own, system.build_call("reserve", "jobs", {"limit": 5}))
+                )
+                for number, job in enumerate(taken_jobs):
                     verb = "release"
                     if number < 3:
                         try:
@@ -531,7 +547,7 @@ def test_a_thousand_jobs_between_the_original_and_rqtui_are_each_done_once(url: 
     for thread in threads:
         thread.join()
     assert len(done) == 1000 and set(done.values()) == {1}
-    assert counts(engine_on(client)) == (0, 0, 0)
+    assert counts(open_engine(client)) == (0, 0, 0)
 
 
 # --- the suite catches what it is there to catch --------------------------------------------------------------------

@@ -15,7 +15,7 @@ from shell import shell
 
 from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
-from rqtui.session import make_engine
+from rqtui.session import create_engine
 from rqtui.systems import by_sight, registry
 
 HOTQUEUE = Path(__file__).resolve().parents[1] / "packages" / "rqtui-hotqueue"
@@ -36,10 +36,10 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
         )
         if module:
             (tmp_path / f"{name}.py").write_text(module)
-        registry._brought.cache_clear()
+        registry._load_external_systems.cache_clear()
 
     yield install
-    registry._brought.cache_clear()
+    registry._load_external_systems.cache_clear()
     for name in ("rqtui_hotqueue", "wrong", "sick"):
         sys.modules.pop(name, None)
 
@@ -47,7 +47,7 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
 def test_a_package_brings_a_system(client: Redis, url: str, bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HOTQUEUE))
     bring("rqtui-hotqueue", ("hotqueue", "rqtui_hotqueue:HotQueue"))
-    assert "hotqueue" in registry.names() and "hotqueue" not in registry.own_names()
+    assert "hotqueue" in registry.list_names() and "hotqueue" not in registry.list_own_names()
     assert "rqtui_hotqueue" not in sys.modules, "it is imported when it is asked for"
     client.rpush("hotqueue:mail", "one", "two")
     [queue] = shell(url, "snapshot", "--json").json["queues"]
@@ -56,9 +56,9 @@ def test_a_package_brings_a_system(client: Redis, url: str, bring: Bring, monkey
     [_one, _two, put] = shell(url, "jobs", "mail", "waiting", "--json").json["jobs"]
     assert b"ada" in client.lindex("hotqueue:mail", 2) and put["state"] == "ready"
     assert shell(url, "act", "delete", "mail", put["id"], "--yes").code == 0 and client.llen("hotqueue:mail") == 2
-    told = shell(url, "layouts", "--json")
-    assert told.code == 0
-    assert {each["layout"]: each["package"] for each in told.json if each["package"]} == {
+    result = shell(url, "layouts", "--json")
+    assert result.code == 0
+    assert {each["layout"]: each["package"] for each in result.json if each["package"]} == {
         "hotqueue": "rqtui-hotqueue 1.0"
     }
     assert "hotqueue: waiting  (brought by rqtui-hotqueue 1.0)" in shell(url, "layouts").out
@@ -75,23 +75,27 @@ def test_one_that_cannot_be_used_is_a_sentence_and_stops_no_other(client: Redis,
         "the system absent of absent 1.0 cannot be used: ModuleNotFoundError: No module named 'no_such_module'.",
         "clash 1.0 brings a system native, as rqtui itself does: that of rqtui itself is used.",
         "sick 1.0 brings a system sick, as clash 1.0 does: that of clash 1.0 is used.",
-        "the system wrong of wrong 1.0 cannot be used: TypeError: wrong:It is no Layout.",
-        "the system named of wrong 1.0 cannot be used: ValueError: its layout is called rq, its entry point named.",
+        "the system wrong of wrong 1.0 cannot be used: TypeError: wrong:It is no System.",
+        "the system named of wrong 1.0 cannot be used: ValueError: its system is called rq, its entry point named.",
     }
-    told = shell(url, "layouts", "--json")
-    assert told.code == 1 and {"native", "rq"} <= {each["layout"] for each in told.json} and "Traceback" not in told.err
-    assert {line.removeprefix("rqtui: ") for line in told.err.splitlines()} == unusable
+    result = shell(url, "layouts", "--json")
+    assert (
+        result.code == 1
+        and {"native", "rq"} <= {each["layout"] for each in result.json}
+        and "Traceback" not in result.err
+    )
+    assert {line.removeprefix("rqtui: ") for line in result.err.splitlines()} == unusable
     assert shell(url, "put", "mail", "{}").code == 0 and shell(url, "jobs", "mail", "--json").code == 0
     found = shell(url, "health", "--json").json["findings"]
     assert {each["text"] for each in found if each["kind"] == "unusable-system"} == unusable
-    asked = shell(url, "--layout", "wrong", "snapshot")
+    asked = shell(url, "--system", "wrong", "snapshot")
     assert asked.code == 2 and "the system wrong of wrong 1.0 cannot be used" in asked.err
-    with pytest.raises(UsageError, match="there is no layout"):
-        registry.make("nobody")
+    with pytest.raises(UsageError, match="there is no system"):
+        registry.create_system("nobody")
 
 
 def test_who_speaks_a_system_replaces_who_knows_it_by_sight(bring: Bring, monkeypatch: pytest.MonkeyPatch) -> None:
     bring("wrong", ("resque", "wrong:It"), module="It = dict\n")
-    assert "resque" in registry.names() and "Resque" not in {each.title for each in by_sight.unspoken()}
-    engine = make_engine(Settings())
-    assert "resque" not in engine.layouts and "native" in engine.layouts
+    assert "resque" in registry.list_names() and "Resque" not in {each.title for each in by_sight.list_unsupported()}
+    engine = create_engine(Settings())
+    assert "resque" not in engine.systems and "native" in engine.systems

@@ -1,4 +1,4 @@
-"""redisched: what every layout keeps, over topics in either unit; bad input; topics as the engine shows them."""
+"""redisched: what every system keeps, over topics in either unit; bad input; topics as the engine shows them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,24 @@ from dataclasses import replace
 import pytest
 from families import in_one
 from redis import Redis
-from redisched_subject import HOUR, KEYS, NOW, SCRIPTS, SUBJECTS, ask, key, members, plant_job, words
+from redisched_subject import (
+    HOUR,
+    KEYS,
+    NOW,
+    SCRIPTS,
+    SUBJECTS,
+    build_key,
+    list_ids,
+    plant_job,
+    read_outcomes,
+    run_script,
+)
 from shell import shell
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import Refused, UsageError, WrongType
-from rqtui.layout.layout import Layout
 from rqtui.model import Job, Ref, State
+from rqtui.system_base.system import System
 from rqtui.systems import registry
 from rqtui.testing import conformance, keyspace
 from rqtui.testing.conformance import Planted
@@ -33,7 +44,7 @@ def test_redisched(script: str, unit: str, any_client: Redis) -> None:
 
 PUT, TAKE = "redis.call('ZADD', queued, unpack(back))\n", "redis.call('ZREM', reserved, unpack(ids))\n"
 REVERSED = "'ZREVRANGEBYSCORE', queued, range[2], range[1]"
-KNOWN = "if stands or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then"
+KNOWN = "if place or ids[id] or size > 0 and redis.call('HEXISTS', jobs, id) == 1 then"
 
 
 FAULTS = (
@@ -41,7 +52,7 @@ FAULTS = (
     Planted("forgets to take", "release", TAKE, "", 2),
     Planted("puts into a wrong target", "release", PUT, "redis.call('ZADD', reserved, unpack(back))\n", 2),
     Planted("touches an undeclared key", "release", TAKE, TAKE + "redis.call('SET', 'stray', 1)\n", 3),
-    Planted("has no guard", "ack", "redis.call('HLEN', jobs)\n", "", 8),
+    Planted("has no guard", "ack", "redis.call('HLEN', jobs)", "", 8),
     Planted("does not look at the token", "ack", "tonumber(deadline) == token", "true", 9),
     Planted("overwrites a reserved job", "enqueue", KNOWN, "if redis.call('ZSCORE', queued, id) then", 9),
     Planted("takes the newest first", "reserve", "'ZRANGEBYSCORE', queued, range[1], range[2]", REVERSED, 11),
@@ -63,66 +74,69 @@ def test_a_key_of_another_program_is_named_and_left_alone(name: str, client: Red
     client.delete(KEYS[name])
     client.set(KEYS[name], "mine")
     before = keyspace.dump(client)
-    (queue,) = with_layouts(client, [registry.make("redisched:topic=mail")]).snapshot().queues
+    (queue,) = build_engine(client, [registry.create_system("redisched:topic=mail")]).take_snapshot().queues
     assert (KEYS[name] in queue.error) == (name in ("queued", "reserved")), "jobs are not needed to count"
     with pytest.raises(WrongType, match=name.upper() if name != "expiries" else name):
-        ask(client, "reserve", limit=1)
+        run_script(client, "reserve", limit=1)
     assert keyspace.dump(client) == before
 
 
 def test_ids_and_scores_that_are_none_are_shown_with_a_problem_and_stop_nothing(any_client: Redis) -> None:
     for id, score in ((b"", -5), (b"\xff\x00 \n", NOW - 5), (b"inf", float("inf")), (b"-inf", float("-inf"))):
         plant_job(any_client, "due", id, score, b"\x00\xff")
-    engine = Engine(any_client, [registry.make("redisched:topic=mail")])
-    (queue,) = with_layouts(any_client, [registry.make("redisched")]).snapshot().queues
+    engine = Engine(any_client, [registry.create_system("redisched:topic=mail")])
+    (queue,) = build_engine(any_client, [registry.create_system("redisched")]).take_snapshot().queues
     assert not queue.error
-    shown = {job.id: job for place in ("queued", "due") for job in engine.page(MAIL, place).jobs}
+    shown = {job.id: job for place in ("queued", "due") for job in engine.fetch_page(MAIL, place).jobs}
     assert set(shown) == {b"", b"\xff\x00 \n", b"inf", b"-inf"}
     assert "is no instant" in shown[b"inf"].problem and "is no instant" in shown[b"-inf"].problem
-    taken = ask(any_client, "reserve", limit=10)
+    taken = run_script(any_client, "reserve", limit=10)
     assert {row[0] for row in taken.rows} == {b"", b"\xff\x00 \n", b"-inf"}
     rows = [(row[0], row[1]) for row in taken.rows]
-    assert words(ask(any_client, "ack", rows)) == ["moved"] * 3
-    assert words(ask(any_client, "promote", [(b"inf",)])) == ["moved"]
+    assert read_outcomes(run_script(any_client, "ack", rows)) == ["moved"] * 3
+    assert read_outcomes(run_script(any_client, "promote", [(b"inf",)])) == ["moved"]
 
 
 def test_a_body_of_30_mb_makes_no_page_big_and_comes_whole_when_asked_for(client: Redis) -> None:
     big = b"x" * 30_000_000
     plant_job(client, "due", "big", 5_000, big)
     plant_job(client, "due", "small", 6_000, b"y" * 6000)
-    engine = Engine(client, [registry.make("redisched:topic=mail")])
-    first, second = engine.page(MAIL, "due", body_bytes=200).jobs
+    engine = Engine(client, [registry.create_system("redisched:topic=mail")])
+    first, second = engine.fetch_page(MAIL, "due", body_bytes=200).jobs
     assert (first.body, first.body_bytes) == (None, len(big))
     assert (second.body, second.body_bytes) == (b"y" * 200, 6000)
-    assert engine.job(MAIL, b"big", 65536).body is None
-    assert engine.job(MAIL, b"big", -1).body == big
-    assert ask(client, "reserve", limit=1).rows[0][3] == big
+    assert engine.fetch_job(MAIL, b"big", 65536).body is None
+    assert engine.fetch_job(MAIL, b"big", -1).body == big
+    assert run_script(client, "reserve", limit=1).rows[0][3] == big
 
 
 def test_a_put_into_an_empty_topic_asks_for_the_unit(any_client: Redis) -> None:
-    with pytest.raises(Refused, match="--layout redisched:unit=ms"):
-        ask(any_client, "enqueue", [(b"a", b"", None, None)])
+    with pytest.raises(Refused, match="--system redisched:unit=ms"):
+        run_script(any_client, "enqueue", [(b"a", b"", None, None)])
     assert keyspace.dump(any_client) == {}
-    assert words(ask(any_client, "enqueue", [(b"a", b"", None, None)], unit="s")) == ["moved"]
-    assert words(ask(any_client, "enqueue", [(b"b", b"", None, None), (b"b", b"", None, None)])) == ["moved", "exists"]
+    assert read_outcomes(run_script(any_client, "enqueue", [(b"a", b"", None, None)], unit="s")) == ["moved"]
+    assert read_outcomes(run_script(any_client, "enqueue", [(b"b", b"", None, None), (b"b", b"", None, None)])) == [
+        "moved",
+        "exists",
+    ]
     assert any_client.zscore(KEYS["queued"], "b") == NOW // 1000
 
 
 def test_a_lost_job_is_not_put_back_in_a_unit_that_nothing_tells(any_client: Redis) -> None:
     any_client.hset(KEYS["jobs"], "lost", "body")
     with pytest.raises(Refused, match="no score that shows its unit.*unit=ms"):
-        ask(any_client, "repair", [(b"lost",)])
+        run_script(any_client, "repair", [(b"lost",)])
     plant_job(any_client, "queued", "s", NOW // 1000)
     plant_job(any_client, "queued", "ms", NOW)
     with pytest.raises(Refused, match="scores in both units.*unit=ms"):
-        ask(any_client, "repair", [(b"lost",)])
+        run_script(any_client, "repair", [(b"lost",)])
     assert any_client.zcard(KEYS["queued"]) == 2
 
 
 def test_the_last_score_that_is_a_time_is_one_in_milliseconds(any_client: Redis) -> None:
     for score, is_ms in ((9e15, True), (9e15 + 2, False)):  # beyond all time: in the unit of the others, of which none
         plant_job(any_client, "queued", "a", score)
-        assert words(ask(any_client, "reschedule", [(b"a",)], due_ms=NOW + HOUR)) == ["moved"]
+        assert read_outcomes(run_script(any_client, "reschedule", [(b"a",)], due_ms=NOW + HOUR)) == ["moved"]
         assert (any_client.zscore(KEYS["queued"], "a") == NOW + HOUR) == is_ms
 
 
@@ -137,12 +151,12 @@ def test_the_last_score_that_is_a_time_is_one_in_milliseconds(any_client: Redis)
 )
 def test_an_option_that_cannot_be_is_refused_with_what_can(spec: str, sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
-        registry.make(spec)
+        registry.create_system(spec)
 
 
 def test_a_topic_without_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="has a name"):
-        registry.make("redisched").keys("")
+        registry.create_system("redisched").keys("")
 
 
 # ── discovery, and the engine ────────────────────────────────────────────────────────────────────────────────
@@ -150,20 +164,20 @@ def test_a_topic_without_a_name_is_refused() -> None:
 
 def test_topics_are_found_by_their_keys_where_these_are_of_the_right_type(any_client: Redis) -> None:
     plant_job(any_client, "due", "a", 5, topic="one")
-    any_client.zadd(key("reserved", "two: größe"), {"a": 5})
-    any_client.set(key("queued", "not ours"), "x")
+    any_client.zadd(build_key("reserved", "two: größe"), {"a": 5})
+    any_client.set(build_key("queued", "not ours"), "x")
     any_client.set("__REDIS_SCHED_JOBS__", "x")
-    unasked: Layout = next(layout for layout in registry.make_all() if layout.name == "redisched")
-    for layout in (unasked, registry.make("redisched")):
-        assert {ref.queue for ref in with_layouts(any_client, [layout]).refs} == {"one", "two: größe"}
-        assert [layout.recognises(any_client, name) for name in ("one", "two: größe", "not ours")] == [
+    unasked: System = next(system for system in registry.create_systems() if system.name == "redisched")
+    for system in (unasked, registry.create_system("redisched")):
+        assert {ref.queue for ref in build_engine(any_client, [system]).refs} == {"one", "two: größe"}
+        assert [system.has_queue(any_client, name) for name in ("one", "two: größe", "not ours")] == [
             True,
             True,
             False,
         ]
-    named = registry.make("redisched:topic=new")
-    assert [ref.queue for ref in with_layouts(any_client, [named]).refs] == ["new"]
-    assert named.recognises(any_client, "new") and not unasked.recognises(any_client, "new")
+    named = registry.create_system("redisched:topic=new")
+    assert [ref.queue for ref in build_engine(any_client, [named]).refs] == ["new"]
+    assert named.has_queue(any_client, "new") and not unasked.has_queue(any_client, "new")
 
 
 @pytest.fixture
@@ -173,56 +187,57 @@ def topic(any_client: Redis) -> Iterator[tuple[Engine, int]]:
     now_ms = seconds * 1000 + micros // 1000
     for place, offset in (("queued", 60_000), ("due", -60_000), ("reserved", 50_000), ("expired", -40_000)):
         plant_job(any_client, place, place, now_ms + offset, b'{"to": 1}')
-    yield with_layouts(any_client, [registry.make("redisched")]), now_ms
+    yield build_engine(any_client, [registry.create_system("redisched")]), now_ms
 
 
 def test_a_topic_is_counted_and_shown_through_the_engine(topic: tuple[Engine, int]) -> None:
     engine, now_ms = topic
-    (queue,) = engine.snapshot().queues
+    (queue,) = engine.take_snapshot().queues
     assert [(count.place, count.count) for count in queue.counts] == [
         ("queued", 1),
         ("due", 1),
         ("reserved", 1),
         ("expired", 1),
     ]
-    assert queue.count_in(State.RESERVED) == 2 and queue.expired == 1
+    assert queue.count_in_state(State.RESERVED) == 2 and queue.expired == 1
     assert abs((queue.oldest_ready_ms or 0) - 60_000) < 5000
     assert abs((queue.next_due_ms or 0) - 60_000) < 5000
     assert abs((queue.next_expiry_ms or 0) + 40_000) < 5000
     assert queue.verdict.kind == "expired-not-reaped"
     for place in ("queued", "due", "reserved", "expired"):
-        (job,) = engine.page(MAIL, place, body_bytes=100).jobs
-        assert replace(engine.job(MAIL, place.encode(), -1), body=None) == replace(job, body=None)
+        (job,) = engine.fetch_page(MAIL, place, body_bytes=100).jobs
+        assert replace(engine.fetch_job(MAIL, place.encode(), -1), body=None) == replace(job, body=None)
         assert (job.id, job.place, job.body) == (place.encode(), place, b'{"to": 1}')
-    queued, reserved = engine.job(MAIL, b"queued"), engine.job(MAIL, b"reserved")
+    queued, reserved = engine.fetch_job(MAIL, b"queued"), engine.fetch_job(MAIL, b"reserved")
     assert queued is not None and reserved is not None
     assert (queued.due_ms, queued.token) == (now_ms + 60_000, b"")
     assert (reserved.deadline_ms, float(reserved.token)) == (now_ms + 50_000, now_ms + 50_000)
-    assert engine.job(MAIL, b"nobody") is None
+    assert engine.fetch_job(MAIL, b"nobody") is None
 
 
 def test_a_page_goes_on_where_the_one_before_ended_and_minus_one_is_the_last(client: Redis) -> None:
     for n in range(10):
         plant_job(client, "due", f"j{n}", (NOW + n) // (1 if n % 2 else 1000))
-    layout = registry.make("redisched:topic=mail")
+    system = registry.create_system("redisched:topic=mail")
     pages = [
-        ask(client, "page", place="due", offset=at, limit=4, body_bytes=0, now_ms=NOW + 60_000) for at in (0, 4, 8, -1)
+        run_script(client, "page", place="due", offset=at, limit=4, body_bytes=0, now_ms=NOW + 60_000)
+        for at in (0, 4, 8, -1)
     ]
     ids = [[row[0] for row in page.rows] for page in pages]
     whole = client.zrange(KEYS["queued"], 0, -1)
-    assert ids == [whole[:4], whole[4:8], whole[8:], whole[6:]] and layout.place("due").state == "ready"
+    assert ids == [whole[:4], whole[4:8], whole[8:], whole[6:]] and system.place("due").state == "ready"
 
 
 def test_every_verb_acts_on_what_was_seen(topic: tuple[Engine, int]) -> None:
     engine, now_ms = topic
 
     def seen(id: str) -> list[Job]:
-        job = engine.job(MAIL, id.encode())
+        job = engine.fetch_job(MAIL, id.encode())
         assert job is not None
         return [job]
 
     def act(verb: str, id: str, **form: object) -> str:
-        return engine.act(verb, MAIL, seen(id), form)[0].word
+        return engine.apply_verb(verb, MAIL, seen(id), form)[0].word
 
     assert act("promote", "queued") == "moved" and seen("queued")[0].place == "due"
     assert act("reschedule", "queued", delay_ms=60_000) == "moved" and seen("queued")[0].place == "queued"
@@ -230,10 +245,10 @@ def test_every_verb_acts_on_what_was_seen(topic: tuple[Engine, int]) -> None:
     assert (seen("reserved")[0].deadline_ms or 0) > now_ms + 500_000
     before = seen("reserved")
     assert act("release", "reserved") == "moved" and seen("reserved")[0].place == "due"
-    assert engine.act("ack", MAIL, before)[0].word == "stale"
-    assert act("ack", "expired") == "moved" and engine.job(MAIL, b"expired") is None
-    assert act("delete", "due") == "moved" and engine.job(MAIL, b"due") is None
-    (outcome,) = engine.act("reserve", MAIL, (), {"limit": 10, "worker": "w"})
+    assert engine.apply_verb("ack", MAIL, before)[0].word == "stale"
+    assert act("ack", "expired") == "moved" and engine.fetch_job(MAIL, b"expired") is None
+    assert act("delete", "due") == "moved" and engine.fetch_job(MAIL, b"due") is None
+    (outcome,) = engine.apply_verb("reserve", MAIL, (), {"limit": 10, "worker": "w"})
     assert outcome.moved == 1
     assert act("delete", "reserved") == "reserved"
     assert act("delete", "reserved", force=True) == "moved"
@@ -241,11 +256,11 @@ def test_every_verb_acts_on_what_was_seen(topic: tuple[Engine, int]) -> None:
 
 def test_a_body_without_a_place_is_shown_and_mended_by_id(client: Redis) -> None:
     client.hset(KEYS["jobs"], "lost", "body")
-    engine = Engine(client, [registry.make("redisched:topic=mail,unit=ms")])
-    job = engine.job(MAIL, b"lost")
+    engine = Engine(client, [registry.create_system("redisched:topic=mail,unit=ms")])
+    job = engine.fetch_job(MAIL, b"lost")
     assert job is not None and "no place" in job.problem
-    assert engine.act("repair", MAIL, [job])[0].word == "moved"
-    assert engine.job(MAIL, b"lost").place == "due"
+    assert engine.apply_verb("repair", MAIL, [job])[0].word == "moved"
+    assert engine.fetch_job(MAIL, b"lost").place == "due"
 
 
 # ── reaping ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,22 +269,22 @@ def test_a_body_without_a_place_is_shown_and_mended_by_id(client: Redis) -> None
 def test_reaping_leaves_leases_that_are_not_over_and_says_when_the_next_is(any_client: Redis) -> None:
     plant_job(any_client, "reserved", "live", NOW + 1500)
     plant_job(any_client, "expired", "over", NOW)
-    answer = ask(any_client, "reap", limit=10)
+    answer = run_script(any_client, "reap", limit=10)
     assert (answer.word, answer.values) == ("moved", {"moved": 1, "ready": 1, "dead": 0, "next_ms": 1500})
-    assert (members(any_client, "due"), any_client.zrange(KEYS["reserved"], 0, -1)) == ([b"over"], [b"live"])
-    assert ask(any_client, "reap", limit=10).values == {"next_ms": 1500}
+    assert (list_ids(any_client, "due"), any_client.zrange(KEYS["reserved"], 0, -1)) == ([b"over"], [b"live"])
+    assert run_script(any_client, "reap", limit=10).values == {"next_ms": 1500}
 
 
 @pytest.mark.parametrize("verb", ["pull", "reserve"])
 def test_where_nothing_is_due_it_is_said_when_the_next_is_in_either_unit(any_client: Redis, verb: str) -> None:
-    assert ask(any_client, verb, limit=1).values["next_ms"] == -1
+    assert run_script(any_client, verb, limit=1).values["next_ms"] == -1
     for id, score, next_ms in (("ms", NOW + 9000, 9000), ("s", NOW / 1000 + 7.5, 7500), ("sooner", NOW + 1, 1)):
         plant_job(any_client, "queued", id, score)
-        answer = ask(any_client, verb, limit=1)
+        answer = run_script(any_client, verb, limit=1)
         assert (answer.word, answer.values["next_ms"]) == ("empty", next_ms)
     any_client.delete(KEYS["queued"])
     plant_job(any_client, "queued", "s", NOW / 1000 + 7.5)
-    assert ask(any_client, verb, limit=1).values["next_ms"] == 7500
+    assert run_script(any_client, verb, limit=1).values["next_ms"] == 7500
 
 
 def test_how_often_leases_expired_is_kept_for_a_thousand_ids_at_most(client: Redis) -> None:
@@ -278,7 +293,7 @@ def test_how_often_leases_expired_is_kept_for_a_thousand_ids_at_most(client: Red
     client.zadd(KEYS["expiries"], {"worst": 9, "gone": 7})
     plant_job(client, "due", "worst", NOW - 5000)
     for _ in range(2):
-        ask(client, "reap", limit=1000)
+        run_script(client, "reap", limit=1000)
     assert client.zcard(KEYS["expiries"]) <= 1000
     assert client.zscore(KEYS["expiries"], "worst") == 9
 
@@ -286,7 +301,7 @@ def test_how_often_leases_expired_is_kept_for_a_thousand_ids_at_most(client: Red
 def test_what_rqtui_keeps_beside_a_topic_is_taken_for_no_queue(client: Redis) -> None:
     plant_job(client, "due", "a", NOW - 5)
     client.zadd(KEYS["expiries"], {"a": 1})
-    engine = with_layouts(client, [registry.make("native"), registry.make("redisched")])
+    engine = build_engine(client, [registry.create_system("native"), registry.create_system("redisched")])
     assert engine.refs == [MAIL]
 
 
@@ -299,7 +314,7 @@ def remedies(client: Redis, url: str, kind: str) -> list[str]:
     return [each["remedy"] for each in found if each["kind"] == kind]
 
 
-def typed(url: str, remedy: str, *more: str) -> int:
+def run_remedy(url: str, remedy: str, *more: str) -> int:
     """The exit code of the command at the beginning of a remedy."""
     return shell(url, *shlex.split(remedy.partition(" makes ")[0])[1:], *more, "--yes").code
 
@@ -314,7 +329,7 @@ def test_the_remedy_of_a_lost_job_says_which_unit_where_no_score_does(
         client.hset(KEYS["jobs"], "it's lost", "body")
         (remedy,) = remedies(client, url, "no-place")
         assert "redisched:unit=ms" in remedy and "unit=s " in remedy
-        assert typed(url, remedy.replace("unit=ms", f"unit={unit}", 1)) == 0
+        assert run_remedy(url, remedy.replace("unit=ms", f"unit={unit}", 1)) == 0
         assert (client.zscore(KEYS["queued"], "it's lost") >= 1e11) == (unit == "ms")
         client.zrem(KEYS["queued"], "it's lost")
 
@@ -322,10 +337,10 @@ def test_the_remedy_of_a_lost_job_says_which_unit_where_no_score_does(
 def test_the_remedy_of_a_lost_job_keeps_the_other_options_of_its_topic(client: Redis, url: str) -> None:
     client.hset(KEYS["jobs"], "lost", "body")
     spec = "redisched:topic=mail,ttr_ms=5000"
-    findings = shell(url, "--layout", spec, "health", "mail", "--json").json["findings"]
+    findings = shell(url, "--system", spec, "health", "mail", "--json").json["findings"]
     (found,) = [each for each in findings if each["kind"] == "no-place"]
     assert "unit=ms" in found["remedy"] and "ttr_ms=5000" in found["remedy"]
-    assert typed(url, found["remedy"]) == 0 and client.zscore(KEYS["queued"], "lost") >= 1e11
+    assert run_remedy(url, found["remedy"]) == 0 and client.zscore(KEYS["queued"], "lost") >= 1e11
 
 
 def test_the_remedy_of_a_lost_job_needs_no_option_where_a_score_tells_the_unit(client: Redis, url: str) -> None:
@@ -333,7 +348,7 @@ def test_the_remedy_of_a_lost_job_needs_no_option_where_a_score_tells_the_unit(c
     client.hset(KEYS["jobs"], "lost", "body")
     client.zadd(KEYS["reserved"], {"other": float("inf")})  # of no unit
     (remedy,) = remedies(client, url, "no-place")
-    assert "unit" not in remedy and typed(url, remedy) == 0
+    assert "unit" not in remedy and run_remedy(url, remedy) == 0
     assert 0 < client.zscore(KEYS["queued"], "lost") < 1e11
 
 
@@ -349,10 +364,10 @@ def test_the_remedy_of_a_score_that_is_no_time_makes_the_job_due_for_everybody(
     for id, at in others.items():
         plant_job(client, "queued", id, at)
     (remedy,) = remedies(client, url, "never-due")
-    assert "neg" in remedy and typed(url, remedy) == 0
+    assert "neg" in remedy and run_remedy(url, remedy) == 0
     due = client.zscore(KEYS["queued"], "neg")
     assert due > 0 and (due >= 1e11) == (others.get("x", 0) >= 1e11), "the unit of the others"
-    assert Engine(client, [registry.make("redisched:topic=mail")]).job(MAIL, b"neg").place == "due"
+    assert Engine(client, [registry.create_system("redisched:topic=mail")]).fetch_job(MAIL, b"neg").place == "due"
     assert remedies(client, url, "never-due") == remedies(client, url, "mixed-units") == []
 
 
@@ -375,14 +390,14 @@ def test_a_topic_with_a_finding_is_not_called_unknown(client: Redis, url: str) -
 
 @pytest.mark.parametrize("place", ["due", "reserved", "jobs"])
 def test_a_body_of_a_megabyte_is_told_of(place: str, any_client: Redis) -> None:
-    def found() -> list[tuple[str, bytes, str]]:
-        findings = Engine(any_client, [registry.make("redisched:topic=mail")]).findings([MAIL])
+    def list_oversized_findings() -> list[tuple[str, bytes, str]]:
+        findings = Engine(any_client, [registry.create_system("redisched:topic=mail")]).collect_findings([MAIL])
         return [(one.keys[0], one.ids[0], one.text) for one in findings if one.kind == "oversized"]
 
     for id, size in (("a", 2**20 - 1), ("b", 2**20 + 1)):
-        assert found() == []
+        assert list_oversized_findings() == []
         any_client.hset(KEYS["jobs"], id, b"x" * size)
         if place != "jobs":
-            any_client.zadd(key(place), {id: NOW})
-    ((where, id, text),) = found()
+            any_client.zadd(build_key(place), {id: NOW})
+    ((where, id, text),) = list_oversized_findings()
     assert (where, id) == (KEYS["jobs"], b"b") and ": 1 of those looked at, such as b;" in text

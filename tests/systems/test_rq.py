@@ -16,16 +16,16 @@ from functools import partial
 from typing import Any
 
 import pytest
-from families import all_hold, in_one
+from families import in_one, run_cases
 from redis import Redis
 from shell import shell
 
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import Denied, UsageError
-from rqtui.model import Fact, Finding, Focus, Job, PageWish, Queue, Ref, Schedule
+from rqtui.model import Fact, Finding, Focus, Job, PageSelection, Queue, Ref, Schedule
 from rqtui.reports import errors, loops, workers
-from rqtui.systems import registry
+from rqtui.systems import registry, rq
 from rqtui.testing import keyspace
 
 PLACES = (
@@ -66,7 +66,7 @@ def data(function: str, *args: object, **kwargs: object) -> bytes:
     return zlib.compress(pickle.dumps((function, None, args, kwargs), 5))
 
 
-def raised(text: str) -> str:
+def build_error(text: str) -> str:
     """An error as RQ writes it (rq/results.py 3.0)."""
     return base64.b64encode(zlib.compress(text.encode())).decode()
 
@@ -129,33 +129,33 @@ def world(client: Redis) -> None:
         late = {"scheduled": 3600.0, "started": 900.0, "finished": 500.0, "failed": 9000.0}
         job(client, f"is-{place}", place, at_s=late.get(place, -20.0))
     client.hset("rq:job:is-failed", mapping={"ended_at": written(now_s() - 40), "data": DATA})
-    client.xadd("rq:results:is-failed", {"type": 2, "worker_name": "w1", "exc_string": raised(TRACE)})
+    client.xadd("rq:results:is-failed", {"type": 2, "worker_name": "w1", "exc_string": build_error(TRACE)})
     client.xadd("rq:results:is-finished", {"type": 1, "worker_name": "w1", "return_value": RETURNED})
     job(client, "letter", queue="mail")
 
 
-def engine_on(client: Redis, *specs: str) -> Engine:
+def open_engine(client: Redis, *specs: str) -> Engine:
     """An engine that has looked for queues."""
-    engine = with_layouts(client, [registry.make(*specs)] if specs else registry.make_all())
+    engine = build_engine(client, [registry.create_system(*specs)] if specs else registry.create_systems())
     for _found in engine.discover():
         pass
     return engine
 
 
-def shown(client: Redis, id: str, ref: Ref = DEFAULT, body_bytes: int = 65536) -> Job:
-    found = engine_on(client).job(ref, id.encode(), body_bytes)
+def fetch_job(client: Redis, id: str, ref: Ref = DEFAULT, body_bytes: int = 65536) -> Job:
+    found = open_engine(client).fetch_job(ref, id.encode(), body_bytes)
     assert found is not None
     return found
 
 
-def counted(client: Redis, ref: Ref = DEFAULT) -> Queue:
-    found = engine_on(client).snapshot(Focus(queues=(ref,), is_thorough=True)).queue(ref)
+def count_queue(client: Redis, ref: Ref = DEFAULT) -> Queue:
+    found = open_engine(client).take_snapshot(Focus(queues=(ref,), is_thorough=True)).find_queue(ref)
     assert found is not None
     return found
 
 
 def findings(client: Redis, ref: Ref = DEFAULT) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in counted(client, ref).findings}
+    return {finding.kind: finding for finding in count_queue(client, ref).findings}
 
 
 def facts(seen: Job) -> dict[str, object]:
@@ -167,19 +167,19 @@ def facts(seen: Job) -> dict[str, object]:
 
 def test_a_redis_with_rq_shows_its_queues_unasked_and_those_of_another_prefix_when_asked(any_client: Redis) -> None:
     world(any_client)
-    engine = engine_on(any_client)
-    assert [ref for ref in engine.refs if ref.layout == "rq"] == [DEFAULT, MAIL] and not engine.unspoken
-    assert engine.find("mail") == MAIL and engine.layouts["rq"].words("mail") == "rq:mail"
-    [layout] = registry.make_all(["rq:prefix={app}"])
+    engine = open_engine(any_client)
+    assert [ref for ref in engine.refs if ref.system == "rq"] == [DEFAULT, MAIL] and not engine.unsupported_systems
+    assert engine.resolve("mail") == MAIL and engine.systems["rq"].queue_argument("mail") == "rq:mail"
+    [system] = registry.create_systems(["rq:prefix={app}"])
     any_client.sadd("{app}:queues", "{app}:queue:default", "rq:queue:stray", "{app}:queue:")
-    other = with_layouts(any_client, [layout])
+    other = build_engine(any_client, [system])
     assert [ref for found in other.discover() for ref in found] == [DEFAULT]
-    assert layout.keys("default")["started"] == "{app}:wip:default"
-    assert layout.words("default") == "--layout 'rq:prefix={app}' rq:default"
-    assert layout.recognises(any_client, "default") and not layout.recognises(any_client, "nothing")
+    assert system.keys("default")["started"] == "{app}:wip:default"
+    assert system.queue_argument("default") == "--system 'rq:prefix={app}' rq:default"
+    assert system.has_queue(any_client, "default") and not system.has_queue(any_client, "nothing")
     for wrong in (("rq:prefix=",), ("rq:prefix=a b",), ("rq:prefix=a", "rq:prefix=b"), ("rq:queue=x",)):
         with pytest.raises(UsageError):
-            registry.make(*wrong)
+            registry.create_system(*wrong)
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
@@ -191,45 +191,49 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
     any_client.hset("rq:worker:w2", "death", written(now_s()))
     any_client.sadd("rq:workers:default", "rq:worker:gone")
     any_client.set("rq:suspended", "1")
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     queues = {
-        "alone": engine.ask(engine.layouts["rq"].queue_ask("default")),
-        "among others": engine.ask(engine.layouts["rq"].queues_ask(["mail", "default"]))[1],  # type: ignore[arg-type]
+        "alone": engine.send_request(engine.systems["rq"].queue_request("default")),
+        "among others": engine.send_request(engine.systems["rq"].queues_request(["mail", "default"]))[1],  # type: ignore[arg-type]
     }
 
     def holds(how: str) -> None:
         queue = queues[how]
-        assert queue.by_place() == {place: 1 for place in PLACES} | {"scheduled": 2, "queued": 2, "started": 2}
-        assert (queue.overdue, queue.expired, queue.workers, queue.paused) == (1, 1, 1, True)
+        assert queue.map_counts_by_place() == {place: 1 for place in PLACES} | {
+            "scheduled": 2,
+            "queued": 2,
+            "started": 2,
+        }
+        assert (queue.overdue, queue.expired, queue.workers, queue.is_paused) == (1, 1, 1, True)
         assert queue.oldest_ready_ms is not None and queue.next_due_ms is not None and queue.next_expiry_ms is not None
         assert queue.oldest_ready_ms >= 19_000 and queue.next_due_ms <= -29_000 and queue.next_expiry_ms <= -9_000
         for place in PLACES:
-            assert engine.page(DEFAULT, place).total == queue.count(place)
+            assert engine.fetch_page(DEFAULT, place).total == queue.count_in_place(place)
 
-    all_hold((each, partial(holds, each)) for each in queues)
+    run_cases((each, partial(holds, each)) for each in queues)
 
 
 def test_many_queues_are_counted_in_one_round_trip_by_scripts_of_at_most_fifty(client: Redis) -> None:
     for number in range(120):
         job(client, f"job-{number}", queue=f"queue-{number:03d}")
-    engine = engine_on(client, "rq")
-    engine.snapshot()
-    snapshot = engine.snapshot()
-    assert len(snapshot.queues) == 120 and {queue.count("queued") for queue in snapshot.queues} == {1}
-    asks = engine._counting.asks(engine.client, engine.refs)
+    engine = open_engine(client, "rq")
+    engine.take_snapshot()
+    snapshot = engine.take_snapshot()
+    assert len(snapshot.queues) == 120 and {queue.count_in_place("queued") for queue in snapshot.queues} == {1}
+    asks = engine._counting.build_requests(engine.client, engine.refs)
     assert all(len(call.keys) <= 1 + 50 * 10 for ask in asks for call in ask.calls)
-    assert snapshot.cost.trips == 1
+    assert snapshot.cost.round_trips == 1
 
 
 def test_a_long_page_is_the_pages_of_its_parts(client: Redis) -> None:
     for number in range(130):
         job(client, f"job-{number:03d}")
-    engine = engine_on(client, "rq")
-    page = engine.page(DEFAULT, "queued", 10, 110)
+    engine = open_engine(client, "rq")
+    page = engine.fetch_page(DEFAULT, "queued", 10, 110)
     assert [one.id for one in page.jobs] == [b"job-%03d" % number for number in range(10, 120)] and page.next == 120
-    assert engine.page(DEFAULT, "queued", 120, 110).next is None
-    assert [one.id for one in engine.page(DEFAULT, "queued", -1, 3).jobs] == [b"job-127", b"job-128", b"job-129"]
-    assert [len(found) for found in engine.scan(DEFAULT, "queued", lambda one: one.id.endswith(b"7"))] == [13]
+    assert engine.fetch_page(DEFAULT, "queued", 120, 110).next is None
+    assert [one.id for one in engine.fetch_page(DEFAULT, "queued", -1, 3).jobs] == [b"job-127", b"job-128", b"job-129"]
+    assert [len(found) for found in engine.scan_jobs(DEFAULT, "queued", lambda one: one.id.endswith(b"7"))] == [13]
 
 
 def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> None:
@@ -238,8 +242,8 @@ def test_a_row_of_each_place_tells_the_call_and_its_times(any_client: Redis) -> 
         "rq:execution:is-started:e-is-started", mapping={"worker_name": "w1", "last_heartbeat": now_s() - 3}
     )
     any_client.set("rq:queue:default:intermediate:first_seen:is-intermediate", now_s() - 2)
-    engine = engine_on(any_client)
-    rows = {place: engine.page(DEFAULT, place).jobs[0] for place in PLACES}
+    engine = open_engine(any_client)
+    rows = {place: engine.fetch_page(DEFAULT, place).jobs[0] for place in PLACES}
     assert {row.id for row in rows.values()} == {f"is-{place}".encode() for place in PLACES}
     assert {row.place for row in rows.values()} == set(PLACES) and not any(row.problem for row in rows.values())
     assert {row.call for place, row in rows.items() if place != "failed"} == {"tasks.add(1, 2)"}
@@ -276,8 +280,10 @@ def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
     }
     any_client.hset("rq:job:is-failed", mapping=told)
     ended = {"execution_started_at": f"{now_s() - 9:.3f}", "execution_ended_at": f"{now_s() - 4:.3f}"}
-    any_client.xadd("rq:results:is-failed", {"type": 3, "worker_name": "w2", "exc_string": raised("stopped"), **ended})
-    seen = shown(any_client, "is-failed")
+    any_client.xadd(
+        "rq:results:is-failed", {"type": 3, "worker_name": "w2", "exc_string": build_error("stopped"), **ended}
+    )
+    seen = fetch_job(any_client, "is-failed")
     expected = {
         "status": "stopped", "description": "Mail to bob", "retries left": "2", "rate limit": "smtp",
         "meta": '{"who": "ann", "n": [1, 2]}', "timeout": 180_000, "result ttl": 500_000, "failure ttl": "for ever",
@@ -296,12 +302,12 @@ def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
         ("w2", "stopped"),
     ]
     assert seen.history[1].end_ms - seen.history[1].start_ms == 5000
-    assert facts(shown(any_client, "is-finished"))["result"] == '{"hello": "bob", "n": [1, 2, 3]}'
+    assert facts(fetch_job(any_client, "is-finished"))["result"] == '{"hello": "bob", "n": [1, 2, 3]}'
     any_client.zadd("rq:executions:is-started", {"e-is-started": now_s() + 150})
     any_client.hset(
         "rq:execution:is-started:e-is-started", mapping={"worker_name": "w1", "last_heartbeat": now_s() - 3}
     )
-    running = shown(any_client, "is-started")
+    running = fetch_job(any_client, "is-started")
     assert running.member == b"is-started:e-is-started" and running.worker == "w1"
     assert facts(running)["execution"] == "e-is-started by w1"
     assert facts(running)["last beat"] == round((now_s() - 3) * 1000)
@@ -322,7 +328,7 @@ def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
 )
 def test_a_call_is_read_in_each_way_that_rq_writes_it(given: bytes, call: str | None, name: str, client: Redis) -> None:
     job(client, "a", data=given, description="other words")
-    seen = shown(client, "a")
+    seen = fetch_job(client, "a")
     assert (seen.name, seen.problem) == (name, "")
     assert (
         seen.call == call if call else seen.call.startswith("datetime.datetime(") and seen.call.endswith(").count(1)")
@@ -340,23 +346,23 @@ def test_where_a_job_stands_is_found_by_its_id_in_every_place_and_in_its_own_que
     client.zadd("rq:wip:default", {"old": now_s()})  # as RQ 1 had it
     client.hset("rq:job:old", mapping={"data": DATA, "origin": "default", "status": "started"})
     for place in PLACES:
-        assert shown(client, f"is-{place}").place == place
-        assert engine_on(client).job(MAIL, f"is-{place}".encode()) is None
-    found = engine_on(client).jobs_of_any_queue([b"letter", b"lost", b"nobody"])
+        assert fetch_job(client, f"is-{place}").place == place
+        assert open_engine(client).fetch_job(MAIL, f"is-{place}".encode()) is None
+    found = open_engine(client).find_jobs_by_id([b"letter", b"lost", b"nobody"])
     assert [(ref, one.id) for ref, one in found.jobs] == [(DEFAULT, b"lost"), (MAIL, b"letter")]
-    assert "no worker will find it" in shown(client, "lost").problem
-    assert "rate limit" in shown(client, "held").problem
-    assert shown(client, "twice").problem == "it stands in failed and in queued"
-    assert (shown(client, "old").place, shown(client, "old").member) == ("started", b"old")
+    assert "no worker will find it" in fetch_job(client, "lost").problem
+    assert "rate limit" in fetch_job(client, "held").problem
+    assert fetch_job(client, "twice").problem == "it stands in failed and in queued"
+    assert (fetch_job(client, "old").place, fetch_job(client, "old").member) == ("started", b"old")
 
 
 def test_what_becomes_of_a_started_job_is_told_by_the_retries_it_has_left(client: Redis) -> None:
     for id, left in (("last", {}), ("none", {"retries_left": "0"}), ("again", {"retries_left": "2"})):
         job(client, id, "started", **left)
         put(client, id, "started", at_s=now_s() + 60)
-    engine = engine_on(client)
-    found = {each.job.id: each for each in loops.report(engine, [DEFAULT], 9).coming}
-    assert {id: loops.becomes("reap", each.job, engine.layouts["rq"]) for id, each in found.items()} == {
+    engine = open_engine(client)
+    found = {each.job.id: each for each in loops.build_report(engine, [DEFAULT], 9).coming}
+    assert {id: loops.format_target_places("reap", each.job, engine.systems["rq"]) for id, each in found.items()} == {
         b"last": "failed",
         b"none": "failed",
         b"again": "queued or scheduled",
@@ -367,14 +373,16 @@ def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
     trace = 'Traceback (most recent call last):\n  File "/app/tasks.py", line 4, in fail\n    raise ValueError(what)\n'
     for number in range(5):
         job(client, f"f-{number}", "failed", at_s=9000, data=data("tasks.fail", number))
-        client.xadd(f"rq:results:f-{number}", {"type": 2, "exc_string": raised(f"{trace}ValueError: no {number}\n")})
+        client.xadd(
+            f"rq:results:f-{number}", {"type": 2, "exc_string": build_error(f"{trace}ValueError: no {number}\n")}
+        )
     job(client, "old", "failed", at_s=9000, exc_info=zlib.compress(b"KeyError: 'as RQ 1 kept it'"))
     job(client, "bare", "failed", at_s=9000, exc_info="not compressed")
     job(client, "unwanted", "canceled")
-    engine = engine_on(client, "rq")
-    [*_steps, found] = errors.report(engine, [DEFAULT])
+    engine = open_engine(client, "rq")
+    [*_steps, found] = errors.yield_reports(engine, [DEFAULT])
     assert found is not None and found.size.of == found.count == 7, "who was canceled did not fail"
-    steps = list(errors.members(engine, [DEFAULT], found.groups[0].key, found.grouping))
+    steps = list(errors.yield_members(engine, [DEFAULT], found.groups[0].key, found.grouping))
     assert sum(len(step.jobs) for step in steps) == 5 and (steps[-1].of, steps[-1].left) == (7, 0)
     groups = {group.message: group.dead for group in found.groups}
     assert groups == {"ValueError: no #": 5, "KeyError: 'as RQ # kept it'": 1, "not compressed": 1}
@@ -390,8 +398,8 @@ def test_workers_tell_what_they_run_and_who_died_is_gone(any_client: Redis) -> N
     worker(any_client, "w2", version="2.6.0", current_job="other")
     any_client.sadd("rq:workers:default", "rq:worker:gone", "no key of a worker")
     any_client.hset("rq:job:is-started", "worker_name", "w3")
-    engine = engine_on(any_client)
-    roster = {one.name: one for one in engine.workers(DEFAULT)}
+    engine = open_engine(any_client)
+    roster = {one.name: one for one in engine.fetch_workers(DEFAULT)}
     assert list(roster) == ["gone", "no key of a worker", "w1", "w2", "w3"]
     w1, w3, gone = roster["w1"], roster["w3"], roster["gone"]
     assert (w1.pid, w1.host, w1.state, w1.order, w1.queues) == ("42", "box", "idle", "run", ("default", "mail"))
@@ -399,11 +407,29 @@ def test_workers_tell_what_they_run_and_who_died_is_gone(any_client: Redis) -> N
         ("successful jobs", "7"), ("failed jobs", "1"), ("worked for", 2500), ("version", "RQ 3.0.0, Python 3.11.7"),
     ]  # fmt: skip
     assert (w3.job, w3.order, roster["w2"].job) == (b"is-started", "stop", b"other")
-    assert (gone.state, gone.beat_ms) == ("gone", 0) and w1.beat_ms == round((now_s() - 5) * 1000)
-    assert abs(w1.beat_ms + w1.ttl_ms - 1000 * (now_s() + 480)) < 60_000
-    seats, _now_ms, problems = workers.report(engine, [DEFAULT])
+    assert (gone.state, gone.heartbeat_ms) == ("gone", 0) and w1.heartbeat_ms == round((now_s() - 5) * 1000)
+    assert abs(w1.heartbeat_ms + w1.ttl_ms - 1000 * (now_s() + 480)) < 60_000
+    seats, _now_ms, problems = workers.load_workers(engine, [DEFAULT])
     assert {seat.name: seat.standing.value for seat in seats}["gone"] == "gone" and not problems
     assert next(seat for seat in seats if seat.name == "w3").jobs[0].id == b"is-started"
+
+
+def test_all_workers_of_a_large_fleet_are_read_and_a_limit_is_reported(
+    client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"w{number}" for number in range(1_001)]
+    client.sadd("rq:queues", "rq:queue:default")
+    client.sadd("rq:workers:default", *(f"rq:worker:{name}" for name in names))
+    seats, _now_ms, problems = workers.load_workers(open_engine(client), [DEFAULT])
+    assert {seat.name for seat in seats} == set(names) and not problems
+    engine = open_engine(client)
+    assert len(engine.fetch_workers(DEFAULT)) == rq.MIN_WORKERS, "their number was not known"
+    assert len(engine.fetch_workers(DEFAULT)) == 1_001
+    monkeypatch.setattr(rq, "MAX_WORKERS", 700)
+    seats, _now_ms, problems = workers.load_workers(engine, [DEFAULT])
+    assert len(seats) == 700 and problems == ("700 of 1 001 workers of default were read",)
+    ran = shell(url, "workers", "rq:default")
+    assert ran.code == 1 and "rqtui: 700 of 1 001 workers of default were read" in ran.err
 
 
 def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
@@ -420,11 +446,11 @@ def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
         any_client.hset(f"rq:cron_scheduler:{name}", mapping=told)
     any_client.zadd("rq:cron_schedulers", {"dead": now_s() - 900})
     any_client.zadd("rq:cron_jobs", {"sum": now_s() - 3600})
-    engine = engine_on(any_client)
-    ask = engine.layouts["rq"].schedules_ask()
+    engine = open_engine(any_client)
+    ask = engine.systems["rq"].schedules_request()
     assert ask is not None
     found: dict[str, list[Schedule]] = {}
-    for one in engine.ask(ask):
+    for one in engine.send_request(ask):
         found.setdefault(one.name, []).append(one)
     assert {name: len(each) for name, each in found.items()} == {
         "sum": 2,
@@ -466,7 +492,7 @@ def test_a_shell_needs_no_option(client: Redis, url: str) -> None:
 # -- its own faults ----------------------------------------------------------------------------------------------------
 
 
-def abandoned(client: Redis) -> None:
+def plant_abandoned_run(client: Redis) -> None:
     job(client, "a", "started", at_s=-30, worker_name="w9")
     job(client, "ended already", "started", at_s=-30, status="finished")
     job(client, "runs", "started", at_s=600)
@@ -481,7 +507,7 @@ def no_scheduler(client: Redis) -> None:
     job(client, "later", "scheduled", at_s=300)
 
 
-def scheduler_behind(client: Redis) -> None:
+def plant_late_scheduler(client: Redis) -> None:
     job(client, "a", "scheduled", at_s=-200)
     client.set("rq:scheduler-lock:default", "s1")
 
@@ -527,12 +553,17 @@ def worker_gone(client: Redis) -> None:
 
 
 FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
-    "abandoned": (abandoned, "rq:wip:default", "1 started", "rqtui reap rq:default"),
+    "abandoned": (plant_abandoned_run, "rq:wip:default", "1 started", "rqtui reap rq:default"),
     "no-scheduler": (no_scheduler, "rq:scheduled:default", "1 due", "rqtui dispatch rq:default"),
-    "scheduler-behind": (scheduler_behind, "rq:scheduled:default", "scheduler s1", "61 s: rqtui dispatch rq:default"),
+    "scheduler-behind": (
+        plant_late_scheduler,
+        "rq:scheduled:default",
+        "scheduler s1",
+        "61 s: rqtui dispatch rq:default",
+    ),
     "mixed-units": (mixed_units, "rq:scheduled:default", "1 in rq:scheduled:default", "act reschedule or promote"),
     "vanishing": (vanishing, "rq:queue:default", "2h0", "redis-cli PERSIST rq:job:a"),
-    "ghost": (ghost, "rq:failed:default", "1 of those", "rqtui act delete rq:default a"),
+    "ghost": (ghost, "rq:failed:default", "1 of the checked ids", "rqtui act delete rq:default a"),
     "stale-intermediate": (stale_intermediate, "rq:queue:default:intermediate", "finished", "rqtui reap rq:default"),
     "heavy-results": (heavy_results, "rq:finished:default", "104 MB", "--place finished --all"),
     "worker-gone": (worker_gone, "rq:workers:default", "rq:worker:w9", "SREM rq:workers:default rq:worker:w9"),
@@ -553,7 +584,7 @@ def test_each_fault_of_rq_is_named_with_its_key_and_what_helps(any_client: Redis
         assert told[kind].keys == (key,) and text in told[kind].text and remedy in told[kind].remedy, told[kind]
         assert told[kind].ids in ((b"a",), (), (b"finished-9999",))
 
-    all_hold((each, partial(holds, each)) for each in FAULTS)
+    run_cases((each, partial(holds, each)) for each in FAULTS)
 
 
 def test_what_helps_is_said_in_rqs_own_words(client: Redis) -> None:
@@ -605,28 +636,28 @@ def test_what_no_reader_understands_is_shown_named_and_never_run(client: Redis) 
         put(client, id, "queued")
     job(client, "ok")
     before = keyspace.dump(client)
-    engine = engine_on(client)
-    page = engine.page(DEFAULT, "queued", 0, 100)
+    engine = open_engine(client)
+    page = engine.fetch_page(DEFAULT, "queued", 0, 100)
     rows = {one.id.decode(): one for one in page.jobs}
     expected = {id: problem for id, (_fields, problem) in bad.items()}
     expected |= {"string": "rq:job:string holds what is no hash", "ghost": "its hash is gone", "ok": ""}
 
     def holds(id: str) -> None:
-        for seen in (rows[id], shown(client, id, body_bytes=-1) if id not in ("ghost",) else rows[id]):
+        for seen in (rows[id], fetch_job(client, id, body_bytes=-1) if id not in ("ghost",) else rows[id]):
             problem = expected[id] if id != "big" or seen.body is None else "inflates to more than"
             assert problem in seen.problem if problem else not seen.problem, seen.problem
             assert "\x1b" not in seen.problem and "\n" not in seen.problem
 
-    all_hold((each, partial(holds, each)) for each in expected)
+    run_cases((each, partial(holds, each)) for each in expected)
     assert rows["big"].body is None and rows["big"].body_bytes > 29_000_000 and rows["big"].name == "tasks.add"
     assert rows["evil-arg"].call == "tasks.add(posix.system('touch /tmp/rqtui-was-here'))"
     client.hset("rq:job:ok", "meta", b"\x80" * 30_000_000)
     client.xadd("rq:results:ok", {"type": 1, "return_value": base64.b64encode(b"\x00" * 90_000)})
-    told = facts(shown(client, "ok"))
+    told = facts(fetch_job(client, "ok"))
     assert (told["meta"], told["result"]) == ("30000000 bytes: too long to be shown", "longer than 64 kB")
     client.hdel("rq:job:ok", "meta")
     client.delete("rq:results:ok")
-    assert counted(client).count("queued") == len(bad) + 4 and not counted(client).error
+    assert count_queue(client).count_in_place("queued") == len(bad) + 4 and not count_queue(client).error
     assert keyspace.dump(client) == before
 
 
@@ -640,36 +671,39 @@ def test_another_programs_key_or_an_odd_name_of_a_queue_stops_nothing_else(clien
     )
     client.rpush(f"rq:queue:{long}", "a")
     client.set("rq:failed:held", "another program")
-    engine = engine_on(client)
+    engine = open_engine(client)
     assert [ref.queue for ref in engine.refs] == sorted([odd, "default", "held", long, "two words"])
-    queues = {queue.name: queue for queue in engine.snapshot().queues}
+    queues = {queue.name: queue for queue in engine.take_snapshot().queues}
     assert queues["held"].verdict.kind == "wrong-type" and queues["held"].findings[0].keys == ("rq:failed:held",)
-    assert {name: queue.count("queued") for name, queue in queues.items() if name != "held"} == {
+    assert {name: queue.count_in_place("queued") for name, queue in queues.items() if name != "held"} == {
         odd: 1, "default": 1, long: 1, "two words": 0,
     }  # fmt: skip
     assert not any(queue.error for name, queue in queues.items() if name != "held")
-    seen = engine.job(Ref("rq", odd), b"odd-1")
+    seen = engine.fetch_job(Ref("rq", odd), b"odd-1")
     assert seen is not None and (seen.call, seen.problem) == ("tasks.fail('no 1')", "")
     job(client, "b", queue="held")
-    held = counted(client, Ref("rq", "held"))
-    seen = engine.job(Ref("rq", "held"), b"b")
+    held = count_queue(client, Ref("rq", "held"))
+    seen = engine.fetch_job(Ref("rq", "held"), b"b")
     assert seen is not None and (seen.place, seen.problem) == ("queued", "")
-    assert not held.error and (held.count("queued"), held.count("failed")) == (1, 0)
-    assert engine.page(Ref("rq", "held"), "failed").error and engine.page(Ref("rq", "held"), "queued").total == 1
+    assert not held.error and (held.count_in_place("queued"), held.count_in_place("failed")) == (1, 0)
+    assert (
+        engine.fetch_page(Ref("rq", "held"), "failed").error
+        and engine.fetch_page(Ref("rq", "held"), "queued").total == 1
+    )
     client.delete("rq:queues")
     client.set("rq:queues", "no set")
-    assert "rq" in engine_on(client).problems
+    assert "rq" in open_engine(client).problems
     client.set("rq:workers:default", "no set")
-    told = counted(client)
+    told = count_queue(client)
     assert not told.error and told.workers is None and told.findings[0].keys == ("rq:workers:default",)
 
 
 def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_shown(any_client: Redis) -> None:
     """One queue alone, and several in one script; what workers do with `suspended` is said, too."""
     world(any_client)
-    engine = engine_on(any_client)
-    whole, before = counted(any_client), keyspace.dump(any_client)
-    keys = engine.layouts["rq"].keys("default")
+    engine = open_engine(any_client)
+    whole, before = count_queue(any_client), keyspace.dump(any_client)
+    keys = engine.systems["rq"].keys("default")
     strings = {"suspended", "lock"}
 
     def holds(name: str) -> None:
@@ -679,8 +713,8 @@ def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_s
         any_client.delete(key)
         any_client.rpush(key, "another's") if name in strings else any_client.set(key, "another's")
         theirs = keyspace.dump(any_client)
-        together = engine_on(any_client).snapshot(Focus(is_thorough=True)).queue(DEFAULT)
-        for queue in (counted(any_client), together):
+        together = open_engine(any_client).take_snapshot(Focus(is_thorough=True)).find_queue(DEFAULT)
+        for queue in (count_queue(any_client), together):
             [told] = [each for each in queue.findings if each.kind == "wrong-type"]
             kind = "list" if name in strings else "string"
             assert told.keys == (key,) and told.text.startswith(f"key {key} holds a {kind}: another program"), told
@@ -688,19 +722,19 @@ def test_each_key_of_another_program_is_told_and_all_else_is_counted_paged_and_s
             assert {each.place: each.count for each in queue.counts} == {
                 each.place: 0 if each.place == name else each.count for each in whole.counts
             }
-            assert queue.workers == (None if name == "workers" else 1) and queue.paused is (name == "suspended")
+            assert queue.workers == (None if name == "workers" else 1) and queue.is_paused is (name == "suspended")
             assert "workers" not in queue.unknown, "RQ keeps them: the finding says why they are not told"
         for place in PLACES:
-            page = engine.page(DEFAULT, place)
+            page = engine.fetch_page(DEFAULT, place)
             if place == name:
                 assert page.error == f"key {key} holds a string, not a {_TYPES[place]}: another program uses this name"
                 continue
             assert [each.place for each in page.jobs] == [place]
-            seen = engine.job(DEFAULT, page.jobs[0].id)
+            seen = engine.fetch_job(DEFAULT, page.jobs[0].id)
             assert seen is not None and seen.place == place
         assert keyspace.dump(any_client) == theirs
 
-    all_hold((name, partial(holds, name)) for name in (*PLACES, "workers", *sorted(strings)))
+    run_cases((name, partial(holds, name)) for name in (*PLACES, "workers", *sorted(strings)))
 
 
 _TYPES = {place: "list" if place in ("queued", "intermediate") else "zset" for place in PLACES}
@@ -710,7 +744,7 @@ def test_a_right_that_is_missing_is_no_key_of_another_program(client: Redis, url
     world(client)
     client.execute_command("ACL", "SETUSER", "bob", "reset", "on", ">pw", "~*", "+@all", "-zcard")
     with connect(url.replace("redis://", "redis://bob:pw@")) as limited, pytest.raises(Denied):
-        with_layouts(limited, [registry.make("rq")]).snapshot(Focus(queues=(DEFAULT,)))
+        build_engine(limited, [registry.create_system("rq")]).take_snapshot(Focus(queues=(DEFAULT,)))
 
 
 def test_scores_that_are_no_seconds_are_told_and_the_rest_is_counted(any_client: Redis) -> None:
@@ -721,12 +755,18 @@ def test_scores_that_are_no_seconds_are_told_and_the_rest_is_counted(any_client:
         any_client.zadd("rq:wip:default", {f"run-{id}:e-run-{id}": score})
     any_client.zadd("rq:finished:default", {"ms": float("inf")})
     rows = {
-        one.id: one for place in ("scheduled", "started") for one in engine_on(any_client).page(DEFAULT, place).jobs
+        one.id: one
+        for place in ("scheduled", "started")
+        for one in open_engine(any_client).fetch_page(DEFAULT, place).jobs
     }
     wrong = {id for id, one in rows.items() if "is no time in seconds" in one.problem}
     assert wrong == {b"ms", b"inf", b"old", b"run-ms", b"run-inf", b"run-old"} and rows[b"well"].due_ms is not None
-    queue = counted(any_client)
-    assert (queue.count("scheduled"), queue.count("started"), queue.overdue) == (4, 4, 1) and not queue.error
+    queue = count_queue(any_client)
+    assert (queue.count_in_place("scheduled"), queue.count_in_place("started"), queue.overdue) == (
+        4,
+        4,
+        1,
+    ) and not queue.error
 
 
 # -- looking never writes ----------------------------------------------------------------------------------------------
@@ -734,27 +774,27 @@ def test_scores_that_are_no_seconds_are_told_and_the_rest_is_counted(any_client:
 
 def looks(engine: Engine) -> Sequence[Callable[[], object]]:
     """Everything that looks."""
-    layout = engine.layouts["rq"]
-    pages = tuple(PageWish(DEFAULT, place, 0, 100, 4096) for place in PLACES)
-    ask = layout.schedules_ask()
+    system = engine.systems["rq"]
+    pages = tuple(PageSelection(DEFAULT, place, 0, 100, 4096) for place in PLACES)
+    ask = system.schedules_request()
     assert ask is not None
     return (
         lambda: [found for found in engine.discover(fully=True)],
-        lambda: engine.snapshot(Focus(pages=pages, job=(DEFAULT, b"is-started"), is_thorough=True)),
-        lambda: [*errors.report(engine, [DEFAULT, MAIL])],
-        lambda: workers.report(engine, [DEFAULT, MAIL]),
-        lambda: engine.jobs_of_any_queue([b"is-failed", b"nobody"]),
-        lambda: engine.ask(ask),
+        lambda: engine.take_snapshot(Focus(pages=pages, job=(DEFAULT, b"is-started"), is_thorough=True)),
+        lambda: [*errors.yield_reports(engine, [DEFAULT, MAIL])],
+        lambda: workers.load_workers(engine, [DEFAULT, MAIL]),
+        lambda: engine.find_jobs_by_id([b"is-failed", b"nobody"]),
+        lambda: engine.send_request(ask),
     )
 
 
 def test_a_look_sends_no_command_that_writes_whatever_is_wrong(client: Redis) -> None:
     world(client)
-    for plant in (abandoned, no_scheduler, ghost, stale_intermediate, worker_gone):
+    for plant in (plant_abandoned_run, no_scheduler, ghost, stale_intermediate, worker_gone):
         plant(client)
     writes = {name.decode() for name in client.execute_command("ACL", "CAT", "write")}
     before = keyspace.dump(client)
-    engine = engine_on(client, "rq")
+    engine = open_engine(client, "rq")
     client.config_resetstat()
     for look in looks(engine):
         look()
@@ -770,7 +810,7 @@ def test_commands_tell_only_what_rq_keeps(client: Redis, url: str) -> None:
     client.sadd("rq:queues", b"rq:queue:caf\xe9")
     shown = {id: shell(url, "show", "rq:default", id).out for id in ("no-data", "b", "is-failed")}
     assert all("attempts" not in out for out in shown.values()), "RQ counts none"
-    assert "body         none\n" in shown["no-data"] and "too long" not in shown["no-data"] and "0 B" in shown["b"]
+    assert "body         not kept" in shown["no-data"] and "too long" not in shown["no-data"] and "0 B" in shown["b"]
     assert "tried" not in shell(url, "jobs", "rq:default", "failed").out
     stats = shell(url, "stats").out
     assert "caf\\xe9 " in stats and "Y2Fm6Q" not in stats

@@ -24,27 +24,27 @@ from rq_subject import (
     SCRIPTS,
     WORKER,
     YEAR_S,
-    at,
-    data,
-    job_key,
-    line,
-    packed,
+    build_call_data,
+    build_job_key,
+    format_time,
+    pack_strings,
     plant_job,
     plant_started,
     plant_worker,
+    read_changing_fields,
 )
 from shell import shell
 
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
-from rqtui.engine.loops import mover
+from rqtui.engine.engine import Engine, build_engine
+from rqtui.engine.loops import build_round
 from rqtui.errors import UsageError
 from rqtui.model import Outcome, Ref
-from rqtui.operations.revert import reverted
-from rqtui.operations.undo import Keeper, words
+from rqtui.operations.revert import revert_record
+from rqtui.operations.undo import UndoRecorder, describe_undo
 from rqtui.reports import acl
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.systems import registry
 from rqtui.testing import conformance, keyspace
 from rqtui.testing.conformance import Planted
@@ -63,28 +63,28 @@ def test_rq_in_the_places_that_are_alike(script: str, any_client: Redis) -> None
     conformance.run_all(conformance.cases(RQ, [script], alike=True), RQ, any_client)
 
 
-def engine_on(client: Redis, spec: str = "rq") -> Engine:
-    return with_layouts(client, [registry.make(spec)])
+def open_engine(client: Redis, spec: str = "rq") -> Engine:
+    return build_engine(client, [registry.create_system(spec)])
 
 
 def act(engine: Engine, verb: str, *ids: str, **form: object) -> list[str]:
     """The words that a verb answers for these jobs, as they are now."""
-    layout = engine.layouts["rq"]
-    jobs = [job for job in engine.ask_all([layout.job_ask("default", id.encode(), 0) for id in ids]) if job]
+    system = engine.systems["rq"]
+    jobs = [job for job in engine.send_requests([system.job_request("default", id.encode(), 0) for id in ids]) if job]
     assert len(jobs) == len(ids), "a job is not there"
-    return [outcome.word for outcome in engine.act(verb, QUEUE, jobs, form)]
+    return [outcome.word for outcome in engine.apply_verb(verb, QUEUE, jobs, form)]
 
 
-def reap(client: Redis, **args: object) -> Answer:
+def reap(client: Redis, **args: object) -> Reply:
     given = {"prefix": "rq", "now_ms": NOW, "limit": 100, "exc_string": EXC_STRING, **args}
-    return scripts.run(client, SCRIPTS["reap"].call(KEYS, given))
+    return scripts.run(client, SCRIPTS["reap"].build_call(KEYS, given))
 
 
 def fields(client: Redis, id: str, *names: str) -> list[str | None]:
-    return [None if value is None else value.decode() for value in client.hmget(job_key(id), names)]
+    return [None if value is None else value.decode() for value in client.hmget(build_job_key(id), names)]
 
 
-def queued(client: Redis) -> list[str]:
+def list_queued(client: Redis) -> list[str]:
     return [id.decode() for id in client.lrange(KEYS["queued"], 0, -1)]
 
 
@@ -95,10 +95,10 @@ def waiting(client: Redis, *ids: str, **more: object) -> None:
     client.sadd(KEYS["queues"], KEYS["queued"])
 
 
-def failed(client: Redis, id: str, **more: object) -> None:
+def plant_failed_job(client: Redis, id: str, **more: object) -> None:
     plant_job(client, id, "failed", **more)
     client.zadd(KEYS["failed"], {id: NOW_S + YEAR_S})
-    client.expire(job_key(id), YEAR_S)
+    client.expire(build_job_key(id), YEAR_S)
 
 
 # --- what is never done -------------------------------------------------------------------------------------------
@@ -107,16 +107,16 @@ def failed(client: Redis, id: str, **more: object) -> None:
 def test_a_killed_job_leaves_the_list_wherever_and_however_often_it_stands_there(any_client: Redis) -> None:
     waiting(any_client, *(f"j{n}" for n in range(60)))
     any_client.rpush(KEYS["queued"], "j3", "j59")
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     assert act(engine, "kill", "j3", "j59") == ["moved"] * 2
     assert act(engine, "kill", *(f"j{n}" for n in range(10, 58))) == ["moved"] * 48
-    assert queued(any_client) == [f"j{n}" for n in range(10) if n != 3] + ["j58"]
+    assert list_queued(any_client) == [f"j{n}" for n in range(10) if n != 3] + ["j58"]
     assert fields(any_client, "j3", "status") == ["canceled"] and any_client.zcard(KEYS["canceled"]) == 50
-    assert act(engine, "bump", "j58", "j5") == ["moved"] * 2 and queued(any_client)[:3] == ["j5", "j58", "j0"]
+    assert act(engine, "bump", "j58", "j5") == ["moved"] * 2 and list_queued(any_client)[:3] == ["j5", "j58", "j0"]
 
 
 def test_what_a_living_worker_runs_stays_with_it(any_client: Redis) -> None:
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     for execution_beats, current in ((True, ""), (False, "slow"), (False, "")):
         any_client.flushall()
         plant_worker(any_client, current=current)
@@ -136,14 +136,14 @@ def test_what_a_living_worker_runs_stays_with_it(any_client: Redis) -> None:
         assert act(engine, "delete", "slow", force=True) == ["reserved"]
         assert not keyspace.diff(before, keyspace.dump(any_client))
     # A worker that was started anew under the same name, or that runs something else by now, has let it go.
-    any_client.hset(f"rq:worker:{WORKER}", "birth", at(NOW - 1000))
+    any_client.hset(f"rq:worker:{WORKER}", "birth", format_time(NOW - 1000))
     assert reap(any_client).word == "moved"
 
 
 def test_jobs_are_written_as_those_of_their_queue_are_read(any_client: Redis) -> None:
     as_json = zlib.compress(json.dumps(["tasks.add", None, [1], {}]).encode())
     for body, spec, reads in (
-        (data(1), "rq", pickle.loads),
+        (build_call_data(1), "rq", pickle.loads),
         (as_json, "rq", json.loads),
         (b"", "rq", pickle.loads),
         (b"", "rq:serializer=json", json.loads),
@@ -152,27 +152,27 @@ def test_jobs_are_written_as_those_of_their_queue_are_read(any_client: Redis) ->
         any_client.flushall()
         if body:
             waiting(any_client, "old", body=body)
-        engine = engine_on(any_client, spec)
-        engine.layouts["rq"].acquaint(any_client, "default")
+        engine = open_engine(any_client, spec)
+        engine.systems["rq"].learn_job_format(any_client, "default")
         [outcome] = put(engine, {"func": "tasks.add", "args": [2]}, id="new", meta={"by": "me"})
         assert outcome.word == "moved"
-        call, meta = (reads(value) for value in (zlib.decompress(any_client.hget(job_key("new"), "data") or b""),
-                                                any_client.hget(job_key("new"), "meta")))  # fmt: skip
+        call, meta = (reads(value) for value in (zlib.decompress(any_client.hget(build_job_key("new"), "data") or b""),
+                                                any_client.hget(build_job_key("new"), "meta")))  # fmt: skip
         assert list(call) == ["tasks.add", None, [2] if reads is json.loads else (2,), {}] and meta == {"by": "me"}
     with pytest.raises(UsageError, match="serializer is auto, pickle or json"):
-        registry.make("rq:serializer=yaml")
+        registry.create_system("rq:serializer=yaml")
 
 
 def test_a_job_with_a_rate_limit_is_left_to_rq(any_client: Redis) -> None:
     limit = {"rate_limit_key": "api", "rate_limit_concurrency": 1}
     waiting(any_client, "queued", **limit)
-    failed(any_client, "failed", **limit)
+    plant_failed_job(any_client, "failed", **limit)
     plant_job(any_client, "due", "scheduled", **limit)
     any_client.zadd(KEYS["scheduled"], {"due": NOW_S - 10})
     plant_job(any_client, "abandoned", "started", **limit)
     plant_started(any_client, "abandoned", NOW_S - 10)
     plant_job(any_client, "held back", "rate_limited", **limit)  # it waits for a slot, in no place
-    engine, before = engine_on(any_client), keyspace.dump(any_client)
+    engine, before = open_engine(any_client), keyspace.dump(any_client)
     for verb, id in (
         ("kill", "queued"),
         ("delete", "queued"),
@@ -182,10 +182,10 @@ def test_a_job_with_a_rate_limit_is_left_to_rq(any_client: Redis) -> None:
         *((verb, "held back") for verb in ("promote", "kill", "requeue", "delete", "bump", "reschedule")),
     ):
         assert act(engine, verb, id) == ["limited"], (verb, id)
-    [purged] = engine.act("purge", QUEUE, (), {"place": "failed", "limit": 10})
+    [purged] = engine.apply_verb("purge", QUEUE, (), {"place": "failed", "limit": 10})
     assert (purged.word, purged.values) == ("kept", {"kept": 1})
     assert reap(any_client).word == "empty"
-    assert engine.act("dispatch", QUEUE, (), {"limit": 10})[0].word == "empty"
+    assert engine.apply_verb("dispatch", QUEUE, (), {"limit": 10})[0].word == "empty"
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
@@ -195,22 +195,22 @@ def test_a_job_that_others_wait_for_is_deleted_only_when_forced(any_client: Redi
         plant_job(any_client, child, "deferred")
         any_client.sadd("rq:job:parent:dependents", child)
         any_client.zadd(KEYS["deferred"], {child: NOW_S})
-    engine = engine_on(any_client)
-    layout = engine.layouts["rq"]
-    parent = engine.ask(layout.job_ask("default", b"parent", 0))
+    engine = open_engine(any_client)
+    system = engine.systems["rq"]
+    parent = engine.send_request(system.job_request("default", b"parent", 0))
     assert parent
-    [refused] = engine.act("delete", QUEUE, [parent])
+    [refused] = engine.apply_verb("delete", QUEUE, [parent])
     assert (refused.word, refused.values) == ("dependents", {"jobs": 2})
-    assert [one.word for one in engine.act("purge", QUEUE, (), {"place": "queued", "limit": 10})] == ["kept"]
-    any_client.hset(job_key("late"), "status", "finished")  # it waits no more, and its id is only left there
+    assert [one.word for one in engine.apply_verb("purge", QUEUE, (), {"place": "queued", "limit": 10})] == ["kept"]
+    any_client.hset(build_job_key("late"), "status", "finished")  # it waits no more, and its id is only left there
     assert act(engine, "delete", "child", "parent") == ["moved"] * 2  # who waits goes with it
     plant_job(any_client, "child", "deferred")
     any_client.zadd(KEYS["deferred"], {"child": NOW_S})
     waiting(any_client, "parent")
     any_client.sadd("rq:job:parent:dependents", "child")
     assert act(engine, "delete", "parent", force=True) == ["moved"]
-    assert not any_client.exists(job_key("parent"), job_key("parent", ":dependents")) and any_client.exists(
-        job_key("child")
+    assert not any_client.exists(build_job_key("parent"), build_job_key("parent", ":dependents")) and any_client.exists(
+        build_job_key("child")
     )
 
 
@@ -227,14 +227,14 @@ def test_a_requeued_job_outlives_its_failure_and_its_parents_start_it_no_second_
             any_client.zadd(KEYS[place], {"a": NOW_S + YEAR_S})
             any_client.sadd("rq:job::a:dependencies", "parent")
             any_client.sadd("rq:job:parent:dependents", "a", "b")
-            for key in (job_key("a"), "rq:job::a:dependencies"):
+            for key in (build_job_key("a"), "rq:job::a:dependencies"):
                 any_client.expire(key, 74)
-            assert act(engine_on(any_client), verb, "a") == ["moved"]
+            assert act(open_engine(any_client), verb, "a") == ["moved"]
             names = ("status", "started_at", "ended_at", "worker_name", "retries_left")
             assert fields(any_client, "a", *names) == ["queued", "", "", "", "2"]
-            for key in (job_key("a"), "rq:job::a:dependencies"):
+            for key in (build_job_key("a"), "rq:job::a:dependencies"):
                 assert any_client.ttl(key) == -1 if not ttl else any_client.ttl(key) > 400
-            assert queued(any_client) == ["a"] and not any_client.zcard(KEYS[place])
+            assert list_queued(any_client) == ["a"] and not any_client.zcard(KEYS[place])
             assert any_client.smembers("rq:job:parent:dependents") == {b"b"}
             assert any_client.smembers(KEYS["queues"]) == {KEYS["queued"].encode()}
 
@@ -245,14 +245,14 @@ def test_a_scheduler_that_lives_moves_its_due_jobs_alone(any_client: Redis) -> N
         any_client.zadd(KEYS["scheduled"], {id: due_s, "ghost": 999})
     waiting(any_client, "first")
     any_client.set(KEYS["lock"], "scheduler", ex=61)
-    engine = engine_on(any_client)
-    step = mover("dispatch", any_client, engine.layouts, lambda: [QUEUE])
+    engine = open_engine(any_client)
+    step = build_round("dispatch", any_client, engine.systems, lambda: [QUEUE])
     before = keyspace.dump(any_client)
     assert act(engine, "promote", "due") == act(engine, "reschedule", "due", delay_ms=60_000) == ["due"]
     assert step().moved == 0 and not keyspace.diff(before, keyspace.dump(any_client))
     any_client.delete(KEYS["lock"])
     assert step().moved == 2  # a ghost leaves, too
-    assert queued(any_client) == ["due", "first"] and any_client.zrange(KEYS["scheduled"], 0, -1) == [b"later"]
+    assert list_queued(any_client) == ["due", "first"] and any_client.zrange(KEYS["scheduled"], 0, -1) == [b"later"]
     assert act(engine, "reschedule", "later", delay_ms=90_000) == ["moved"]
     assert 80 < (any_client.zscore(KEYS["scheduled"], "later") or 0) - any_client.time()[0] <= 91
     any_client.set(KEYS["lock"], "hangs", ex=61)
@@ -285,11 +285,11 @@ def test_an_abandoned_job_goes_where_rq_s_clean_up_takes_it(name: str, any_clien
     assert {p: any_client.zscore(KEYS[p], "a") for p in ("failed", "scheduled") if any_client.exists(KEYS[p])} == {
         "failed": {"failed": NOW_S + YEAR_S}, "scheduled": {"scheduled": NOW_S + 10}
     }.get(place, {})  # fmt: skip
-    assert queued(any_client) == (["a"] if place == "queued" else [])
+    assert list_queued(any_client) == (["a"] if place == "queued" else [])
     if place == "failed":
         [(_id, result)] = any_client.xrange("rq:results:a")
         assert result == {b"type": b"2", b"worker_name": WORKER.encode(), b"exc_string": EXC_STRING}
-        assert min(any_client.ttl("rq:results:a"), any_client.ttl(job_key("a"))) > YEAR_S - 600
+        assert min(any_client.ttl("rq:results:a"), any_client.ttl(build_job_key("a"))) > YEAR_S - 600
 
 
 def test_a_failure_that_is_kept_for_ever_or_not_at_all(any_client: Redis) -> None:
@@ -298,7 +298,9 @@ def test_a_failure_that_is_kept_for_ever_or_not_at_all(any_client: Redis) -> Non
         plant_job(any_client, "a", "started", failure_ttl=ttl)
         plant_started(any_client, "a", LATE)
         assert reap(any_client).word == "moved"
-        assert any_client.zscore(KEYS["failed"], "a") == score and (any_client.ttl(job_key("a")) == -1) == (ttl < 0)
+        assert any_client.zscore(KEYS["failed"], "a") == score and (any_client.ttl(build_job_key("a")) == -1) == (
+            ttl < 0
+        )
 
 
 def test_who_waits_for_a_reaped_job_and_allows_failures_is_enqueued(any_client: Redis) -> None:
@@ -332,15 +334,15 @@ def test_what_is_stuck_between_queue_and_start_goes_back_after_a_minute(any_clie
     assert float(any_client.get(seen) or 0) == NOW_S
     assert reap(any_client, now_ms=NOW + 60_000).word == "empty"
     assert reap(any_client, now_ms=NOW + 60_001).values["ready"] == 2
-    assert queued(any_client) == ["one", "two", "next"] and not any_client.exists(KEYS["intermediate"], seen)
+    assert list_queued(any_client) == ["one", "two", "next"] and not any_client.exists(KEYS["intermediate"], seen)
 
 
 def test_a_reaper_of_the_engine_brings_its_own_words_for_a_failure(any_client: Redis) -> None:
     plant_job(any_client, "a", "started")
     plant_started(any_client, "a", LATE)
-    engine = engine_on(any_client)
-    assert mover("reap", any_client, engine.layouts, lambda: [QUEUE])().moved == 1
-    job = engine.job(QUEUE, b"a")
+    engine = open_engine(any_client)
+    assert build_round("reap", any_client, engine.systems, lambda: [QUEUE])().moved == 1
+    job = engine.fetch_job(QUEUE, b"a")
     assert job and job.place == "failed" and "AbandonedJobError: its worker died" in job.error
 
 
@@ -351,13 +353,13 @@ def test_commands_reach_the_worker_that_runs_the_job(url: str, client: Redis) ->
     plant_worker(client)
     plant_job(client, 'odd"id', "started", worker_name="an older run's")
     plant_started(client, 'odd"id', NOW_S + YEAR_S)
-    engine = engine_on(client)
+    engine = open_engine(client)
     with connect(url) as own:
         ear = own.pubsub(ignore_subscribe_messages=True)
         ear.subscribe(f"rq:pubsub:{WORKER}")
         assert ear.get_message(timeout=10) is None  # the confirmation, which is passed over
         assert act(engine, "cancel", 'odd"id') == ["asked"]
-        assert [one.word for one in engine.act("stop", QUEUE, (), {"worker": WORKER})] == ["asked"]
+        assert [one.word for one in engine.apply_verb("stop", QUEUE, (), {"worker": WORKER})] == ["asked"]
         heard: list[Any] = []
         while len(heard) < 2:
             if message := ear.get_message(timeout=10):
@@ -366,40 +368,42 @@ def test_commands_reach_the_worker_that_runs_the_job(url: str, client: Redis) ->
 
 
 def test_an_operator_with_the_least_rights_may_do_every_verb(url: str, client: Redis) -> None:
-    layout = registry.make("rq")
-    rule = acl.line("operator", acl.rights("operator", [(layout, "default")]), user="operator")
+    system = registry.create_system("rq")
+    rule = acl.format_acl_command("operator", acl.compute_rights("operator", [(system, "default")]), user="operator")
     assert "&rq:pubsub:*" in rule.split()
     client.execute_command(*rule.replace(">PASSWORD", ">secret").split())
     waiting(client, "a", "b")
     plant_worker(client)
-    failed(client, "f")
+    plant_failed_job(client, "f")
     plant_job(client, "s", "started")
     plant_started(client, "s", NOW_S + YEAR_S)
     plant_job(client, "late", "started", worker_name="dead")
     plant_started(client, "late", 1, worker="dead")
     with connect(url.replace("://", "://operator:secret@")) as own:
-        engine = engine_on(own)
+        engine = open_engine(own)
         for verb, ids in (("bump", "b"), ("kill", "a"), ("requeue", "f"), ("delete", "b"), ("requeue", "a")):
             assert act(engine, verb, ids) == ["moved"], verb
         assert act(engine, "cancel", "s") == ["unheard"]
-        assert [one.word for one in engine.act("stop", QUEUE, (), {"worker": WORKER})] == ["unheard"]
+        assert [one.word for one in engine.apply_verb("stop", QUEUE, (), {"worker": WORKER})] == ["unheard"]
         assert put(engine, {"func": "t.f"}, delay_ms=5)[0].word == "moved"
-        assert [engine.act(verb, QUEUE)[0].word for verb in ("pause", "resume")] == ["paused", "resumed"]
-        assert mover("reap", own, engine.layouts, lambda: [QUEUE])().moved == 1
+        assert [engine.apply_verb(verb, QUEUE)[0].word for verb in ("pause", "resume")] == ["paused", "resumed"]
+        assert build_round("reap", own, engine.systems, lambda: [QUEUE])().moved == 1
     client.acl_deluser("operator")
 
 
 def test_a_pause_reaches_all_queues_and_says_so(any_client: Redis) -> None:
-    engine = engine_on(any_client)
-    layout = engine.layouts["rq"]
-    assert "any queue of this RQ" in layout.effects["pause"] and "all queues" in layout.effects["resume"]
+    engine = open_engine(any_client)
+    system = engine.systems["rq"]
+    assert "any queue of this RQ" in system.verb_effects["pause"] and "all queues" in system.verb_effects["resume"]
     for verb, word, stays in (
         ("pause", "paused", b"1"),
         ("pause", "already", b"1"),
         ("resume", "resumed", None),
         ("resume", "already", None),
     ):
-        assert [one.word for one in engine.act(verb, QUEUE)] == [word] and any_client.get("rq:suspended") == stays
+        assert [one.word for one in engine.apply_verb(verb, QUEUE)] == [word] and any_client.get(
+            "rq:suspended"
+        ) == stays
 
 
 # --- new jobs ---------------------------------------------------------------------------------------------------------
@@ -408,11 +412,11 @@ def test_a_pause_reaches_all_queues_and_says_so(any_client: Redis) -> None:
 def put(engine: Engine, job: object, **row: object) -> list[Outcome]:
     meta = {"meta": row.pop("meta")} if "meta" in row else {}
     body = json.dumps({**job, **meta} if isinstance(job, dict) else job).encode()
-    return engine.ask(engine.layouts["rq"].put_ask("default", [{"body": body, **row}]))
+    return engine.send_request(engine.systems["rq"].put_request("default", [{"body": body, **row}]))
 
 
 def test_a_new_job_has_what_its_body_says_and_what_its_row_says_before_it(any_client: Redis) -> None:
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     full = {
         "func": "tasks.add", "args": [1, "x"], "kwargs": {"c": None}, "timeout": "2m", "result_ttl": -1,
         "failure_ttl": 60, "ttl": 500, "retry": 3, "retry_intervals": [1, 2], "description": "mine", "at_front": True,
@@ -445,16 +449,16 @@ def test_a_new_job_has_what_its_body_says_and_what_its_row_says_before_it(any_cl
         "default",
     ]
     assert fields(any_client, "c", *names[:2]) == ["2", "7"]
-    assert queued(any_client) == ["c", "a", "old"] and 400 < any_client.ttl(job_key("a")) <= 500
+    assert list_queued(any_client) == ["c", "a", "old"] and 400 < any_client.ttl(build_job_key("a")) <= 500
     due_s = (any_client.zscore(KEYS["scheduled"], "b") or 0) - any_client.time()[0]
     assert 80 < due_s <= 92 and any_client.smembers("rq:queues") == {b"rq:queue:default"}
-    job = engine.job(QUEUE, b"a")
+    job = engine.fetch_job(QUEUE, b"a")
     assert job and job.call == "tasks.add(1, 'x', c=None)" and job.ttr_ms == 120_000 and not job.problem
     [made] = put(engine, {"func": "tasks.add"})
-    assert made.word == "moved" and any_client.hexists(job_key(made.id), "created_at")
-    created = engine.job(QUEUE, made.id)
+    assert made.word == "moved" and any_client.hexists(build_job_key(made.id), "created_at")
+    created = engine.fetch_job(QUEUE, made.id)
     assert created and created.enqueued_ms and abs(created.enqueued_ms - any_client.time()[0] * 1000) < 600_000
-    [copy] = engine.act("enqueue", QUEUE, (), {"id": "copy", "body": job.body})
+    [copy] = engine.apply_verb("enqueue", QUEUE, (), {"id": "copy", "body": job.body})
     assert copy.word == "moved" and fields(any_client, "copy", "description") == ["tasks.add(1, 'x', c=None)"]
 
 
@@ -483,15 +487,15 @@ REFUSED: Mapping[str, tuple[object, str]] = {
 def test_a_job_that_no_worker_could_run_is_refused_in_a_sentence(name: str, any_client: Redis) -> None:
     job, sentence = REFUSED[name]
     with pytest.raises(UsageError) as refused:
-        put(engine_on(any_client), job)
+        put(open_engine(any_client), job)
     assert sentence in str(refused.value) and not any_client.dbsize()
 
 
 def test_bodies_that_are_no_json_and_fields_that_rq_has_not_are_refused(any_client: Redis) -> None:
-    engine, layout = engine_on(any_client), registry.make("rq")
+    engine, system = open_engine(any_client), registry.create_system("rq")
     for body in (b"", b"tasks.add(1)", b"\xff", b"[" * 100_000):
         with pytest.raises(UsageError, match="no JSON"):
-            layout.encoded(body)
+            system.encode_body(body)
     with pytest.raises(UsageError, match="rq keeps no priority"):
         put(engine, {"func": "t.f"}, priority=3)
     with pytest.raises(UsageError, match="timeout is longer than 0"):
@@ -503,19 +507,21 @@ def test_bodies_that_are_no_json_and_fields_that_rq_has_not_are_refused(any_clie
 # --- undo -------------------------------------------------------------------------------------------------------------
 
 
-def verb_then_undo(engine: Engine, keeper: Keeper, folder: Path, verb: str, act: Callable[[], object]) -> list[str]:
+def verb_then_undo(
+    engine: Engine, keeper: UndoRecorder, folder: Path, verb: str, act: Callable[[], object]
+) -> list[str]:
     act()
-    name = keeper.close(verb, "rq", "default")
+    name = keeper.end_change(verb, "rq", "default")
     assert name, verb
-    return [one.word for step in reverted(engine, folder / "undo", name) for one in step]
+    return [one.word for step in revert_record(engine, folder / "undo", name) for one in step]
 
 
 def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
-    engine = engine_on(client)
-    engine.keeper = keeper = Keeper(tmp_path)
-    waiting(client, "a", "b", "c", "d", retries_left=2, group_id="g", data=data(b"\x00\xff"))
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    waiting(client, "a", "b", "c", "d", retries_left=2, group_id="g", data=build_call_data(b"\x00\xff"))
     for id in ("f", "g"):
-        failed(client, id)
+        plant_failed_job(client, id)
         client.xadd(f"rq:results:{id}", {"type": 2, "exc_string": EXC_STRING}, id="1780000000000-5")
         client.expire(f"rq:results:{id}", YEAR_S)
     client.sadd("rq:group:g", "a", "b", "c", "d")
@@ -537,33 +543,76 @@ def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) 
         done = verb_then_undo(engine, keeper, tmp_path, verb, lambda: act(engine, verb, *ids, **form))  # noqa: B023
         assert done == ["moved"] * len(ids), verb
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, found)
-        assert words(engine.layouts["rq"], verb) == "z undoes it"
-    purge = lambda: list(engine.acts("purge", QUEUE, (), {"place": "failed", "limit": 10}))  # noqa: E731
+        assert describe_undo(engine.systems["rq"], verb) == "z undoes it"
+    purge = lambda: list(engine.yield_verb_steps("purge", QUEUE, (), {"place": "failed", "limit": 10}))  # noqa: E731
     assert verb_then_undo(engine, keeper, tmp_path, "purge", purge) == ["moved"] * 2
     assert not keyspace.diff(before, keyspace.dump(client))
     act(engine, "requeue", "f")
-    name = keeper.close("requeue", "rq", "default")
-    client.hset(job_key("f"), "status", "started")  # a worker has it by now
-    assert [one.word for step in reverted(engine, tmp_path / "undo", name) for one in step] == ["changed"]
+    name = keeper.end_change("requeue", "rq", "default")
+    client.hset(build_job_key("f"), "status", "started")  # a worker has it by now
+    assert [one.word for step in revert_record(engine, tmp_path / "undo", name) for one in step] == ["changed"]
+
+
+def test_jobs_with_a_long_id_an_odd_score_or_many_fields_are_undone_too(client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
+    long, wide, below = "i" * 600, "wide", "below"
+    waiting(client, long)
+    plant_failed_job(client, wide, **{f"field{number}": number for number in range(4500)})
+    plant_failed_job(client, below)
+    client.zadd(KEYS["failed"], {wide: "inf", below: "-inf"})
+    client.expireat(build_job_key(below), 10**13)
+    before = keyspace.dump(client)
+    for verb, ids in (("kill", [long]), ("delete", [long, wide, below]), ("requeue", [wide, below])):
+        done = verb_then_undo(engine, keeper, tmp_path, verb, lambda: act(engine, verb, *ids))  # noqa: B023
+        assert done == ["moved"] * len(ids), verb
+        assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, found)
 
 
 def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
-    good = packed(b"data", data(1)), packed(b"", b"", b"")
+    good = pack_strings(b"data", build_call_data(1)), pack_strings(b"", b"", b"")
     for record, rest in (
         (b"5:abc", good[1]),
-        (packed(b"odd"), good[1]),
-        (good[0], packed(b"1")),
-        (good[0], packed(b"x", b"", b"")),
+        (pack_strings(b"odd"), good[1]),
+        (good[0], pack_strings(b"1")),
+        (good[0], pack_strings(b"x", b"", b"")),
     ):
-        call = SCRIPTS["restore"].call(KEYS, {"prefix": "rq"}, [("a", "failed", "1", record, rest, "")])
+        call = SCRIPTS["restore"].build_call(KEYS, {"prefix": "rq"}, [("a", "failed", "1", record, rest, "")])
         with pytest.raises(Exception, match=r"row 1: the (record|body) is not one; nothing was changed"):
             scripts.run(client, call)
     waiting(client, "a")
-    for known, then in ((line(client, b"a"), b"nothing"), (line(client, b"a"), packed(b"1"))):
-        call = SCRIPTS["revert"].call(KEYS, {"prefix": "rq"}, [("a", "queued", known, "failed", "1", then, "")])
+    for known, then in (
+        (read_changing_fields(client, b"a"), b"nothing"),
+        (read_changing_fields(client, b"a"), pack_strings(b"1")),
+    ):
+        call = SCRIPTS["revert"].build_call(KEYS, {"prefix": "rq"}, [("a", "queued", known, "failed", "1", then, "")])
         with pytest.raises(Exception, match="row 1: the line is not one; nothing was changed"):
             scripts.run(client, call)
-    assert queued(client) == ["a"]
+    assert list_queued(client) == ["a"]
+
+
+def test_a_key_of_another_type_stops_no_verb_on_jobs_of_other_places(any_client: Redis, tmp_path: Path) -> None:
+    engine = open_engine(any_client)
+    engine.change_recorder = UndoRecorder(tmp_path)
+    for broken in ("scheduled", "deferred", "ready_to_enqueue", "finished", "canceled", "queued"):
+        any_client.flushdb()
+        waiting(any_client, "a", "b", "c")
+        plant_failed_job(any_client, "f")
+        plant_failed_job(any_client, "g")
+        any_client.delete(KEYS[broken])
+        any_client.set(KEYS[broken], "another program's")
+        assert act(engine, "delete", "f") == ["moved"], broken
+        if broken != "queued":
+            assert act(engine, "requeue", "g") == ["moved"] and act(engine, "bump", "b") == ["moved"], broken
+            assert act(engine, "delete", "a") == ["moved"], broken
+            # kill writes to `canceled`: the target is checked before the first write.
+            assert act(engine, "kill", "c") == (["error"] if broken == "canceled" else ["moved"]), broken
+            left = [b"b", b"g"] + [b"c"] * (broken == "canceled")
+            assert sorted(any_client.lrange(KEYS["queued"], 0, -1)) == sorted(left), broken
+        else:
+            before = keyspace.dump(any_client)
+            assert act(engine, "requeue", "g") == ["error"] and keyspace.dump(any_client) == before
+        assert any_client.get(KEYS[broken]) == b"another program's", broken
 
 
 # --- the suite catches what it is there to catch ----------------------------------------------------------------------
@@ -571,12 +620,12 @@ def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
 PUT = "queue_up(job[1], job[2], job[3])"
 LEAVE = "for place in pairs(leaves) do redis.call('ZREM', registries[place], job[1]) end"
 PLANTED = (
-    Planted("forgets to take it out of the list", "kill", "take_out(spots, 0) --", "--", 2),
+    Planted("forgets to take it out of the list", "kill", "remove_at(queued, length, spots, 0) --", "--", 2),
     Planted("only sets the status", "kill", "redis.call('ZADD', canceled", "redis.call('ZCOUNT', canceled, 0", 2),
     Planted("leaves it in its registry", "requeue", LEAVE, "", 2),
     Planted("takes before it puts", "promote", f"  {PUT}\n  {LEAVE}", f"  {LEAVE}\n  {PUT}", 2),
-    Planted("touches a key it does not declare", "bump", "local words, ids", "redis.call('SET', 'stray', 1)\n%s", 3),
-    Planted("has no guard", "delete", "for _, key in pairs(registries) do redis.call('ZCARD', key) end\n", "", 8),
+    Planted("touches a key it does not declare", "bump", "local replies, ids", "redis.call('SET', 'stray', 1)\n%s", 3),
+    Planted("has no guard", "requeue", "redis.call('LLEN', queued)", "", 8),
     Planted("moves what is not due", "dispatch", "string.format('%.3f', now_ms / 1000)", "'+inf'", 11),
     Planted("takes back at once what is between", "reap", "now_s - since <= 60", "false", 11),
     Planted("drains without freeing first", "requeue", "'ZREM', failed, ''", "'ZSCORE', failed, ''", 13),
@@ -591,10 +640,28 @@ def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
 
 def test_an_undo_reaches_no_queue_of_another_prefix(client: Redis, url: str) -> None:
     client.sadd("shop:queues", "shop:queue:mail")
-    options = ("--layout", "rq:prefix=shop")
+    options = ("--system", "rq:prefix=shop")
     assert shell(url, "act", "pause", "rq:mail", "--yes", *options).code == 0
     before = keyspace.dump(client)
     refused = shell(url, "undo")
-    assert refused.code == 2 and "under other options: say --layout rq:prefix=shop." in refused.err
+    assert refused.code == 2 and "under other options: say --system rq:prefix=shop." in refused.err
     assert keyspace.dump(client) == before and client.exists("shop:suspended")
     assert shell(url, "undo", *options).code == 0 and not client.exists("shop:suspended")
+
+
+def test_a_verb_names_the_key_of_another_type_where_only_that_place_can_hold_the_job(client: Redis, url: str) -> None:
+    for id, key, verbs in (("f", KEYS["failed"], ("delete", "requeue")), ("q", KEYS["queued"], ("delete", "kill"))):
+        client.flushall()
+        waiting(client, "q")
+        plant_failed_job(client, "f")
+        plant_job(client, "canceled", "canceled")
+        client.zadd(KEYS["canceled"], {"canceled": NOW_S})
+        client.delete(key)
+        client.set(key, "of another program")
+        before = keyspace.dump(client)
+        for verb in verbs:
+            ran = shell(url, "act", verb, "rq:default", id, "--yes")
+            assert ran.code != 0 and key in ran.err and "string" in ran.err, (verb, id, ran)
+            assert keyspace.dump(client) == before
+        assert shell(url, "act", "delete", "rq:default", "canceled", "--yes").code == 0, "its own place is sound"
+        assert not client.exists(KEYS["canceled"])

@@ -1,4 +1,4 @@
-"""The layout safe_pop: conformance, what it shows, and how its verbs keep order.
+"""The system safe_pop: conformance, what it shows, and how its verbs keep order.
 
 What redis-queue itself does wrong, and what rqtui does instead, stands in `test_safe_pop_original.py`.
 """
@@ -21,9 +21,9 @@ from safe_pop_subject import (
     SAFE_POP,
     SCRIPTS,
     TIMEOUT_S,
-    data_key,
-    entries,
-    key,
+    build_data_key,
+    build_key,
+    list_entries,
 )
 
 from rqtui.engine.engine import Engine
@@ -31,7 +31,7 @@ from rqtui.errors import Refused, UsageError
 from rqtui.model import Focus, Job, Ref
 from rqtui.scenarios.originals import safe_pop as original
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.systems import registry
 from rqtui.systems.safe_pop import SafePop
 from rqtui.testing import conformance, keyspace
@@ -44,23 +44,25 @@ def test_safe_pop(script: str, any_client: Redis) -> None:
     conformance.run_all(conformance.cases(SAFE_POP, [script]), SAFE_POP, any_client)
 
 
-def layout(timeout_s: int = TIMEOUT_S) -> SafePop:
-    made = registry.make(f"safe_pop:queue={QUEUE},timeout_s={timeout_s}")
+def system(timeout_s: int = TIMEOUT_S) -> SafePop:
+    made = registry.create_system(f"safe_pop:queue={QUEUE},timeout_s={timeout_s}")
     assert isinstance(made, SafePop)
     return made
 
 
 def engine(client: Redis) -> Engine:
-    return Engine(client, [layout()])
+    return Engine(client, [system()])
 
 
-def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Answer:
+def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
     script = SCRIPTS[name]
     clock = {arg.name: CLOCK[arg.name] for arg in script.args if arg.name in CLOCK}
-    return scripts.run(client, script.call({"entries": QUEUE, "done": key("done")}, {**clock, **args}, rows or ()))
+    return scripts.run(
+        client, script.build_call({"entries": QUEUE, "done": build_key("done")}, {**clock, **args}, rows or ())
+    )
 
 
-def words(answer: Answer) -> list[str]:
+def words(answer: Reply) -> list[str]:
     return [one.word for one in answer.each]
 
 
@@ -75,16 +77,16 @@ def push(client: Redis, *pushed: str) -> None:
 def test_one_list_is_shown_as_three_places_in_the_order_of_its_pops(any_client: Redis) -> None:
     now_s = int(time.time())
     push(any_client, "a", f"b|{now_s}", f"c|{now_s - 60}", "d")
-    any_client.set(data_key(b"d"), b"the body of d")
+    any_client.set(build_data_key(b"d"), b"the body of d")
     looked = engine(any_client)
-    ready, running, expired = (looked.page(REF, place, body_bytes=100).jobs for place in SAFE_POP.places)
+    ready, running, expired = (looked.fetch_page(REF, place, body_bytes=100).jobs for place in SAFE_POP.places)
     assert [(job.id, job.body, job.token) for job in ready] == [(b"a", b"a", b""), (b"d", b"the body of d", b"")]
     assert [(job.id, job.token, job.deadline_ms) for job in running] == [
         (b"b", b"b|%d" % now_s, (now_s + TIMEOUT_S + 1) * 1000)
     ]
     assert [(job.id, job.state, job.reserved_ms) for job in expired] == [(b"c", "reserved", (now_s - 60) * 1000)]
-    (queue,) = looked.snapshot(focus_on_queue()).queues
-    assert [(count.place, count.count, count.exact) for count in queue.counts] == [
+    (queue,) = looked.take_snapshot(focus_on_queue()).queues
+    assert [(count.place, count.count, count.is_exact) for count in queue.counts] == [
         ("ready", 2, True),
         ("in_progress", 1, True),
         ("expired", 1, True),
@@ -101,9 +103,9 @@ def focus_on_queue() -> object:
 def test_a_job_is_shown_by_its_id_and_by_its_entry(any_client: Redis) -> None:
     push(any_client, "a", f"b|{RUNNING}")
     looked = engine(any_client)
-    by_id, by_entry = looked.job(REF, b"b"), looked.job(REF, b"b|%d" % RUNNING)
+    by_id, by_entry = looked.fetch_job(REF, b"b"), looked.fetch_job(REF, b"b|%d" % RUNNING)
     assert by_id == by_entry and by_id is not None and by_id.token == b"b|%d" % RUNNING
-    assert looked.job(REF, b"nobody") is None
+    assert looked.fetch_job(REF, b"nobody") is None
     for body_bytes, shown in ((0, b""), (1, b"b")):
         assert ask(any_client, "show", id=b"b", body_bytes=body_bytes).values["body"] == shown, "up to so many bytes"
 
@@ -125,22 +127,22 @@ def test_a_long_list_is_sampled_and_says_so(client: Redis) -> None:
 
 def test_a_body_of_30_mb_leaves_the_page_small(client: Redis) -> None:
     push(client, "big", "small")
-    client.set(data_key(b"big"), b"x" * 30_000_000)
-    page = engine(client).page(REF, "ready", body_bytes=100)
+    client.set(build_data_key(b"big"), b"x" * 30_000_000)
+    page = engine(client).fetch_page(REF, "ready", body_bytes=100)
     assert [(job.id, job.body_bytes, len(job.body or b"")) for job in page.jobs] == [
         (b"big", 30_000_000, 100),
         (b"small", 5, 5),
     ]
-    left_out = engine(client).job(REF, b"big")
+    left_out = engine(client).fetch_job(REF, b"big")
     assert left_out is not None and left_out.body is None and left_out.body_bytes == 30_000_000
 
 
 def test_an_entry_of_30_mb_is_cut_and_fetched_before_a_verb_acts_on_it(client: Redis) -> None:
     push(client, "x" * 30_000_000, "small")
     looked = engine(client)
-    long, small = looked.page(REF, "ready", body_bytes=100).jobs
+    long, small = looked.fetch_page(REF, "ready", body_bytes=100).jobs
     assert long.is_partial and len(long.member) == 4096 and len(long.id) < 300 and long.body_bytes == 30_000_000
-    assert [outcome.word for outcome in looked.act("delete", REF, [long])] == ["moved"]
+    assert [outcome.word for outcome in looked.apply_verb("delete", REF, [long])] == ["moved"]
     assert client.lrange(QUEUE, 0, -1) == [small.member]
 
 
@@ -148,33 +150,33 @@ def test_an_entry_of_30_mb_is_cut_and_fetched_before_a_verb_acts_on_it(client: R
 def test_what_its_workers_could_not_read_is_shown_with_a_problem_and_never_taken(entry: str, any_client: Redis) -> None:
     push(any_client, entry, "sound")
     looked = engine(any_client)
-    broken, sound = looked.page(REF, "ready", body_bytes=100).jobs
+    broken, sound = looked.fetch_page(REF, "ready", body_bytes=100).jobs
     assert "dies" in broken.problem and broken.member == entry.encode() and not sound.problem
     for verb in ("reserve", "pull", "reap"):
         ask(any_client, verb, limit=10)
-        assert entry.encode() in entries(any_client)
+        assert entry.encode() in list_entries(any_client)
     assert ask(any_client, "faults").rows[0][0] == "undecodable"
-    shown = looked.job(REF, broken.id)
-    assert shown is not None and shown.member == broken.member
-    assert [outcome.word for outcome in looked.act("delete", REF, [shown])] == ["moved"]
-    assert entry.encode() not in entries(any_client)
+    job = looked.fetch_job(REF, broken.id)
+    assert job is not None and job.member == broken.member
+    assert [outcome.word for outcome in looked.apply_verb("delete", REF, [job])] == ["moved"]
+    assert entry.encode() not in list_entries(any_client)
 
 
 def test_data_of_another_type_is_a_problem_of_that_job_alone(any_client: Redis) -> None:
     push(any_client, "a", "b")
-    any_client.rpush(data_key(b"a"), "another program's")
-    first, second = engine(any_client).page(REF, "ready", body_bytes=10).jobs
+    any_client.rpush(build_data_key(b"a"), "another program's")
+    first, second = engine(any_client).fetch_page(REF, "ready", body_bytes=10).jobs
     assert first.problem == "its data is no string" and second.body == b"b"
     shown = ask(any_client, "show", id=b"a", body_bytes=-1).values
     assert (shown["bytes"], shown["body"]) == (-1, b"")
     (taken,) = ask(any_client, "reserve", limit=1).rows
     assert words(ask(any_client, "ack", [(b"a", taken[1])])) == ["moved"]
-    assert any_client.lrange(data_key(b"a"), 0, -1) == [b"another program's"]
+    assert any_client.lrange(build_data_key(b"a"), 0, -1) == [b"another program's"]
 
 
 def test_an_empty_body_that_is_kept_is_no_missing_one(any_client: Redis) -> None:
     push(any_client, "empty", "own")
-    any_client.set(data_key(b"empty"), "")
+    any_client.set(build_data_key(b"empty"), "")
     rows = {
         row[0]: (row[4], row[5])
         for row in ask(any_client, "page", place="ready", offset=0, limit=9, body_bytes=-1).rows
@@ -187,9 +189,9 @@ def test_an_empty_body_that_is_kept_is_no_missing_one(any_client: Redis) -> None
 
 def test_a_look_for_faults_reads_a_thousand_entries_whole_and_five_hundred_at_each_end_of_more(client: Redis) -> None:
     for length, looked, found in ((999, 999, 3), (1000, 1000, 3), (1001, 1000, 2), (2000, 1000, 2)):
-        client.delete(QUEUE, key("done"))
+        client.delete(QUEUE, build_key("done"))
         push(client, *["a|b" if n in (0, 500, length - 1) else str(n) for n in range(length)])
-        client.sadd(key("done"), "mark")
+        client.sadd(build_key("done"), "mark")
         answer = ask(client, "faults")
         rows = {row[0]: row[3] for row in answer.rows}
         assert (answer.values["looked"], rows["undecodable"]) == (looked, found)
@@ -201,12 +203,12 @@ def test_a_set_that_is_called_by_the_ending_alone_makes_no_queue_without_a_name(
     client.lpush("q", "a")
     client.sadd(":done", "b")
     client.sadd("q:done", "b")
-    assert registry.make("safe_pop").spotted(client, [b":done", b"q:done"]) == ["q"]
+    assert registry.create_system("safe_pop").find_queues_of_keys(client, [b":done", b"q:done"]) == ["q"]
 
 
 def test_a_list_of_another_type_is_said_in_words(client: Redis) -> None:
     client.set(QUEUE, "another program's")
-    (queue,) = engine(client).snapshot(focus_on_queue()).queues
+    (queue,) = engine(client).take_snapshot(focus_on_queue()).queues
     assert QUEUE in queue.error and "string" in queue.error
 
 
@@ -215,22 +217,22 @@ def test_a_list_of_another_type_is_said_in_words(client: Redis) -> None:
 
 @pytest.mark.parametrize("spec", ["timeout_s=0", "timeout_s=soon", "timeout_s=1.5", "timeout_s=-3", "lock_ms=5"])
 def test_an_option_that_makes_no_sense_is_refused_in_a_sentence(spec: str) -> None:
-    with pytest.raises(UsageError, match="layout safe_pop"):
-        registry.make(f"safe_pop:{spec}")
+    with pytest.raises(UsageError, match="system safe_pop"):
+        registry.create_system(f"safe_pop:{spec}")
 
 
 def test_a_queue_without_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="name it"):
-        registry.make("safe_pop").keys("")
+        registry.create_system("safe_pop").keys("")
 
 
-def test_each_queue_has_the_timeout_of_its_own_layout_option(any_client: Redis) -> None:
+def test_each_queue_has_the_timeout_of_its_own_system_option(any_client: Redis) -> None:
     now_s = int(time.time())
-    both = registry.make("safe_pop:queue=quick,timeout_s=5", "safe_pop:queue=slow,timeout_s=600")
+    both = registry.create_system("safe_pop:queue=quick,timeout_s=5", "safe_pop:queue=slow,timeout_s=600")
     for queue in ("quick", "slow"):
         any_client.lpush(queue, f"a|{now_s - 60}")
     looked = Engine(any_client, [both])
-    assert [job.place for queue in ("quick", "slow") if (job := looked.job(Ref("safe_pop", queue), b"a"))] == [
+    assert [job.place for queue in ("quick", "slow") if (job := looked.fetch_job(Ref("safe_pop", queue), b"a"))] == [
         "expired",
         "in_progress",
     ]
@@ -239,11 +241,11 @@ def test_each_queue_has_the_timeout_of_its_own_layout_option(any_client: Redis) 
 def test_a_verb_takes_a_whole_place_however_long_the_list(client: Redis) -> None:
     push(client, "twin", *(f"w{n}" for n in range(7000)), "twin", f"late|{LATE}", "twin", "twin")
     looked = engine(client)
-    moved = [outcome.moved for chunk in looked.acts_on_place("delete", REF, "ready") for outcome in chunk]
-    assert sum(moved) == 7004 and entries(client) == [b"late|%d" % LATE]
+    moved = [outcome.moved for chunk in looked.act_on_place("delete", REF, "ready") for outcome in chunk]
+    assert sum(moved) == 7004 and list_entries(client) == [b"late|%d" % LATE]
 
 
-def found_by(client: Redis, made: SafePop) -> list[str]:
+def discover_queues(client: Redis, made: SafePop) -> list[str]:
     looked = Engine(client, [made])
     return sorted({ref.queue for chunk in looked.discover() for ref in chunk})
 
@@ -263,14 +265,14 @@ def test_done_marks_beside_a_list_tell_of_a_queue(any_client: Redis) -> None:
         },
     )
     unasked, asked = SafePop(is_asked=False), SafePop({"queue": "named"})
-    assert found_by(any_client, unasked) == ["mail"]
-    assert found_by(any_client, asked) == ["drained", "mail", "named", "taken"]
-    assert unasked.recognises(any_client, "mail") and not unasked.recognises(any_client, "n")
-    assert asked.recognises(any_client, "n") and asked.recognises(any_client, "named")
-    assert asked.recognises(any_client, "taken") and not unasked.recognises(any_client, "taken")
-    (taken,) = Engine(any_client, [asked]).snapshot(Focus(queues=(Ref("safe_pop", "taken"),))).queues
+    assert discover_queues(any_client, unasked) == ["mail"]
+    assert discover_queues(any_client, asked) == ["drained", "mail", "named", "taken"]
+    assert unasked.has_queue(any_client, "mail") and not unasked.has_queue(any_client, "n")
+    assert asked.has_queue(any_client, "n") and asked.has_queue(any_client, "named")
+    assert asked.has_queue(any_client, "taken") and not unasked.has_queue(any_client, "taken")
+    (taken,) = Engine(any_client, [asked]).take_snapshot(Focus(queues=(Ref("safe_pop", "taken"),))).queues
     assert "taken holds a string" in taken.error and [each.kind for each in taken.findings] == ["wrong-type"]
-    assert not asked.recognises(any_client, "crawl:todos") and not asked.recognises(any_client, "nobody")
+    assert not asked.has_queue(any_client, "crawl:todos") and not asked.has_queue(any_client, "nobody")
 
 
 # --- changing -------------------------------------------------------------------------------------------------------
@@ -279,45 +281,48 @@ def test_done_marks_beside_a_list_tell_of_a_queue(any_client: Redis) -> None:
 def test_new_jobs_get_a_uuid_and_data_for_a_day_or_are_their_own_body(any_client: Redis) -> None:
     looked = engine(any_client)
     rows: list[dict[str, object]] = [{"body": b"hello"}, {"body": b"url1", "id": "url1"}, {"body": b"x", "id": "j1"}]
-    outcomes = looked.ask(looked.layouts["safe_pop"].put_ask(QUEUE, rows))
+    outcomes = looked.send_request(looked.systems["safe_pop"].put_request(QUEUE, rows))
     uuid = outcomes[0].id
-    assert entries(any_client) == [uuid, b"url1", b"j1"] and len(uuid) == 36
-    assert any_client.get(data_key(uuid)) == b"hello" and 86_000 < any_client.ttl(data_key(uuid)) <= 86_400
-    assert not any_client.exists(data_key(b"url1"))
-    again = looked.ask(looked.layouts["safe_pop"].put_ask(QUEUE, rows[1:]))
+    assert list_entries(any_client) == [uuid, b"url1", b"j1"] and len(uuid) == 36
+    assert any_client.get(build_data_key(uuid)) == b"hello" and 86_000 < any_client.ttl(build_data_key(uuid)) <= 86_400
+    assert not any_client.exists(build_data_key(b"url1"))
+    again = looked.send_request(looked.systems["safe_pop"].put_request(QUEUE, rows[1:]))
     assert [outcome.word for outcome in again] == ["exists", "exists"]
-    (formed,) = looked.act("enqueue", REF, (), {"body": b"by a form"})
+    (formed,) = looked.apply_verb("enqueue", REF, (), {"body": b"by a form"})
     assert formed.word == "moved" and any_client.llen(QUEUE) == 4
 
 
 def test_an_id_with_a_bar_is_refused_before_anything_is_written(any_client: Redis) -> None:
     with pytest.raises(UsageError, match=r"\|"):
-        layout().put_ask(QUEUE, [{"body": b"x", "id": "a|b"}])
+        system().put_request(QUEUE, [{"body": b"x", "id": "a|b"}])
     with pytest.raises(Refused, match="nothing was changed"):
         ask(any_client, "enqueue", [(b"x", b"good"), (b"a|b", b"")])
     assert not any_client.keys()
 
 
 def test_an_empty_body_is_refused_since_the_original_throws_such_a_job_away(any_client: Redis) -> None:
-    original.push(any_client, QUEUE, b"j1")
-    any_client.set(data_key(b"j1"), b"")
+    original.push_id(any_client, QUEUE, b"j1")
+    any_client.set(build_data_key(b"j1"), b"")
     worker = original.Worker(any_client, QUEUE, lambda _id, _message: pytest.fail("it ran"))
     assert worker.step() == "discarded"
     before, looked = keyspace.dump(any_client), engine(any_client)
     with pytest.raises(UsageError, match="a body is not empty"):
-        layout().put_ask(QUEUE, [{"body": b"good"}, {"body": b""}])
+        system().put_request(QUEUE, [{"body": b"good"}, {"body": b""}])
     with pytest.raises(UsageError, match="a body is not empty"):
-        looked.act("enqueue", REF, (), {"body": ""})
+        looked.apply_verb("enqueue", REF, (), {"body": ""})
     assert not keyspace.diff(before, keyspace.dump(any_client))
 
 
 def test_at_its_bound_reserve_rotates_what_is_running_so_that_fresh_ones_get_their_turn(any_client: Redis) -> None:
     push(any_client, *(f"held-{n}|{RUNNING}" for n in range(1500)), "fresh")
-    before = sorted(entries(any_client))
+    before = sorted(list_entries(any_client))
     first = ask(any_client, "reserve", limit=1)
     assert first.word == "empty" and first.values["next_ms"] <= 10
-    assert sorted(entries(any_client)) == before
-    assert entries(any_client)[0] == b"held-1000|%d" % RUNNING and entries(any_client)[-1] == b"held-999|%d" % RUNNING
+    assert sorted(list_entries(any_client)) == before
+    assert (
+        list_entries(any_client)[0] == b"held-1000|%d" % RUNNING
+        and list_entries(any_client)[-1] == b"held-999|%d" % RUNNING
+    )
     assert [row[0] for row in ask(any_client, "reserve", limit=1).rows] == [b"fresh"]
 
 
@@ -325,7 +330,7 @@ def test_a_reserved_entry_is_never_the_twin_of_another(any_client: Redis) -> Non
     push(any_client, "a", "a", f"b|{NOW_S}", "b")
     taken = ask(any_client, "reserve", limit=10).rows
     assert [row[1] for row in taken] == [b"a|%d" % NOW_S]
-    assert sorted(entries(any_client)) == sorted([b"a", b"a|%d" % NOW_S, b"b", b"b|%d" % NOW_S])
+    assert sorted(list_entries(any_client)) == sorted([b"a", b"a|%d" % NOW_S, b"b", b"b|%d" % NOW_S])
 
 
 def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> None:
@@ -342,10 +347,10 @@ def test_next_ms_is_the_time_until_the_next_lease_is_over(any_client: Redis) -> 
 def test_released_and_reaped_jobs_are_popped_next_in_their_order(any_client: Redis) -> None:
     push(any_client, "w", f"a|{RUNNING}", f"x|{LATE}", f"y|{LATE + 1}", f"b|{RUNNING}")
     assert words(ask(any_client, "release", [(b"a", b"a|%d" % RUNNING), (b"b", b"b|%d" % RUNNING)])) == ["moved"] * 2
-    assert entries(any_client)[:3] == [b"a", b"b", b"w"]
+    assert list_entries(any_client)[:3] == [b"a", b"b", b"w"]
     reaped = ask(any_client, "reap", limit=10)
     assert (reaped.values["moved"], reaped.values["ready"], reaped.values["cursor"]) == (2, 2, 0)
-    assert entries(any_client) == [b"x", b"y", b"a", b"b", b"w"]
+    assert list_entries(any_client) == [b"x", b"y", b"a", b"b", b"w"]
 
 
 def test_reap_walks_through_a_long_list_by_its_cursor(any_client: Redis) -> None:
@@ -357,13 +362,13 @@ def test_reap_walks_through_a_long_list_by_its_cursor(any_client: Redis) -> None
         cursor = answer.values["cursor"]
         moved += answer.values.get("moved", 0)
     assert (moved, cursor) == (1, 0)
-    assert entries(any_client)[0] == b"late" and any_client.llen(QUEUE) == 9001
+    assert list_entries(any_client)[0] == b"late" and any_client.llen(QUEUE) == 9001
 
 
 def test_extending_gives_a_new_token_and_ends_the_old_one(any_client: Redis) -> None:
     push(any_client, f"a|{RUNNING}")
     (longer,) = ask(any_client, "extend", [(b"a", b"a|%d" % RUNNING)], ttr_ms=90_000).each
-    assert entries(any_client) == [longer.values["token"]] == [b"a|%d" % (NOW_S + 60)]
+    assert list_entries(any_client) == [longer.values["token"]] == [b"a|%d" % (NOW_S + 60)]
     assert longer.values["deadline_ms"] == (NOW_S + 91) * 1000
     assert words(ask(any_client, "ack", [(b"a", b"a|%d" % RUNNING)])) == ["stale"]
     assert words(ask(any_client, "ack", [(b"a", longer.values["token"])])) == ["moved"]
@@ -372,22 +377,22 @@ def test_extending_gives_a_new_token_and_ends_the_old_one(any_client: Redis) -> 
 
 def test_what_a_worker_holds_is_deleted_by_force_alone(any_client: Redis) -> None:
     push(any_client, f"a|{RUNNING}", "b", f"b|{LATE}")
-    any_client.set(data_key(b"b"), "shared")
+    any_client.set(build_data_key(b"b"), "shared")
     row = [(b"a", b"a|%d" % RUNNING)]
     assert words(ask(any_client, "delete", row)) == ["reserved"]
     assert words(ask(any_client, "delete", row, force=True)) == ["moved"]
     assert words(ask(any_client, "delete", [(b"b", b"b|%d" % LATE)])) == ["moved"]
-    assert any_client.get(data_key(b"b")) == b"shared"
+    assert any_client.get(build_data_key(b"b")) == b"shared"
     assert words(ask(any_client, "delete", [(b"b", b"b")])) == ["moved"]
     assert not any_client.keys()
 
 
 def test_a_pulled_job_takes_its_data_along(any_client: Redis) -> None:
     push(any_client, "a", f"b|{LATE}", f"marked|{RUNNING}")
-    any_client.set(data_key(b"a"), "body")
-    any_client.sadd(key("done"), "marked")
+    any_client.set(build_data_key(b"a"), "body")
+    any_client.sadd(build_key("done"), "marked")
     pulled = ask(any_client, "pull", limit=10)
-    jobs: tuple[Job, ...] = layout().taken(QUEUE, pulled)
+    jobs: tuple[Job, ...] = system().read_taken_jobs(QUEUE, pulled)
     assert [(job.id, job.body, job.token) for job in jobs] == [(b"a", b"body", b""), (b"b", b"b", b"")]
     assert not any_client.keys()
 
@@ -409,3 +414,19 @@ def test_arguments_out_of_range_change_nothing(verb: str, any_client: Redis) -> 
     with pytest.raises(Refused):
         ask(any_client, verb, rows(), **BROKEN[verb])
     assert keyspace.dump(any_client) == before
+
+
+def test_what_stands_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) -> None:
+    """A time has up to eleven digits, and an id stands before it; any other entry is a job of that name."""
+    entries = [b"a|99999999999", b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"]
+    any_client.rpush("crawl", *entries)
+    looked = engine(any_client)
+    of = {
+        place: {job.id for job in looked.fetch_page(REF, place, 0, 10).jobs}
+        for place in ("ready", "in_progress", "expired")
+    }
+    assert of["ready"] == {b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"}
+    assert of["in_progress"] | of["expired"] == {b"a"}
+    refused = [(b"b|999999999999", b"b|999999999999"), (b"|1700000000", b"|1700000000")]
+    assert "moved" not in words(ask(any_client, "release", refused))
+    assert any_client.lrange("crawl", 0, -1) == entries

@@ -10,41 +10,53 @@ from collections import Counter
 import pytest
 from families import in_one
 from redis import Redis
-from safe_pop_subject import CLOCK, LATE, NOW_S, QUEUE, RUNNING, SAFE_POP, SCRIPTS, TIMEOUT_S, data_key, entries, key
+from safe_pop_subject import (
+    CLOCK,
+    LATE,
+    NOW_S,
+    QUEUE,
+    RUNNING,
+    SAFE_POP,
+    SCRIPTS,
+    TIMEOUT_S,
+    build_data_key,
+    build_key,
+    list_entries,
+)
 
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import EmbeddedServer
 from rqtui.engine.engine import Engine
-from rqtui.engine.loops import mover
+from rqtui.engine.loops import build_round
 from rqtui.errors import Denied
 from rqtui.model import Finding, Focus, Ref
 from rqtui.scenarios.originals import safe_pop as original
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 from rqtui.systems import registry
 from rqtui.testing import keyspace
 from rqtui.testing.conformance import Planted
 from rqtui.testing.subject import World
 
 REF = Ref("safe_pop", QUEUE)
-DONE = key("done")
+DONE = build_key("done")
 
 
 class Crash(Exception):
     """The end of a worker process."""
 
 
-def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Answer:
+def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
     script = SCRIPTS[name]
     clock = {arg.name: CLOCK[arg.name] for arg in script.args if arg.name in CLOCK}
-    return scripts.run(client, script.call({"entries": QUEUE, "done": DONE}, {**clock, **args}, rows or ()))
+    return scripts.run(client, script.build_call({"entries": QUEUE, "done": DONE}, {**clock, **args}, rows or ()))
 
 
-def words(answer: Answer) -> list[str]:
+def words(answer: Reply) -> list[str]:
     return [one.word for one in answer.each]
 
 
-def taken(client: Redis, at_s: int = NOW_S, **args: object) -> list[tuple[bytes, bytes]]:
+def reserve_jobs(client: Redis, at_s: int = NOW_S, **args: object) -> list[tuple[bytes, bytes]]:
     """Ids and tokens that reserve hands out."""
     return [(row[0], row[1]) for row in ask(client, "reserve", **{"limit": 1, "now_ms": at_s * 1000, **args}).rows]
 
@@ -58,7 +70,7 @@ class Their(original.Worker):
         super().__init__(client, QUEUE, **{**defaults, **options})  # type: ignore[arg-type]
 
 
-def dies_at(where: str) -> object:
+def build_crash(where: str) -> object:
     def pause(gap: str) -> None:
         if gap == where:
             raise Crash
@@ -72,37 +84,37 @@ def dies_at(where: str) -> object:
 def test_a_crash_between_pop_and_push_loses_their_job_and_none_of_ours(client: Redis) -> None:
     client.lpush(QUEUE, "a")
     with pytest.raises(Crash):
-        Their(client, pause=dies_at("popped, not yet pushed back")).step()
-    assert entries(client) == []
+        Their(client, pause=build_crash("popped, not yet pushed back")).step()
+    assert list_entries(client) == []
 
-    call = SCRIPTS["reserve"].call({"entries": QUEUE, "done": DONE}, {**CLOCK, "limit": 1})
-    broken = World(SAFE_POP, client).as_user("~*", "+@all", "-lrem")
+    call = SCRIPTS["reserve"].build_call({"entries": QUEUE, "done": DONE}, {**CLOCK, "limit": 1})
+    broken = World(SAFE_POP, client).create_restricted_client("~*", "+@all", "-lrem")
     client.lpush(QUEUE, "a")
     with pytest.raises(Denied):  # the worst moment: the script itself cannot go on
         scripts.run(broken, call)
-    assert b"a" in {entry.partition(b"|")[0] for entry in entries(client)}
+    assert b"a" in {entry.partition(b"|")[0] for entry in list_entries(client)}
 
 
 def test_an_id_with_a_bar_kills_their_worker_and_is_lost_and_ours_passes_over_it(any_client: Redis) -> None:
     any_client.lpush(QUEUE, "a|b", "sound")
     with pytest.raises(ValueError, match="invalid literal"):
         Their(any_client).step()
-    assert entries(any_client) == [b"sound"]
+    assert list_entries(any_client) == [b"sound"]
 
     any_client.rpush(QUEUE, "a|b")
-    assert taken(any_client) == [(b"sound", b"sound|%d" % NOW_S)]
-    assert b"a|b" in entries(any_client)
+    assert reserve_jobs(any_client) == [(b"sound", b"sound|%d" % NOW_S)]
+    assert b"a|b" in list_entries(any_client)
 
 
 def test_a_running_entry_at_the_pop_end_stalls_their_worker_and_not_ours(any_client: Redis) -> None:
     any_client.lpush(QUEUE, f"slow|{RUNNING}", "fresh")
     theirs = Their(any_client)
     assert theirs.step() == "asleep" and len(theirs.naps) == 1
-    assert b"fresh" in entries(any_client)
+    assert b"fresh" in list_entries(any_client)
 
     any_client.delete(QUEUE)
     any_client.lpush(QUEUE, f"slow|{RUNNING}", "fresh")
-    assert taken(any_client) == [(b"fresh", b"fresh|%d" % NOW_S)]
+    assert reserve_jobs(any_client) == [(b"fresh", b"fresh|%d" % NOW_S)]
 
 
 @pytest.mark.parametrize("by", ["reserve", "enqueue"])
@@ -110,20 +122,20 @@ def test_an_old_done_mark_swallows_their_later_job_and_not_ours(by: str, any_cli
     any_client.sadd(DONE, "a")
     any_client.lpush(QUEUE, "a")
     with pytest.raises(Crash):
-        Their(any_client, pause=dies_at("worked, not yet marked")).step()
+        Their(any_client, pause=build_crash("worked, not yet marked")).step()
     assert Their(any_client, NOW_S + 60).step() == "idle"
-    assert entries(any_client) == []  # nobody has finished it
+    assert list_entries(any_client) == []  # nobody has finished it
 
     any_client.sadd(DONE, "a")
     if by == "enqueue":
         assert words(ask(any_client, "enqueue", [(b"a", b"")])) == ["moved"]
         with pytest.raises(Crash):
-            Their(any_client, pause=dies_at("worked, not yet marked")).step()
+            Their(any_client, pause=build_crash("worked, not yet marked")).step()
     else:
         any_client.lpush(QUEUE, "a")
-        taken(any_client)
+        reserve_jobs(any_client)
     assert not any_client.exists(DONE)
-    assert taken(any_client, NOW_S + 60) == [(b"a", b"a|%d" % (NOW_S + 60))]
+    assert reserve_jobs(any_client, NOW_S + 60) == [(b"a", b"a|%d" % (NOW_S + 60))]
 
 
 def test_a_late_worker_of_theirs_ends_the_next_ones_job_and_ours_is_told_that_it_is_stale(any_client: Redis) -> None:
@@ -132,13 +144,13 @@ def test_a_late_worker_of_theirs_ends_the_next_ones_job_and_ours_is_told_that_it
     assert slow.safe_pop() == id
     assert Their(any_client, NOW_S + 60).safe_pop() == id  # the next one works on it now
     slow.mark_done(id)
-    assert not any_client.exists(data_key(id)) and Their(any_client, NOW_S + 61).safe_pop() is None
-    assert entries(any_client) == []
+    assert not any_client.exists(build_data_key(id)) and Their(any_client, NOW_S + 61).safe_pop() is None
+    assert list_entries(any_client) == []
 
     any_client.flushall()
     id = original.put(any_client, QUEUE, b"body")
-    (first,) = taken(any_client)
-    (second,) = taken(any_client, NOW_S + 60)
+    (first,) = reserve_jobs(any_client)
+    (second,) = reserve_jobs(any_client, NOW_S + 60)
     before = keyspace.dump(any_client)
     assert words(ask(any_client, "ack", [first])) == ["stale"]
     assert keyspace.dump(any_client) == before
@@ -151,7 +163,7 @@ def test_a_job_acked_while_their_worker_has_its_entry_in_its_hands_is_dropped_la
     dialect: str, any_client: Redis
 ) -> None:
     any_client.lpush(QUEUE, "a")
-    (lease,) = taken(any_client)
+    (lease,) = reserve_jobs(any_client)
     answers: list[str] = []
 
     def finish(gap: object) -> None:
@@ -161,7 +173,7 @@ def test_a_job_acked_while_their_worker_has_its_entry_in_its_hands_is_dropped_la
     Their(any_client, NOW_S + 5, dialect=dialect, **{"pause" if dialect == "python" else "sleep": finish}).step()
     assert answers == ["marked"]
     assert Their(any_client, NOW_S + 60).step() == "idle"
-    assert entries(any_client) == [] and taken(any_client, NOW_S + 60) == []
+    assert list_entries(any_client) == [] and reserve_jobs(any_client, NOW_S + 60) == []
 
 
 def test_reaping_drops_what_was_finished_late_as_their_workers_would(any_client: Redis) -> None:
@@ -169,7 +181,7 @@ def test_reaping_drops_what_was_finished_late_as_their_workers_would(any_client:
     any_client.sadd(DONE, "a", "c")
     answer = ask(any_client, "reap", limit=10)
     assert (answer.values["moved"], answer.values["ready"]) == (3, 2)
-    assert entries(any_client) == [b"b", b"a", b"c|%d" % RUNNING] and any_client.smembers(DONE) == {b"c"}
+    assert list_entries(any_client) == [b"b", b"a", b"c|%d" % RUNNING] and any_client.smembers(DONE) == {b"c"}
 
 
 def test_what_was_marked_done_before_is_said_and_nothing_is_written(any_client: Redis) -> None:
@@ -182,7 +194,7 @@ def test_what_was_marked_done_before_is_said_and_nothing_is_written(any_client: 
 def test_a_job_whose_data_expired_is_thrown_away_by_theirs_and_found_by_ours(any_client: Redis) -> None:
     id = original.put(any_client, QUEUE, b"body")
     original.put(any_client, QUEUE, b"another")
-    any_client.delete(data_key(id))  # a day later
+    any_client.delete(build_data_key(id))  # a day later
     kinds = {finding.kind: finding.ids for finding in findings(any_client)}
     assert kinds["ghost"] == (id,)
     assert Their(any_client, has_data=True).step() == "discarded"
@@ -190,7 +202,7 @@ def test_a_job_whose_data_expired_is_thrown_away_by_theirs_and_found_by_ours(any
 
 def test_their_worker_takes_what_ours_put_gave_back_and_let_run_out(any_client: Redis) -> None:
     ask(any_client, "enqueue", [(b"body", b"a"), (b"b", b"")])
-    (a, b) = taken(any_client, limit=2, ttr_ms=5000)
+    (a, b) = reserve_jobs(any_client, limit=2, ttr_ms=5000)
     assert Their(any_client, NOW_S + 5).safe_pop() is None  # a lease of 5 s is over in the sixth
     assert ask(any_client, "release", [b]).each[0].word == "moved"
     assert Their(any_client, NOW_S + 5).safe_pop() == b"b"
@@ -212,8 +224,8 @@ def test_an_entry_that_was_finished_is_dropped_with_its_mark_by_both(any_client:
 
 
 def findings(client: Redis) -> list[Finding]:
-    looked = Engine(client, [registry.make(f"safe_pop:queue={QUEUE}")])
-    (queue,) = looked.snapshot(Focus(queues=(REF,))).queues
+    looked = Engine(client, [registry.create_system(f"safe_pop:queue={QUEUE}")])
+    (queue,) = looked.take_snapshot(Focus(queues=(REF,))).queues
     return [finding for finding in queue.findings if finding.kind != "expired-not-reaped"]
 
 
@@ -228,11 +240,11 @@ def test_a_sound_queue_has_no_findings(any_client: Redis) -> None:
     ("kind", "spec", "says"),
     [
         ("undecodable", {QUEUE: ["a|b", "c|"]}, "seconds: 2, such as"),
-        ("orphan-done-mark", {QUEUE: ["a", f"b|{LATE}"], DONE: {"a", "b", "c"}}, "handed out: 2, such as"),
-        ("two-places", {QUEUE: ["a", f"a|{LATE}"]}, "stand in the list twice: 1, such as a;"),
+        ("orphan-done-mark", {QUEUE: ["a", f"b|{LATE}"], DONE: {"a", "b", "c"}}, "in progress: 2, such as"),
+        ("two-places", {QUEUE: ["a", f"a|{LATE}"]}, "are in the list twice: 1, such as a;"),
         ("wrong-type", {QUEUE: ["a"], f"{QUEUE}:data:a": ["x"]}, f"such as {QUEUE}:data:a"),
         ("ghost", {QUEUE: [str(uuid.UUID(int=1)), "b"], f"{QUEUE}:data:b": "x"}, str(uuid.UUID(int=1))),
-        ("stalled", {QUEUE: ["a", "b", f"slow|{2**33}"]}, "slow, in progress, is popped next"),
+        ("stalled", {QUEUE: ["a", "b", f"slow|{2**33}"]}, "slow is in progress and is popped next"),
     ],
     ids=lambda value: value if isinstance(value, str) and "-" not in value[1:3] else "",
 )
@@ -247,14 +259,14 @@ def test_each_fault_is_named_with_the_key_and_a_remedy(
 def test_bodies_and_entries_of_a_megabyte_are_named(any_client: Redis) -> None:
     short, long = b"a" * (2**20 - 1), b"b" * 2**20
     any_client.lpush(QUEUE, "c", "d", short, short[:-12] + b"|%d" % RUNNING)
-    any_client.mset({data_key(b"c"): short, data_key(b"d"): "1"})
+    any_client.mset({build_data_key(b"c"): short, build_data_key(b"d"): "1"})
     assert "oversized" not in [found.kind for found in findings(any_client)]
-    any_client.set(data_key(b"c"), long + b"b")
+    any_client.set(build_data_key(b"c"), long + b"b")
     (found,) = [found for found in findings(any_client) if found.kind == "oversized"]
-    assert "1 MB and more: 1, such as c;" in found.text and found.keys == (data_key(b"c"),)
+    assert "1 MB or more: 1, such as c;" in found.text and found.keys == (build_data_key(b"c"),)
     any_client.rpush(QUEUE, long, b"|" + long, long[:-11] + b"|%d" % RUNNING)  # fresh, unreadable, and running
     (found,) = [found for found in findings(any_client) if found.kind == "oversized"]
-    assert "1 MB and more: 4, such as" in found.text
+    assert "1 MB or more: 4, such as" in found.text
 
 
 # --- at work at once ------------------------------------------------------------------------------------------------
@@ -262,8 +274,8 @@ def test_bodies_and_entries_of_a_megabyte_are_named(any_client: Redis) -> None:
 JOBS = 1000
 
 
-def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(redis_server: EmbeddedServer) -> None:
-    url = redis_server.url
+def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(real_server: EmbeddedServer) -> None:
+    url = real_server.url
     done: Counter[bytes] = Counter()
     stop, lock = threading.Event(), threading.Lock()
     errors: list[BaseException] = []
@@ -283,20 +295,22 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
 
     def ours() -> None:
         with connect(url) as client:
-            made = registry.make(f"safe_pop:queue={QUEUE}")
+            system = registry.create_system(f"safe_pop:queue={QUEUE}")
             while not stop.is_set():
-                answer = scripts.run(client, made.call("reserve", QUEUE, {"limit": 5}))
+                answer = scripts.run(client, system.build_call("reserve", QUEUE, {"limit": 5}))
                 rows = [{"id": row[0], "token": row[1]} for row in answer.rows]
                 for row in rows:
                     count(row["id"])
                 if rows:
-                    scripts.run(client, made.call("ack", QUEUE, {}, rows))
+                    scripts.run(client, system.build_call("ack", QUEUE, {}, rows))
                 else:
                     time.sleep(0.001)
 
     def reaper() -> None:
         with connect(url) as client:
-            work = mover("reap", client, {"safe_pop": registry.make(f"safe_pop:queue={QUEUE}")}, lambda: [REF])
+            work = build_round(
+                "reap", client, {"safe_pop": registry.create_system(f"safe_pop:queue={QUEUE}")}, lambda: [REF]
+            )
             while not stop.is_set():
                 assert not work().steps[0].error
                 time.sleep(0.01)
@@ -309,7 +323,7 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
 
     with connect(url) as client:
         client.flushall()
-        made = registry.make(f"safe_pop:queue={QUEUE}")
+        made = registry.create_system(f"safe_pop:queue={QUEUE}")
         jobs = [(theirs, "python"), (theirs, "clojure"), (ours,), (ours,), (reaper,)]
         threads = [threading.Thread(target=guarded, args=job, daemon=True) for job in jobs]
         for thread in threads:
@@ -318,7 +332,7 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
             for _ in range(5):
                 original.put(client, QUEUE, b"%d" % number)
             scripts.run(
-                client, made.call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)])
+                client, made.build_call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)])
             )
         until = time.monotonic() + 20
         # An entry may be in the hands of a worker that will push it back: its data or its mark stands meanwhile.
@@ -336,9 +350,9 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
 
 
 BACK = "redis.call('RPUSH', entries, unpack(back))\n"
-LEAVE = "for _, job in ipairs(left) do redis.call('LREM', entries, job[2], job[1]) end\n"
-DROP = "    for _, entry in ipairs(gone) do redis.call('LREM', entries, -1, entry) end\n".lstrip()
-FREE = "redis.call('LTRIM', entries, 0, -1) -- frees nothing: a drain may go on over maxmemory\n"
+LEAVE = "for _, job in ipairs(removals) do redis.call('LREM', entries, job[2], job[1]) end\n"
+DROP = "    for _, entry in ipairs(removed) do redis.call('LREM', entries, -1, entry) end\n".lstrip()
+FREE = "redis.call('LTRIM', entries, 0, -1) -- removes nothing, but lets the drain continue over maxmemory\n"
 FAULTS = (
     Planted("takes before it puts", "release", BACK + LEAVE, LEAVE + BACK, 2),
     Planted("forgets to take", "reserve", DROP, "", 2),

@@ -14,15 +14,15 @@ from functools import partial
 from typing import Any
 
 import pytest
-from families import all_hold
+from families import in_one, run_cases
 from redis import Redis
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import UsageError
-from rqtui.model import Finding, Focus, Job, PageWish, Queue, Ref
+from rqtui.model import Finding, Focus, Job, PageSelection, Queue, Ref
 from rqtui.reports import kinds, workers
 from rqtui.systems import registry
-from rqtui.systems.sidekiq import Lost
+from rqtui.systems.sidekiq import LostJobs
 from rqtui.testing import keyspace
 
 DEFAULT, LOW = Ref("sidekiq", "default"), Ref("sidekiq", "low")
@@ -42,7 +42,7 @@ def job(jid: str, queue: str = "default", *, version: int = 8, leave: str = "", 
     return json.dumps({**{k: v for k, v in told.items() if k != leave}, **fields}, separators=(",", ":"))
 
 
-def failed(jid: str, count: int = 0, **fields: Any) -> str:
+def build_failed_job(jid: str, count: int = 0, **fields: Any) -> str:
     """A job that failed (lib/sidekiq/job_retry.rb)."""
     trace = base64.b64encode(zlib.compress(json.dumps(TRACE).encode())).decode()
     told = {"error_class": "Net::ReadTimeout", "error_message": "no answer", "failed_at": int(now_s() * 1000) - 90_000}
@@ -91,32 +91,34 @@ def world(client: Redis) -> None:
     push(client, job("first"), job("second"), job("third", version=6))
     push(client, job("letter", "low"), queue="low")
     client.zadd("schedule", {job("later", leave="enqueued_at"): now_s() + 300, job("of-low", "low"): now_s() + 200})
-    client.zadd("retry", {failed("again", 1, retried_at=int(now_s() * 1000) - 5000): now_s() + 30})
-    client.zadd("dead", {failed("dead-1", 25): now_s() - 60, job("dead-low", "low", retry_count=2): now_s() - 50})
+    client.zadd("retry", {build_failed_job("again", 1, retried_at=int(now_s() * 1000) - 5000): now_s() + 30})
+    client.zadd(
+        "dead", {build_failed_job("dead-1", 25): now_s() - 60, job("dead-low", "low", retry_count=2): now_s() - 50}
+    )
     process(client, EIGHT, held=(job("runs-8"), job("runs-low", "low")))
     process(client, SIX, held=(job("runs-6", version=6),))
     client.mset({"stat:processed": 100, "stat:failed": 7})
 
 
-def engine_on(client: Redis, *specs: str) -> Engine:
-    engine = with_layouts(client, [registry.make(*specs)] if specs else registry.make_all())
+def open_engine(client: Redis, *specs: str) -> Engine:
+    engine = build_engine(client, [registry.create_system(*specs)] if specs else registry.create_systems())
     for _found in engine.discover():
         pass
     return engine
 
 
-def counted(engine: Engine, ref: Ref = DEFAULT) -> Queue:
-    found = engine.snapshot(Focus(queues=(ref,), is_thorough=True)).queue(ref)
+def count_queue(engine: Engine, ref: Ref = DEFAULT) -> Queue:
+    found = engine.take_snapshot(Focus(queues=(ref,), is_thorough=True)).find_queue(ref)
     assert found is not None
     return found
 
 
 def findings(client: Redis, ref: Ref = DEFAULT) -> dict[str, Finding]:
-    return {finding.kind: finding for finding in counted(engine_on(client), ref).findings}
+    return {finding.kind: finding for finding in count_queue(open_engine(client), ref).findings}
 
 
-def listed(engine: Engine, place: str, ref: Ref = DEFAULT) -> dict[bytes, Job]:
-    return {each.id: each for each in engine.page(ref, place, limit=100, body_bytes=65536).jobs}
+def list_jobs(engine: Engine, place: str, ref: Ref = DEFAULT) -> dict[bytes, Job]:
+    return {each.id: each for each in engine.fetch_page(ref, place, limit=100, body_bytes=65536).jobs}
 
 
 # -- what stands there -------------------------------------------------------------------------------------------------
@@ -126,40 +128,40 @@ def test_a_redis_with_sidekiq_shows_its_queues_unasked_and_a_set_called_queues_a
     any_client: Redis,
 ) -> None:
     any_client.sadd("queues", "theirs")
-    assert not engine_on(any_client).refs
+    assert not open_engine(any_client).refs
     any_client.delete("queues")
     world(any_client)
     any_client.zadd("schedule", {job("x", "unlisted"): now_s() + 9})
-    engine = engine_on(any_client)
-    assert engine.refs == [DEFAULT, LOW, Ref("sidekiq", "unlisted")] and not engine.unspoken
-    assert engine.find("low") == LOW and engine.layouts["sidekiq"].words("low") == "sidekiq:low"
+    engine = open_engine(any_client)
+    assert engine.refs == [DEFAULT, LOW, Ref("sidekiq", "unlisted")] and not engine.unsupported_systems
+    assert engine.resolve("low") == LOW and engine.systems["sidekiq"].queue_argument("low") == "sidekiq:low"
     any_client.sadd("app:queues", "mail")
     any_client.lpush("app:queue:mail", job("n", "mail"))
     any_client.zadd("app:dead", {job("nd", "mail"): now_s()})
-    spaced = engine_on(any_client, "sidekiq:namespace=app")
+    spaced = open_engine(any_client, "sidekiq:namespace=app")
     mail = Ref("sidekiq", "mail")
-    assert spaced.refs == [mail] and counted(spaced, mail).by_place()["dead"] == 1
-    assert list(listed(spaced, "queue", mail)) == [b"n"]
-    assert spaced.layouts["sidekiq"].words("mail") == "--layout sidekiq:namespace=app sidekiq:mail"
+    assert spaced.refs == [mail] and count_queue(spaced, mail).map_counts_by_place()["dead"] == 1
+    assert list(list_jobs(spaced, "queue", mail)) == [b"n"]
+    assert spaced.systems["sidekiq"].queue_argument("mail") == "--system sidekiq:namespace=app sidekiq:mail"
     for wrong in (("sidekiq:namespace=a b",), ("sidekiq:namespace=a", "sidekiq:namespace=b"), ("sidekiq:queue=x",)):
         with pytest.raises(UsageError):
-            registry.make(*wrong)
+            registry.create_system(*wrong)
 
 
 def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_client: Redis) -> None:
     world(any_client)
-    any_client.zadd("retry", {failed("due"): now_s() - 30})
-    engine = engine_on(any_client)
-    layout = engine.layouts["sidekiq"]
-    ask = layout.queues_ask(["low", "default"])
+    any_client.zadd("retry", {build_failed_job("due"): now_s() - 30})
+    engine = open_engine(any_client)
+    system = engine.systems["sidekiq"]
+    ask = system.queues_request(["low", "default"])
     assert ask is not None
-    low, among = engine.ask(ask)
-    queues = {"alone": engine.ask(layout.queue_ask("default")), "among others": among}
+    low, among = engine.send_request(ask)
+    queues = {"alone": engine.send_request(system.queue_request("default")), "among others": among}
     expected = {"schedule": 1, "retry": 2, "queue": 3, "work": 2, "lost": 0, "dead": 1}
 
     def holds(queue: Queue) -> None:
-        assert queue.by_place() == expected and all(count.exact for count in queue.counts)
-        assert {count.place: count.of for count in queue.counts if count.of is not None} == {
+        assert queue.map_counts_by_place() == expected and all(count.is_exact for count in queue.counts)
+        assert {count.place: count.shared_total for count in queue.counts if count.shared_total is not None} == {
             "schedule": 2,
             "retry": 2,
             "dead": 2,
@@ -168,24 +170,24 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
         assert queue.oldest_ready_ms is not None and 19_000 <= queue.oldest_ready_ms < 60_000
         assert queue.next_due_ms is not None and queue.next_due_ms <= -29_000
 
-    all_hold((how, partial(holds, queue)) for how, queue in queues.items())
-    assert low.by_place() == {"schedule": 1, "retry": 0, "queue": 1, "work": 1, "lost": 0, "dead": 1}
-    assert {place: engine.page(DEFAULT, place).total for place in expected} == expected
+    run_cases((how, partial(holds, queue)) for how, queue in queues.items())
+    assert low.map_counts_by_place() == {"schedule": 1, "retry": 0, "queue": 1, "work": 1, "lost": 0, "dead": 1}
+    assert {place: engine.fetch_page(DEFAULT, place).total for place in expected} == expected
     any_client.rpush("queue:low", json.dumps(json.loads(job("written-elsewhere", "low"))))
-    assert (counted(engine, LOW).oldest_ready_ms or 0) >= 19_000
+    assert (count_queue(engine, LOW).oldest_ready_ms or 0) >= 19_000
     any_client.flushdb()
     push(any_client, job("alone"))
     any_client.mset({"stat:processed": 100, "stat:failed": 7})
-    told = counted(engine_on(any_client)).counters
+    told = count_queue(open_engine(any_client)).counters
     assert {name: told[name] for name in ("in", "out", "failed")} == {"in": 94, "out": 93, "failed": 7}
 
 
 def test_a_row_of_each_place_tells_the_call_its_times_and_who_runs_it(any_client: Redis) -> None:
     world(any_client)
-    engine = engine_on(any_client)
-    now_ms = engine.now_ms()
-    assert list(listed(engine, "queue")) == [b"first", b"second", b"third"]  # the next one first
-    rows = {place: listed(engine, place) for place in ("schedule", "retry", "queue", "work", "dead")}
+    engine = open_engine(any_client)
+    now_ms = engine.fetch_server_time_ms()
+    assert list(list_jobs(engine, "queue")) == [b"first", b"second", b"third"]  # the next one first
+    rows = {place: list_jobs(engine, place) for place in ("schedule", "retry", "queue", "work", "dead")}
 
     def near(at_ms: int | None, s: float) -> bool:
         return at_ms is not None and abs(at_ms - (now_ms + s * 1000)) < 10_000
@@ -210,17 +212,19 @@ def test_a_row_of_each_place_tells_the_call_its_times_and_who_runs_it(any_client
     assert (six.worker, six.member) == (SIX, six.body) and six.attempts == 1 and six.deadline_ms is None
     for place, jobs in rows.items():
         for id, row in jobs.items():
-            shown = engine.job(DEFAULT, id)
+            shown = engine.fetch_job(DEFAULT, id)
             assert shown is not None and (shown.place, shown.member) == (place, row.member)
     any_client.hset("it-runs-8", mapping={"ex": 3, "c": "[5]", "rt": "1.5", "cancelled": int(now_s())})
-    iterable = engine.job(DEFAULT, b"runs-8")
-    assert iterable is not None and iterable.cancelled
+    iterable = engine.fetch_job(DEFAULT, b"runs-8")
+    assert iterable is not None and iterable.is_cancelled
     assert {fact.name: fact.value for fact in iterable.facts}.items() >= {
         "cursor": b"[5]",
         "iterated for": 1500,
     }.items()
-    fresh = engine_on(any_client)
-    assert [getattr(fresh.job(DEFAULT, id), "place", None) for id in (b"again", b"runs-8", b"third", b"letter")] == [
+    fresh = open_engine(any_client)
+    assert [
+        getattr(fresh.fetch_job(DEFAULT, id), "place", None) for id in (b"again", b"runs-8", b"third", b"letter")
+    ] == [
         "retry",
         "work",
         "queue",
@@ -267,13 +271,13 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
 
 def test_a_call_is_read_in_each_way_that_it_is_written(client: Redis) -> None:
     push(client, *(job(f"{number:024x}", **fields) for number, (fields, _call) in enumerate(CALLS.values())))
-    jobs = listed(engine_on(client), "queue")
+    jobs = list_jobs(open_engine(client), "queue")
 
     def holds(number: int, call: str) -> None:
         seen = jobs[f"{number:024x}".encode()]
         assert seen.call == call or (len(call) < 25 and seen.call.startswith(call) and len(seen.call) < 1100)
 
-    all_hold((name, partial(holds, number, call)) for number, (name, (_f, call)) in enumerate(CALLS.items()))
+    run_cases((name, partial(holds, number, call)) for number, (name, (_f, call)) in enumerate(CALLS.items()))
 
 
 def test_of_a_shared_place_a_sample_is_counted_and_a_walk_meets_each_job_of_the_queue_once(client: Redis) -> None:
@@ -282,30 +286,32 @@ def test_of_a_shared_place_a_sample_is_counted_and_a_walk_meets_each_job_of_the_
             "dead", {job(f"d{i:05d}", "low" if i % 4 == 0 else "default"): 1000 + i for i in range(start, start + 400)}
         )
     push(client, job("x"))
-    engine = engine_on(client)
-    queue = counted(engine)
+    engine = open_engine(client)
+    queue = count_queue(engine)
     [dead] = [count for count in queue.counts if count.place == "dead"]
-    assert not dead.exact and dead.of == 2400 and 1700 <= dead.count <= 1900
-    page = engine.page(DEFAULT, "dead", limit=50)
-    assert (page.total, page.of, page.next) == (450, 1800, 50)
-    assert engine.page(DEFAULT, "dead", -1, 50).jobs[-1].id == b"d00599"
-    met = [each.id for found in engine.scan(LOW, "dead", lambda each: True) for each in found]
+    assert not dead.is_exact and dead.shared_total == 2400 and 1700 <= dead.count <= 1900
+    page = engine.fetch_page(DEFAULT, "dead", limit=50)
+    assert (page.total, page.place_total, page.next) == (450, 1800, 50)
+    assert engine.fetch_page(DEFAULT, "dead", -1, 50).jobs[-1].id == b"d00599"
+    met = [each.id for found in engine.scan_jobs(LOW, "dead", lambda each: True) for each in found]
     assert met == [f"d{i:05d}".encode() for i in range(0, 2400, 4)]
-    assert getattr(engine_on(client).job(DEFAULT, b"d02399"), "place", "") == "dead"
+    assert getattr(open_engine(client).fetch_job(DEFAULT, b"d02399"), "place", "") == "dead"
 
 
 def test_a_thousand_queues_are_counted_in_one_round_trip_that_looks_at_the_shared_places_once(client: Redis) -> None:
     for number in range(1000):
         client.sadd("queues", f"q{number:03d}")
         client.lpush(f"queue:q{number:03d}", job(f"j{number}", f"q{number:03d}"))
-    client.zadd("retry", {failed("r", queue="q007"): now_s() + 60})
-    engine = engine_on(client, "sidekiq")
-    engine.snapshot()
+    client.zadd("retry", {build_failed_job("r", queue="q007"): now_s() + 60})
+    engine = open_engine(client, "sidekiq")
+    engine.take_snapshot()
     before = client.info("commandstats")["cmdstat_zcard"]["calls"]
-    snapshot = engine.snapshot()
-    assert client.info("commandstats")["cmdstat_zcard"]["calls"] - before == 3 and snapshot.cost.trips == 1
-    assert len(snapshot.queues) == 1000 and all(queue.count("queue") == 1 for queue in snapshot.queues)
-    assert {queue.name: queue.count("retry") for queue in snapshot.queues if queue.count("retry")} == {"q007": 1}
+    snapshot = engine.take_snapshot()
+    assert client.info("commandstats")["cmdstat_zcard"]["calls"] - before == 3 and snapshot.cost.round_trips == 1
+    assert len(snapshot.queues) == 1000 and all(queue.count_in_place("queue") == 1 for queue in snapshot.queues)
+    assert {
+        queue.name: queue.count_in_place("retry") for queue in snapshot.queues if queue.count_in_place("retry")
+    } == {"q007": 1}
 
 
 # -- processes, schedules, figures -------------------------------------------------------------------------------------
@@ -315,9 +321,9 @@ def test_processes_tell_what_they_do_and_what_they_are_asked(any_client: Redis) 
     world(any_client)
     any_client.lpush(f"{EIGHT}-signals", "TERM")
     any_client.sadd("processes", "gone:1:x")
-    engine = engine_on(any_client)
-    found = {worker.name: worker for worker in engine.workers(DEFAULT)}
-    assert list(found) == [EIGHT, SIX] and [worker.name for worker in engine.workers(LOW)] == [EIGHT, SIX]
+    engine = open_engine(any_client)
+    found = {worker.name: worker for worker in engine.fetch_workers(DEFAULT)}
+    assert list(found) == [EIGHT, SIX] and [worker.name for worker in engine.fetch_workers(LOW)] == [EIGHT, SIX]
     eight, six = found[EIGHT], found[SIX]
     assert (eight.order, eight.state, eight.queues, eight.pid, eight.host) == (
         "stop",
@@ -330,10 +336,13 @@ def test_processes_tell_what_they_do_and_what_they_are_asked(any_client: Redis) 
     assert told["busy"] == "2 of 6" and told["version"] == "Sidekiq 8.0.9" and told["tag"] == "shop"
     assert told["rtt"] == "0.3 ms" and "one (1 thread: low)" in str(told["capsules"]) and "rss" in told
     assert (six.order, six.queues) == ("run", ("default", "low")) and six.started_ms is not None
-    seats, _now, problems = workers.report(engine, [DEFAULT, LOW])
+    seats, _now, problems = workers.load_workers(engine, [DEFAULT, LOW])
     assert {seat.name: len(seat.jobs) for seat in seats} == {EIGHT: 2, SIX: 1} and not problems
     any_client.hset(SIX, "quiet", "true")
-    assert [worker.state for worker in engine.workers(LOW)] == ["busy", "quiet"]
+    assert [worker.state for worker in engine.fetch_workers(LOW)] == ["busy", "quiet"]
+    process(any_client, EIGHT, silent_s=30, held=(job("runs-8"),))
+    any_client.hset(SIX, "beat", repr(now_s() - 30))
+    assert [worker.state for worker in engine.fetch_workers(LOW)] == ["silent", "silent"], "busy and quiet before"
 
 
 def test_schedules_of_sidekiq_cron_and_sidekiq_scheduler_are_told_with_what_is_wrong(any_client: Redis) -> None:
@@ -347,19 +356,19 @@ def test_schedules_of_sidekiq_cron_and_sidekiq_scheduler_are_told_with_what_is_w
     any_client.hset("schedules", "tidy", '{"every":["45m",{"first_in":"1m"}],"class":"TidyJob"}')
     any_client.hset("sidekiq-scheduler:next_times", "tidy", "2026-11-22 19:00:00 +0100")
 
-    def told() -> dict[str, Any]:
-        ask = engine_on(any_client).layouts["sidekiq"].schedules_ask()
+    def list_schedules() -> dict[str, Any]:
+        ask = open_engine(any_client).systems["sidekiq"].schedules_request()
         assert ask is not None
-        return {each.name: each for each in engine_on(any_client).ask(ask)}
+        return {each.name: each for each in open_engine(any_client).send_request(ask)}
 
-    found = told()
+    found = list_schedules()
     night, tidy = found["nightly"], found["tidy"]
     assert (night.queue, night.pattern, night.call) == ("low", "0 3 * * *", 'ReportJob.perform(1, "x")')
     assert night.last_ms == 1_795_316_400_000 and night.problem.startswith("no process of Sidekiq runs")
     assert (tidy.queue, tidy.pattern, tidy.next_ms) == ("default", "every 45m", 1_795_370_400_000)
     assert (found["off"].enabled, found["off"].problem) == (False, "") and "gone" in found["cron_job:gone"].problem
     process(any_client, EIGHT)
-    assert not told()["nightly"].problem and "gone" in told()["cron_job:gone"].problem
+    assert not list_schedules()["nightly"].problem and "gone" in list_schedules()["cron_job:gone"].problem
 
 
 def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Redis) -> None:
@@ -368,10 +377,10 @@ def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Red
     at = time.gmtime()
     fields = {"HardJob|p": 100, "HardJob|f": 20, "HardJob|ms": 4000, "Other::Job|p": 3, "odd": "x"}
     any_client.hset(time.strftime(f"j|%Y%m%d|{at.tm_hour}:{at.tm_min}", at), mapping=fields)  # Sidekiq 7
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
 
-    def told() -> dict[str, tuple[int, int, int | None]]:
-        found = kinds.report(engine, engine.refs)
+    def read_figures() -> dict[str, tuple[int, int, int | None]]:
+        found = kinds.yield_reports(engine, engine.refs)
         made = list(found)[-1] if not hasattr(found, "kinds") else found
         return {
             kind.name: (kind.figures.processed, kind.figures.failed, kind.figures.mean_ms)
@@ -379,9 +388,9 @@ def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Red
             if kind.figures is not None
         }
 
-    assert told() == {"HardJob": (100, 20, 50), "Other::Job": (3, 0, None)}
+    assert read_figures() == {"HardJob": (100, 20, 50), "Other::Job": (3, 0, None)}
     any_client.hset(time.strftime(f"j|%y%m%d|{at.tm_hour}:%M", at)[:-1], mapping={"HardJob|p": 7, "HardJob|ms": 70})
-    assert told() == {"HardJob": (7, 0, 10)}  # Sidekiq 8
+    assert read_figures() == {"HardJob": (7, 0, 10)}  # Sidekiq 8
 
 
 # -- what killed processes held ----------------------------------------------------------------------------------------
@@ -393,8 +402,8 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
     push(client, job("waits"))
     process(client, EIGHT)
     process(client, SIX, silent_s=58.5, held=(job("held-1"), job("held-2"), job("of-low", "low")))
-    engine = engine_on(client)
-    queue = counted(engine)
+    engine = open_engine(client)
+    queue = count_queue(engine)
     found = {finding.kind: finding for finding in queue.findings}["lost-on-kill"]
     assert (
         found.severity == "critical"
@@ -403,33 +412,33 @@ def test_what_a_killed_process_held_is_a_finding_with_an_end_and_remembered_when
         and "rqtui reap sidekiq:default --once" in found.remedy
     )
     assert found.until_ms is not None and 0 < found.until_ms - queue.counted_ms <= 1500
-    assert (queue.count("work"), queue.count("lost"), queue.expired, queue.workers) == (2, 0, 2, 1)
-    for each in listed(engine, "work").values():
+    assert (queue.count_in_place("work"), queue.count_in_place("lost"), queue.expired, queue.workers) == (2, 0, 2, 1)
+    for each in list_jobs(engine, "work").values():
         assert each.deadline_ms == found.until_ms or abs((each.deadline_ms or 0) - found.until_ms) < 1000
         assert "process silent for" in {fact.name for fact in each.facts}
     before = keyspace.dump(client)
     while client.exists(f"{SIX}:workers") or client.exists(SIX):
         time.sleep(0.05)
-    queue = counted(engine)
-    assert (queue.count("work"), queue.count("lost")) == (0, 2)
-    lost = listed(engine, "lost")
+    queue = count_queue(engine)
+    assert (queue.count_in_place("work"), queue.count_in_place("lost")) == (0, 2)
+    lost = list_jobs(engine, "lost")
     assert list(lost) == [b"held-2", b"held-1"] or list(lost) == [b"held-1", b"held-2"]
     seen = lost[b"held-1"]
     assert (seen.worker, json.loads(seen.member)["jid"]) == (SIX, "held-1") and "kept by" in {
         fact.name for fact in seen.facts
     }
-    assert getattr(engine.job(DEFAULT, b"held-1"), "place", "") == "lost"
-    (seat,) = [seat for seat in workers.report(engine, [DEFAULT, LOW])[0] if seat.name == SIX]
-    assert (seat.standing, len(seat.jobs), seat.queues) == (workers.Standing.LATE, 3, ("default", "low"))
-    assert seat.worker is not None and queue.counted_ms - seat.worker.beat_ms > 58_000
+    assert getattr(engine.fetch_job(DEFAULT, b"held-1"), "place", "") == "lost"
+    (seat,) = [seat for seat in workers.load_workers(engine, [DEFAULT, LOW])[0] if seat.name == SIX]
+    assert (seat.standing, len(seat.jobs), seat.queues) == (workers.WorkerHealth.LATE, 3, ("default", "low"))
+    assert seat.worker is not None and queue.counted_ms - seat.worker.heartbeat_ms > 58_000
     assert seat.worker.state == "killed with 3 jobs, which this rqtui alone remembers"
-    told = {finding.kind: finding for finding in counted(engine).findings}["lost"]
+    told = {finding.kind: finding for finding in count_queue(engine).findings}["lost"]
     assert told.jobs == 2 and SIX in told.text and "stale-process" in findings(client)
     client.rpush("queue:default", seen.member)  # somebody else brought it back
-    assert list(listed(engine, "lost")) == [b"held-2"] and counted(engine).count("lost") == 1
-    client.zadd("retry", {failed("held-2"): now_s() + 60})
-    assert not listed(engine, "lost") and counted(engine).count("lost") == 0
-    assert counted(engine, LOW).count("lost") == 1 and "lost" not in findings(
+    assert list(list_jobs(engine, "lost")) == [b"held-2"] and count_queue(engine).count_in_place("lost") == 1
+    client.zadd("retry", {build_failed_job("held-2"): now_s() + 60})
+    assert not list_jobs(engine, "lost") and count_queue(engine).count_in_place("lost") == 0
+    assert count_queue(engine, LOW).count_in_place("lost") == 1 and "lost" not in findings(
         client, LOW
     )  # another rqtui knows nothing
     assert [
@@ -444,29 +453,29 @@ def test_running_jobs_beyond_those_that_are_looked_at_are_told_as_left_out(any_c
     any_client.hset("app-3:303:cb12cd34ef56:work", mapping={f"t{number}": work for number in range(3000)})
     push(any_client, job("one"), queue="low")
     push(any_client, job("one"))
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     for queues in ((DEFAULT,), (DEFAULT, LOW)):
-        found = engine.snapshot(Focus(queues=queues, is_thorough=True)).queue(DEFAULT)
+        found = engine.take_snapshot(Focus(queues=queues, is_thorough=True)).find_queue(DEFAULT)
         assert found is not None
         [count] = [each for each in found.counts if each.place == "work"]
-        assert not count.exact and count.count in (1, 3000)
-    page = engine.page(DEFAULT, "work", 0, 10)
-    assert not page.exact and page.total in (1, 3000)
-    assert engine.page(DEFAULT, "queue", 0, 10).exact
+        assert not count.is_exact and count.count in (1, 3000)
+    page = engine.fetch_page(DEFAULT, "work", 0, 10)
+    assert not page.is_exact and page.total in (1, 3000)
+    assert engine.fetch_page(DEFAULT, "queue", 0, 10).is_exact
     any_client.delete("app-3:303:cb12cd34ef56:work")
-    [count] = [each for each in counted(engine).counts if each.place == "work"]
-    assert (count.count, count.exact) == (1, True)
-    assert engine.page(DEFAULT, "work", 0, 10).exact
+    [count] = [each for each in count_queue(engine).counts if each.place == "work"]
+    assert (count.count, count.is_exact) == (1, True)
+    assert engine.fetch_page(DEFAULT, "work", 0, 10).is_exact
 
 
 def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> None:
-    from rqtui.scripts.script import Answer
+    from rqtui.scripts.script import Reply
 
     columns = ("worker", "beat_ms", "thread", "queue", "job", "run_at", "left_ms")
 
-    def look(lost: Lost, now_s: float, *rows: tuple[Any, ...]) -> int:
+    def look(lost: LostJobs, now_s: float, *rows: tuple[Any, ...]) -> int:
         made = tuple(rows)
-        lost.look(Answer("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=made))
+        lost.update(Reply("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=made))
         return lost.count("q")
 
     silent = (b"p", 25_000, b"", "", b"", "", -1), (b"p", 25_000, b"t", "q", b"{}", "5", 35_000)
@@ -481,15 +490,15 @@ def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> No
     }
 
     def holds(number: int, looks: list[tuple[float, tuple[Any, ...]]]) -> None:
-        lost = Lost()
+        lost = LostJobs()
         assert [look(lost, at, *rows) for at, rows in looks][-1] == number
 
-    all_hold((name, partial(holds, *story)) for name, story in stories.items())
-    full = Lost()
+    run_cases((name, partial(holds, *story)) for name, story in stories.items())
+    full = LostJobs()
     rows = [(b"p", 25_000, b"", "", b"", "", -1)]
     rows += [(b"p", 25_000, b"t%d" % n, "q", b"{%d}" % n, "5", 35_000) for n in range(1200)]
     look(full, 1000, *rows)
-    assert look(full, 1040) == Lost.MOST == 1000
+    assert look(full, 1040) == LostJobs.MOST == 1000
 
 
 # -- faults ------------------------------------------------------------------------------------------------------------
@@ -501,7 +510,7 @@ def _nobody_polls(client: Redis) -> None:
 
 FAULTS: dict[str, tuple[Callable[[Redis], object], str, str]] = {
     "nobody-polls": (_nobody_polls, "due", "rqtui act promote sidekiq:default due"),
-    "poller-behind": (lambda c: (_nobody_polls(c), process(c, EIGHT)), "though processes run", "clocks"),
+    "poller-behind": (lambda c: (_nobody_polls(c), process(c, EIGHT)), "although processes run", "clocks"),
     "no-consumer": (
         lambda c: (push(c, job("x")), process(c, EIGHT, capsules={"a": {"weights": {"low": 1}}})),
         "1 in queue:default",
@@ -515,7 +524,7 @@ FAULTS: dict[str, tuple[Callable[[Redis], object], str, str]] = {
     "unreadable": (lambda c: push(c, b"\x00raw"), "1 in queue:default", "rqtui jobs sidekiq:default queue"),
     "raw-bytes": (lambda c: c.zadd("dead", {b"[1, 2]": now_s()}), "1 in dead", "act delete sidekiq:default ID"),
     "no-retry": (lambda c: push(c, job("mute", leave="retry")), "mute", "retry"),
-    "milliseconds": (lambda c: c.zadd("retry", {failed("late"): now_s() * 1000}), "late", "act promote"),
+    "milliseconds": (lambda c: c.zadd("retry", {build_failed_job("late"): now_s() * 1000}), "late", "act promote"),
     "stale-process": (lambda c: c.sadd("processes", "a b:1:x"), "a b:1:x", "redis-cli SREM processes 'a b:1:x'"),
     "dead-full": (
         lambda c: c.zadd("dead", {job(f"d{n}"): now_s() - n for n in range(9600)}),
@@ -524,7 +533,7 @@ FAULTS: dict[str, tuple[Callable[[Redis], object], str, str]] = {
     ),
     "dead-old": (lambda c: c.zadd("dead", {job("old"): now_s() - 178 * 86400}), "old", "rqtui jobs sidekiq:default"),
     "unlisted": (lambda c: (push(c, job("x")), c.srem("queues", "default")), "1 ready", "SADD queues default"),
-    "wrong-type": (lambda c: c.set("retry", "text"), "key retry holds a string", "RENAME"),
+    "wrong-type": (lambda c: c.set("retry", "text"), "key retry is a string", "RENAME"),
 }  # fmt: skip
 
 
@@ -540,13 +549,13 @@ def test_each_fault_of_sidekiq_is_named_with_what_helps_and_a_sound_one_has_none
         found = (
             findings(client)
             if kind != "unlisted"
-            else {each.kind: each for each in counted(engine_on(client, "sidekiq")).findings}
+            else {each.kind: each for each in count_queue(open_engine(client, "sidekiq")).findings}
         )
         assert kind in found, found
         assert text in found[kind].text and remedy in found[kind].remedy, found[kind]
         assert kind not in findings(client, LOW)
 
-    all_hold((kind, partial(holds, kind)) for kind in FAULTS)
+    run_cases((kind, partial(holds, kind)) for kind in FAULTS)
 
 
 # -- bad input ---------------------------------------------------------------------------------------------------------
@@ -569,13 +578,13 @@ def test_what_no_reader_understands_is_shown_named_and_never_written(any_client:
     client.hset(b"\xffodd", mapping={"info": "not json", "beat": "soon"})
     client.hset(b"\xffodd:work", mapping={"t": "not json", "u": '{"queue":"default","payload":{"a":1},"run_at":"x"}'})
     before = keyspace.dump(client)
-    engine = engine_on(client, "sidekiq")
+    engine = open_engine(client, "sidekiq")
     names = {ref.queue for ref in engine.refs}
     assert {"default", name, "caf\udce9", "low"} <= names
     jobs = [
         each
         for place in ("schedule", "retry", "queue", "work", "lost", "dead")
-        for each in engine.page(DEFAULT, place, limit=100).jobs
+        for each in engine.fetch_page(DEFAULT, place, limit=100).jobs
     ]
     by_id = {each.id: each for each in jobs}
     assert len(by_id) == len(jobs)
@@ -583,14 +592,14 @@ def test_what_no_reader_understands_is_shown_named_and_never_written(any_client:
         "names no class" in each.problem for each in jobs
     )
     assert by_id[b"long"].is_partial and by_id[b"long"].name == "HardJob" and by_id[b"long"].body_bytes == len(long)
-    whole = engine.job(DEFAULT, b"long", -1)
+    whole = engine.fetch_job(DEFAULT, b"long", -1)
     assert whole is not None and whole.member == long.encode() and not whole.is_partial
     assert "created_at is no time" in by_id[b"clock"].problem and not by_id[b"bomb"].error
     assert by_id[b"spaced"].call == 'HardJob.perform(1, "two")' and by_id[b"never"].due_ms is None
     for ref in engine.refs:
-        assert not counted(engine, ref).error and not engine.page(ref, "queue").error
-        engine.workers(ref)
-    engine.snapshot(Focus(pages=(PageWish(DEFAULT, "work"),), job=(DEFAULT, b"clock"), is_thorough=True))
+        assert not count_queue(engine, ref).error and not engine.fetch_page(ref, "queue").error
+        engine.fetch_workers(ref)
+    engine.take_snapshot(Focus(pages=(PageSelection(DEFAULT, "work"),), job=(DEFAULT, b"clock"), is_thorough=True))
     assert not keyspace.diff(before, keyspace.dump(client))
 
 
@@ -601,15 +610,37 @@ def test_keys_of_other_types_under_its_names_are_named_and_stop_nothing_else(any
         client.lpush(key, "x")
     client.set("queue:low", "text")
     client.sadd("queues", "low")
-    engine = engine_on(client, "sidekiq")
-    snapshot = engine.snapshot(Focus(is_thorough=True))
-    sound, broken = snapshot.queue(DEFAULT), snapshot.queue(LOW)
-    assert sound is not None and sound.count("queue") == 1 and not sound.error
+    engine = open_engine(client, "sidekiq")
+    snapshot = engine.take_snapshot(Focus(is_thorough=True))
+    sound, broken = snapshot.find_queue(DEFAULT), snapshot.find_queue(LOW)
+    assert sound is not None and sound.count_in_place("queue") == 1 and not sound.error
     assert {key for each in sound.findings for key in each.keys} >= {"schedule", "retry", "dead", "processes"}
     assert broken is not None and broken.findings[0].keys == ("queue:low",)
-    assert engine.page(DEFAULT, "dead").error and not engine.workers(DEFAULT)
-    schedules = engine.layouts["sidekiq"].schedules_ask()
-    assert schedules is not None and engine.ask(schedules) == ()
+    assert engine.fetch_page(DEFAULT, "dead").error and not engine.fetch_workers(DEFAULT)
+    schedules = engine.systems["sidekiq"].schedules_request()
+    assert schedules is not None and engine.send_request(schedules) == ()
     client.delete("queues")
     client.set("queues", "text")
-    assert not engine_on(client).refs
+    assert not open_engine(client).refs
+
+
+@in_one(
+    "keys, is_seen_asked, is_seen_unasked",
+    [
+        ({}, False, False),
+        ({"queue:mail": ["a job"]}, True, False),
+        ({"queue:mail": "a string", "stat:processed": "1", "queues": {"other"}}, False, False),
+        ({"queue:mail": ["a job"], "stat:processed": "1", "queues": {"other"}}, True, True),
+        ({"queues": {"mail"}}, True, False),
+        ({"queues": {"mail"}, "stat:processed": "1"}, True, True),
+        ({"queues": {"mailbox", "[mail]", "m*"}, "stat:processed": "1"}, False, False),
+        ({"queues": "a string", "queue:mail": ["a job"]}, True, False),
+    ],
+)
+def test_a_queue_is_known_by_its_name_or_its_list_where_sidekiq_is(
+    client: Redis, keys: dict[str, Any], is_seen_asked: bool, is_seen_unasked: bool
+) -> None:
+    keyspace.plant(client, keys)
+    unasked = next(system for system in registry.create_systems() if system.name == "sidekiq")
+    asked = registry.create_system("sidekiq")
+    assert (asked.has_queue(client, "mail"), unasked.has_queue(client, "mail")) == (is_seen_asked, is_seen_unasked)

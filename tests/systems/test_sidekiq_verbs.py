@@ -15,10 +15,10 @@ from redis import Redis
 from shell import shell
 from sidekiq_subject import SIDEKIQ, plant_process, plant_work
 
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.model import Job, Ref
-from rqtui.operations.revert import reverted
-from rqtui.operations.undo import Keeper, words
+from rqtui.operations.revert import revert_record
+from rqtui.operations.undo import UndoRecorder, describe_undo
 from rqtui.systems import registry
 from rqtui.testing import conformance, keyspace
 
@@ -40,8 +40,8 @@ DEFAULT = Ref("sidekiq", "default")
 PLAIN = b'{"class": "HardJob" ,"args":[1.50, 12345678901234567890, {"b":[], "a":{}}],"retry":true,"queue":"default",'
 
 
-def engine_on(client: Redis, spec: str = "sidekiq") -> Engine:
-    return with_layouts(client, [registry.make(spec)])
+def open_engine(client: Redis, spec: str = "sidekiq") -> Engine:
+    return build_engine(client, [registry.create_system(spec)])
 
 
 def job(jid: str, queue: str = "default", **more: object) -> bytes:
@@ -50,7 +50,7 @@ def job(jid: str, queue: str = "default", **more: object) -> bytes:
     return PLAIN.replace(b'"default"', b'"%s"' % queue.encode()) + rest.encode()
 
 
-def failed(jid: str, queue: str = "default", **more: object) -> bytes:
+def build_failed_job(jid: str, queue: str = "default", **more: object) -> bytes:
     told = {"error_class": "RuntimeError", "error_message": "boom", "failed_at": 1795000001.5, "retry_count": 25}
     return job(jid, queue, **{**told, **more})
 
@@ -62,20 +62,20 @@ def plant_all(client: Redis) -> float:
     for queue in ("default", "mail"):
         for n in range(3):
             client.zadd("schedule", {job(f"s{n}{queue}", queue): now_s + 3600.5})
-            client.zadd("retry", {failed(f"r{n}{queue}", queue, retry_count=n): now_s + 60.25})
-            client.zadd("dead", {failed(f"d{n}{queue}", queue): now_s - 60.125})
+            client.zadd("retry", {build_failed_job(f"r{n}{queue}", queue, retry_count=n): now_s + 60.25})
+            client.zadd("dead", {build_failed_job(f"d{n}{queue}", queue): now_s - 60.125})
             client.lpush(f"queue:{queue}", job(f"q{n}{queue}", queue, enqueued_at=1795000002.5))
     return now_s
 
 
-def jobs_of(engine: Engine, place: str, *ids: str) -> list[Job]:
-    found = [one for one in engine.page(DEFAULT, place, 0, 100, 4096).jobs if not ids or one.id.decode() in ids]
+def list_jobs(engine: Engine, place: str, *ids: str) -> list[Job]:
+    found = [one for one in engine.fetch_page(DEFAULT, place, 0, 100, 4096).jobs if not ids or one.id.decode() in ids]
     assert not ids or len(found) == len(ids), (place, [one.id for one in found])
     return found
 
 
 def act(engine: Engine, verb: str, place: str, *ids: str, **form: object) -> list[str]:
-    return [outcome.word for outcome in engine.act(verb, DEFAULT, jobs_of(engine, place, *ids), form)]
+    return [outcome.word for outcome in engine.apply_verb(verb, DEFAULT, list_jobs(engine, place, *ids), form)]
 
 
 CHANGES: tuple[tuple[str, str, dict[str, object]], ...] = (
@@ -91,15 +91,15 @@ CHANGES: tuple[tuple[str, str, dict[str, object]], ...] = (
 )
 
 
-def undone(engine: Engine, keeper: Keeper, folder: Path, verb: str) -> list[str]:
-    name = keeper.close(verb, "sidekiq", "default")
+def undone(engine: Engine, keeper: UndoRecorder, folder: Path, verb: str) -> list[str]:
+    name = keeper.end_change(verb, "sidekiq", "default")
     assert name, verb
-    return [one.word for step in reverted(engine, folder / "undo", name) for one in step]
+    return [one.word for step in revert_record(engine, folder / "undo", name) for one in step]
 
 
 def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) -> None:
-    engine = engine_on(client)
-    engine.keeper = keeper = Keeper(tmp_path)
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
     before = keyspace.dump(client)
     for verb, place, form in CHANGES:
@@ -109,22 +109,22 @@ def test_what_a_verb_did_is_undone_byte_for_byte(client: Redis, tmp_path: Path) 
         assert keyspace.diff(before, after) and after.get(b"queue:mail") == before.get(b"queue:mail")
         assert undone(engine, keeper, tmp_path, verb) == ["moved"] * len(changed), (verb, place)
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, place, found)
-        assert words(engine.layouts["sidekiq"], verb, place=place) == "z undoes it"
+        assert describe_undo(engine.systems["sidekiq"], verb, place=place) == "z undoes it"
     for verb, ids in (("kill", ("q0default", "q2default")), ("bump", ("q2default",))):
         assert act(engine, verb, "queue", *ids) == ["moved"] * len(ids)
         assert undone(engine, keeper, tmp_path, verb) == ["moved"] * len(ids)
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (verb, found)
     for place in ("queue", "dead"):
-        assert sum(one.moved for one in engine.act("purge", DEFAULT, (), {"place": place, "limit": 1000})) == 3
+        assert sum(one.moved for one in engine.apply_verb("purge", DEFAULT, (), {"place": place, "limit": 1000})) == 3
         assert set(undone(engine, keeper, tmp_path, "purge")) == {"moved"}
         assert not (found := keyspace.diff(before, keyspace.dump(client))), (place, found)
 
 
 def test_what_was_requeued_into_a_long_queue_is_undone_too(client: Redis, tmp_path: Path) -> None:
-    engine = engine_on(client)
-    engine.keeper = keeper = Keeper(tmp_path)
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
     now_s = plant_all(client)
-    client.zadd("dead", {failed(f"more{n}"): now_s - 50 for n in range(57)})
+    client.zadd("dead", {build_failed_job(f"more{n}"): now_s - 50 for n in range(57)})
     client.rpush("queue:default", *(job(f"waits{n}") for n in range(12_000)))
     before = keyspace.dump(client)
     assert act(engine, "requeue", "dead") == ["moved"] * 60
@@ -133,8 +133,8 @@ def test_what_was_requeued_into_a_long_queue_is_undone_too(client: Redis, tmp_pa
 
 
 def test_what_went_on_since_is_not_undone(client: Redis, tmp_path: Path) -> None:
-    engine = engine_on(client)
-    engine.keeper = keeper = Keeper(tmp_path)
+    engine = open_engine(client)
+    engine.change_recorder = keeper = UndoRecorder(tmp_path)
     plant_all(client)
     assert act(engine, "requeue", "dead", "d0default", "d1default") == ["moved"] * 2
     [popped] = [one for one in client.lrange("queue:default", 0, -1) if b"d1default" in one]
@@ -146,33 +146,37 @@ def test_what_went_on_since_is_not_undone(client: Redis, tmp_path: Path) -> None
 
 
 def test_a_job_is_pushed_as_sidekiq_itself_pushes_it(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = plant_all(client)
-    ms = failed("ms", created_at=1795000000250, failed_at=1795000001500, retry_count=0)
+    ms = build_failed_job("ms", created_at=1795000000250, failed_at=1795000001500, retry_count=0)
     bare = b'{"class":"HardJob","args":[]}'
     client.zadd("dead", {ms: now_s, bare: now_s, b"\xffno json": now_s, b'{"args":[],"queue":"default"}': now_s})
-    found = {one.id: one for one in jobs_of(engine, "dead")}
-    answers = {one.id: one.word for one in engine.act("requeue", DEFAULT, list(found.values()))}
+    found = {one.id: one for one in list_jobs(engine, "dead")}
+    answers = {one.id: one.word for one in engine.apply_verb("requeue", DEFAULT, list(found.values()))}
     assert sorted(answers.values()) == ["moved"] * 5 + ["raw"] * 2
     assert client.zcard("dead") == 3 + 2  # of the other queue, and those that no worker could run
     made = {json.loads(one).get("jid"): one for one in client.lrange("queue:default", 0, 4)}
     assert made["d0default"].startswith(PLAIN) and b'"retry_count":24' in made["d0default"]
     assert now_s - 1 <= json.loads(made["d0default"])["enqueued_at"] <= now_s + 60
-    told = json.loads(made["ms"])
-    assert told["retry_count"] == -1 and 1.79e12 < told["enqueued_at"] < 1e13 and isinstance(told["enqueued_at"], int)
+    document = json.loads(made["ms"])
+    assert (
+        document["retry_count"] == -1
+        and 1.79e12 < document["enqueued_at"] < 1e13
+        and isinstance(document["enqueued_at"], int)
+    )
     [id] = [jid for jid in made if jid not in ("ms", *(f"d{n}default" for n in range(3)))]
-    told = json.loads(made[id])
-    assert re.fullmatch("[0-9a-f]{24}", id) and told["queue"] == "default" and told["retry"] is True
+    document = json.loads(made[id])
+    assert re.fullmatch("[0-9a-f]{24}", id) and document["queue"] == "default" and document["retry"] is True
     assert act(engine, "promote", "schedule", "s0default") == ["moved"]
-    told = json.loads(client.lindex("queue:default", 0))
-    assert told["jid"] == "s0default" and "retry_count" not in told and "at" not in told
+    document = json.loads(client.lindex("queue:default", 0))
+    assert document["jid"] == "s0default" and "retry_count" not in document and "at" not in document
 
 
 def test_only_the_bytes_that_were_seen_are_acted_on(any_client: Redis) -> None:
-    engine = engine_on(any_client)
+    engine = open_engine(any_client)
     now_s = plant_all(any_client)
     any_client.lpush("queue:default", *[job("q1default", enqueued_at=1795000002.5)] * 2)
-    seen = {place: jobs_of(engine, place) for place in ("schedule", "retry", "dead", "queue")}
+    seen = {place: list_jobs(engine, place) for place in ("schedule", "retry", "dead", "queue")}
     for place in ("schedule", "retry", "dead"):
         [first] = [one.member for one in seen[place] if b"0default" in one.member]
         any_client.zrem(place, first)
@@ -180,30 +184,31 @@ def test_only_the_bytes_that_were_seen_are_acted_on(any_client: Redis) -> None:
     before = keyspace.dump(any_client)
     for verb, place in (("requeue", "dead"), ("promote", "retry"), ("kill", "schedule"), ("delete", "retry")):
         [gone] = [one for one in seen[place] if b"0default" in one.member]
-        assert [one.word for one in engine.act(verb, DEFAULT, [gone], {})] == ["gone"], verb
+        assert [one.word for one in engine.apply_verb(verb, DEFAULT, [gone], {})] == ["gone"], verb
     assert not keyspace.diff(before, keyspace.dump(any_client))
     # Equal entries are so many jobs: one goes for each row.
     equal = [one for one in seen["queue"] if b"q1default" in one.member]
     assert len(equal) == 3 and len({one.id for one in equal}) == 3
-    assert [one.word for one in engine.act("delete", DEFAULT, equal[:2], {})] == ["moved"] * 2
+    assert [one.word for one in engine.apply_verb("delete", DEFAULT, equal[:2], {})] == ["moved"] * 2
     assert [b"q1default" in one for one in any_client.lrange("queue:default", 0, -1)].count(True) == 1
-    assert [one.word for one in engine.act("kill", DEFAULT, equal, {})] == ["moved", "gone", "gone"]
+    assert [one.word for one in engine.apply_verb("kill", DEFAULT, equal, {})] == ["moved", "gone", "gone"]
 
 
 def test_many_are_changed_among_those_of_other_queues(client: Redis) -> None:
-    engine = engine_on(client)
+    engine = open_engine(client)
     now_s = plant_all(client)
-    client.zadd("dead", {failed(f"other{n}", "mail"): now_s - 50 for n in range(1500)})
+    client.zadd("dead", {build_failed_job(f"other{n}", "mail"): now_s - 50 for n in range(1500)})
     client.zadd(
-        "dead", {failed(f"late{n}", error_class="IOError" if n % 2 else "KeyError"): now_s - 40 for n in range(6)}
+        "dead",
+        {build_failed_job(f"late{n}", error_class="IOError" if n % 2 else "KeyError"): now_s - 40 for n in range(6)},
     )
-    group = [one for jobs in engine.scan(DEFAULT, "dead", lambda one: "IOError" in one.error) for one in jobs]
+    group = [one for jobs in engine.scan_jobs(DEFAULT, "dead", lambda one: "IOError" in one.error) for one in jobs]
     assert sorted(one.id for one in group) == [b"late1", b"late3", b"late5"]
-    assert {one.word for one in engine.act("requeue", DEFAULT, group)} == {"moved"}
-    outcomes = [one for step in engine.acts_on_place("requeue", DEFAULT, "dead") for one in step]
+    assert {one.word for one in engine.apply_verb("requeue", DEFAULT, group)} == {"moved"}
+    outcomes = [one for step in engine.act_on_place("requeue", DEFAULT, "dead") for one in step]
     assert len(outcomes) == 6 and {one.word for one in outcomes} == {"moved"}
     assert client.zcard("dead") == 1503 and all(b'"mail"' in one for one in client.zrange("dead", 0, -1))
-    assert sum(one.moved for one in engine.act("purge", DEFAULT, (), {"place": "retry"})) == 3
+    assert sum(one.moved for one in engine.apply_verb("purge", DEFAULT, (), {"place": "retry"})) == 3
     assert client.zcard("retry") == 3 and client.llen("queue:mail") == 3
 
 
@@ -211,7 +216,7 @@ def test_many_are_changed_among_those_of_other_queues(client: Redis) -> None:
 
 
 def test_what_a_dead_process_held_goes_back_and_what_a_living_one_holds_stays(any_client: Redis) -> None:
-    engine, client = engine_on(any_client), any_client
+    engine, client = open_engine(any_client), any_client
     now_s = float(client.time()[0])
     old, new, others = job("old"), job("new", x="\x00\u2028é"), job("mail", "mail")
     plant_process(client, "h:1:a", now_s - 5)
@@ -223,29 +228,31 @@ def test_what_a_dead_process_held_goes_back_and_what_a_living_one_holds_stays(an
     plant_work(client, "h:3:c", job("six"), int(now_s) - 60, key="workers")
     client.hset("h:3:c:workers", "t9", json.dumps({"queue": "mail", "payload": others.decode(), "run_at": 5}))
     client.lpush("queue:default", job("waits"))
-    rows = {one.id: one for one in jobs_of(engine, "work")}
-    assert [one.word for one in engine.act("release", DEFAULT, [rows[b"busy"], rows[b"new"]], {"place": "work"})] == [
+    rows = {one.id: one for one in list_jobs(engine, "work")}
+    assert [
+        one.word for one in engine.apply_verb("release", DEFAULT, [rows[b"busy"], rows[b"new"]], {"place": "work"})
+    ] == [
         "beats",
         "moved",
     ]
     assert client.lrange("queue:default", 0, -1) == [job("waits"), new]
-    assert sum(one.moved for one in engine.act("reap", DEFAULT, (), {"limit": 10})) == 2
+    assert sum(one.moved for one in engine.apply_verb("reap", DEFAULT, (), {"limit": 10})) == 2
     assert client.lrange("queue:default", 0, -1) == [job("waits"), new, old, job("six")]
     assert client.smembers("processes") == {b"h:1:a", b"h:3:c"} and not client.exists("h:2:b", "h:2:b:work")
     assert client.hkeys("h:3:c:workers") == [b"t9"] and client.hlen("h:1:a:work") == 1
-    assert [one.word for one in engine.act("reap", DEFAULT, (), {"limit": 10})] == ["empty"]
+    assert [one.word for one in engine.apply_verb("reap", DEFAULT, (), {"limit": 10})] == ["empty"]
     before = keyspace.dump(client)
     for verb in ("delete", "kill", "cancel"):
-        assert [one.word for one in engine.act(verb, DEFAULT, [rows[b"busy"]], {})] in (
+        assert [one.word for one in engine.apply_verb(verb, DEFAULT, [rows[b"busy"]], {})] in (
             ["wrong_place"],
             ["not_iterable"],
         )
-    assert [one.word for one in engine.act("release", DEFAULT, [rows[b"new"]], {"place": "work"})] == ["gone"]
+    assert [one.word for one in engine.apply_verb("release", DEFAULT, [rows[b"new"]], {"place": "work"})] == ["gone"]
     lost = replace(rows[b"new"], place="lost")
-    assert [one.word for one in engine.act("release", DEFAULT, [lost], {"place": "lost"})] == ["queued"]
+    assert [one.word for one in engine.apply_verb("release", DEFAULT, [lost], {"place": "lost"})] == ["queued"]
     assert not keyspace.diff(before, keyspace.dump(client))
     client.delete("queue:default")
-    assert [one.word for one in engine.act("release", DEFAULT, [lost], {"place": "lost"})] == ["moved"]
+    assert [one.word for one in engine.apply_verb("release", DEFAULT, [lost], {"place": "lost"})] == ["moved"]
     assert client.lrange("queue:default", 0, -1) == [new]
 
 
@@ -257,11 +264,12 @@ def test_a_job_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
     body = '{"class":"HardJob", "args": [1e400, 0.10, {"z": 1,"a":[]}]}'
     assert shell(url, "put", "sidekiq:default", body).code == 0
     [made] = client.lrange("queue:default", 0, -1)
-    told = json.loads(made)
-    assert made.startswith(body[:-1].encode()) and told["retry"] is True and told["queue"] == "default"
-    assert re.fullmatch("[0-9a-f]{24}", told["jid"]) and isinstance(told["enqueued_at"], int)
+    document = json.loads(made)
+    assert made.startswith(body[:-1].encode()) and document["retry"] is True and document["queue"] == "default"
+    assert re.fullmatch("[0-9a-f]{24}", document["jid"]) and isinstance(document["enqueued_at"], int)
     assert client.smembers("queues") == {b"default"}
-    assert shell(url, "put", "sidekiq:default", body, "--delay", "1h", "--id", "mine").code == 0
+    named = f'{body[:-1]}, "jid": "mine"}}'
+    assert shell(url, "put", "sidekiq:default", named, "--delay", "1h").code == 0
     [(later, score)] = client.zrange("schedule", 0, -1, withscores=True)
     assert json.loads(later)["jid"] == "mine" and b"enqueued_at" not in later and score > client.time()[0] + 3500
     wrapped = (
@@ -286,3 +294,15 @@ def test_a_job_is_put_as_a_person_writes_it(client: Redis, url: str) -> None:
         assert ran.code != 0 and said in ran.err, (body, ran.err)
     assert "only its paid editions" in shell(url, "act", "pause", "sidekiq:default").err
     assert not keyspace.diff(before, keyspace.dump(client))
+
+
+def test_a_kill_trims_the_dead_as_sidekiq_does(client: Redis) -> None:
+    """`DeadSet#trim` of lib/sidekiq/api.rb removes the ranks 0 to -10 000, so that 9 999 are left."""
+    now_s = float(client.time()[0])
+    client.zadd("dead", {f"other-{n}": now_s - 20_000 + n for n in range(10_000)})
+    client.sadd("queues", "default")
+    client.lpush("queue:default", job("a"))
+    assert act(open_engine(client), "kill", "queue", "a") == ["moved"]
+    assert client.zcard("dead") == 9_999
+    assert client.zscore("dead", "other-1") is None and client.zscore("dead", "other-2") is not None
+    assert client.zrange("dead", -1, -1)[0].find(b'"a"') > 0

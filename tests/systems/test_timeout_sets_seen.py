@@ -11,11 +11,23 @@ import pytest
 from families import in_one
 from redis import Redis
 from shell import shell
-from timeout_sets_subject import LAYOUT, NOW, PLACES, REF, SUSPECTS, put, reap, reserved, say, where, words
+from timeout_sets_subject import (
+    NOW,
+    PLACES,
+    REF,
+    SUSPECTS,
+    SYSTEM,
+    enqueue_items,
+    read_outcomes,
+    read_places,
+    reap_items,
+    reserve_one,
+    run_script,
+)
 
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
-from rqtui.engine.loops import Loop, mover
+from rqtui.engine.engine import Engine, build_engine
+from rqtui.engine.loops import Loop, build_round
 from rqtui.errors import UsageError
 from rqtui.model import Focus, Ref
 from rqtui.scenarios.originals import timeout_sets as original
@@ -27,95 +39,95 @@ from rqtui.systems.timeout_sets import TimeoutSets
 
 
 def test_a_lease_is_seen_with_its_worker_and_counts_down(client: Redis) -> None:
-    put(client, 1, 2, 3)
-    engine = Engine(client, [LAYOUT])
-    mine = reserved(client, worker="box-7 π", ttr_ms=30_000)
-    original.Worker(client, lock_ms=20_000).take(next(iter(where(client)["todos"])))
-    client.smove("todos", "in_progress", next(iter(where(client)["todos"])))  # one that was never locked
-    page = engine.page(REF, "in_progress")
+    enqueue_items(client, 1, 2, 3)
+    engine = Engine(client, [SYSTEM])
+    mine = reserve_one(client, worker="box-7 π", ttr_ms=30_000)
+    original.Worker(client, lock_ms=20_000).take(next(iter(read_places(client)["todos"])))
+    client.smove("todos", "in_progress", next(iter(read_places(client)["todos"])))  # one that was never locked
+    page = engine.fetch_page(REF, "in_progress")
     shown = {job.id: job for job in page.jobs}
-    queue = engine.snapshot(Focus(queues=(REF,))).queue(REF)
+    queue = engine.take_snapshot(Focus(queues=(REF,))).find_queue(REF)
     now_ms = queue.counted_ms
-    assert [queue.count(place) for place in PLACES] == [0, 3, 0]
+    assert [queue.count_in_place(place) for place in PLACES] == [0, 3, 0]
     job = shown.pop(mine.id)
     assert (job.token, job.worker, job.state, job.body) == (mine.token, "box-7 π", "reserved", mine.id)
     assert 25_000 < job.deadline_ms - now_ms <= 30_000 and abs(job.reserved_ms - now_ms) < 5000
     held, lost = sorted(shown.values(), key=lambda job: -job.deadline_ms)
     assert held.token == b"" and 0 < held.deadline_ms - now_ms <= 20_000 and lost.deadline_ms < now_ms
-    assert engine.job(REF, mine.id).token == mine.token and engine.job(REF, b"nobody") is None
-    assert [engine.act("ack", REF, [each])[0].word for each in (job, held, lost)] == ["moved"] * 3
-    assert engine.act("ack", REF, [job])[0].word == "done"
+    assert engine.fetch_job(REF, mine.id).token == mine.token and engine.fetch_job(REF, b"nobody") is None
+    assert [engine.apply_verb("ack", REF, [each])[0].word for each in (job, held, lost)] == ["moved"] * 3
+    assert engine.apply_verb("ack", REF, [job])[0].word == "done"
 
 
 def test_what_reapers_noted_counts_as_expired(client: Redis) -> None:
     client.sadd("in_progress", "a", "b")
     client.set("b-lock", "", px=60_000)
     client.zadd(SUSPECTS, {"a": NOW, "b": NOW - 1, "c": NOW - 2})
-    queue = Engine(client, [LAYOUT]).snapshot(Focus(queues=(REF,))).queue(REF)
+    queue = Engine(client, [SYSTEM]).take_snapshot(Focus(queues=(REF,))).find_queue(REF)
     assert (queue.expired, queue.next_expiry_ms, queue.workers) == (1, NOW - queue.counted_ms, None)
 
 
 def test_rows_stay_where_they_are_and_the_sample_fills_up_at_its_end(any_client: Redis) -> None:
     client = any_client
     client.sadd("todos", *range(3000))
-    engine = Engine(client, [registry.make("timeout_sets")])
-    ids = [job.id for job in engine.page(REF, "todos", 0, 20).jobs]
+    engine = Engine(client, [registry.create_system("timeout_sets")])
+    ids = [job.id for job in engine.fetch_page(REF, "todos", 0, 20).jobs]
     assert len(set(ids)) == 20
     client.sadd("todos", *range(5000, 6000))
     client.srem("todos", ids[3], ids[10])
-    after = [job.id for job in engine.page(REF, "todos", 0, 20).jobs]
+    after = [job.id for job in engine.fetch_page(REF, "todos", 0, 20).jobs]
     assert after[:18] == [id for id in ids if id not in (ids[3], ids[10])] and len(set(after)) == 20
     for _ in range(3):  # what came while it walked, it meets the next time
         met, offset = [], 0
         while offset is not None:
-            page = engine.page(REF, "todos", offset, 300)
+            page = engine.fetch_page(REF, "todos", offset, 300)
             met, offset = met + [job.id for job in page.jobs], page.next
-    assert set(met) == where(client)["todos"] and len(met) == page.total == 3998
-    assert page.of is None and met[:20] == after
-    assert [job.id for job in engine.page(REF, "todos", -1, 10).jobs] == met[-10:]
+    assert set(met) == read_places(client)["todos"] and len(met) == page.total == 3998
+    assert page.place_total is None and met[:20] == after
+    assert [job.id for job in engine.fetch_page(REF, "todos", -1, 10).jobs] == met[-10:]
     client.delete("todos")
-    assert engine.page(REF, "todos", 0, 20).jobs == () and engine.page(REF, "todos", -1, 20).total == 0
+    assert engine.fetch_page(REF, "todos", 0, 20).jobs == () and engine.fetch_page(REF, "todos", -1, 20).total == 0
 
 
 def test_of_a_large_set_ten_thousand_can_be_listed_and_all_acted_on(client: Redis) -> None:
     client.sadd("done", *range(12_500))
-    engine = Engine(client, [registry.make("timeout_sets")])
-    page = engine.page(REF, "done", 9000, 50)  # somebody jumps
+    engine = Engine(client, [registry.create_system("timeout_sets")])
+    page = engine.fetch_page(REF, "done", 9000, 50)  # somebody jumps
     while len(page.jobs) < 50:
-        page = engine.page(REF, "done", 9000, 50)
-    assert (page.total, page.of, len(page.jobs)) == (10_000, 12_500, 50)
-    assert sum(map(len, engine.scan(REF, "done", lambda job: True))) == 10_000
-    moved = sum(one.moved for chunk in engine.acts_on_place("requeue", REF, "done") for one in chunk)
+        page = engine.fetch_page(REF, "done", 9000, 50)
+    assert (page.total, page.place_total, len(page.jobs)) == (10_000, 12_500, 50)
+    assert sum(map(len, engine.scan_jobs(REF, "done", lambda job: True))) == 10_000
+    moved = sum(one.moved for chunk in engine.act_on_place("requeue", REF, "done") for one in chunk)
     assert (moved, client.scard("todos"), client.scard("done")) == (12_500, 12_500, 0)
 
 
 def test_a_payload_of_30_mb_is_shown_by_its_beginning_and_moved_whole(client: Redis) -> None:
     giant = b"x" * 30_000_000
     client.sadd("todos", giant, "small")
-    engine = Engine(client, [registry.make("timeout_sets")])
+    engine = Engine(client, [registry.create_system("timeout_sets")])
     for _ in range(2):
-        jobs = {job.body_bytes: job for job in engine.page(REF, "todos", 0, 50).jobs}
+        jobs = {job.body_bytes: job for job in engine.fetch_page(REF, "todos", 0, 50).jobs}
         assert sorted(jobs) == [5, 30_000_000]
     job = jobs[30_000_000]
     assert (job.is_partial, job.body, len(job.member), len(job.id)) == (True, None, 4096, 12)
-    assert engine.job(REF, job.id).body is None and engine.job(REF, job.id, -1).body == giant
+    assert engine.fetch_job(REF, job.id).body is None and engine.fetch_job(REF, job.id, -1).body == giant
     client.sadd("todos", giant[:-1] + b"y")  # begins like it, and is as long
-    assert engine.act("delete", REF, [job])[0].word == "moved"
+    assert engine.apply_verb("delete", REF, [job])[0].word == "moved"
     assert client.sismember("todos", giant) == 0 and client.scard("todos") == 2
-    assert {job.body_bytes for job in engine.page(REF, "todos", 0, 50).jobs} == {5, 30_000_000}
+    assert {job.body_bytes for job in engine.fetch_page(REF, "todos", 0, 50).jobs} == {5, 30_000_000}
     client.delete("todos")
-    assert engine.page(REF, "todos", 0, 50).jobs == ()
+    assert engine.fetch_page(REF, "todos", 0, 50).jobs == ()
 
 
 def test_an_item_too_long_to_ask_for_again_keeps_its_row(client: Redis) -> None:
     client.sadd("done", *range(600), "y" * 5000)
-    engine = Engine(client, [registry.make("timeout_sets")])
+    engine = Engine(client, [registry.create_system("timeout_sets")])
 
     def listed() -> list[bytes]:
-        return [job.id for jobs in engine.scan(REF, "done", lambda job: True, chunk=100) for job in jobs]
+        return [job.id for jobs in engine.scan_jobs(REF, "done", lambda job: True, chunk=100) for job in jobs]
 
     before = listed()
-    assert len(before) == 601 and len(engine.page(REF, "done", 0, 5).jobs) == 5
+    assert len(before) == 601 and len(engine.fetch_page(REF, "done", 0, 5).jobs) == 5
     assert listed() == before
     client.srem("done", "y" * 5000)
     assert [listed() for _ in range(3)][2] == [id for id in before if len(id) < 12]
@@ -134,11 +146,11 @@ FOUND = {
 
 @pytest.mark.parametrize("kind", FOUND)
 def test_a_fault_is_found_and_named(kind: str, any_client: Redis) -> None:
-    client, engine = any_client, Engine(any_client, [LAYOUT])
+    client, engine = any_client, Engine(any_client, [SYSTEM])
     client.sadd("done", *range(10, 20))
-    assert [found for found in engine.findings([REF]) if found.queue] == []
+    assert [found for found in engine.collect_findings([REF]) if found.queue] == []
     FOUND[kind](client)
-    (found,) = [found for found in Engine(client, [LAYOUT]).findings([REF]) if found.queue]
+    (found,) = [found for found in Engine(client, [SYSTEM]).collect_findings([REF]) if found.queue]
     assert found.kind == kind and found.ids[0] in (b"5", b"url1")
     assert found.ids[0].decode() in found.text and found.remedy and found.keys
 
@@ -147,11 +159,11 @@ def test_a_fault_is_found_and_named(kind: str, any_client: Redis) -> None:
 def test_an_item_that_int_reads_as_another_is_never_moved_and_ends_nobody(item: str, any_client: Redis) -> None:
     int(item)  # the original goes on
     any_client.sadd("todos", 5, item)
-    (found,) = [found for found in Engine(any_client, [LAYOUT]).findings([REF]) if found.queue]
+    (found,) = [found for found in Engine(any_client, [SYSTEM]).collect_findings([REF]) if found.queue]
     assert (found.kind, found.ids) == ("never-moved", (item.encode(),))
     assert "never moves them" in found.text and "end" not in found.text
-    integers = registry.make("timeout_sets:items=integer")
-    problems = {job.id: job.problem for job in Engine(any_client, [integers]).page(REF, "todos").jobs}
+    integers = registry.create_system("timeout_sets:items=integer")
+    problems = {job.id: job.problem for job in Engine(any_client, [integers]).fetch_page(REF, "todos").jobs}
     assert problems[item.encode()] == f"the original takes it for {int(item)}, and never moves it"
 
 
@@ -160,36 +172,36 @@ def test_an_item_that_int_refuses_ends_the_workers(item: str, any_client: Redis)
     with pytest.raises(ValueError, match="invalid literal"):
         int(item)
     any_client.sadd("todos", 5, item)
-    (found,) = [found for found in Engine(any_client, [LAYOUT]).findings([REF]) if found.queue]
+    (found,) = [found for found in Engine(any_client, [SYSTEM]).collect_findings([REF]) if found.queue]
     assert found.kind == "undecodable" and "end at each of them" in found.text
 
 
 def test_a_lock_that_is_no_lock_stops_that_item_only(client: Redis) -> None:
-    put(client, 1, 2)
-    jobs = LAYOUT.taken("todos", say(client, "reserve", limit=2))
+    enqueue_items(client, 1, 2)
+    jobs = SYSTEM.read_taken_jobs("todos", run_script(client, "reserve", limit=2))
     client.delete(f"{jobs[0].id.decode()}-lock")
     client.hset(f"{jobs[0].id.decode()}-lock", "a", "b")
     rows = [{"member": job.member, "token": job.token} for job in jobs]
-    assert words(say(client, "ack", rows)) == ["wrong_type", "moved"]
-    (job,) = Engine(client, [LAYOUT]).page(REF, "in_progress").jobs
+    assert read_outcomes(run_script(client, "ack", rows)) == ["wrong_type", "moved"]
+    (job,) = Engine(client, [SYSTEM]).fetch_page(REF, "in_progress").jobs
     assert "another program" in job.problem
-    assert [reap(client, NOW + passed).word for passed in (0, 3000)] == ["empty", "empty"]
+    assert [reap_items(client, NOW + passed).word for passed in (0, 3000)] == ["empty", "empty"]
 
 
 def test_the_command_line_says_why_an_item_is_refused(client: Redis, url: str) -> None:
     client.sadd("todos", 1)
     ran = shell(url, "put", "timeout_sets:todos", "url1", "--raw")
-    assert ran.code == 1 and "url1 is refused: no whole number" in ran.err
+    assert ran.code == 1 and "url1 is refused: not a whole number" in ran.err
     assert shell(url, "put", "timeout_sets:todos", "2").code == 0
-    assert where(client)["todos"] == {b"1", b"2"}
+    assert read_places(client)["todos"] == {b"1", b"2"}
 
 
 @pytest.mark.parametrize("name", PLACES)
 def test_a_set_of_another_type_is_said_and_nothing_breaks(name: str, client: Redis) -> None:
     client.hset(name, "a", "b")
-    engine = Engine(client, [LAYOUT])
-    assert f"{name} holds a hash, not a set" in engine.snapshot(Focus(queues=(REF,))).queue(REF).error
-    assert f"{name} holds a hash" in engine.page(REF, name).error
+    engine = Engine(client, [SYSTEM])
+    assert f"{name} holds a hash, not a set" in engine.take_snapshot(Focus(queues=(REF,))).find_queue(REF).error
+    assert f"{name} holds a hash" in engine.fetch_page(REF, name).error
 
 
 @in_one(
@@ -205,23 +217,23 @@ def test_a_set_of_another_type_is_said_and_nothing_breaks(name: str, client: Red
 )
 def test_an_option_that_makes_no_sense_is_refused(options: str, text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        registry.make(f"timeout_sets:{options}")
+        registry.create_system(f"timeout_sets:{options}")
 
 
 def test_unasked_it_claims_only_sets_that_are_there(client: Redis) -> None:
-    unasked, asked = TimeoutSets(is_asked=False), registry.make("timeout_sets")
+    unasked, asked = TimeoutSets(is_asked=False), registry.create_system("timeout_sets")
 
-    def found() -> list[str]:
-        return [ref.queue for ref in with_layouts(client, [unasked]).refs]
+    def list_queues() -> list[str]:
+        return [ref.queue for ref in build_engine(client, [unasked]).refs]
 
-    assert found() == [] and list(asked.discover(client)) == [["todos"]]
-    assert asked.recognises(client, "todos") and not unasked.recognises(client, "todos")
+    assert list_queues() == [] and list(asked.discover(client)) == [["todos"]]
+    assert asked.has_queue(client, "todos") and not unasked.has_queue(client, "todos")
     client.sadd("done", 1)
-    assert found() == []
+    assert list_queues() == []
     client.sadd("in_progress", 1)
-    assert found() == ["todos"] and unasked.recognises(client, "todos")
+    assert list_queues() == ["todos"] and unasked.has_queue(client, "todos")
     client.sadd("app:todos", 1)
-    assert unasked.recognises(client, "app:todos") and not unasked.recognises(client, "mail")
+    assert unasked.has_queue(client, "app:todos") and not unasked.has_queue(client, "mail")
 
 
 @pytest.mark.parametrize("wrong", PLACES)
@@ -229,46 +241,50 @@ def test_unasked_two_sets_of_three_are_a_queue_whatever_the_third_is_and_one_is_
     first, second = (name for name in PLACES if name != wrong)
     client.set(wrong, "another program's")
     client.sadd(first, 1)
-    assert with_layouts(client, [TimeoutSets(is_asked=False)]).refs == []
+    assert build_engine(client, [TimeoutSets(is_asked=False)]).refs == []
     client.sadd(second, 2)
-    engine = with_layouts(client, [TimeoutSets(is_asked=False)])
+    engine = build_engine(client, [TimeoutSets(is_asked=False)])
     assert engine.refs == [REF]
-    assert f"{wrong} holds a string, not a set" in engine.snapshot(Focus(queues=(REF,))).queue(REF).error
+    assert f"{wrong} holds a string, not a set" in engine.take_snapshot(Focus(queues=(REF,))).find_queue(REF).error
 
 
 @pytest.mark.parametrize("place", PLACES)
 def test_an_item_of_a_megabyte_is_told_of_by_its_first_letters(place: str, any_client: Redis) -> None:
-    def found() -> list[tuple[str, bytes, str]]:
-        findings = Engine(any_client, [LAYOUT]).findings([REF])
+    def list_oversized_findings() -> list[tuple[str, bytes, str]]:
+        findings = Engine(any_client, [SYSTEM]).collect_findings([REF])
         return [(one.keys[0], one.ids[0], one.text) for one in findings if one.kind == "oversized"]
 
     any_client.sadd(place, b"y" * (2**20 - 1))
-    assert found() == []
+    assert list_oversized_findings() == []
     any_client.sadd(place, b"x" * (2**20 + 1))
-    ((key, id, text),) = found()
+    ((key, id, text),) = list_oversized_findings()
     assert (key, id) == (place, b"x" * 60) and f"items of {place} of 1 MB and more: 1 of those" in text
 
 
 def test_names_and_a_prefix_are_options(client: Redis) -> None:
-    layout = registry.make("timeout_sets:prefix=app:,todos=open,lock_ms=20000", "timeout_sets")
-    engine = with_layouts(client, [layout])
+    system = registry.create_system("timeout_sets:prefix=app:,todos=open,lock_ms=20000", "timeout_sets")
+    engine = build_engine(client, [system])
     assert [ref.queue for ref in engine.refs] == ["app:open", "todos"]
     ref = Ref("timeout_sets", "app:open")
-    assert [one.word for one in engine.ask(layout.put_ask("app:open", [{"body": b"1"}]))] == ["moved"]
-    (job,) = layout.taken("app:open", scripts.run(client, layout.call("reserve", "app:open", {"limit": 1})))
+    assert [one.word for one in engine.send_request(system.put_request("app:open", [{"body": b"1"}]))] == ["moved"]
+    (job,) = system.read_taken_jobs(
+        "app:open", scripts.run(client, system.build_call("reserve", "app:open", {"limit": 1}))
+    )
     assert 1000 < client.pttl("app:1-lock") <= 20_000 and client.smembers("app:in_progress") == {b"1"}
-    assert engine.act("extend", ref, [job], {"ttr_ms": 60_000})[0].word == "extended"
-    assert client.pttl("app:1-lock") > 50_000 and engine.job(ref, b"1").token == job.token
-    assert [found for found in engine.findings([ref]) if found.queue] == []
-    assert engine.page(ref, "in_progress").jobs[0].token == job.token
-    assert engine.act("delete", ref, [job])[0].word == "reserved"
-    assert engine.act("release", ref, [job])[0].word == "moved"
-    (job,) = layout.taken("app:open", scripts.run(client, layout.call("reserve", "app:open", {"limit": 1})))
-    assert engine.act("ack", ref, [job])[0].word == "moved"
+    assert engine.apply_verb("extend", ref, [job], {"ttr_ms": 60_000})[0].word == "extended"
+    assert client.pttl("app:1-lock") > 50_000 and engine.fetch_job(ref, b"1").token == job.token
+    assert [found for found in engine.collect_findings([ref]) if found.queue] == []
+    assert engine.fetch_page(ref, "in_progress").jobs[0].token == job.token
+    assert engine.apply_verb("delete", ref, [job])[0].word == "reserved"
+    assert engine.apply_verb("release", ref, [job])[0].word == "moved"
+    (job,) = system.read_taken_jobs(
+        "app:open", scripts.run(client, system.build_call("reserve", "app:open", {"limit": 1}))
+    )
+    assert engine.apply_verb("ack", ref, [job])[0].word == "moved"
     assert sorted(client.keys()) == [b"app:done"]
     client.smove("app:done", "app:in_progress", 1)
     for now_ms in (NOW, NOW + 2000):
-        scripts.run(client, layout.call("reap", "app:open", {"limit": 1, "now_ms": now_ms}))
+        scripts.run(client, system.build_call("reap", "app:open", {"limit": 1, "now_ms": now_ms}))
     assert sorted(client.keys()) == [b"app:open"]
 
 
@@ -291,16 +307,18 @@ def test_a_thousand_items_are_done_once_by_their_workers_and_ours(client: Redis,
     def ours() -> None:
         with connect(url) as own:
             while not stop.is_set():
-                jobs = LAYOUT.taken("todos", say(own, "reserve", limit=5, ttr_ms=5000))
+                jobs = SYSTEM.read_taken_jobs("todos", run_script(own, "reserve", limit=5, ttr_ms=5000))
                 if not jobs:
                     stop.wait(0.02)
                     continue
-                answer = say(own, "ack", [{"member": job.member, "token": job.token} for job in jobs])
+                answer = run_script(own, "ack", [{"member": job.member, "token": job.token} for job in jobs])
                 with finished:
-                    acked.update(job.id for job, word in zip(jobs, words(answer), strict=True) if word == "moved")
+                    acked.update(
+                        job.id for job, word in zip(jobs, read_outcomes(answer), strict=True) if word == "moved"
+                    )
 
     with connect(url) as own:
-        reaper = Loop("reaper", mover("reap", own, {LAYOUT.name: LAYOUT}, lambda: [REF], every_s=0.3))
+        reaper = Loop("reaper", build_round("reap", own, {SYSTEM.name: SYSTEM}, lambda: [REF], max_wait_s=0.3))
         threads = [threading.Thread(target=theirs, args=(n,)) for n in range(4)]
         threads += [threading.Thread(target=ours) for _ in range(2)]
         for thread in threads:
@@ -313,5 +331,5 @@ def test_a_thousand_items_are_done_once_by_their_workers_and_ours(client: Redis,
         for thread in threads:
             thread.join()
         reaper.stop()
-    assert where(client) == {"todos": set(), "in_progress": set(), "done": {b"%d" % n for n in range(1000)}}
+    assert read_places(client) == {"todos": set(), "in_progress": set(), "done": {b"%d" % n for n in range(1000)}}
     assert acked and max(acked.values()) == 1 and not client.keys("*-lock")

@@ -221,7 +221,9 @@ def test_unlock_and_lock_by_the_palette(opened: Opened, mail: Seeded) -> None:
     command(it, "unlock 15m")
     it.until("Changes are on: write until")
     it.keys("P", "y")
-    wait_until(lambda: mail.engine.snapshot(_counts(mail)).queue(mail.ref).paused, PATIENCE_S, "it is paused")
+    wait_until(
+        lambda: mail.engine.take_snapshot(_counts(mail)).find_queue(mail.ref).is_paused, PATIENCE_S, "it is paused"
+    )
     command(it, "lock now")
     it.until("Locked: this screen changes nothing now", "read-only")
 

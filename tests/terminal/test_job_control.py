@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+from pathlib import Path
 
 import pytest
 from ptys import in_pty
@@ -85,3 +88,65 @@ def test_where_no_shell_waits_ctrl_z_stops_nothing(url: str, client: Redis) -> N
         own.until(b"stops nothing")
         own.press(b"q")
         assert own.until_ended() == 0
+
+
+LEFT = b"\x1b[?1049l"  # the alternate screen is left
+ENTERED = b"\x1b[?1049h"
+
+
+@pytest.mark.parametrize("first", ["CONT", "TERM", "QUIT"])
+def test_signals_to_continue_and_to_end_leave_no_process_behind(url: str, client: Redis, first: str) -> None:
+    """systemd stops a unit with SIGTERM and SIGCONT, in this order."""
+    Seeded(client).put("a1")
+    with in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
+        own.until(b"mail")
+        own.process.send_signal(getattr(signal, f"SIG{first}"))
+        own.process.send_signal(signal.SIGCONT)
+        if first == "CONT":
+            wait_until(lambda: own.read(0.05) is not None and own.output.count(ENTERED) >= 2, PATIENCE_S, "a new start")
+            own.press(b"q")
+        assert own.until_ended() == 0
+        assert own.output.count(LEFT) == own.output.count(ENTERED), "the alternate screen was left as often as entered"
+        assert own.output.rindex(LEFT) > own.output.rindex(ENTERED)
+
+
+def test_a_signal_to_continue_that_comes_after_the_end_began_starts_nothing(url: str, client: Redis) -> None:
+    Seeded(client).put("a1")
+    with in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
+        own.until(b"mail")
+        own.process.send_signal(signal.SIGTERM)
+        own.until(LEFT)
+        with contextlib.suppress(ProcessLookupError):
+            own.process.send_signal(signal.SIGCONT)
+        assert own.until_ended() == 0
+        assert own.output.rindex(LEFT) > own.output.rindex(ENTERED)
+
+
+def test_a_program_that_was_stopped_from_outside_is_painted_again_and_reads_keys(url: str, client: Redis) -> None:
+    Seeded(client).put("a1")
+    with in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
+        own.until(b"mail")
+        own.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: status(own.process.pid) == "T", PATIENCE_S, "it stands still")
+        own.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: own.read(0.05) is not None and own.output.count(ENTERED) >= 2, PATIENCE_S, "a new start")
+        own.output = own.output[own.output.rindex(ENTERED) :]
+        own.until(b"mail")
+        own.press(b"q")
+        assert own.until_ended() == 0
+
+
+def status(pid: int) -> str:
+    """The letter of a process's state."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_program_that_stands_still_for_its_shell_is_ended_by_kill(opened: Terminal) -> None:
+    """The shell sends SIGTERM and SIGCONT; the program is in the background then, and may not touch the terminal."""
+    opened.keys("C-z")
+    opened.until("Stopped")
+    opened.until_back()
+    opened.run("pid=$(jobs -p); kill %1; sleep 1; kill -0 $pid && echo lives $((6 * 7)) || echo gone $((6 * 7))")
+    opened.until("gone 42")
+    opened.run("stty -a | grep -o ' echo ' && echo the terminal is $((6 * 7))")
+    opened.until("the terminal is 42")

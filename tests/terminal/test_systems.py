@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from orizuru_subject import SEEN, seen
+from orizuru_subject import SEEN, build_seen_record
 from redis import Redis
 from tmux import RQTUI, Terminal, small  # noqa: F401
 from waiting import wait_until
@@ -34,7 +34,7 @@ class Hand:
 
     def __init__(self, terminal: Terminal, url: str, spec: str, queue: str) -> None:
         self.terminal = terminal
-        terminal.run(f"{RQTUI} -u {url} --layout {spec}")
+        terminal.run(f"{RQTUI} -u {url} --system {spec}")
         terminal.until(f"{spec.partition(':')[0]}:{queue}", "1 queue", "write")
         terminal.keys("=", "=", "=")
 
@@ -241,10 +241,10 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     worker.register()
     worker.beat(600_000)
     bodies = [orizuru.put(client, "jobs", number, f"job-{number}") for number in range(9)]
-    holding, rejected = orizuru.key("w1", "processing"), orizuru.key("w1", "unacked")
+    holding, rejected = orizuru.build_key("w1", "processing"), orizuru.build_key("w1", "unacked")
     for _ in range(4):
-        worker.next()
-    last = worker.next()
+        worker.take_next()
+    last = worker.take_next()
     assert last is not None
     last.reject()
     hand = Hand(small, url, "orizuru:source=jobs", "jobs")
@@ -274,27 +274,27 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     # Its reaper, which the original has not: off, a step, on, off.
     dead = orizuru.Worker(client, "jobs", "gone")
     dead.beat(600_000)
-    dead.next()
+    dead.take_next()
 
     def dies() -> None:
         """It beats no more, and for an hour a reaper has seen its list as it is."""
         then_ms = int(time.time() * 1000) - HOUR_MS
-        client.delete(orizuru.key("gone", "heartbeat"))
+        client.delete(orizuru.build_key("gone", "heartbeat"))
         client.hset(orizuru.HEARTBEATS, "gone", then_ms)
-        client.hset(SEEN, "gone", seen(client.lindex(orizuru.key("gone", "processing"), 0), then_ms))
+        client.hset(SEEN, "gone", build_seen_record(client.lindex(orizuru.build_key("gone", "processing"), 0), then_ms))
 
     dies()
     hand.presses("2")
-    hand.sees("is silent for", "gone", "2 processing 2")
-    hand.leaves(lambda: client.llen(orizuru.key("gone", "processing")) == 1)
+    hand.sees("sent no heartbeat", "gone", "2 processing 2")
+    hand.leaves(lambda: client.llen(orizuru.build_key("gone", "processing")) == 1)
     hand.acts(">", lambda: client.lindex("jobs", -1) == bodies[1], "reaper: 1 moved", "1 source 6")
     hand.acts(".", lambda: True, "reaper is on for jobs")
-    dead.next()
+    dead.take_next()
     dies()
     wait_until(lambda: client.lindex("jobs", -1) == bodies[1], 5)
     hand.acts(".", lambda: True, "reaper of this screen is off for")
-    dead.next()
-    hand.leaves(lambda: client.llen(orizuru.key("gone", "processing")) == 1)
+    dead.take_next()
+    hand.leaves(lambda: client.llen(orizuru.build_key("gone", "processing")) == 1)
 
     # A consumer of its own, beside it.
     other = orizuru.Worker(client, "jobs", "w2", lambda _message: hand.sees("2 processing 3", "w2", "1 source 4"))
@@ -302,7 +302,9 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     other.beat(600_000)
     assert other.step() == "acked"
     hand.sees("2 processing 2", "1 source 4")
-    hand.takes("lease", lambda: client.llen(orizuru.key("rqtui", "processing")) == 1, "2 processing 3", "1 source 3")
+    hand.takes(
+        "lease", lambda: client.llen(orizuru.build_key("rqtui", "processing")) == 1, "2 processing 3", "1 source 3"
+    )
     hand.takes("pull", lambda: client.llen("jobs") == 2, "1 source 2")
 
 

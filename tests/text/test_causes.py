@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rqtui.scenarios.incident import INCIDENT
-from rqtui.scenarios.scenario import filled
-from rqtui.text.causes import ENOUGH_VALUES, Grouping, Key, said, short_cause, title
+from rqtui.scenarios.scenario import fill_placeholders
+from rqtui.text.causes import MIN_DATA_VALUES, Grouping, Key, build_title, find_short_cause, parse_error
 from rqtui.text.widths import Width
 
 NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim", "kay", "lou")
@@ -19,10 +19,10 @@ NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim", "
 
 def keys(errors: list[str], width: Width = Width.CAUSE) -> dict[Key, list[str]]:
     """The errors by group."""
-    grouping = Grouping(map(said, errors), width)
+    grouping = Grouping(map(parse_error, errors), width)
     found: dict[Key, list[str]] = {}
     for error in errors:
-        found.setdefault(grouping.key(said(error)), []).append(error)
+        found.setdefault(grouping.find_key(parse_error(error)), []).append(error)
     return found
 
 
@@ -57,20 +57,20 @@ def test_the_groups_do_not_depend_on_the_order(parts: list[tuple[str, str, bool]
 def test_a_word_with_many_values_is_data_and_one_with_few_is_not() -> None:
     many = [f"no such user {name}" for name in NAMES]
     assert len(keys(many)) == 1
-    assert len(keys(many[: ENOUGH_VALUES - 1])) == ENOUGH_VALUES - 1
+    assert len(keys(many[: MIN_DATA_VALUES - 1])) == MIN_DATA_VALUES - 1
     assert len(keys([f"{name} refused by {who}" for name in NAMES for who in ("peer", "server")])) == 2
 
 
 def test_an_error_that_was_not_in_the_sample_has_exactly_one_group() -> None:
     sample = [*(f"no such user {name}" for name in NAMES), "no such team red", "no such thing red"]
-    grouping = Grouping(map(said, sample))
-    users, team = grouping.key(said(sample[0])), grouping.key(said("no such team red"))
-    assert grouping.key(said("no such user zoe")) == users
+    grouping = Grouping(map(parse_error, sample))
+    users, team = grouping.find_key(parse_error(sample[0])), grouping.find_key(parse_error("no such team red"))
+    assert grouping.find_key(parse_error("no such user zoe")) == users
     others = ["no such team blue", "no such user was found", "no such user", "some such user ada", "no such users ada"]
-    assert not {users, team} & {grouping.key(said(other)) for other in others}
+    assert not {users, team} & {grouping.find_key(parse_error(other)) for other in others}
 
 
-def raised(statement: str, message: str, line: int = 88, path: str = "/app/charge.py") -> str:
+def build_traceback(statement: str, message: str, line: int = 88, path: str = "/app/charge.py") -> str:
     """A traceback of a job."""
     return f'Traceback (most recent call last):\n  File "{path}", line {line}, in charge\n    {statement}\n{message}'
 
@@ -78,35 +78,45 @@ def raised(statement: str, message: str, line: int = 88, path: str = "/app/charg
 def test_a_statement_that_raises_is_one_cause_wherever_a_release_moved_it() -> None:
     statement = 'raise Declined(f"card of {name} was declined by {bank}")'
     errors = [
-        raised(statement, "charge.Declined: card of ada was declined by First Bank", 88, "/srv/20240101/app/charge.py"),
-        raised(statement, "charge.Declined: card of a long name was declined by X", 91, "/srv/20240102/app/charge.py"),
+        build_traceback(
+            statement, "charge.Declined: card of ada was declined by First Bank", 88, "/srv/20240101/app/charge.py"
+        ),
+        build_traceback(
+            statement, "charge.Declined: card of a long name was declined by X", 91, "/srv/20240102/app/charge.py"
+        ),
     ]
     assert len(keys(errors)) == 1
-    assert len(keys([*errors, raised('raise Declined("no card at all")', "charge.Declined: no card at all")])) == 2
+    assert (
+        len(keys([*errors, build_traceback('raise Declined("no card at all")', "charge.Declined: no card at all")]))
+        == 2
+    )
 
 
 def test_what_one_frame_passes_on_are_several_causes_and_one_frame() -> None:
-    errors = [raised("raise Failed(answer)", f"a.Failed: {why}") for why in ("no funds left", "the card has expired")]
+    errors = [
+        build_traceback("raise Failed(answer)", f"a.Failed: {why}") for why in ("no funds left", "the card has expired")
+    ]
     assert [len(keys(errors, width)) for width in Width] == [1, 1, 2, 2]
 
 
 def test_wider_groups_are_never_more() -> None:
     rng = random.Random(1)
     errors = [
-        raised(f"x = {rng.randint(0, 2)}", f"{rng.choice('AB')}Error: {rng.choice(NAMES)} is bad") for _ in range(90)
+        build_traceback(f"x = {rng.randint(0, 2)}", f"{rng.choice('AB')}Error: {rng.choice(NAMES)} is bad")
+        for _ in range(90)
     ]
     numbers = [len(keys(errors, width)) for width in Width]
     assert numbers == sorted(numbers)
 
 
 def test_thirty_megabytes_are_read_as_their_ends() -> None:
-    assert said("Error: " + "x1 " * 10_000_000).kind == "Error"
+    assert parse_error("Error: " + "x1 " * 10_000_000).kind == "Error"
 
 
 @in_one(
     ("error", "cause"),
     [
-        (raised("raise Declined(a)", "billing.charge.Declined: cus_1"), "Declined"),
+        (build_traceback("raise Declined(a)", "billing.charge.Declined: cus_1"), "Declined"),
         ("httpx.HTTPStatusError: Client error '410 Gone' for url 'https://a/1'", "HTTPStatusError 410"),
         ("Net::ReadTimeout: Net::ReadTimeout with #<TCPSocket:(closed)>", "Net::ReadTimeout"),
         ("App\\Jobs\\Declined: no funds", "Declined"),
@@ -117,19 +127,25 @@ def test_thirty_megabytes_are_read_as_their_ends() -> None:
     ],
 )
 def test_a_cause_is_told_in_a_few_words(error: str, cause: str) -> None:
-    assert short_cause(error) == cause
+    assert find_short_cause(error) == cause
 
 
 def test_a_title_says_what_the_messages_have_in_common() -> None:
-    some = [said(f"Failed: no such user {name}") for name in NAMES]
-    assert title(some) == title(some[::-1]) == "Failed: no such user #"
-    assert title(some, Width.CLASS) == "Failed"
-    assert title([*some, *some[:1], said("Failed: it is all different here")]) == "Failed: no such user ada …"
+    some = [parse_error(f"Failed: no such user {name}") for name in NAMES]
+    assert build_title(some) == build_title(some[::-1]) == "Failed: no such user #"
+    assert build_title(some, Width.CLASS) == "Failed"
+    assert (
+        build_title([*some, *some[:1], parse_error("Failed: it is all different here")]) == "Failed: no such user ada …"
+    )
 
 
 def test_the_demo_incident_has_its_three_causes() -> None:
     kinds = {error for kind in INCIDENT.kinds.values() for error in kind.errors}
-    errors = [filled(error, number) for number in range(1_700) for error in kinds]
+    errors = [fill_placeholders(error, number) for number in range(1_700) for error in kinds]
     groups = keys(errors)
     assert len(groups) == 3
-    assert {short_cause(group[0]) for group in groups.values()} == {"CardDeclined", "TimeoutError", "IntegrityError"}
+    assert {find_short_cause(group[0]) for group in groups.values()} == {
+        "CardDeclined",
+        "TimeoutError",
+        "IntegrityError",
+    }

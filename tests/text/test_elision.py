@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from rqtui.text.elision import among, elided, shared_beginning
+from rqtui.text.elision import create_fitter, elide_names, find_shared_prefix
 from rqtui.text.sanitise import safe
 
 QUEUES = frozenset(
@@ -23,42 +23,46 @@ LONG = st.tuples(PARTS, st.sampled_from([".", ":", "/", "-", ""])).map(lambda ma
 NAMES = st.frozensets(st.one_of(LONG, st.text(min_size=1, max_size=60).map(safe).filter(bool)), max_size=40)
 
 
-@settings(max_examples=300, deadline=None)
-@given(NAMES, st.integers(min_value=5, max_value=60))
-def test_distinct_names_stay_distinct_and_fit(names: frozenset[str], width: int) -> None:
-    made = elided(names, width)
-    assert made.keys() == names
-    assert len(set(made.values())) == len(names)
-    assert all(cell_len(shown) <= width for shown in made.values())
-    assert all(shown == name for name, shown in made.items() if cell_len(name) <= width)
+@pytest.mark.parametrize("cases", [100, pytest.param(1000, marks=pytest.mark.matrix)])
+def test_distinct_names_stay_distinct_and_fit(cases: int) -> None:
+    @settings(max_examples=cases)
+    @given(NAMES, st.integers(min_value=5, max_value=60))
+    def stay_distinct(names: frozenset[str], width: int) -> None:
+        made = elide_names(names, width)
+        assert made.keys() == names
+        assert len(set(made.values())) == len(names)
+        assert all(cell_len(shown) <= width for shown in made.values())
+        assert all(shown == name for name, shown in made.items() if cell_len(name) <= width)
+
+    stay_distinct()
 
 
 @given(NAMES, st.integers(min_value=-1, max_value=4))
 def test_no_room_at_all_is_no_error(names: frozenset[str], width: int) -> None:
-    assert all(cell_len(shown) <= max(0, width) for shown in elided(names, width).values())
+    assert all(cell_len(shown) <= max(0, width) for shown in elide_names(names, width).values())
 
 
 @pytest.mark.parametrize("width", [30, 24, 20, 16])
 def test_three_hundred_long_names_are_told_apart_without_numbers(width: int) -> None:
-    made = elided(QUEUES, width)
+    made = elide_names(QUEUES, width)
     assert len(set(made.values())) == len(QUEUES) == 297
     assert not any("#" in shown for shown in made.values())
 
 
 def test_what_all_share_is_left_out_first() -> None:
     names = frozenset({"acme.production.eu-west-1.mail-worker-07", "acme.production.us-east-1.mail-worker-07"})
-    assert set(elided(names, 26).values()) == {"…eu-west-1.mail-worker-07", "…us-east-1.mail-worker-07"}
-    assert set(elided(names, 16).values()) == {"…eu-…worker-07", "…us-…worker-07"}
+    assert set(elide_names(names, 26).values()) == {"…eu-west-1.mail-worker-07", "…us-east-1.mail-worker-07"}
+    assert set(elide_names(names, 16).values()) == {"…eu-…worker-07", "…us-…worker-07"}
 
 
 def test_a_long_name_that_stands_alone_keeps_its_ends() -> None:
     name = "616702fc681b4d90bd451d86ddacaa67"
-    assert among([name])(name, 12) == "61670…acaa67"
-    assert among(["acme.mail-worker-07"])("acme.mail-worker-07", 12) == "…worker-07"
+    assert create_fitter([name])(name, 12) == "61670…acaa67"
+    assert create_fitter(["acme.mail-worker-07"])("acme.mail-worker-07", 12) == "…worker-07"
 
 
 def test_a_name_that_is_not_among_them_fits_too() -> None:
-    fit = among(["a" * 40, "b" * 40])
+    fit = create_fitter(["a" * 40, "b" * 40])
     assert cell_len(fit("c" * 40, 10)) == 10
     assert fit("short", 10) == "short"
 
@@ -76,14 +80,14 @@ def test_a_name_that_is_not_among_them_fits_too() -> None:
     ],
 )
 def test_levels_that_all_names_share(names: tuple[str, ...], shared: str) -> None:
-    assert shared_beginning(names) == shared
+    assert find_shared_prefix(names) == shared
 
 
 def test_words_are_levels_where_that_is_asked_for() -> None:
     names = ("billing-worker-01", "billing-worker-02")
-    assert (shared_beginning(names), shared_beginning(names, is_of_words=True)) == ("", "billing-worker-")
+    assert (find_shared_prefix(names), find_shared_prefix(names, is_of_words=True)) == ("", "billing-worker-")
 
 
 def test_of_names_at_hosts_the_end_comes_back_as_far_as_there_is_room() -> None:
     names = frozenset({"celery@web-1", "celery@web-2"})
-    assert [sorted(elided(names, width).values()) for width in (4, 8)] == [["…1", "…2"], ["…web-1", "…web-2"]]
+    assert [sorted(elide_names(names, width).values()) for width in (4, 8)] == [["…1", "…2"], ["…web-1", "…web-2"]]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hostile import harm
+from hostile_text import find_harm
 
 from rqtui.model import Fact
-from rqtui.reports.jobs import facts as documents
-from rqtui.text.body import MASK
-from rqtui.text.facts import said, written
+from rqtui.reports.jobs import build_facts as documents
+from rqtui.text.facts import build_lines, format_fact
+from rqtui.text.masking import MASK
 
 
 @pytest.mark.parametrize(
@@ -31,20 +31,22 @@ from rqtui.text.facts import said, written
     ],
 )
 def test_a_fact_in_words(fact: Fact, lines: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rqtui.text.facts.moment", lambda ms: "?" if ms > 1 else "1970-01-01 00:00:00 UTC")
-    assert said(fact).lines == lines
+    monkeypatch.setattr("rqtui.text.facts.format_moment", lambda ms: "?" if ms > 1 else "1970-01-01 00:00:00 UTC")
+    assert format_fact(fact).lines == lines
 
 
 def test_what_strangers_wrote_is_harmless_bounded_and_revealed_only_when_asked() -> None:
     evil = "\x1b]0;x\x07\u202e\ud800"
     for kind in ("text", "json", "trace", "instant", "duration", "ref"):
         for value in (evil, evil.encode("utf-8", "replace"), 10**40, -1):
-            for line in written(Fact(evil, value, kind, evil)):
-                assert not harm(line, ""), (kind, value, line)
-    assert len(said(Fact("trace", "line\n" * 100_000, "trace")).lines) == 201
-    assert said(Fact("password", "hunter2"), is_revealed=True).lines == ("hunter2",)
-    assert said(Fact("log", "token=abc"), is_revealed=True).lines == ("token=abc",)
-    assert written(Fact("a name that is longer than its column", "x")) == ["a name that is longer than its column x"]
+            for line in build_lines(Fact(evil, value, kind, evil)):
+                assert not find_harm(line, ""), (kind, value, line)
+    assert len(format_fact(Fact("trace", "line\n" * 100_000, "trace")).lines) == 201
+    assert format_fact(Fact("password", "hunter2"), is_revealed=True).lines == ("hunter2",)
+    assert format_fact(Fact("log", "token=abc"), is_revealed=True).lines == ("token=abc",)
+    assert build_lines(Fact("a name that is longer than its column", "x")) == [
+        "a name that is longer than its column x"
+    ]
 
 
 def test_a_document_has_values_by_their_kinds() -> None:

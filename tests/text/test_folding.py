@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from families import in_one
 
-from rqtui.text.folding import LONGEST, fold
+from rqtui.text.folding import MAX_CHARS, fold
 
 
 @in_one(
@@ -53,4 +53,4 @@ def test_what_tells_causes_apart_stays(one: str, other: str) -> None:
 
 
 def test_a_long_message_is_cut() -> None:
-    assert len(fold("word " * 10_000)) <= LONGEST
+    assert len(fold("word " * 10_000)) <= MAX_CHARS

@@ -19,7 +19,7 @@ DAY_MS = 86_400_000
     ],
 )  # fmt: skip
 def test_an_age(ms: float | None, text: str) -> None:
-    assert formats.age(ms) == text
+    assert formats.format_age(ms) == text
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_an_age(ms: float | None, text: str) -> None:
 def test_a_coarse_age(seconds: int, text: str) -> None:
     formats.round_ages(True)
     try:
-        assert formats.age(seconds * 1000) == text
+        assert formats.format_age(seconds * 1000) == text
     finally:
         formats.round_ages(False)
 
@@ -41,7 +41,7 @@ def test_a_coarse_age(seconds: int, text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_duration(ms: float | None, text: str) -> None:
-    assert formats.duration(ms) == text
+    assert formats.format_duration(ms) == text
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_a_duration(ms: float | None, text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_rate(per_second: float | None, text: str) -> None:
-    assert formats.rate(per_second) == text
+    assert formats.format_rate(per_second) == text
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_rate(per_second: float | None, text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_size(number: int | None, text: str) -> None:
-    assert formats.size(number) == text
+    assert formats.format_size(number) == text
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_size(number: int | None, text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_sparkline(values: list[float], width: int | None, line: str) -> None:
-    assert formats.sparkline(values, width) == line
+    assert formats.build_sparkline(values, width) == line
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_sparkline(values: list[float], width: int | None, line: str) -> None:
      (10, 10, ("====", "")), (20, 10, ("====", "")), (1, 0, ("====", ""))],
 )  # fmt: skip
 def test_a_lease_bar(left_ms: float, lease_ms: float, bar: tuple[str, str]) -> None:
-    assert formats.lease_bar(left_ms, lease_ms, 4, ascii_only=True) == bar
+    assert formats.build_lease_bar(left_ms, lease_ms, 4, ascii_only=True) == bar
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_cell(text: str, width: int, align: str, fitted: str) -> None:
     ],
 )  # fmt: skip
 def test_an_id(id: str, width: int, shown: str) -> None:
-    assert formats.job_id(id, width) == shown
+    assert formats.shorten_job_id(id, width) == shown
 
 
 def test_a_text_that_fits_exactly_keeps_its_middle() -> None:

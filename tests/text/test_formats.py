@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rqtui.text import formats
-from rqtui.text.body import MASK, body_view
+from rqtui.text.body import render_body
 from rqtui.text.formats import cell_len
-from rqtui.text.sanitise import safe
+from rqtui.text.masking import MASK
+from rqtui.text.sanitise import has_symbols, parse_shown, safe
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u3164"
@@ -71,6 +72,35 @@ def test_what_is_invisible_is_shown_as_a_symbol(data: str | bytes, shown: str) -
     assert safe(data) == shown
 
 
+@in_one(
+    ("typed", "meant"),
+    [
+        ("\\x80", "\udc80"),
+        ("\\xff", "\udcff"),
+        ("\\x7f", "\\x7f"),  # a byte of ASCII is never shown like that
+        ("‹202E›", "\u202e"),
+        ("<202E>", "\u202e"),
+        ("‹10FFFF›", "\U0010ffff"),
+        ("‹110000›", "‹110000›"),  # one beyond the last code point
+        ("‹20E›", "‹20E›"),
+        ("^[", "\x1b"),
+        ("^@", "\0"),
+        ("^?", "\x7f"),
+        ("\\n", "\n"),
+        ("\\t", "\t"),
+        ("⏎", "\n"),
+        ("⇥", "\t"),
+        ("␀", "\0"),
+        ("␟", "\x1f"),
+        ("␡", "\x7f"),
+        ("plain", "plain"),
+    ],
+)
+def test_a_typed_symbol_means_what_it_stands_for(typed: str, meant: str) -> None:
+    assert parse_shown(typed) == meant
+    assert has_symbols(typed) == (typed not in ("\\x7f", "‹20E›", "plain"))
+
+
 def test_the_symbols_of_ascii_are_ascii() -> None:
     assert safe("\x1b[m\n\t\u202e\x9b", ascii_only=True) == "^[[m\\n\\t<202E><009B>"
 
@@ -101,64 +131,76 @@ SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
     ],
 )
 def test_an_age_is_short(ms: float | None, shown: str) -> None:
-    assert formats.age(ms) == shown
+    assert formats.format_age(ms) == shown
 
 
 @given(st.integers(-(10**18), 10**18))
 def test_no_age_is_wider_than_six_cells(ms: int) -> None:
-    assert cell_len(formats.age(ms)) <= 6
+    assert cell_len(formats.format_age(ms)) <= 6
 
 
 @given(st.one_of(st.integers(-(10**20), 10**20), st.floats()))
 def test_an_impossible_instant_does_not_break_the_page(ms: float) -> None:
-    assert formats.clock(ms)
-    assert formats.moment(ms)
+    assert formats.format_clock(ms)
+    assert formats.format_moment(ms)
 
 
 def test_counts_are_exact_where_they_fit() -> None:
-    assert [formats.count(n) for n in (0, 64, 12_431, 999_999, 1_234_567)] == ["·", "64", "12 431", "999 999", "1.2M"]
-    assert formats.count(12_431, width=5) == "12.4k"
-    assert formats.count(1_234_567, exact=False) == "~1.2M"
+    assert [formats.format_count(n) for n in (0, 64, 12_431, 999_999, 1_234_567)] == [
+        "·",
+        "64",
+        "12 431",
+        "999 999",
+        "1.2M",
+    ]
+    assert formats.format_count(12_431, width=5) == "12.4k"
+    assert formats.format_count(1_234_567, exact=False) == "~1.2M"
 
 
 @given(st.integers(0, 10**17))
 def test_a_short_count_has_at_most_six_cells(number: int) -> None:
-    assert cell_len(formats.short_count(number, exact=False)) <= 6
+    assert cell_len(formats.format_short_count(number, exact=False)) <= 6
 
 
 def test_rates_sizes_and_durations_have_their_unit() -> None:
-    assert [formats.rate(n) for n in (None, 0, 0.4, 312, 12_431)] == ["·", "·", "0.4/s", "312/s", "12.4k/s"]
-    assert [formats.rate(n) for n in (0.1, 0.05, 0.02, 1 / 3600, 1e-6)] == ["0.1/s", "3/m", "1.2/m", "1/h", "0.0/h"]
-    assert [formats.size(n) for n in (0, 214, 4200, 30 << 20)] == ["0 B", "214 B", "4.1 kB", "30 MB"]
-    assert [formats.duration(ms) for ms in (1.44, 41, 1400, 90_000)] == ["1.4 ms", "41 ms", "1.4s", "1m30"]
+    assert [formats.format_rate(n) for n in (None, 0, 0.4, 312, 12_431)] == ["·", "·", "0.4/s", "312/s", "12.4k/s"]
+    assert [formats.format_rate(n) for n in (0.1, 0.05, 0.02, 1 / 3600, 1e-6)] == [
+        "0.1/s",
+        "3/m",
+        "1.2/m",
+        "1/h",
+        "0.0/h",
+    ]
+    assert [formats.format_size(n) for n in (0, 214, 4200, 30 << 20)] == ["0 B", "214 B", "4.1 kB", "30 MB"]
+    assert [formats.format_duration(ms) for ms in (1.44, 41, 1400, 90_000)] == ["1.4 ms", "41 ms", "1.4s", "1m30"]
 
 
 # ── bars ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_sparkline_shows_the_newest_and_dots_where_nothing_was() -> None:
-    assert formats.sparkline(range(8)) == "·▁▂▃▄▅▆▇"
-    assert formats.sparkline(range(8), width=3) == "▅▆▇"
-    assert formats.sparkline([1], width=3) == "··▇"
-    assert formats.sparkline([]) == ""
-    assert formats.sparkline(range(9), ascii_only=True).isascii()
+    assert formats.build_sparkline(range(8)) == "·▁▂▃▄▅▆▇"
+    assert formats.build_sparkline(range(8), width=3) == "▅▆▇"
+    assert formats.build_sparkline([1], width=3) == "··▇"
+    assert formats.build_sparkline([]) == ""
+    assert formats.build_sparkline(range(9), ascii_only=True).isascii()
 
 
 @given(st.integers(-(10**6), 10**6), st.integers(0, 10**6), st.integers(1, 40), st.booleans())
 def test_a_lease_bar_keeps_its_width(left_ms: int, lease_ms: int, width: int, ascii_only: bool) -> None:
-    left, used = formats.lease_bar(left_ms, lease_ms, width, ascii_only)
+    left, used = formats.build_lease_bar(left_ms, lease_ms, width, ascii_only)
     assert left
     assert cell_len(left + used) == width
 
 
 def test_a_lease_bar_shortens_and_is_full_again_when_late() -> None:
-    lengths = [len(formats.lease_bar(left, 30, 10, True)[0].strip("-")) for left in (30, 20, 10, 1, -1)]
+    lengths = [len(formats.build_lease_bar(left, 30, 10, True)[0].strip("-")) for left in (30, 20, 10, 1, -1)]
     assert lengths == [10, 7, 3, 1, 10]
 
 
 @given(st.lists(st.integers(0, 10**9), max_size=5), st.integers(5, 60))
 def test_a_share_bar_fills_its_width_and_hides_no_state(counts: list[int], width: int) -> None:
-    parts = formats.share_bar(list(enumerate(counts)), width)
+    parts = formats.build_share_bar(list(enumerate(counts)), width)
     assert [key for key, _ in parts] == [key for key, number in enumerate(counts) if number]
     assert sum(len(text) for _, text in parts) == (width if parts else 0)
     assert all(text for _, text in parts)
@@ -177,15 +219,15 @@ def test_fit_makes_exactly_the_width(text: str, width: int, align: str) -> None:
 @given(cells, st.integers(1, 20))
 def test_nothing_elided_is_too_wide(text: str, width: int) -> None:
     assert cell_len(formats.elide_middle(text, width)) <= width
-    assert cell_len(formats.job_id(text, width)) <= width
+    assert cell_len(formats.shorten_job_id(text, width)) <= width
     assert all(cell_len(line) <= width for line in formats.wrap(text, width))
 
 
 def test_of_a_generated_id_the_end_is_shown_and_of_a_given_one_both_ends() -> None:
-    assert formats.job_id("0192f3a0-7c2e-7abc-8def-0123456789ab", 8) == "…56789ab"
-    assert formats.job_id("01JDB3K5WQ9ZT4M8N2X7C6V1RE", 8) == "…X7C6V1RE"[0] + "7C6V1RE"
-    assert formats.job_id("need_some_help_email_4711", 16) == "need_som…il_4711"
-    assert formats.job_id(b"short\x1b", 16) == "short␛"
+    assert formats.shorten_job_id("0192f3a0-7c2e-7abc-8def-0123456789ab", 8) == "…56789ab"
+    assert formats.shorten_job_id("01JDB3K5WQ9ZT4M8N2X7C6V1RE", 8) == "…X7C6V1RE"[0] + "7C6V1RE"
+    assert formats.shorten_job_id("need_some_help_email_4711", 16) == "need_som…il_4711"
+    assert formats.shorten_job_id(b"short\x1b", 16) == "short␛"
 
 
 # ── bodies ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -195,11 +237,11 @@ def test_of_a_generated_id_the_end_is_shown_and_of_a_given_one_both_ends() -> No
 def test_no_body_can_command_the_terminal(data: str | bytes) -> None:
     body = data if isinstance(data, bytes) else data.encode("utf-8", "surrogatepass")
     for each in (body, b'{"a":' + body + b"}", msgpack.packb([body]), json.dumps({"x": repr(body)}).encode()):
-        assert_harmless(body_view(each).text, allowed="\n")
+        assert_harmless(render_body(each).text, allowed="\n")
 
 
 def test_json_is_indented_and_keeps_what_was_sent() -> None:
-    view = body_view(b'{"z":1.0e5,"z":2,"e":{},"t":"\\u00e9\\u001b","n":[123456789012345678901234567890]}')
+    view = render_body(b'{"z":1.0e5,"z":2,"e":{},"t":"\\u00e9\\u001b","n":[123456789012345678901234567890]}')
     assert view.encoding == "json"
     assert view.text.split("\n") == [
         "{",
@@ -227,7 +269,7 @@ def test_json_is_indented_and_keeps_what_was_sent() -> None:
     ],
 )
 def test_a_body_is_shown_as_what_it_is(body: bytes, encoding: str, start: str) -> None:
-    view = body_view(body)
+    view = render_body(body)
     assert view.encoding == encoding
     assert view.text.startswith(start)
 
@@ -250,14 +292,14 @@ def test_a_body_is_shown_as_what_it_is(body: bytes, encoding: str, start: str) -
     ],
 )
 def test_secrets_are_masked_until_revealed(body: bytes) -> None:
-    masked, revealed = body_view(body).text, body_view(body, revealed=True).text
+    masked, revealed = render_body(body).text, render_body(body, revealed=True).text
     assert "hunter2" not in masked
     assert MASK in masked
     assert "hunter2" in revealed
 
 
 def test_what_stands_beside_a_secret_is_not_masked() -> None:
-    text = body_view(b'{"token": {"a": [1, {"b": 2}]}, "kind": "x", "list": [{"cookie": 1}, "y"]}').text
+    text = render_body(b'{"token": {"a": [1, {"b": 2}]}, "kind": "x", "list": [{"cookie": 1}, "y"]}').text
     assert text.split("\n") == [
         "{",
         f'  "token": {MASK},',
@@ -290,7 +332,7 @@ def test_what_stands_beside_a_secret_is_not_masked() -> None:
 )
 def test_no_body_is_too_long_or_too_deep_to_look_at(body: bytes) -> None:
     began = time.process_time()
-    view = body_view(body)
+    view = render_body(body)
     assert time.process_time() - began < 2
     assert len(view.text) < 500_000
     if len(body) > 65536:

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from rqtui.text import pickles
-from rqtui.text.pickling import pickled
+from rqtui.text.pickling import write_pickle
 
 VALUES = (
     None, True, False, 0, -1, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**63, -(2**64), 10**700, 1.5, -0.0, 1e300,
@@ -18,13 +18,13 @@ VALUES = (
 
 def test_python_and_we_read_what_was_written() -> None:
     for value in VALUES:
-        read = pickle.loads(pickled(value))  # noqa: S301 (written here)
+        read = pickle.loads(write_pickle(value))  # noqa: S301 (written here)
         assert (read, type(read)) == (value, type(value))
-    assert pickles.is_one(pickled({"a": [1, (2,)]}))
-    assert pickles.shown(pickles.read(pickled(["x", 1]))) == "['x', 1]"
+    assert pickles.is_pickle(write_pickle({"a": [1, (2,)]}))
+    assert pickles.format_value(pickles.parse_pickle(write_pickle(["x", 1]))) == "['x', 1]"
 
 
 def test_what_is_no_plain_value_is_refused() -> None:
     for value in (b"bytes", object(), {1, 2}, [open], 1j):
         with pytest.raises(ValueError, match="is no plain value"):
-            pickled(value)
+            write_pickle(value)

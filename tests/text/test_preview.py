@@ -9,21 +9,21 @@ from collections.abc import Iterator
 import pytest
 
 from rqtui.text import preview
-from rqtui.text.body import MASK, also_mask
-from rqtui.text.preview import Field, Ids, Preview, Shown
+from rqtui.text.masking import MASK, add_mask_patterns
+from rqtui.text.preview import Field, IdFormat, Preview, RowFields
 
 
 @pytest.fixture(autouse=True)
 def usual_secrets() -> Iterator[None]:
     """What one test masks is none of the next one's business."""
     yield
-    also_mask(())
+    add_mask_patterns(())
 
 
-def shown(*bodies: object, beside: tuple[str, ...] = ()) -> list[Shown]:
+def build_rows(*bodies: object, beside: tuple[str, ...] = ()) -> list[RowFields]:
     """Rows with these bodies; what is no text becomes JSON."""
     raw = [body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies]
-    return [Shown(preview.read(body), beside) for body in raw]
+    return [RowFields(preview.read_preview_fields(body), beside) for body in raw]
 
 
 def orders(number: int, seed: int = 1) -> list[dict[str, object]]:
@@ -48,94 +48,98 @@ def labels(fields: tuple[Field, ...]) -> list[str]:
 
 
 def test_fields_that_vary_and_are_short_become_columns_in_the_order_of_the_body() -> None:
-    chosen = preview.choose(shown(*orders(40)))
+    chosen = preview.choose_fields(build_rows(*orders(40)))
     assert [field.path for field in chosen.columns] == ["order", "customer.email", "amount"]
     assert labels(chosen.columns) == ["order", "customer", "amount"]
     assert [field.is_number for field in chosen.columns] == [True, False, True]
 
 
 def test_what_all_have_is_said_once_and_only_while_it_is_so() -> None:
-    rows = shown(*orders(20))
-    chosen = preview.choose(rows)
+    rows = build_rows(*orders(20))
+    chosen = preview.choose_fields(rows)
     assert [(same.label, same.value) for same in chosen.same] == [("queue", "orders"), ("currency", "EUR")]
-    other = shown({"queue": "returns", "currency": "EUR"})
-    assert [same.label for same in preview.updated(chosen, rows + other).same] == ["currency"]
+    other = build_rows({"queue": "returns", "currency": "EUR"})
+    assert [same.label for same in preview.update_choice(chosen, rows + other).same] == ["currency"]
 
 
 def test_mails_show_to_whom_and_what() -> None:
     mails = [
         {"lang": "en", "to": f"{name}@example.org", "template": f"welcome-{n % 3}"} for n, name in enumerate(NAMES)
     ]
-    rows = shown(*mails)
-    chosen = preview.choose(rows)
+    rows = build_rows(*mails)
+    chosen = preview.choose_fields(rows)
     assert labels(chosen.columns) == ["to", "template"]
     to = chosen.columns[0]
-    assert (to.show("ada@example.org"), to.show("eve@other.net")) == ("ada@…", "eve@other.net")
-    assert preview.pairs(rows[0].fields, chosen.columns) == "to=ada@… template=welcome-0"
+    assert (to.format_value("ada@example.org"), to.format_value("eve@other.net")) == ("ada@…", "eve@other.net")
+    assert preview.format_pairs(rows[0].fields, chosen.columns) == "to=ada@… template=welcome-0"
 
 
 NAMES = ("ada", "bob", "cem", "dora", "eve", "finn", "gül", "hal", "ida", "jo")
 
 
 def test_jobs_of_several_kinds_show_the_fields_that_each_has() -> None:
-    rows = shown(*[{"to": f"{n}@a.example"} if n % 2 else {"invoice": 7000 + n} for n in range(20)])
-    chosen = preview.choose(rows)
+    rows = build_rows(*[{"to": f"{n}@a.example"} if n % 2 else {"invoice": 7000 + n} for n in range(20)])
+    chosen = preview.choose_fields(rows)
     assert not chosen.columns
-    assert preview.pairs(rows[0].fields, chosen.others) == "invoice=7000"
-    assert preview.pairs(rows[1].fields, chosen.others).startswith("to=1")
+    assert preview.format_pairs(rows[0].fields, chosen.others) == "invoice=7000"
+    assert preview.format_pairs(rows[1].fields, chosen.others).startswith("to=1")
 
 
 def test_what_the_row_shows_already_is_not_shown_again() -> None:
-    rows = [Shown({"id": f"j{n}", "class": "Mail", "n": str(n)}, (f"j{n}", "Mail")) for n in range(10)]
-    assert labels(preview.choose(rows).columns) == ["n"]
+    rows = [RowFields({"id": f"j{n}", "class": "Mail", "n": str(n)}, (f"j{n}", "Mail")) for n in range(10)]
+    assert labels(preview.choose_fields(rows).columns) == ["n"]
 
 
 def test_a_body_without_fields_is_its_text_without_what_all_begin_with() -> None:
-    rows = shown(*[f"resize https://cdn.example.org/media/{n}.jpg".encode() for n in range(10)])
-    [field] = preview.choose(rows).columns
-    assert (field.path, field.show(rows[3].fields[""])) == ("", "…3.jpg")
-    assert preview.choose(shown(b"", b"")).is_empty
+    rows = build_rows(*[f"resize https://cdn.example.org/media/{n}.jpg".encode() for n in range(10)])
+    [field] = preview.choose_fields(rows).columns
+    assert (field.path, field.format_value(rows[3].fields[""])) == ("", "…3.jpg")
+    assert preview.choose_fields(build_rows(b"", b"")).is_empty
 
 
 def test_secrets_are_neither_chosen_nor_said() -> None:
-    also_mask(["iban"])
-    rows = shown(*[{"iban": f"DE{n}", "password": "x", "deep": json.dumps({"token": n}), "n": n} for n in range(10)])
-    chosen = preview.choose(rows)
+    add_mask_patterns(["iban"])
+    rows = build_rows(
+        *[{"iban": f"DE{n}", "password": "x", "deep": json.dumps({"token": n}), "n": n} for n in range(10)]
+    )
+    chosen = preview.choose_fields(rows)
     assert labels(chosen.columns) == ["n"] and chosen.same == ()
     field = Field("iban", "iban")
-    assert field.show(rows[0].fields["iban"]) == MASK
-    assert field.show("password=hunter2") == f"password={MASK}"
+    assert field.format_value(rows[0].fields["iban"]) == MASK
+    assert field.format_value("password=hunter2") == f"password={MASK}"
 
 
 def test_the_choice_stands_while_it_tells_rows_apart() -> None:
-    chosen = preview.choose(shown(*orders(40)))
-    assert preview.still_tells(chosen, shown(*orders(60, seed=2)))
-    assert preview.still_tells(chosen, shown(*orders(1, seed=3)))
-    assert preview.still_tells(chosen, [])
-    assert preview.still_tells(chosen, shown(*orders(8), *[{"to": n} for n in range(8)])), "half of them"
-    assert not preview.still_tells(chosen, shown(*orders(8), *[{"to": n} for n in range(9)]))
-    assert not preview.still_tells(chosen, shown(*[{"to": n} for n in range(20)]))
-    assert not preview.still_tells(chosen, shown(*[{**orders(1)[0], "to": n} for n in range(20)]))
+    chosen = preview.choose_fields(build_rows(*orders(40)))
+    assert preview.is_still_suitable(chosen, build_rows(*orders(60, seed=2)))
+    assert preview.is_still_suitable(chosen, build_rows(*orders(1, seed=3)))
+    assert preview.is_still_suitable(chosen, [])
+    assert preview.is_still_suitable(chosen, build_rows(*orders(8), *[{"to": n} for n in range(8)])), "half of them"
+    assert not preview.is_still_suitable(chosen, build_rows(*orders(8), *[{"to": n} for n in range(9)]))
+    assert not preview.is_still_suitable(chosen, build_rows(*[{"to": n} for n in range(20)]))
+    assert not preview.is_still_suitable(chosen, build_rows(*[{**orders(1)[0], "to": n} for n in range(20)]))
 
 
 def test_a_choice_from_few_rows_is_made_again_when_there_are_more() -> None:
-    chosen = preview.choose(shown(*orders(2)))
-    assert preview.still_tells(chosen, shown(*orders(3)))
-    assert not preview.still_tells(chosen, shown(*orders(4)))
-    assert not preview.still_tells(Preview(), shown(*orders(1)))
+    chosen = preview.choose_fields(build_rows(*orders(2)))
+    assert preview.is_still_suitable(chosen, build_rows(*orders(3)))
+    assert not preview.is_still_suitable(chosen, build_rows(*orders(4)))
+    assert not preview.is_still_suitable(Preview(), build_rows(*orders(1)))
 
 
 def test_hostile_values_are_harmless_in_a_cell() -> None:
-    assert Field("a", "a").show("\x1b[31m\u202e") == "␛[31m‹202E›"
-    chosen = preview.choose(shown({"\x1b[1m": 1}, {"\x1b[1m": 2}))
+    assert Field("a", "a").format_value("\x1b[31m\u202e") == "␛[31m‹202E›"
+    chosen = preview.choose_fields(build_rows({"\x1b[1m": 1}, {"\x1b[1m": 2}))
     assert labels(chosen.columns) == ["␛[1m"]
 
 
 def test_names_of_fields_are_as_short_as_the_others_allow() -> None:
-    rows = shown(*[{"order": {"id": n}, "customer": {"id": n + 7, "plan": f"p{n}"}, "args": [n + 1]} for n in range(9)])
-    assert labels(preview.choose(rows).columns) == ["order", "customer", "plan", "args.0"]
-    twice = shown(*[{"from": {"zone": n}, "to": {"zone": n + 1}} for n in range(9)])
-    assert labels(preview.choose(twice).columns) == ["from.zone", "to.zone"]
+    rows = build_rows(
+        *[{"order": {"id": n}, "customer": {"id": n + 7, "plan": f"p{n}"}, "args": [n + 1]} for n in range(9)]
+    )
+    assert labels(preview.choose_fields(rows).columns) == ["order", "customer", "plan", "args.0"]
+    twice = build_rows(*[{"from": {"zone": n}, "to": {"zone": n + 1}} for n in range(9)])
+    assert labels(preview.choose_fields(twice).columns) == ["from.zone", "to.zone"]
 
 
 # ── ids ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -143,19 +147,19 @@ def test_names_of_fields_are_as_short_as_the_others_allow() -> None:
 
 def test_ids_lose_their_common_beginning() -> None:
     ids = [b"order:eu-west:%d" % n for n in range(98, 120)]
-    chosen = preview.choose_ids(ids)
-    assert chosen == Ids(3, "order:eu-west:")
-    assert preview.short_id(b"order:eu-west:98", chosen) == "98"
-    assert preview.short_id(b"returned:7", chosen) == "returned:7"
-    assert preview.short_id(b"order:eu-west:", chosen) == "order:eu-west:"
+    chosen = preview.choose_id_format(ids)
+    assert chosen == IdFormat(3, "order:eu-west:")
+    assert preview.shorten_id(b"order:eu-west:98", chosen) == "98"
+    assert preview.shorten_id(b"returned:7", chosen) == "returned:7"
+    assert preview.shorten_id(b"order:eu-west:", chosen) == "order:eu-west:"
 
 
 def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:
     ids = [b"01jd80108%013x" % (n * 7919) for n in range(60)]
-    chosen = preview.choose_ids(ids)
+    chosen = preview.choose_id_format(ids)
     assert chosen.tail == 7
-    assert len({preview.short_id(id, chosen) for id in ids}) == 60
-    assert preview.short_id(b"by hand", chosen) == "by hand"
+    assert len({preview.shorten_id(id, chosen) for id in ids}) == 60
+    assert preview.shorten_id(b"by hand", chosen) == "by hand"
 
 
 @pytest.mark.parametrize(
@@ -163,5 +167,5 @@ def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:
     [[b"job-1", b"job-2"], [b"order:eu:98", b"order:eu:119"], [b"a1"], [b"a1", b"b2"], [b""], [b"mail:", b"mail:1"]],
 )
 def test_ids_that_share_nothing_stand_whole(ids: list[bytes]) -> None:
-    chosen = preview.choose_ids(ids)
-    assert [preview.short_id(id, chosen) for id in ids] == [id.decode() or "''" for id in ids]
+    chosen = preview.choose_id_format(ids)
+    assert [preview.shorten_id(id, chosen) for id in ids] == [id.decode() or "''" for id in ids]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from families import in_one
 
-from rqtui.text.tracebacks import CUT, HALF, bounded, line_of, read
+from rqtui.text.tracebacks import CUT, HALF_CHARS, parse_trace, summarize_error, truncate_middle
 
 PYTHON = """Traceback (most recent call last):
   File "/app/venv/lib/python3.11/site-packages/worker/run.py", line 12, in perform
@@ -99,18 +99,20 @@ main.(*Mailer).Send(0xc00011e000, {0x4d2f2a, 0x5})
     ],
 )
 def test_class_message_and_frame_are_read(text: str, kind: str, said: str | None, frame: str) -> None:
-    trace = read(text)
+    trace = parse_trace(text)
     assert trace.kind == kind
-    assert said is None or trace.said == said
+    assert said is None or trace.message == said
     assert (trace.frame.short if trace.frame else "") == frame
 
 
 def test_the_line_that_says_what_happened_is_found_wherever_a_language_puts_it() -> None:
-    assert line_of(RUBY) == "NoMethodError: undefined method `total' for nil:NilClass"  # the first
+    assert summarize_error(RUBY) == "NoMethodError: undefined method `total' for nil:NilClass"  # the first
     python = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nKeyError: 1'
-    assert line_of(python) == "KeyError: 1"  # the last
-    assert line_of("timed out") == "timed out"
-    assert line_of("Net::ReadTimeout: Net::ReadTimeout with #<TCPSocket:(closed)>").startswith("Net::ReadTimeout with")
+    assert summarize_error(python) == "KeyError: 1"  # the last
+    assert summarize_error("timed out") == "timed out"
+    assert summarize_error("Net::ReadTimeout: Net::ReadTimeout with #<TCPSocket:(closed)>").startswith(
+        "Net::ReadTimeout with"
+    )
 
 
 @in_one(
@@ -125,22 +127,22 @@ def test_the_line_that_says_what_happened_is_found_wherever_a_language_puts_it()
 )
 def test_a_statement_names_the_cause_where_the_words_are_its_own(statement: str, names_its_cause: bool) -> None:
     text = f'Traceback (most recent call last):\n  File "/app/a.py", line 1, in f\n    {statement}\na.Declined: x'
-    assert read(text).statement == (statement if names_its_cause else "")
+    assert parse_trace(text).statement == (statement if names_its_cause else "")
 
 
 def test_of_an_error_without_its_middle_only_the_innermost_frames_count() -> None:
     outer = '  File "/app/worker.py", line 61, in run\n    task()\n'
     lines = [outer, "\n  ... b/charge.py line 88\n", '  File "/usr/lib/python3.12/x.py", line 2, in g\n', "A.Error: no"]
-    trace = read("Traceback (most recent call last):\n" + "".join(lines).replace("\n\n", "\n"))
-    assert (trace.kind, trace.said, trace.frame and trace.frame.short) == ("A.Error", "no", "x.py:2")
-    cut = read(f"Traceback (most recent call last):\n{outer.rstrip()}\n  ... e of a long message\nA.Error: no")
-    assert (cut.kind, cut.said, cut.frame) == ("A.Error", "no", None)
-    node = read("Error: no\n    at net (node:net:1:1)\n  ... :4)\n    at main (/app/main.js:9:2)")
-    assert (node.said, node.frame and node.frame.short) == ("no", "node:net:1")
+    trace = parse_trace("Traceback (most recent call last):\n" + "".join(lines).replace("\n\n", "\n"))
+    assert (trace.kind, trace.message, trace.frame and trace.frame.short) == ("A.Error", "no", "x.py:2")
+    cut = parse_trace(f"Traceback (most recent call last):\n{outer.rstrip()}\n  ... e of a long message\nA.Error: no")
+    assert (cut.kind, cut.message, cut.frame) == ("A.Error", "no", None)
+    node = parse_trace("Error: no\n    at net (node:net:1:1)\n  ... :4)\n    at main (/app/main.js:9:2)")
+    assert (node.message, node.frame and node.frame.short) == ("no", "node:net:1")
 
 
 def test_of_a_very_long_error_its_ends_are_read() -> None:
     text = f"Traceback (most recent call last):\n{'x' * 30_000_000}\n{PYTHON}"
-    assert len(bounded(text)) == 2 * HALF + len(CUT)
-    trace = read(text)
+    assert len(truncate_middle(text)) == 2 * HALF_CHARS + len(CUT)
+    trace = parse_trace(text)
     assert (trace.kind, trace.frame and trace.frame.short) == ("billing.charge.CardDeclined", "charge.py:88")

@@ -10,7 +10,7 @@ from textual.app import App
 from rqtui.tui import keys
 from rqtui.tui.app import Cockpit
 from rqtui.tui.host import Host
-from rqtui.tui.session import MESSAGES, Told
+from rqtui.tui.session import MESSAGES, SessionMessage
 
 
 def test_the_app_is_one_class_on_textuals() -> None:
@@ -18,19 +18,19 @@ def test_the_app_is_one_class_on_textuals() -> None:
 
 
 @pytest.mark.parametrize("look", keys.COMMANDS, ids=lambda look: look.id)
-def test_a_command_without_a_key_is_an_action_of_the_app(look: keys.Look) -> None:
+def test_a_command_without_a_key_is_an_action_of_the_app(look: keys.GeneralKey) -> None:
     assert not look.keys and callable(getattr(Cockpit, f"action_{look.action.partition('(')[0]}"))
 
 
 def test_no_two_rows_of_the_tables_have_one_name() -> None:
-    ids = [look.id for look in (*keys.LOOKS, *keys.COMMANDS)]
+    ids = [look.id for look in (*keys.GENERAL_KEYS, *keys.COMMANDS)]
     assert len(set(ids)) == len(ids)
 
 
 def test_what_the_thread_says_is_a_message_of_its_own_class_with_a_handler() -> None:
     assert len(set(MESSAGES.values())) == len(MESSAGES)
     for told in MESSAGES.values():
-        assert issubclass(told, Told) and callable(getattr(Cockpit, told.handler_name)), told
+        assert issubclass(told, SessionMessage) and callable(getattr(Cockpit, told.handler_name)), told
 
 
 def test_a_host_has_some_fifteen_names() -> None:

@@ -19,7 +19,7 @@ from textual.app import App
 from textual.css.stylesheet import Stylesheet
 
 from rqtui.tui.screens.overview import Overview
-from rqtui.tui.terminal.diff_output import PLAIN, Ink, Spans, change
+from rqtui.tui.terminal.diff_output import PLAIN, Ink, Spans, switch_ink
 
 pytestmark = pytest.mark.newest_textual
 
@@ -40,12 +40,18 @@ json.dump(told, open(sys.argv[2], "w"))
 """
 LATER = (
     *("redis", "typer", "textual.widgets._text_area"),
-    *(f"rqtui.engine.{name}" for name in ("engine", "filters", "health", "loops")),
-    *(f"rqtui.{name}" for name in ("client.queue", "layout.layout", "scripts.script", "reports.plans", "scenarios")),
+    *(f"rqtui.engine.{name}" for name in ("engine", "filters", "health.rules", "loops")),
+    *(
+        f"rqtui.{name}"
+        for name in ("client.queue", "system_base.system", "scripts.script", "reports.plans", "scenarios")
+    ),
     *(f"rqtui.{name}" for name in ("systems.registry", "systems.by_sight")),
     *(f"rqtui.operations.{name}" for name in ("rate_limit", "revert", "undo")),
     *(f"rqtui.tui.screens.{name}" for name in ("board", "job")),
-    *(f"rqtui.tui.widgets.{name}" for name in ("dialogs", "editing", "help", "keypage")),
+    *(
+        f"rqtui.tui.widgets.{name}"
+        for name in ("question_dialog", "text_dialog", "body_editor", "help_content", "help_page")
+    ),
     *("rqtui.tui.services.copying", "rqtui.tui.format.copy_formats"),
 )
 
@@ -58,11 +64,11 @@ def test_the_first_picture_waits_for_nothing_that_is_needed_later(url: str, clie
         terminal.until(b"mail")
         terminal.press(b"q")
         terminal.until_ended()
-    told = json.loads(file.read_text())
+    document = json.loads(file.read_text())
     assert [name for name in LATER if find_spec(name) is None] == [], "there is no such module"
-    assert "rqtui.tui.screens.overview" in told["modules"]
-    assert [name for name in LATER if name in told["modules"]] == []
-    assert not told["collects"][0] and told["collects"][-1]
+    assert "rqtui.tui.screens.overview" in document["modules"]
+    assert [name for name in LATER if name in document["modules"]] == []
+    assert not document["collects"][0] and document["collects"][-1]
 
 
 @on_screen
@@ -164,7 +170,7 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
     ours = textuals = 0
     assert len(updates) > 5
     for update in updates:
-        mine, usual = Spans.of(update).render_segments(console), update.render_segments(console)
+        mine, usual = Spans.from_update(update).render_segments(console), update.render_segments(console)
         within = {(y + 1, x + 1) for y, first, last in update.spans for x in range(first, last)}
         cells = drawn(mine)
         assert cells.keys() == within
@@ -190,7 +196,7 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
 def test_of_a_style_only_what_differs_is_sent_and_what_is_taken_back_by_a_reset(
     before: Ink, now: Ink, codes: str
 ) -> None:
-    assert change(before, now) == codes
+    assert switch_ink(before, now) == codes
 
 
 @pytest.mark.hooks

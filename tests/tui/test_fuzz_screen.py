@@ -12,24 +12,24 @@ import sys
 from typing import Any
 
 import pytest
-from families import case
-from hostile import body, commands, harm, id, text
+from families import name_case
+from hostile_text import build_body, build_id, build_text, find_commands, find_harm
 from ptys import in_pty
 from redis import Redis
 from rich.cells import cell_len
-from screens import NARROW, WIDE, back_to_overview, judge, on_screen, opened_view, screen
+from screens import NARROW, WIDE, check_rows, on_screen, open_view, return_to_overview, screen
 from shell import shell
 
 from rqtui.client.queue import Queue
 from rqtui.model import Attempt, Job, State
 from rqtui.testing import keyspace
 from rqtui.text import formats
-from rqtui.text.body import body_view
+from rqtui.text.body import render_body
 from rqtui.text.sanitise import safe, safe_lines
 from rqtui.tui.format import copy_formats
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens import registry
-from rqtui.tui.terminal.ascii_filter import ascii_of
+from rqtui.tui.terminal.ascii_filter import to_ascii
 
 MANY = pytest.mark.parametrize("many", [1_000, pytest.param(10_000, marks=pytest.mark.matrix)])
 SHOWN = 240  # that are put into a real queue
@@ -39,9 +39,9 @@ SHOWN = 240  # that are put into a real queue
 def test_thousands_of_bodies_are_shown_without_a_control_byte(many: int) -> None:
     source = random.Random(1)
     for number in range(many):
-        raw = body(source)
-        shown = body_view(raw, 4096).text
-        assert not harm(shown), (number, raw, harm(shown))
+        raw = build_body(source)
+        shown = render_body(raw, 4096).text
+        assert not find_harm(shown), (number, raw, find_harm(shown))
 
 
 @MANY
@@ -49,39 +49,47 @@ def test_thousands_of_names_and_errors_keep_to_their_cells(many: int) -> None:
     source = random.Random(2)
     columns = [Column("a", "a"), Column("b", "b")]
     for number in range(many):
-        raw = text(source)
+        raw = build_text(source)
         width = source.randint(1, 40)
         line = safe(raw)
-        for shown in (line, formats.fit(line, width), formats.job_id(raw, width), formats.elide_middle(line, width)):
-            assert not harm(shown, ""), (number, raw, shown)
+        for shown in (
+            line,
+            formats.fit(line, width),
+            formats.shorten_job_id(raw, width),
+            formats.elide_middle(line, width),
+        ):
+            assert not find_harm(shown, ""), (number, raw, shown)
         assert cell_len(formats.fit(line, width)) == width, (number, raw)
-        assert cell_len(formats.job_id(raw, width)) <= width, (number, raw)
-        assert all(not harm(each, "") and cell_len(each) <= width for each in formats.wrap(line, width)), (number, raw)
-        assert all(not harm(each, "") for each in safe_lines(raw)), (number, raw)
+        assert cell_len(formats.shorten_job_id(raw, width)) <= width, (number, raw)
+        assert all(not find_harm(each, "") and cell_len(each) <= width for each in formats.wrap(line, width)), (
+            number,
+            raw,
+        )
+        assert all(not find_harm(each, "") for each in safe_lines(raw)), (number, raw)
         assert safe(raw, ascii_only=True) == safe(safe(raw, ascii_only=True), ascii_only=True)
-        tsv = copy_formats.rows(columns, [Row(b"1", (raw, raw))]).data.decode()
-        assert not harm(tsv, "\n\t") and tsv.count("\n") == 1 and tsv.count("\t") == 2, (number, raw)
-        assert harm(ascii_of(line), "") == "" and ascii_of(line).isascii(), (number, raw)
+        tsv = copy_formats.convert_rows(columns, [Row(b"1", (raw, raw))]).data.decode()
+        assert not find_harm(tsv, "\n\t") and tsv.count("\n") == 1 and tsv.count("\t") == 2, (number, raw)
+        assert find_harm(to_ascii(line), "") == "" and to_ascii(line).isascii(), (number, raw)
 
 
 @MANY
 def test_copies_of_many_jobs_are_ascii_where_a_shell_or_a_reader_meets_them(many: int) -> None:
-    from rqtui.systems import registry as layouts
+    from rqtui.systems import registry as systems
 
     source = random.Random(3)
-    where = copy_formats.Source(layouts.make("native"), "mail", "redis://localhost")
+    where = copy_formats.Source(systems.create_system("native"), "mail", "redis://localhost")
     for number in range(many // 10):
-        raw = body(source)
-        attempt = Attempt(0, 1, text(source, 2), text(source, 2))
+        raw = build_body(source)
+        attempt = Attempt(0, 1, build_text(source, 2), build_text(source, 2))
         job = Job(
-            id(source, number), "mail", "native", "dead", State.DEAD, b"", body=raw, body_bytes=len(raw),
-            error=text(source, 2), worker=text(source, 2), history=(attempt,),
+            build_id(source, number), "mail", "native", "dead", State.DEAD, b"", body=raw, body_bytes=len(raw),
+            error=build_text(source, 2), worker=build_text(source, 2), history=(attempt,),
         )  # fmt: skip
         document = copy_formats.as_json([job], where)
         assert document.isascii() and json.loads(document)["body"]["bytes"] == len(raw)
-        assert not harm(copy_formats.ids([job], where).decode())
-        assert not harm(copy_formats.redis_cli([job], where).decode(), "")
-        python = copy_formats.python([job], where).decode()
+        assert not find_harm(copy_formats.format_ids([job], where).decode())
+        assert not find_harm(copy_formats.format_redis_cli([job], where).decode(), "")
+        python = copy_formats.format_python([job], where).decode()
         assert python.isascii() and compile(python, "copied", "exec")
 
 
@@ -106,21 +114,21 @@ def hostile_queue(client: Redis, url: str) -> Queue:
 def _fill(queue: Queue) -> None:
     source = random.Random(4)
     for number in range(SHOWN):
-        name = "".join(letter for letter in text(source, 2) if letter.isprintable())[:40]
+        name = "".join(letter for letter in build_text(source, 2) if letter.isprintable())[:40]
         options: dict[str, Any] = {"delay": "1h"} if number % 5 == 0 else {}
-        queue.put(body(source), id=id(source, number), name=name, **options)
+        queue.put(build_body(source), id=build_id(source, number), name=name, **options)
     for number in range(SHOWN // 3):
         (job,) = queue.reserve(1, worker=_worker(source))
         if number % 4 == 0:
             job.ack(keep="1h")
         elif number % 4 == 1:
-            job.reject(text(source), final=True)
+            job.reject(build_text(source), final=True)
         elif number % 4 == 2:
-            job.reject(text(source), delay="1h")
+            job.reject(build_text(source), delay="1h")
 
 
 def _worker(source: random.Random) -> str:
-    made = "".join(letter for letter in text(source, 2) if ord(letter) >= 0x20 and letter != "\x7f")
+    made = "".join(letter for letter in build_text(source, 2) if ord(letter) >= 0x20 and letter != "\x7f")
     return made.encode()[:60].decode("utf-8", "ignore") or "w"
 
 
@@ -136,28 +144,28 @@ def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
     async def run() -> None:
         async with screen(url, size, read_only=True) as it:
             await it.until_shown("[red]q")
-            judge(it)
+            check_rows(it)
             await it.press("enter")
             for place in "12345":
                 await it.press(place)
                 await it.until_refreshed()
-                judge(it)
+                check_rows(it)
                 for _ in range(4):
                     await it.press("pagedown")
                     await it.pilot.pause()
-                    judge(it)
+                    check_rows(it)
             await it.press("2", "g")
             for _ in range(12):
                 await it.press("enter")
-                judge(it)
+                check_rows(it)
                 await it.press("c")
-                judge(it)
+                check_rows(it)
                 await it.press("escape", "j")
             await it.press("y")
-            judge(it)
+            check_rows(it)
             await it.press("t")
-            await it.until_told("sent 1 row")
-            judge(it)
+            await it.until_toast("sent 1 row")
+            check_rows(it)
 
     run()
 
@@ -171,16 +179,16 @@ def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
 async def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, size: tuple[int, int]) -> None:
     async with screen(url, size, read_only=True) as it:
         for name in registry.VIEWS:
-            with case(name):
-                await back_to_overview(it)
+            with name_case(name):
+                await return_to_overview(it)
                 await it.until_shown("[red]q")
-                await opened_view(it, name)
+                await open_view(it, name)
                 await it.until_refreshed()
-                judge(it)
+                check_rows(it)
                 for key in ("j", "j", "enter"):
                     await it.press(key)
                     await it.pilot.pause()
-                    judge(it)
+                    check_rows(it)
 
 
 @pytest.mark.slow
@@ -189,19 +197,19 @@ async def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, 
 async def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Queue, rows: int) -> None:
     async with screen(url, NARROW) as it:
         for change in ("D", "K", "C", "N"):
-            with case(change):
-                await back_to_overview(it)
+            with name_case(change):
+                await return_to_overview(it)
                 await it.until_shown("[red]q")
                 await it.press("enter")
                 await it.until_refreshed()
                 for _ in range(rows):
                     await it.press(change)
                     await it.pilot.pause()
-                    judge(it)
+                    check_rows(it)
                     if change in "DK":
                         await it.press("tab", "tab", "y")
                         await it.pilot.pause(0.1)
-                        judge(it)
+                        check_rows(it)
                     await it.press("escape", "escape") if it.app.screen is not it.app.navigation.view else None
                     if it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview":
                         await it.press("enter")
@@ -236,7 +244,7 @@ def test_no_control_byte_of_hundreds_of_jobs_is_in_what_the_terminal_gets(url: s
         terminal.press(b"qq")
         terminal.until_ended()
     assert b"hunter2" not in shown
-    assert commands(shown) == b"", commands(shown)
+    assert find_commands(shown) == b"", find_commands(shown)
     assert b"\x1b]0;" not in shown and b"\x1b]52;" not in shown
 
 
@@ -254,6 +262,6 @@ def test_no_control_byte_is_printed_by_a_command(url: str, hostile_queue: Queue)
     for words in lines:
         for as_json in ((), ("--json",)):
             ran = shell(url, words[0], *as_json, *words[1:])
-            assert not harm(ran.out), (words, harm(ran.out))
-            assert not harm(ran.err), (words, harm(ran.err))
+            assert not find_harm(ran.out), (words, find_harm(ran.out))
+            assert not find_harm(ran.err), (words, find_harm(ran.err))
             assert ran.out or ran.err, words

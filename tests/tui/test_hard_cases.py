@@ -13,18 +13,18 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from families import case
+from families import name_case
 from proxy import Proxy
 from ptys import in_pty
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, back_to_overview, judge, on_screen, opened_view, screen
+from screens import NARROW, WIDE, Seeded, check_rows, on_screen, open_view, return_to_overview, screen
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
-from rqtui.connection.meter import meter_of
+from rqtui.connection.meter import find_meter
 from rqtui.engine import ticker
 from rqtui.model import Ref, Snapshot
-from rqtui.text.body import MASK
+from rqtui.text.masking import MASK
 from rqtui.tui.screens import registry
 
 NOT_ON_A_TICK = ("KEYS", "SCAN", "SMEMBERS", "HGETALL", "LRANGE")
@@ -67,13 +67,13 @@ async def test_a_thousand_queues_cost_one_bounded_round_trip_a_tick(
             for _ in range(4):
                 await it.until_refreshed()
             asked = proxy.requests[first:]
-            assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.trips == 1
+            assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.round_trips == 1
             assert len(asked) <= 5 * 250, f"{len(asked)} commands in four pictures"
             assert not [name for name in asked if name in NOT_ON_A_TICK]
-            judge(it)
+            check_rows(it)
             await it.press("G")
             await it.until_refreshed()
-            judge(it)
+            check_rows(it)
 
 
 @pytest.mark.slow
@@ -85,7 +85,7 @@ async def test_a_place_of_a_hundred_thousand_is_counted_exactly_and_paged(url: s
         await it.until_shown("of 100 000")
         await it.press("G")
         await it.until_shown("j099999", "-100000 of 100 000")
-        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.trips == 1
+        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.round_trips == 1
 
 
 # ── hostile and broken bodies ────────────────────────────────────────────────────────────────────────────────
@@ -104,7 +104,7 @@ async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_r
         await it.press("c")
         await it.until_shown("hunter2")
         await it.press("escape", "D", "y")
-        await it.until_told("delete: deleted")
+        await it.until_toast("delete: deleted")
         await it.press("z")
         await it.until(lambda: seeded.ids("ready") == ["a1"], "it is back")
         job = seeded.job("a1")
@@ -144,14 +144,14 @@ async def test_no_undecodable_body_breaks_a_page(url: str, client: Redis) -> Non
             queue.put(b"{}", id="even")
     async with screen(url, WIDE, read_only=True) as it:
         for number, name in enumerate(UNDECODABLE):
-            with case(name):
+            with name_case(name):
                 it.app.open_board(Ref("native", f"mail-{number}"))
                 await it.until_shown(f"odd-{number}", "even")
-                judge(it)
+                check_rows(it)
                 await it.press("enter")
                 await it.until_shown(" body ")
-                judge(it)
-                await back_to_overview(it)
+                check_rows(it)
+                await return_to_overview(it)
 
 
 @on_screen
@@ -161,10 +161,10 @@ async def test_a_record_that_cannot_be_read_is_a_row_with_its_problem(url: str, 
     async with screen(url, WIDE) as it:
         await it.press("enter")
         await it.until_shown("a1", "a2")
-        judge(it)
+        check_rows(it)
         await it.press("enter")
         await it.pilot.pause()
-        judge(it)
+        check_rows(it)
 
 
 # ── restricted servers ───────────────────────────────────────────────────────────────────────────────────────
@@ -180,7 +180,7 @@ async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
         await it.press("enter")
         await it.until_shown("a1", "a2")
         await it.press("D", "y")
-        await it.until_told("delete: deleted")
+        await it.until_toast("delete: deleted")
         assert seeded.ids("ready") == ["a2"]
         assert "sesame" not in it.text()
 
@@ -194,14 +194,14 @@ async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
     async with screen(restricted, WIDE) as it:
         await it.until_shown("mail")
         for name in registry.VIEWS:
-            with case(name):
-                await opened_view(it, name)
+            with name_case(name):
+                await open_view(it, name)
                 if name == "redis":
                     await it.until(
                         lambda: "INFO" in it.text().upper() and "SLOWLOG" in it.text().upper(), "what is missing"
                     )
-                judge(it)
-                assert it.app.session.lost is None
+                check_rows(it)
+                assert it.app.session.connection_loss is None
                 await it.press("escape")
                 await it.until_shown("mail")
 
@@ -242,20 +242,27 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
             session = it.app.session
             loops = session.loops.values()
             await it.until(lambda: loops and all(loop.rounds for loop in loops), "the loops have looked")
-            meter = meter_of(session.ticker.engine.client)
+            meter = find_meter(session.ticker.engine.client)
             assert meter
 
             def pictured() -> Snapshot | None:
                 if session.snapshot and session.snapshot not in pictures[-1:]:
                     pictures.append(session.snapshot)
-                return next((each for each in pictures if each.spent and each.spent.trips > each.cost.trips), None)
+                return next(
+                    (
+                        each
+                        for each in pictures
+                        if each.interval_cost and each.interval_cost.round_trips > each.cost.round_trips
+                    ),
+                    None,
+                )
 
             found = await it.until(pictured, "a picture beside which more was asked")
-            assert found.spent.commands > found.cost.commands
+            assert found.interval_cost.commands > found.cost.commands
             await it.until(lambda: re.search(r"\d calls? · ", it.text().splitlines()[0]), "what it cost")
         names = {"rqtui-ticker", *(f"rqtui-{loop.name}" for loop in loops)}
         wait_until(lambda: not names & {thread.name for thread in threading.enumerate()}, 20, "nobody asks any more")
-        told, asked = meter.total(), len(proxy.requests)
+        told, asked = meter.compute_total(), len(proxy.requests)
     assert asked - 200 < told.commands <= asked, "all but what greets on a new connection"
     assert told.ms > ms_of_scripts(client)
 
@@ -266,7 +273,7 @@ async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, se
     with Proxy(url, latency_s=0.05) as proxy:  # 100 ms a round trip: a tenth of a second, asked for every quarter
         async with screen(proxy.url, NARROW, read_only=True) as it:
             await it.until_refreshed()
-            it.asks_again = False
+            it.may_request_refresh = False
             taken = []
             for _ in range(3):
                 await it.until_refreshed()
@@ -307,8 +314,8 @@ async def test_keys_of_a_queue_that_vanish_under_its_board_leave_a_sentence(url:
         await it.until_shown("1 marked")
         seeded.client.delete(*seeded.client.keys("rqtui:{mail}:*"))
         await it.until(lambda: "ready ·" in it.text(), "it is empty")
-        judge(it)
+        check_rows(it)
         await it.press("D", "y")
-        await it.until_told("delete: no such job")
-        judge(it)
+        await it.until_toast("delete: no such job")
+        check_rows(it)
         assert seeded.client.keys("rqtui:{mail}:*") in ([], [b"rqtui:{mail}:meta"])

@@ -9,7 +9,7 @@ from families import in_one
 from textual.binding import Binding
 
 from rqtui.scenarios import CONTROLS, SCENARIOS
-from rqtui.scenarios.scenario import Scenario, beside_places
+from rqtui.scenarios.scenario import Scenario, replace_digit_keys
 from rqtui.systems import registry
 from rqtui.tui import keys
 from rqtui.tui.app import Cockpit
@@ -18,11 +18,12 @@ from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.job import JobPage
 from rqtui.tui.screens.registry import VIEWS as VIEWS_BY_NAME
 from rqtui.tui.view import View
-from rqtui.tui.widgets.dialogs import Pages, Question
-from rqtui.tui.widgets.filterline import FilterLine
+from rqtui.tui.widgets.filter_line import FilterLine
 from rqtui.tui.widgets.finder import Finder, FindLine
-from rqtui.tui.widgets.keypage import KeyPage
+from rqtui.tui.widgets.help_page import KeyPage
+from rqtui.tui.widgets.question_dialog import Question
 from rqtui.tui.widgets.table import Table
+from rqtui.tui.widgets.text_dialog import Pages
 from rqtui.verbs import VERBS
 
 MODULES = [import_module(f"rqtui.tui.screens.{name}") for name in VIEWS_BY_NAME]
@@ -33,16 +34,16 @@ VIEWS = {
     if isinstance(view, type) and issubclass(view, View) and view.NAME
 }
 STRIP = {control.key: control for story in SCENARIOS.values() for control in (*CONTROLS, *story.controls)}
-SIGNS = {sign: name for name, sign in keys.SHOWN.items()}
+SIGNS = {sign: name for name, sign in keys.KEY_SIGNS.items()}
 # The terminal, tmux or screen eat these, or a slip of the hand presses them.
 NEVER = {"ctrl+s", "ctrl+q", "ctrl+a", "ctrl+b", "ctrl+z", "x", "X", "H", "U"}
 
 
-def taken_on(view: str) -> list[tuple[str, str]]:
+def list_keys_of_view(view: str) -> list[tuple[str, str]]:
     """(key, whose) for every key that means something on a view."""
     taken = [
         (key, look.id)
-        for look in keys.LOOKS
+        for look in keys.GENERAL_KEYS
         if not look.screens or view in look.screens
         for key in look.keys.split(",")
     ]
@@ -55,20 +56,23 @@ def taken_on(view: str) -> list[tuple[str, str]]:
 
 @in_one("view", VIEWS)
 def test_no_key_means_two_things_on_one_screen(view: str) -> None:
-    taken = taken_on(view)
-    clashes = [(a, b) for a, b in combinations(taken, 2) if a[0] == b[0]]
+    keys_of_view = list_keys_of_view(view)
+    clashes = [(a, b) for a, b in combinations(keys_of_view, 2) if a[0] == b[0]]
     assert not clashes
 
 
 def test_every_screen_of_the_table_is_a_view_and_every_view_has_keys() -> None:
-    named = {screen for look in keys.LOOKS for screen in look.screens}
+    named = {screen for look in keys.GENERAL_KEYS for screen in look.screens}
     assert named <= VIEWS.keys()
     assert set(VIEWS_BY_NAME) <= VIEWS.keys()
 
 
 def test_lowercase_looks_and_uppercase_changes() -> None:
     assert not [
-        look for look in keys.LOOKS for key in look.keys.split(",") if len(key) == 1 and key.isupper() and key != "G"
+        look
+        for look in keys.GENERAL_KEYS
+        for key in look.keys.split(",")
+        if len(key) == 1 and key.isupper() and key != "G"
     ]
     assert not [verb for verb in VERBS if verb.key and not verb.key.isupper()]
 
@@ -79,33 +83,37 @@ def test_the_strip_of_a_demo_takes_no_letters() -> None:
 
 @in_one("story", SCENARIOS.values(), ids=lambda story: story.name)
 def test_the_strip_of_a_demo_takes_no_digit_of_a_place_of_its_system(story: Scenario) -> None:
-    places = keys.DIGITS[: len(registry.make(registry.name_of(story.layout)).places)]
+    places = keys.DIGITS[: len(registry.create_system(registry.parse_name(story.system)).places)]
     assert not [control.key for control in story.controls if control.key in places]
-    moved = beside_places(story.controls)
+    moved = replace_digit_keys(story.controls)
     assert not [control.key for control in moved if control.key in keys.DIGITS]
     assert len({control.key for control in moved}) == len(moved)
     for control in moved:
-        (binding,) = keys.demo_bindings([control])
-        assert binding.key.isdigit() or binding.key in keys.SHOWN
+        (binding,) = keys.build_demo_bindings([control])
+        assert binding.key.isdigit() or binding.key in keys.KEY_SIGNS
 
 
 def test_no_key_is_one_that_terminals_eat() -> None:
-    bound = {key for view in VIEWS for key, whose in taken_on(view) if whose != "suspend"}  # which is Ctrl+Z by custom
+    bound = {
+        key for view in VIEWS for key, whose in list_keys_of_view(view) if whose != "suspend"
+    }  # which is Ctrl+Z by custom
     assert not bound & NEVER
     assert not [
         key for key in bound if key.startswith(("alt+", "f1", "f2")) or (key.startswith("ctrl+") and key[-1].isdigit())
     ]
 
 
-@in_one("look", keys.LOOKS, ids=lambda look: look.id)
-def test_every_key_that_looks_has_an_action_behind_it(look: keys.Look) -> None:
+@in_one("look", keys.GENERAL_KEYS, ids=lambda look: look.id)
+def test_every_key_that_looks_has_an_action_behind_it(look: keys.GeneralKey) -> None:
     if not look.action:  # the table or the view binds it itself
         holders = (Table, *(VIEWS[name] for name in look.screens))
         bound = {
             binding.id: binding for holder in holders for binding in holder.BINDINGS if isinstance(binding, Binding)
         }
-        assert set(keys.ids_of(look)) <= bound.keys()
-        assert set(look.keys.split(",")) <= {key for id in keys.ids_of(look) for key in bound[id].key.split(",")}
+        assert set(keys.list_binding_ids(look)) <= bound.keys()
+        assert set(look.keys.split(",")) <= {
+            key for id in keys.list_binding_ids(look) for key in bound[id].key.split(",")
+        }
         return
     name = look.action.partition("(")[0]
     if not name.startswith("screen."):
@@ -117,8 +125,8 @@ def test_every_key_that_looks_has_an_action_behind_it(look: keys.Look) -> None:
 
 @in_one("control", STRIP.values(), ids=lambda control: control.name)
 def test_every_key_of_the_strip_is_bound_by_a_name_that_textual_knows(control: keys.Control) -> None:
-    (binding,) = keys.demo_bindings([control])
-    assert binding.key.isdigit() or binding.key in keys.SHOWN
+    (binding,) = keys.build_demo_bindings([control])
+    assert binding.key.isdigit() or binding.key in keys.KEY_SIGNS
 
 
 @in_one(

@@ -13,8 +13,8 @@ from textual.events import MouseDown, MouseScrollDown, MouseUp
 from rqtui.tui import keys
 from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.overview import Overview
-from rqtui.tui.widgets import chrome
-from rqtui.tui.widgets.dialogs import Question
+from rqtui.tui.widgets import frame
+from rqtui.tui.widgets.question_dialog import Question
 
 
 async def click(it: Screen, words: str, *, row: int = -1, times: int = 1) -> None:
@@ -61,7 +61,7 @@ async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis
         for number, name in ((5, "dead"), (1, "scheduled")):
             await it.until_refreshed()  # the places stand where they will stay
             await click(it, f" {number} {name}")
-            await it.until(lambda name=name: board(it).pane().place.name == name, f"{name} is opened")
+            await it.until(lambda name=name: board(it).find_current_pane().place.name == name, f"{name} is opened")
 
 
 @on_screen
@@ -79,11 +79,21 @@ async def test_a_press_on_a_pane_counts_though_the_panes_move_under_the_mouse(ur
         await it.press("enter")
         await it.until_shown(*places.values())
         for number, name in ((5, "dead"), (1, "scheduled"), (3, "reserved"), (2, "ready"), (5, "dead")):
-            await press_and_release(it, f"─  {number} {name}", lambda name=name: board(it).pane().place.name == name)
-            assert board(it).focused is board(it).pane() and board(it).pane().place.name == name
+            await press_and_release(
+                it, f"─  {number} {name}", lambda name=name: board(it).find_current_pane().place.name == name
+            )
+            assert (
+                board(it).focused is board(it).find_current_pane() and board(it).find_current_pane().place.name == name
+            )
         for name, id in places.items():
-            await press_and_release(it, id, lambda name=name: board(it).pane().place.name == name)
-            job = await it.until(lambda name=name: board(it).pane().place.name == name and board(it).pane().job(), name)
+            await press_and_release(it, id, lambda name=name: board(it).find_current_pane().place.name == name)
+            job = await it.until(
+                lambda name=name: (
+                    board(it).find_current_pane().place.name == name
+                    and board(it).find_current_pane().find_current_job()
+                ),
+                name,
+            )
             assert job.id.decode() == id
 
 
@@ -124,7 +134,7 @@ async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: st
 async def test_a_click_on_a_verdict_goes_where_it_leads(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a")
-    seeded.engine.act("pause", seeded.ref)
+    seeded.engine.apply_verb("pause", seeded.ref)
     async with screen(url, WIDE) as it:
         await it.until_shown("paused")
         await click(it, "paused")
@@ -138,25 +148,27 @@ async def test_two_clicks_open_a_row_and_the_wheel_scrolls(url: str, client: Red
     async with screen(url) as it:
         await click(it, "mail", times=2)
         await it.until_shown("of 100")
-        pane = board(it).pane()
+        pane = board(it).find_current_pane()
         for _turn in range(4):
             it.app.post_message(MouseScrollDown(None, 20, 10, 0, 0, 0, False, False, False, 20, 10))
-        await it.until(lambda: pane.top > 0, "rows further down")
+        await it.until(lambda: pane.first_visible_line > 0, "rows further down")
         await it.until(lambda: "1-18 of 100" not in it.text(), "they are painted")
 
 
 def test_a_click_finds_the_key_of_a_hint_and_none_between_two() -> None:
-    line = Content("  ").join([chrome.hint("K", "kill"), chrome.hint("Esc", "stops it"), chrome.hint(",", "")])
+    line = Content("  ").join(
+        [frame.format_hint("K", "kill"), frame.format_hint("Esc", "stops it"), frame.format_hint(",", "")]
+    )
     text = line.plain
-    assert [chrome.key_at(line, text.index(word)) for word in ("K", "kill", "Esc", "it", ",")] == [
+    assert [frame.find_key_at(line, text.index(word)) for word in ("K", "kill", "Esc", "it", ",")] == [
         "K",
         "K",
         "Esc",
         "Esc",
         ",",
     ]
-    assert chrome.key_at(line, text.index("  ") + 1) == ""
-    assert chrome.key_at(line, 70) == ""
+    assert frame.find_key_at(line, text.index("  ") + 1) == ""
+    assert frame.find_key_at(line, 70) == ""
 
 
 @pytest.mark.parametrize(
@@ -164,10 +176,10 @@ def test_a_click_finds_the_key_of_a_hint_and_none_between_two() -> None:
     [("K", "K"), ("␣", "space"), ("Enter", "enter"), (":", "colon"), ("Ctrl+T", "ctrl+t"), ("+", "plus"), ("5", "5")],
 )
 def test_every_sign_has_the_name_of_its_key(sign: str, name: str) -> None:
-    assert keys.named(sign) == name
+    assert keys.to_textual_key(sign) == name
 
 
 def test_the_view_that_a_verdict_names_by_its_key() -> None:
-    assert keys.view_named_in("e groups them, R requeues them") == "errors"
-    assert keys.view_named_in("P resumes it") == ""
-    assert keys.view_named_in("") == ""
+    assert keys.find_view_in_text("e groups them, R requeues them") == "errors"
+    assert keys.find_view_in_text("P resumes it") == ""
+    assert keys.find_view_in_text("") == ""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from families import case
-from named_worlds import NAMES, SYSTEMS, Named, can_have, plant_queue, queue_of, text
+from families import name_case
+from named_queues import NAMES, SYSTEMS, NamedSystem, build_queue_name, can_be_named, plant_queue, to_argument
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, judge, on_screen, opened_view, screen
+from screens import NARROW, WIDE, Screen, Seeded, check_rows, on_screen, open_view, return_to_overview, screen
 
 from rqtui.config.settings import Settings
 from rqtui.text.sanitise import safe
@@ -21,40 +21,41 @@ every_system = pytest.mark.parametrize(
 )
 
 
-def planted(client: Redis, system: Named) -> tuple[str, ...]:
-    """Queues of such names, as many as one screen can be told of, and one of ours; the layouts that see them."""
+def plant_queues(client: Redis, system: NamedSystem) -> tuple[str, ...]:
+    """Queues of such names, as many as one screen can be told of, and one of ours; the systems that see them."""
     Seeded(client).put("one")
-    able = [name for name in SOME if can_have(system, name)]
+    able = [name for name in SOME if can_be_named(system, name)]
     for name in able if system.is_seen else able[:1]:
         plant_queue(client, system, name)
     return ("native", *dict.fromkeys(system.spec(name) for name in (able if system.is_seen else able[:1])))
 
 
-async def look_at(it: Screen, *keys: str) -> None:
+async def press_and_check(it: Screen, *keys: str) -> None:
     for key in keys:
         await it.press(key)
-        judge(it)
+        check_rows(it)
 
 
 @every_system
-def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: Named) -> None:
-    layouts = planted(client, system)
+def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: NamedSystem) -> None:
+    systems = plant_queues(client, system)
 
     @on_screen
     async def run() -> None:
-        async with screen(url, WIDE, layouts=layouts) as it:
-            await it.until_shown("mail", safe(queue_of(system, SOME[0])))
-            judge(it)
-            await look_at(it, "s", "s", '"', '"', "p", "p", "/", "escape", "y", "escape")
+        async with screen(url, WIDE, systems=systems) as it:
+            await it.until_shown("mail", safe(build_queue_name(system, SOME[0])))
+            check_rows(it)
+            await press_and_check(it, "s", "s", '"', '"', "p", "p", "/", "escape", "y", "escape")
             await it.press("/", '"\\x9b', "enter")
-            await it.until_shown(safe(queue_of(system, SOME[0])))
-            await look_at(it, "g", "enter", "1", "2", "3", "P", "y", "P", "y", "j", "enter", "c", "escape", "escape")
-            await look_at(it, "*", "D", "escape", "escape", "N", "escape", ":", "escape", "y", "n", "escape")
-            await look_at(it, "2", "g", "D", "y")
+            await it.until_shown(safe(build_queue_name(system, SOME[0])))
+            keys = ("g", "enter", "1", "2", "3", "P", "y", "P", "y", "j", "enter", "c", "escape", "escape")
+            await press_and_check(it, *keys)
+            await press_and_check(it, "*", "D", "escape", "escape", "N", "escape", ":", "escape", "y", "n", "escape")
+            await press_and_check(it, "2", "g", "D", "y")
             await it.pilot.pause(0.3)
-            judge(it)
-            await look_at(it, "z", "y", "y", "o", "escape", "question_mark", "escape")
-            assert it.app.session.failed is None and it.app.session.lost is None
+            check_rows(it)
+            await press_and_check(it, "z", "y", "y", "o", "escape", "question_mark", "escape")
+            assert it.app.session.refresh_failure is None and it.app.session.connection_loss is None
 
     run()
 
@@ -68,13 +69,13 @@ async def test_every_side_view_shows_such_queues(url: str, client: Redis) -> Non
     Seeded(client).put("one")
     async with screen(url, NARROW) as it:
         await it.until(lambda: len(it.app.session.refs) > 2 * len(NAMES))
-        judge(it)
+        check_rows(it)
         for name in registry.VIEWS:
-            with case(name):
-                await back_to_overview(it)
-                await opened_view(it, name)
-                await look_at(it, "j", "j", "c", "escape", "enter", "escape")
-                assert it.app.session.failed is None
+            with name_case(name):
+                await return_to_overview(it)
+                await open_view(it, name)
+                await press_and_check(it, "j", "j", "c", "escape", "enter", "escape")
+                assert it.app.session.refresh_failure is None
 
 
 @on_screen
@@ -92,7 +93,7 @@ async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_t
         it.app.screen.query_one("#guard-word").focus()
         await it.press('"\\x9b', "enter", "enter")
         await it.until(lambda: client.llen(b"\x9b") == 0 and it.app.session.changes)
-        assert text(b"\x9b") == it.app.session.changes[-1].ref.queue
+        assert to_argument(b"\x9b") == it.app.session.changes[-1].ref.queue
 
 
 @on_screen
@@ -103,7 +104,7 @@ async def test_what_is_copied_of_such_a_queue_is_its_bytes(
     client.sadd(b"\x9b:done", "c")
     sent: list[bytes] = []
     monkeypatch.setattr(Copying, "_hand_over", lambda _self, copied: sent.append(copied.data))
-    async with screen(url, layouts=("safe_pop",)) as it:
+    async with screen(url, systems=("safe_pop",)) as it:
         await it.until_shown("\\x9b")
         await it.press("y", "i")
         await it.until(lambda: sent)

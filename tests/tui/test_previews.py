@@ -10,16 +10,16 @@ from rqtui.tui.screens.overview import Overview
 from rqtui.tui.widgets import plot
 
 
-def planted(client: Redis) -> Seeded:
+def plant_jobs(client: Redis) -> Seeded:
     """Two queues: one whose jobs died of two causes, one that is paused."""
     other = Seeded(client, "quiet")
     other.put("q1")
-    other.engine.act("pause", other.ref)
+    other.engine.apply_verb("pause", other.ref)
     seeded = Seeded(client)
     seeded.put("a1", "a2")
     seeded.bury("d1", "d2", "d3")
     held = seeded.reserve(1)
-    seeded.engine.act("reject", seeded.ref, held, {"error": "KeyError: 'vat'", "final": True})
+    seeded.engine.apply_verb("reject", seeded.ref, held, {"error": "KeyError: 'vat'", "final": True})
     return seeded
 
 
@@ -36,11 +36,11 @@ async def go_to(it: Screen, queue: str) -> Overview:
 async def test_the_overview_shows_why_and_of_what_the_jobs_of_the_queue_under_the_cursor_died(
     url: str, client: Redis
 ) -> None:
-    planted(client)
+    plant_jobs(client)
     async with screen(url, WIDE) as it:
         await go_to(it, "mail")
         await it.until_shown(
-            "2 causes among 4 dead", "TimeoutError: smtp", "KeyError: 'vat'", "the last hour", "dead limit"
+            "2 causes in 4 dead jobs", "TimeoutError: smtp", "KeyError: 'vat'", "the last hour", "dead limit"
         )
         assert "e errors 2" in it.text()
         await go_to(it, "quiet")
@@ -57,65 +57,65 @@ async def test_a_group_under_the_cursor_shows_what_its_queues_count_and_died_of_
         seeded.put("b1", "b2")
         seeded.bury("a1")
         seeded.put("a2", priority=-100)
-        seeded.engine.act("reject", seeded.ref, seeded.reserve(1), {"error": error, "final": True})
+        seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(1), {"error": error, "final": True})
     seeded.put("b3", "b4", "b5")
-    seeded.engine.act("pause", seeded.ref)
+    seeded.engine.apply_verb("pause", seeded.ref)
     async with screen(url, WIDE) as it:
         await it.press("quotation_mark")
-        await it.until_shown("2 causes among 4 dead", "TimeoutError: smtp", "KeyError: 'vat'")
+        await it.until_shown("2 causes in 4 dead jobs", "TimeoutError: smtp", "KeyError: 'vat'")
         lines = it.text().partition("mail: ")[2].splitlines()
         assert any(line.split("│")[1].split()[:2] == ["ready", "7"] for line in lines if "━" in line), it.text()
         assert any("mail:us" in line and "paused" in line for line in lines), "each queue has its verdict"
         dead = next(line for line in it.text().splitlines() if "TimeoutError" in line and "│" in line)
         assert dead.split("TimeoutError")[0].split()[-1] == "3"
-        await it.until(lambda: it.app.session.pictured.pages == (), "no page of dead jobs any more")
+        await it.until(lambda: it.app.session.last_focus.pages == (), "no page of dead jobs any more")
 
 
 @on_screen
 async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_others_died(
     url: str, client: Redis
 ) -> None:
-    seeded = planted(client)
+    seeded = plant_jobs(client)
     async with screen(url, WIDE) as it:
         view = await go_to(it, "mail")
-        await it.until_shown("2 causes among 4 dead")
-        await it.until(lambda: it.app.session.pictured.pages == (), "no page of dead jobs any more")
+        await it.until_shown("2 causes in 4 dead jobs")
+        await it.until(lambda: it.app.session.last_focus.pages == (), "no page of dead jobs any more")
         cost = it.app.session.snapshot
-        assert cost is not None and cost.cost.trips == 1
-        assert "history" in it.app.session.pictured.asks and view.has_preview
+        assert cost is not None and cost.cost.round_trips == 1
+        assert "history" in it.app.session.last_focus.requests and view.has_preview
         seeded.put("d5", priority=-100)
         held = seeded.reserve(1)
-        seeded.engine.act("reject", seeded.ref, held, {"error": "ValueError: new", "final": True})
-        await it.until_shown("3 causes among 5 dead", "ValueError: new")
+        seeded.engine.apply_verb("reject", seeded.ref, held, {"error": "ValueError: new", "final": True})
+        await it.until_shown("3 causes in 5 dead jobs", "ValueError: new")
 
 
 @on_screen
 async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, client: Redis) -> None:
     seeded = Seeded(client)
-    for error in ("KeyError: 'a'", "ValueError: b", "TypeError: c"):
-        seeded.put(*(f"{error[:4]}{number}" for number in range(60)))
-        held = seeded.reserve(60)
-        seeded.engine.act("reject", seeded.ref, held, {"error": error, "final": True})
+    for error, number in (("KeyError: 'a'", 400), ("ValueError: b", 100), ("TypeError: c", 500)):
+        seeded.put(*(f"{error[:4]}{each}" for each in range(number)))
+        held = seeded.reserve(number)
+        seeded.engine.apply_verb("reject", seeded.ref, held, {"error": error, "final": True})
     async with screen(url, WIDE) as it:
         await go_to(it, "mail")
-        await it.until_shown("3 causes among 90 of 180 dead", "KeyError", "ValueError", "TypeError")
+        await it.until_shown("3 causes in 240 of 1 000 dead jobs read", "KeyError", "ValueError", "TypeError")
 
 
 @on_screen
 async def test_a_terminal_without_room_asks_for_nothing_more(url: str, client: Redis) -> None:
-    planted(client)
+    plant_jobs(client)
     async with screen(url, NARROW) as it:
         await go_to(it, "mail")
         await it.until_refreshed()
-        assert not it.app.session.pictured.asks and not it.app.session.pictured.pages
+        assert not it.app.session.last_focus.requests and not it.app.session.last_focus.pages
 
 
 @on_screen
 async def test_what_happened_tells_of_findings_as_they_come_and_go(url: str, client: Redis) -> None:
-    seeded = planted(client)
+    seeded = plant_jobs(client)
     async with screen(url, WIDE) as it:
         await go_to(it, "mail")
-        seeded.engine.act("pause", seeded.ref)
+        seeded.engine.apply_verb("pause", seeded.ref)
         await it.until(lambda: any("finding" in row and "mail" in row for row in it.text().splitlines()), "it came")
 
 
@@ -125,7 +125,7 @@ async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_ex
     seeded.put("x1")
     lines = ("Traceback (most recent call last):", '  File "charge.py", line 88, in charge', "    raise Declined(code)")
     trace = "\n".join([*lines, "Declined: 51"])
-    seeded.engine.act("reject", seeded.ref, seeded.reserve(1), {"error": trace, "final": True})
+    seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(1), {"error": trace, "final": True})
     async with screen(url, WIDE) as it:
         await it.press("e")
         await it.until_shown(
@@ -139,19 +139,19 @@ async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_ex
 
 @on_screen
 async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client: Redis) -> None:
-    planted(client)
+    plant_jobs(client)
     async with screen(url, WIDE) as it:
         await go_to(it, "mail")
         await it.press("P", "y")
-        await it.until_told("paused")
+        await it.until_toast("paused")
         await it.press("o")
         await it.until_shown("answers", "who", "can be undone")
 
 
 def test_a_stacked_plot_colours_the_part_that_failed_and_marks_an_instant() -> None:
-    rows = plot.stacked([4.0, 4.0, 2.0, 2.0], [2.0, 2.0, 0.0, 0.0], 2, 4.0, marks=(1,), ascii_only=True)
+    rows = plot.draw_stacked([4.0, 4.0, 2.0, 2.0], [2.0, 2.0, 0.0, 0.0], 2, 4.0, marks=(1,), ascii_only=True)
     upper, lower = rows
     assert upper == [("##", plot.AREA), ("  ", "")] or upper[0] == ("##", plot.AREA)
     assert lower == [("##", plot.LOWER), ("##", plot.AREA)]
-    empty = plot.stacked([0.0, 0.0], [], 1, 1.0, marks=(1,), ascii_only=True)
+    empty = plot.draw_stacked([0.0, 0.0], [], 1, 1.0, marks=(1,), ascii_only=True)
     assert empty == [[(" ", ""), ("|", plot.MARK)]]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from families import case
+from families import name_case
 from proxy import Proxy
 from redis import Redis
 from screens import NARROW, WIDE, Seeded, on_screen, screen
@@ -17,7 +17,7 @@ from rqtui.scripts.script import load
 from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.job import JobPage
 from rqtui.tui.screens.overview import Overview
-from rqtui.tui.widgets.dialogs import Question
+from rqtui.tui.widgets.question_dialog import Question
 
 pytestmark = pytest.mark.newest_textual
 
@@ -43,7 +43,7 @@ async def test_n_adds_a_job(url: str, seeded: Seeded) -> None:
         it.app.screen.query_one("#field-id", Input).value = "mine"
         it.app.screen.query_one("#field-priority", Input).value = "-5"
         await it.press("tab", "enter")
-        await it.until_told("enqueue: enqueued")
+        await it.until_toast("enqueue: enqueued")
         assert seeded.ids("ready") == ["mine", "first"]
         job = seeded.job("mine")
         assert job is not None and job.body == b'{"to": "z@y.x"}' and job.priority == -5
@@ -57,7 +57,7 @@ async def test_n_on_an_empty_redis_asks_for_the_queue_and_opens_the_list(url: st
         await it.until_shown("Enqueue a job", "queue", "default")
         it.app.screen.query_one("#field-queue", Input).value = "brand-new"
         await it.press("enter")
-        await it.until_told("enqueue: enqueued")
+        await it.until_toast("enqueue: enqueued")
         await it.until_shown("brand-new")
         assert client.smembers("rqtui:queues") == {b"brand-new"}
         assert client.zcard("rqtui:{brand-new}:ready") == 1
@@ -71,7 +71,7 @@ async def test_a_finishes_what_a_worker_holds(url: str, seeded: Seeded) -> None:
         await it.press("enter", "3", "A")
         await it.until_shown("Ack: a1")
         await it.press("y")
-        await it.until_told("ack: acked · a1")
+        await it.until_toast("ack: acked · a1")
         assert (seeded.ids("reserved"), seeded.ids("done")) == (["a2"], ["a1"])
 
 
@@ -81,7 +81,7 @@ async def test_l_gives_back_at_once_what_this_screen_holds(url: str, seeded: See
     seeded.reserve(worker="rqtui")
     async with screen(url) as it:
         await it.press("enter", "3", "L")
-        await it.until_told("release: released · a1")
+        await it.until_toast("release: released · a1")
         assert seeded.ids("ready") == ["a1"]
 
 
@@ -96,7 +96,7 @@ async def test_l_asks_where_a_worker_holds_the_job(url: str, seeded: Seeded) -> 
         await it.until(lambda: it.app.screen is it.app.navigation.view, "the question is left")
         assert seeded.ids("reserved") == ["a1"]
         await it.press("L", "y")
-        await it.until_told("release: released · a1")
+        await it.until_toast("release: released · a1")
         assert seeded.ids("ready") == ["a1"]
         job = seeded.job("a1")
         assert job is not None and job.attempts == 0
@@ -114,7 +114,7 @@ async def test_k_rejects_with_a_reason(url: str, seeded: Seeded) -> None:
         await it.press("space")
         await it.until_shown("[x] no further attempt")
         await it.press("y")
-        await it.until_told("reject: rejected · a1")
+        await it.until_toast("reject: rejected · a1")
         job = seeded.job("a1")
         assert job is not None and (job.place, job.error) == ("dead", "its address is wrong")
 
@@ -126,7 +126,7 @@ async def test_k_buries_what_waits(url: str, seeded: Seeded) -> None:
         await it.press("enter", "K")
         await it.until_shown("Kill: a1")
         await it.press("y")
-        await it.until_told("kill: killed · a1")
+        await it.until_toast("kill: killed · a1")
         assert seeded.ids("dead") == ["a1"]
 
 
@@ -135,7 +135,7 @@ async def test_r_runs_a_dead_job_again_at_once(url: str, seeded: Seeded) -> None
     seeded.bury("d1")
     async with screen(url) as it:
         await it.press("enter", "5", "R")
-        await it.until_told("requeue: requeued · d1")
+        await it.until_toast("requeue: requeued · d1")
         assert seeded.ids("ready") == ["d1"]
 
 
@@ -144,7 +144,7 @@ async def test_r_promotes_a_scheduled_job(url: str, seeded: Seeded) -> None:
     seeded.put("later", delay_ms=3_600_000)
     async with screen(url) as it:
         await it.press("enter", "1", "R")
-        await it.until_told("promote: promoted · later")
+        await it.until_toast("promote: promoted · later")
         assert seeded.ids("ready") == ["later"]
 
 
@@ -160,7 +160,7 @@ async def test_d_deletes_after_asking(url: str, seeded: Seeded, client: Redis) -
         await it.until(lambda: not isinstance(it.app.screen, Question))
         assert seeded.ids("ready") == ["a1", "a2"]
         await it.press("D", "left", "enter")
-        await it.until_told("delete: deleted · a1")
+        await it.until_toast("delete: deleted · a1")
         assert seeded.ids("ready") == ["a2"]
         assert client.hkeys("rqtui:{mail}:jobs") == [b"a2"]
 
@@ -173,10 +173,10 @@ async def test_t_changes_due_time_and_priority(url: str, seeded: Seeded) -> None
         await it.until_shown("Reschedule: a2")
         it.app.screen.query_one("#field-priority", Input).value = "-9"
         await it.press("enter")
-        await it.until_told("reprioritise: reprioritised · a2")
+        await it.until_toast("reprioritise: reprioritised · a2")
         assert seeded.ids("ready") == ["a2", "a1"]
         await it.press("T", '"90s', "enter")
-        await it.until_told("reschedule: rescheduled · a2")
+        await it.until_toast("reschedule: rescheduled · a2")
         job = seeded.job("a2")
         assert job is not None and job.place == "scheduled" and job.priority == -9
 
@@ -187,7 +187,7 @@ async def test_e_extends_a_lease(url: str, seeded: Seeded) -> None:
     (before,) = seeded.reserve()
     async with screen(url) as it:
         await it.press("enter", "3", "E", '"2h', "enter")
-        await it.until_told("extend: extended · a1")
+        await it.until_toast("extend: extended · a1")
         (after,) = seeded.jobs("reserved")
         assert before.deadline_ms and after.deadline_ms and after.deadline_ms > before.deadline_ms + 3_600_000
 
@@ -201,13 +201,13 @@ async def test_p_pauses_and_resumes(url: str, seeded: Seeded, client: Redis) -> 
         await it.press("enter")
         assert not client.hget("rqtui:{mail}:meta", "paused")
         await it.press("P", "y")
-        await it.until_told("pause: paused; no job is handed out")
+        await it.until_toast("pause: paused; no job is handed out")
         await it.until_shown("paused: P resumes it")
         assert client.hget("rqtui:{mail}:meta", "paused")
         await it.press("P")
         await it.until_shown("Resume mail")
         await it.press("y")
-        await it.until_told("resume: resumed; jobs are handed out again")
+        await it.until_toast("resume: resumed; jobs are handed out again")
         assert not client.hget("rqtui:{mail}:meta", "paused")
 
 
@@ -220,11 +220,11 @@ async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: 
     async with screen(url) as it:
         await it.press("enter", "5", "space", "space", "space")
         await it.until_shown("3 marked")
-        seeded.engine.act("requeue", seeded.ref, [job for job in seeded.jobs("dead") if job.id == b"d2"])
+        seeded.engine.apply_verb("requeue", seeded.ref, [job for job in seeded.jobs("dead") if job.id == b"d2"])
         await it.press("R")
         await it.until_shown("Requeue: 3 marked jobs", "[ ] keep attempts")
         await it.press("y")
-        await it.until_told("2 requeued", "1 already moved (1 ready)")
+        await it.until_toast("2 requeued", "1 already moved (1 ready)")
         assert seeded.ids("dead") == ["d4"]
         await it.until(lambda: "marked" not in it.text(), "no mark is left")
 
@@ -252,39 +252,41 @@ async def test_a_verb_acts_on_the_whole_place(
     row = {"body": b"{}", "keep_ms": 600_000, "delay_ms": delay_ms, "backoff_ms": 600_000}
     rows = [{"id": f"j{n}", **row} for n in range(total)]
     for start in range(0, total, 400):
-        call = seeded.engine.layouts["native"].call("enqueue", "mail", {}, rows[start : start + 400])
-        seeded.engine.ask_all([type(seeded.engine.layouts["native"].queue_ask("mail"))((call,), lambda a: a)])
-    seeded.engine.announce(seeded.ref)
+        call = seeded.engine.systems["native"].build_call("enqueue", "mail", {}, rows[start : start + 400])
+        seeded.engine.send_requests([type(seeded.engine.systems["native"].queue_request("mail"))((call,), lambda a: a)])
+    seeded.engine.register_queue(seeded.ref)
     if place in ("reserved", "dead"):
-        seeded.engine.act("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
-        seeded.engine.act("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
+        seeded.engine.apply_verb("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
+        seeded.engine.apply_verb("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
     if place == "dead":
-        for chunk in seeded.engine.acts_on_place("reject", seeded.ref, "reserved", {"error": "no", "final": True}):
+        for chunk in seeded.engine.act_on_place("reject", seeded.ref, "reserved", {"error": "no", "final": True}):
             assert all(outcome.moved for outcome in chunk)
     async with screen(url) as it:
         await it.press("enter", PLACES[place], "asterisk")
         await it.until_shown("all 1 200 marked")
         await it.press(*keys)
-        await it.until_told(words)
-        counts = seeded.engine.ask(seeded.engine.layouts["native"].queue_ask("mail"))
-        assert counts.count(place) == 0
+        await it.until_toast(words)
+        counts = seeded.engine.send_request(seeded.engine.systems["native"].queue_request("mail"))
+        assert counts.count_in_place(place) == 0
         assert sum(count.count for count in counts.counts) == (total if target else 0)
-        assert not target or counts.count(target) == total
+        assert not target or counts.count_in_place(target) == total
 
 
 @on_screen
 async def test_the_whole_place_is_rescheduled_although_that_changes_its_order(url: str, seeded: Seeded) -> None:
-    layout = seeded.engine.layouts["native"]
+    system = seeded.engine.systems["native"]
     for number in range(1_100):
-        seeded.engine.act("enqueue", seeded.ref, (), {"id": f"j{number}", "body": b"{}", "delay_ms": 600_000 + number})
+        seeded.engine.apply_verb(
+            "enqueue", seeded.ref, (), {"id": f"j{number}", "body": b"{}", "delay_ms": 600_000 + number}
+        )
     async with screen(url) as it:
         await it.press("enter", "1", "asterisk", "T", '"5h', "enter")
-        await it.until_told("1 100 rescheduled")
-        page = seeded.engine.page(seeded.ref, "scheduled", 0, 10)
+        await it.until_toast("1 100 rescheduled")
+        page = seeded.engine.fetch_page(seeded.ref, "scheduled", 0, 10)
         assert page.total == 1_100
         soonest = page.jobs[0].due_ms or 0
         assert soonest > time.time() * 1000 + 4 * 3_600_000
-        assert layout.can("reschedule", "scheduled")
+        assert system.can("reschedule", "scheduled")
 
 
 @on_screen
@@ -297,7 +299,7 @@ async def test_purge_from_the_palette_empties_one_place_and_no_other(url: str, s
         await it.press("enter")
         await it.until_shown("Purge dead of mail")
         await it.press("y")
-        await it.until_told("3 purged")
+        await it.until_toast("3 purged")
         assert (seeded.ids("dead"), seeded.ids("ready")) == ([], ["a1", "a2"])
 
 
@@ -324,7 +326,7 @@ async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(url: str, 
     async with screen(url) as it:
         await it.press("enter", "N")
         for field, typed, sentence in BAD_INPUT:  # one after the other in the same form
-            with case(f"{field}={typed[:20]}"):
+            with name_case(f"{field}={typed[:20]}"):
                 await it.until_shown("Enqueue a job in mail")
                 assert sentence not in it.text()
                 widget = it.app.screen.query_one(f"#field-{field}")
@@ -353,7 +355,7 @@ async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(url: str, 
 async def test_a_name_that_is_none_is_refused_in_the_dialog(url: str, client: Redis) -> None:
     async with screen(url) as it:
         for name in ("a b", "{x}", "", "n" * 201):
-            with case(repr(name[:20])):
+            with name_case(repr(name[:20])):
                 await it.press("N")
                 await it.until_shown("Enqueue a job")
                 said = "queue: say which" if not name else "1 to 200 bytes without"
@@ -374,7 +376,7 @@ async def test_the_cursor_and_the_marks_stay_on_their_jobs_while_jobs_stream_thr
     seeded.put(*(f"j{n:03}" for n in range(60)))
     async with screen(url) as it:
         await it.press("enter", *["j"] * 12, "space")
-        pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
+        pane = it.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
         await it.until(lambda: pane.cursor_id == b"j013")
         for number in range(8):
             seeded.reserve(1)
@@ -408,9 +410,9 @@ async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, see
         seeded.reserve()
         await it.until_shown("place       reserved", "w1")
         await it.press("L", "y")
-        await it.until_told("release: released")
+        await it.until_toast("release: released")
         await it.until_shown("place       ready")
-        seeded.engine.act("delete", seeded.ref, seeded.jobs("ready"))
+        seeded.engine.apply_verb("delete", seeded.ref, seeded.jobs("ready"))
         await it.until_shown("The job is gone")
         await it.press("D")
         await it.until_refreshed()
@@ -437,8 +439,8 @@ async def test_the_places_are_reached_by_number_by_tab_and_by_letter(
             ("4", "done"),
         ):
             await it.press(key)
-            await it.until(lambda: board.pane().has_focus)
-            assert board.pane().place.name == place
+            await it.until(lambda: board.find_current_pane().has_focus)
+            assert board.find_current_pane().place.name == place
 
 
 @on_screen
@@ -511,7 +513,7 @@ async def test_three_hundred_queues_are_counted_in_turn_and_those_in_sight_at_on
     ref = Seeded(client)
     for number in range(300):
         queue = Seeded(client, f"q{number:03}")
-        queue.engine.act("enqueue", queue.ref, (), {"id": "a", "body": b"{}"})
+        queue.engine.apply_verb("enqueue", queue.ref, (), {"id": "a", "body": b"{}"})
     client.sadd("rqtui:queues", *(f"q{number:03}" for number in range(300)))
     async with screen(url) as it:
         await it.press("s", "G")
@@ -557,7 +559,7 @@ async def test_a_million_jobs_are_paged_like_ten(url: str, client: Redis) -> Non
         for _ in range(5):
             await it.press("right_square_bracket")
         await it.until_shown("j0000085")
-        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.trips == 1
+        assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.round_trips == 1
 
 
 # ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -568,13 +570,13 @@ async def test_while_the_dispatcher_is_off_a_due_job_stays_scheduled(url: str, s
     seeded.put("first")
     async with screen(url) as it:
         await it.press("comma")
-        await it.until_told("The dispatcher of this screen is off")
+        await it.until_toast("The dispatcher of this screen is off")
         seeded.put("due", delay_ms=50)
         await it.press("enter", "1")
         await it.until_shown("1 due")
         assert seeded.ids("scheduled") == ["due"]
         await it.press("less_than_sign")
-        await it.until_told("dispatcher: 1 moved")
+        await it.until_toast("dispatcher: 1 moved")
         assert seeded.ids("ready") == ["first", "due"]
         seeded.put("due2", delay_ms=50)
         await it.press("comma")
@@ -585,7 +587,7 @@ async def test_while_the_dispatcher_is_off_a_due_job_stays_scheduled(url: str, s
 async def test_while_the_reaper_is_off_an_expired_lease_stays(url: str, seeded: Seeded) -> None:
     async with screen(url) as it:
         await it.press("full_stop")
-        await it.until_told("The reaper of this screen is off")
+        await it.until_toast("The reaper of this screen is off")
         seeded.put("a1", ttr_ms=100)
         seeded.reserve(1)
         await it.press("r")
@@ -648,7 +650,7 @@ async def test_a_lost_redis_dims_the_last_picture_and_comes_back_with_the_marks(
             await it.until_shown("1 marked")
             proxy.refuse()
             await it.until_shown("lost", "Redis is away: no changes", "a1", "a2", "next try in", "onnect")
-            pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
+            pane = it.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
             assert pane.dimmed
             await it.press("D")
             assert not isinstance(it.app.screen, Question)
@@ -657,7 +659,7 @@ async def test_a_lost_redis_dims_the_last_picture_and_comes_back_with_the_marks(
             await it.until(lambda: "lost" not in it.text(), "it is back")
             assert pane.marks == (b"a2",) and pane.cursor_id == b"a3" and not pane.dimmed
             await it.press("D", "y")
-            await it.until_told("delete: deleted · a2")
+            await it.until_toast("delete: deleted · a2")
             assert seeded.ids("ready") == ["a1", "a3"]
 
 
@@ -673,8 +675,8 @@ async def test_a_change_whose_answer_is_lost_is_told_as_unknown_and_sent_once(ur
             sent = proxy.requests.count("EVALSHA")
             proxy.fail("lose reply", "EVALSHA ")  # what reads (EVALSHA_RO) goes on
             await it.press("y")
-            await it.until_told("may have happened")
-            await it.until(lambda: it.app.session.lost is None and "a2" in it.text())
+            await it.until_toast("may have happened")
+            await it.until(lambda: it.app.session.connection_loss is None and "a2" in it.text())
             assert seeded.ids("ready") == ["a2"] and proxy.requests.count("EVALSHA") == sent + 1
 
 
@@ -720,7 +722,7 @@ async def test_hostile_names_are_text(url: str, client: Redis) -> None:
         await it.press("D")
         await it.until_shown("Delete: ")
         await it.press("y")
-        await it.until_told("delete: deleted", "␛[31mid␇[bold]")
+        await it.until_toast("delete: deleted", "␛[31mid␇[bold]")
         assert not [letter for letter in it.text() if letter < " " and letter != "\n" or "\x7f" <= letter < "\xa0"]
 
 
@@ -737,13 +739,13 @@ async def test_a_person_leases_the_next_job_or_takes_it_for_good(url: str, seede
         await it.press("colon", '"lease', "enter")
         await it.until_shown("Lease the next job of mail")
         await it.press("y")
-        await it.until_told("lease: leased")
+        await it.until_toast("lease: leased")
         assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], ["second"])
         await it.press("colon", '"pull', "enter")
         await it.until_shown("Pull the next job of mail", "no worker will run it")
         await it.press("y")
-        await it.until_told("pull:")
+        await it.until_toast("pull:")
         assert (seeded.ids("reserved"), seeded.ids("ready")) == (["first"], [])
         await it.press("3", "A", "y")
-        await it.until_told("ack:")
+        await it.until_toast("ack:")
         assert seeded.ids("reserved") == []

@@ -8,11 +8,11 @@ import signal
 import sys
 
 import pytest
-from families import case
-from hostile import commands
+from families import name_case
+from hostile_text import find_commands
 from ptys import in_pty
 from redis import Redis
-from screens import VIEW_KEYS, Screen, Seeded, judge, on_screen, screen
+from screens import VIEW_KEYS, Screen, Seeded, check_rows, on_screen, screen
 from tmux import RQTUI, Terminal, small  # noqa: F401
 from waiting import wait_until
 
@@ -45,26 +45,26 @@ async def walk(it: Screen) -> list[str]:
     shown = []
     await it.until_shown("mail")
     await it.until_refreshed()
-    judge(it)
+    check_rows(it)
     shown.append(it.text())
     await it.press("enter")
     await it.until_refreshed()
-    judge(it)
+    check_rows(it)
     shown.append(it.text())
     await it.press("enter")
-    judge(it)
+    check_rows(it)
     shown.append(it.text())
     await it.press("escape")
     for name in registry.VIEWS:
         await it.press(VIEW_KEYS[name])
         await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)  # noqa: B023
         await it.until_refreshed()
-        judge(it)
+        check_rows(it)
         shown.append(it.text())
     for key in ("question_mark", "colon", "y"):
         await it.press(key)
         await it.pilot.pause()
-        judge(it)
+        check_rows(it)
         await it.press("escape")
     return shown
 
@@ -96,7 +96,7 @@ async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: 
     async with screen(url, (80, 24)) as it:
         await it.press("enter")
         for width, height in TOO_SMALL:
-            with case(f"{width}x{height}"):
+            with name_case(f"{width}x{height}"):
                 await it.press("D")
                 await it.pilot.resize_terminal(width, height)
                 await it.pilot.pause()
@@ -106,10 +106,10 @@ async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: 
                 await it.press("q")
                 await it.pilot.resize_terminal(80, 24)
                 await it.until_shown("queues", "mail", "keys")
-                judge(it)
+                check_rows(it)
                 await it.press("enter")
                 await it.until_shown("a2", "keys")
-                judge(it)
+                check_rows(it)
 
 
 @pytest.mark.slow
@@ -145,7 +145,7 @@ def test_under_no_color_no_colour_is_sent_and_every_state_has_its_word(url: str,
     codes = {code for found in re.findall(rb"\x1b\[([\d;]*)m", sent) for code in found.split(b";")}
     assert not codes & {str(n).encode() for n in (*range(30, 38), *range(40, 48), *range(90, 108))}, codes
     assert not re.search(rb"\x1b\[[\d;]*[34]8;[25];", sent), "no colours of 256 or 24 bits"
-    assert commands(sent) == b""
+    assert find_commands(sent) == b""
     for word in (b"scheduled", b"ready", b"reserved", b"dead"):
         assert word in sent
 
@@ -162,7 +162,7 @@ async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_told_ap
         assert len(rows) == 3, it.text()
         assert "◆" in rows["a1"] and "▌" not in rows["a1"]
         assert "▌" in rows["a3"] and "◆" not in rows["a3"]
-        seeded.engine.act("delete", seeded.ref, [seeded.jobs("ready")[2]])
+        seeded.engine.apply_verb("delete", seeded.ref, [seeded.jobs("ready")[2]])
         await it.until(lambda: any("×" in line and "a3" in line for line in it.text().splitlines()), "a3 is gone")
 
 

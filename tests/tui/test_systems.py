@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable
 
 import pytest
-from families import case
+from families import name_case
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, back_to_overview, on_screen, opened_view, screen
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, open_view, return_to_overview, screen
 from textual.widgets import Input, TextArea
 
 from rqtui.client.queue import Queue as Client
@@ -19,7 +19,7 @@ from rqtui.tui.screens.board import Board, Pane
 from rqtui.tui.screens.job import JobPage
 from rqtui.tui.services import verb_resolution
 from rqtui.tui.target import Target
-from rqtui.tui.widgets.dialogs import Question
+from rqtui.tui.widgets.question_dialog import Question
 
 ALL = ("native", "dispatcher", "redisched", "timeout_sets", "orizuru:source=jobs", "safe_pop:queue=q")
 QUEUES = {
@@ -38,10 +38,10 @@ def footer(it: Screen) -> str:
 
 def pane(it: Screen) -> Pane:
     assert isinstance(it.app.navigation.view, Board)
-    return it.app.navigation.view.pane()
+    return it.app.navigation.view.find_current_pane()
 
 
-async def opened(it: Screen, ref: str, *keys: str) -> None:
+async def open_board(it: Screen, ref: str, *keys: str) -> None:
     """The board of a queue, and keys on it."""
     it.app.open_board(Ref(*ref.split(":")))
     await it.until(lambda: isinstance(it.app.navigation.view, Board), "the board")
@@ -70,13 +70,13 @@ def plant(client: Redis) -> None:
     consumer.beat(600_000)
     for number in range(4):
         orizuru.put(client, "jobs", number)
-    guard = consumer.next()
+    guard = consumer.take_next()
     assert guard is not None
     guard.reject()
-    consumer.next()
+    consumer.take_next()
     for id in (b"s1", b"s2", b"s3"):
         client.set(b"q:data:" + id, b"{}")
-        safe_pop.push(client, "q", id)
+        safe_pop.push_id(client, "q", id)
     safe_pop.Worker(client, "q", block_s=0).safe_pop()
     client.rpush("q", b"s0|%d" % (now_s - 90))
 
@@ -90,7 +90,7 @@ async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tu
     plant(client)
     client.sadd("q:done", "s9")  # without it a list tells nothing of itself
     Seeded(client, "mail").put("native-1")
-    async with screen(url, WIDE, layouts=named) as it:
+    async with screen(url, WIDE, systems=named) as it:
         queues = {**QUEUES, "orizuru": "jobs" if named else "orizuru", "native": "mail"}
         await it.until_shown(*queues.values(), *queues, "6 queues")
         rows = {
@@ -105,7 +105,7 @@ async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tu
 @on_screen
 async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, NARROW, layouts=ALL) as it:
+    async with screen(url, NARROW, systems=ALL) as it:
         await it.until_shown("5 queues")
         seen = set()
         for _ in range(5):
@@ -121,13 +121,13 @@ async def test_a_board_counts_by_place_and_says_no_word_of_what_its_system_does_
     url: str, client: Redis, system: str, queue: str
 ) -> None:
     plant(client)
-    async with screen(url, NARROW, layouts=ALL) as it:
-        await opened(it, f"{system}:{queue}")
+    async with screen(url, NARROW, systems=ALL) as it:
+        await open_board(it, f"{system}:{queue}")
         snapshot = it.app.session.snapshot
-        counted = snapshot.queue(Ref(system, queue)) if snapshot else None
+        counted = snapshot.find_queue(Ref(system, queue)) if snapshot else None
         assert counted is not None
-        for number, place in enumerate(registry.make(system).places, 1):
-            await it.until_shown(f"{number} {place.name} {counted.count(place.name) or '·'}")
+        for number, place in enumerate(registry.create_system(system).places, 1):
+            await it.until_shown(f"{number} {place.name} {counted.count_in_place(place.name) or '·'}")
             await it.press(str(number))
             await it.until(lambda place=place: pane(it).place.name == place.name)
             await it.until_refreshed()
@@ -146,9 +146,9 @@ async def test_a_board_counts_by_place_and_says_no_word_of_what_its_system_does_
 async def test_read_only_offers_no_verb_of_any_system_and_runs_no_loop(url: str, client: Redis) -> None:
     plant(client)
     before = {key: client.dump(key) for key in client.scan_iter()}
-    async with screen(url, layouts=ALL, read_only=True) as it:
+    async with screen(url, systems=ALL, read_only=True) as it:
         for system, queue in QUEUES.items():
-            await opened(it, f"{system}:{queue}", "D", "A", "N", "R", "full_stop", "greater_than_sign", "comma")
+            await open_board(it, f"{system}:{queue}", "D", "A", "N", "R", "full_stop", "greater_than_sign", "comma")
             await it.until_refreshed()
             assert not isinstance(it.app.screen, Question)
             assert not [w for w in ("delete", "ack", "enqueue", "promote", "lease", "pull") if w in footer(it)], footer(
@@ -168,26 +168,26 @@ async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, clie
     client.zadd(dispatcher.DELAYED, past)
     native = Seeded(client, "mail")
     native.put("n0")
-    async with screen(url, layouts=ALL) as it:
+    async with screen(url, systems=ALL) as it:
         native.put("n1", delay_ms=20)
         await it.until(lambda: native.ids("ready") == ["n0", "n1"], "the dispatcher of ours runs from the start")
         await it.pilot.pause(1.2 * LOOKS_EVERY_S)
         assert client.zscore(dispatcher.DELAYED, b"due") and client.zscore("__REDIS_SCHED_RESERVED__help", "x1")
-        await opened(it, "dispatcher:readytasklist", "t")
+        await open_board(it, "dispatcher:readytasklist", "t")
         await it.until_shown("loops for readytasklist", "dispatch ■ off", "reap  not needed")
         await it.press("escape", "comma")
-        await it.until_told("dispatcher is on for readytasklist")
+        await it.until_toast("dispatcher is on for readytasklist")
         await it.until(lambda: client.zscore(dispatcher.DELAYED, b"due") is None, "it is dispatched")
         await it.press("t")
         await it.until_shown("loops for readytasklist", "dispatch ▶")
         await it.press("escape", "comma")
-        await it.until_told("dispatcher of this screen is off for readytasklist")
+        await it.until_toast("dispatcher of this screen is off for readytasklist")
         client.zadd(dispatcher.DELAYED, past)
         native.put("n2", delay_ms=20)
         await it.until(lambda: native.ids("ready") == ["n0", "n1", "n2"], "ours still runs")
         assert client.zscore(dispatcher.DELAYED, b"due") and client.zscore("__REDIS_SCHED_RESERVED__help", "x1")
         await it.press("escape")
-        await opened(it, "redisched:help", "full_stop")
+        await open_board(it, "redisched:help", "full_stop")
         await it.until(lambda: not client.zscore("__REDIS_SCHED_RESERVED__help", "x1"), "it is reaped")
         assert client.lrange("q", -1, -1)[0].startswith(b"s0|"), "the reaper leaves the others alone"
 
@@ -213,11 +213,15 @@ async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, clie
         ("timeout_sets", ["SADD done 2"], "another set as well"),
         ("timeout_sets", ["SADD todos url1"], "no whole numbers"),
         ("timeout_sets", ["LPUSH 1-lock x"], "another program's data"),
-        ("orizuru", ["HSET orizuru:heartbeats gone 1", "LPUSH orizuru:consumers:gone:processing x"], "is silent for"),
-        ("orizuru", ["LPUSH orizuru:consumers:w1:processing \xc1"], "no MessagePack"),
-        ("orizuru", ["SET orizuru:consumers:w1:unacked text"], "holds no list"),
-        ("safe_pop", ["RPUSH q id|notanumber"], "no id and no id|unix seconds"),
-        ("safe_pop", ["SADD q:done nobody"], "done marks of no job"),
+        (
+            "orizuru",
+            ["HSET orizuru:heartbeats gone 1", "LPUSH orizuru:consumers:gone:processing x"],
+            "sent no heartbeat",
+        ),
+        ("orizuru", ["LPUSH orizuru:consumers:w1:processing \xc1"], "not MessagePack"),
+        ("orizuru", ["SET orizuru:consumers:w1:unacked text"], "is not a list"),
+        ("safe_pop", ["RPUSH q id|notanumber"], "neither an id nor id|unix seconds"),
+        ("safe_pop", ["SADD q:done nobody"], "done marks without"),
         ("safe_pop", ["LPUSH q s2"], "twice"),
         ("safe_pop", ["LPUSH q 6ba7b810-9dad-41d1-80b4-00c04fd430c8"], "data has expired"),
     ],
@@ -235,7 +239,7 @@ async def test_a_finding_is_said_in_the_verdict(
     for command in commands:
         client.execute_command(*(word.encode("latin-1") for word in command.split()))
     spec = next(spec for spec in ALL if spec.startswith(system))
-    async with screen(url, (250, 45), layouts=(spec,)) as it:
+    async with screen(url, (250, 45), systems=(spec,)) as it:
         await it.until(lambda: words in it.text(), f"{words} in the verdict")
         finding = next(f for q in it.app.session.snapshot.queues for f in q.findings if words in f.text)  # type: ignore[union-attr]
         assert finding.remedy and finding.queue == QUEUES[system]
@@ -252,10 +256,10 @@ KEYS = {
 }
 
 
-def said_of(it: Screen, ref: Ref) -> object:
+def read_verdict(it: Screen, ref: Ref) -> object:
     """What the screen knows to be wrong with a queue."""
     snapshot = it.app.session.snapshot
-    queue = snapshot.queue(ref) if snapshot else None
+    queue = snapshot.find_queue(ref) if snapshot else None
     return queue is not None and (queue.error or queue.findings)
 
 
@@ -267,10 +271,10 @@ async def test_a_key_of_another_type_is_said_and_never_written(url: str, client:
     ref = Ref(system, QUEUES[system])
     spec = next(spec for spec in ALL if spec.startswith(system))
     plant(client)
-    async with screen(url, WIDE, layouts=(spec,)) as it:
+    async with screen(url, WIDE, systems=(spec,)) as it:
         await it.until_shown(ref.queue)
         for key in KEYS[system]:
-            with case(key):
+            with name_case(key):
                 client.flushall()
                 plant(client)
                 await it.until_refreshed()
@@ -279,16 +283,16 @@ async def test_a_key_of_another_type_is_said_and_never_written(url: str, client:
                     key, "another program's"
                 )
                 before = client.dump(key)
-                await opened(it, f"{system}:{ref.queue}")
-                for number in range(1, len(registry.make(system).places) + 1):
+                await open_board(it, f"{system}:{ref.queue}")
+                for number in range(1, len(registry.create_system(system).places) + 1):
                     await it.press(str(number), "D")
                     await it.until_refreshed()
                     await it.press("y" if isinstance(it.app.screen, Question) else "g")
                 await it.press("greater_than_sign", "less_than_sign")
                 await it.until_refreshed()
-                await it.until(lambda: said_of(it, ref), "it says so")
+                await it.until(lambda: read_verdict(it, ref), "it says so")
                 assert it.app.is_running and client.dump(key) == before
-                await back_to_overview(it)
+                await return_to_overview(it)
 
 
 @on_screen
@@ -300,18 +304,18 @@ async def test_members_that_cannot_be_read_are_shown_with_their_problem_and_dele
     client.lpush("jobs", b"\xda\xff", b"\x91\x01")
     orizuru.Worker(client, "jobs", "w1").register()
     client.zadd(dispatcher.DELAYED, {b"\x00\xff\x1b[31m": "-inf", b"due-never": "inf"})
-    async with screen(url, layouts=ALL) as it:
-        await opened(it, "safe_pop:q", "1")
+    async with screen(url, systems=ALL) as it:
+        await open_board(it, "safe_pop:q", "1")
         await it.until_shown("‹FF›" if "‹FF›" in it.text() else "fine")
         assert client.lrange("q", 0, -1) == [b"id|notanumber", b"\xff\xfe", b"fine"]
         await it.press("escape")
-        await opened(it, "orizuru:jobs", "1")
+        await open_board(it, "orizuru:jobs", "1")
         await it.until_shown("its body is no Messag", "0=1")
         await it.press("escape")
-        await opened(it, "dispatcher:readytasklist", "1")
+        await open_board(it, "dispatcher:readytasklist", "1")
         await it.until_shown("a due time below 0", "a due time that is infinite")
         await it.press("G")
-        await it.until(lambda: (job := pane(it).job()) is not None and job.member == b"due-never")
+        await it.until(lambda: (job := pane(it).find_current_job()) is not None and job.member == b"due-never")
         await it.press("D", "y")
         await it.until(lambda: client.zscore(dispatcher.DELAYED, b"due-never") is None, "it is deleted")
         assert client.zcard(dispatcher.DELAYED) == 1
@@ -333,8 +337,8 @@ async def test_a_body_of_30_mb_in_a_list_is_shown_by_its_size(
     client.rpush(key, big, b"\x91\x01" if key == "jobs" else b"small")
     orizuru.Worker(client, "jobs", "w1").register()
     read = client.info("stats")["total_net_output_bytes"]
-    async with screen(url, layouts=ALL) as it:
-        await opened(it, ref, place)
+    async with screen(url, systems=ALL) as it:
+        await open_board(it, ref, place)
         await it.until(lambda: len(pane(it).jobs) == 2, "both are listed")
         long = next(job for job in pane(it).jobs.values() if job.body_bytes > 1_000_000 or job.is_partial)
         while pane(it).cursor_id != long.id:
@@ -356,8 +360,8 @@ async def test_a_whole_set_is_run_again_and_deleted_beyond_what_is_held_of_it(ur
     for start in range(0, total, 1_000):
         client.sadd(timeout_sets.DONE, *range(start, start + 1_000))
     client.sadd(timeout_sets.TODOS, 1_000_000)
-    async with screen(url, layouts=("timeout_sets",)) as it:
-        await opened(it, "timeout_sets:todos", "3")
+    async with screen(url, systems=("timeout_sets",)) as it:
+        await open_board(it, "timeout_sets:todos", "3")
         await it.until_shown("3 done 11 000", "of 10 000", "a sample of 11 000")
         await it.press("asterisk", "R")
         await it.until_shown("Requeue")
@@ -376,8 +380,8 @@ async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, c
     now_s = int(time.time())
     client.lpush("q", *(b"new%d" % n for n in range(700)), *(b"held%d|%d" % (n, now_s) for n in range(7)))
     client.lpush("q", b"late|%d" % (now_s - 900))
-    async with screen(url, layouts=("safe_pop:queue=q,timeout_s=600",)) as it:
-        await opened(it, "safe_pop:q")
+    async with screen(url, systems=("safe_pop:queue=q,timeout_s=600",)) as it:
+        await open_board(it, "safe_pop:q")
         await it.until_shown("1 ready 700", "2 in_progress 7", "3 expired 1")
         await it.press("1", "asterisk", "D", "y")
         await it.until(lambda: client.llen("q") == 8, "the ready ones are gone", timeout_s=20)
@@ -394,8 +398,8 @@ async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, c
 @on_screen
 async def test_equal_entries_are_rows_of_their_own_and_one_verb_takes_one(url: str, client: Redis) -> None:
     client.rpush(dispatcher.READY, b"same", b"same", b"same", b"other")
-    async with screen(url, layouts=("dispatcher",)) as it:
-        await opened(it, "dispatcher:readytasklist", "2")
+    async with screen(url, systems=("dispatcher",)) as it:
+        await open_board(it, "dispatcher:readytasklist", "2")
         await it.until(lambda: len(pane(it).jobs) == 4)
         await it.press("j", "space", "space")
         await it.until_shown("2 marked")
@@ -409,8 +413,8 @@ async def test_equal_entries_are_rows_of_their_own_and_one_verb_takes_one(url: s
 @on_screen
 async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client: Redis) -> None:
     client.rpush(dispatcher.READY, b'{"to": "a@b.c", "token": "sesame"}', b"other")
-    async with screen(url, layouts=("dispatcher",)) as it:
-        await opened(it, "dispatcher:readytasklist", "2", "enter")
+    async with screen(url, systems=("dispatcher",)) as it:
+        await open_board(it, "dispatcher:readytasklist", "2", "enter")
         await it.until_shown("place       ready", '"to": "a@b.c"', "••••")
         assert "sesame" not in it.text()
         client.lpop(dispatcher.READY)
@@ -423,11 +427,11 @@ async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client:
 @on_screen
 async def test_what_a_question_says_of_a_holder_depends_on_tokens(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, layouts=ALL) as it:
-        await opened(it, "orizuru:jobs", "2", "D")
+    async with screen(url, systems=ALL) as it:
+        await open_board(it, "orizuru:jobs", "2", "D")
         await it.until_shown("w1 holds it: it goes on, and may still release it.")
         await it.press("n", "escape")
-        await opened(it, "redisched:help", "3", "D")
+        await open_board(it, "redisched:help", "3", "D")
         await it.until_shown("A worker holds it: its answer will change nothing.")
 
 
@@ -440,24 +444,24 @@ async def test_the_palette_offers_just_the_verbs_that_act_here(
     url: str, client: Redis, system: str, queue: str
 ) -> None:
     plant(client)
-    layout = registry.make(system)
-    async with screen(url, layouts=ALL) as it:
-        await opened(it, f"{system}:{queue}")
+    instance = registry.create_system(system)
+    async with screen(url, systems=ALL) as it:
+        await open_board(it, f"{system}:{queue}")
         met = set()
-        for number, place in enumerate(layout.places, 1):
+        for number, place in enumerate(instance.places, 1):
             await it.press(str(number))
             await it.until(lambda place=place: pane(it).place.name == place.name and bool(pane(it).jobs), "its jobs")
             ways = {
-                verb.name for verb, _words in it.app.changes.offered() if verb.script
+                verb.name for verb, _words in it.app.verb_starter.list_offered_verbs() if verb.script
             }  # to use another verb's script
-            offered = {verb.name for verb, _words in it.app.changes.offered()} - ways
-            assert {"duplicate", "edit and retry", "drip requeue"} >= ways and ("duplicate" in ways) == layout.can(
+            offered = {verb.name for verb, _words in it.app.verb_starter.list_offered_verbs()} - ways
+            assert {"duplicate", "edit and retry", "drip requeue"} >= ways and ("duplicate" in ways) == instance.can(
                 "enqueue"
             )
             met |= offered
-            rows = [row for row in layout.verbs() if not row.hidden]
-            assert offered == {row.name for row in rows if row.scope != "job" or layout.can(row.name, place.name)}
-            commands = {command.title for command in it.app.palette.commands()}
+            rows = [row for row in instance.verbs() if not row.is_hidden]
+            assert offered == {row.name for row in rows if row.scope != "job" or instance.can(row.name, place.name)}
+            commands = {command.title for command in it.app.palette.list_commands()}
             assert commands >= {row.label for row in rows if row.name in offered} and not commands & {
                 "pause",
                 "resume",
@@ -465,7 +469,7 @@ async def test_the_palette_offers_just_the_verbs_that_act_here(
                 "cancel",
                 "quiet",
             }
-        assert met == {row.name for row in layout.verbs() if not row.hidden}
+        assert met == {row.name for row in instance.verbs() if not row.is_hidden}
 
 
 FORMS = {
@@ -484,9 +488,11 @@ FORMS = {
 
 @pytest.mark.parametrize("system", FORMS)
 def test_a_form_has_the_fields_that_the_scripts_have(system: str) -> None:
-    layout = registry.make(system)
+    instance = registry.create_system(system)
     forms = {
-        row.name: [field.name for field in verb_resolution.fields(layout, row)] for row in layout.verbs() if row.key
+        row.name: [field.name for field in verb_resolution.list_fields(instance, row)]
+        for row in instance.verbs()
+        if row.key
     }
     forms.pop("reserve", None)
     assert {name: fields for name, fields in forms.items() if fields} == FORMS[system]
@@ -496,7 +502,7 @@ def test_a_form_has_the_fields_that_the_scripts_have(system: str) -> None:
     ("ref", "typed", "sentence"),
     [
         ("orizuru:jobs", "no list", "MessagePack"),
-        ("timeout_sets:todos", "url1", "no whole number"),
+        ("timeout_sets:todos", "url1", "not a whole number"),
         ("orizuru:orizuru", "[1]", "needs the source list"),
     ],
 )
@@ -507,8 +513,8 @@ async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
     plant(client)
     before = {key: client.dump(key) for key in client.scan_iter()}
     named = tuple("orizuru" if ref == "orizuru:orizuru" and "orizuru" in spec else spec for spec in ALL)
-    async with screen(url, layouts=named) as it:
-        await opened(it, ref, "N")
+    async with screen(url, systems=named) as it:
+        await open_board(it, ref, "N")
         await it.until_shown("Enqueue a job in", "as it is")
         it.app.screen.query_one(TextArea).text = typed
         it.app.screen.query_one("#yes").focus()
@@ -520,30 +526,30 @@ async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
 @on_screen
 async def test_without_a_source_what_needs_it_is_refused_in_words_and_the_rest_works(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, layouts=("orizuru",)) as it:
-        await opened(it, "orizuru:orizuru", "colon", '"lease', "enter")
+    async with screen(url, systems=("orizuru",)) as it:
+        await open_board(it, "orizuru:orizuru", "colon", '"lease', "enter")
         await it.until_shown("Lease the next job of orizuru")
         await it.press("y")
         await it.until_shown("needs the source list")
         await it.press("escape")
         await it.press("2", "K", "y")
-        await it.until(lambda: client.llen(orizuru.key("w1", "unacked")) == 2, "it is rejected")
+        await it.until(lambda: client.llen(orizuru.build_key("w1", "unacked")) == 2, "it is rejected")
         await it.press("3", "R")
         await it.until(lambda: sum("requeue needs the source" in told for told in it.toasts) == 1)
-        assert client.llen(orizuru.key("w1", "unacked")) == 2
+        assert client.llen(orizuru.build_key("w1", "unacked")) == 2
 
 
 @on_screen
 async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
     plant(client)
-    async with screen(url, layouts=ALL) as it:
-        await opened(it, "safe_pop:q", "N")
+    async with screen(url, systems=ALL) as it:
+        await open_board(it, "safe_pop:q", "N")
         it.app.screen.query_one(TextArea).text = "no JSON, \u00e9"
         it.app.screen.query_one("#field-id", Input).value = "mine"
         await it.press("tab", "enter")
         await it.until(lambda: client.get("q:data:mine") == "no JSON, é".encode(), "it is put")
         await it.press("escape")
-        await opened(it, "redisched:help", "N", "tab", "tab", '"1h', "enter")
+        await open_board(it, "redisched:help", "N", "tab", "tab", '"1h', "enter")
         await it.until(lambda: client.hlen("__REDIS_SCHED_JOBS__help") == 6, "an id was made")
         assert client.zcount("__REDIS_SCHED_QUEUED__help", (time.time() + 3500) * 1000, "inf") == 2
 
@@ -560,7 +566,7 @@ async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str
         assert (
             "keeps no dead" not in it.text() and "keeps no list" not in it.text() and "nothing waits" not in it.text()
         )
-        await opened(it, "rq:mail")
+        await open_board(it, "rq:mail")
         await it.until_shown("its hash has no data")
         await it.press("enter")
         await it.until_shown("body · none", "it has no body")
@@ -599,11 +605,11 @@ async def test_the_loops_of_a_system_without_dispatcher_are_opened_from_its_sche
 
 
 def test_jobs_that_an_upgrade_left_in_paused_are_resumed_by_the_key_of_a_paused_queue() -> None:
-    layouts = {"bullmq": registry.make("bullmq")}
+    systems = {"bullmq": registry.create_system("bullmq")}
 
     def meant(paused: int) -> str:
         queue = Queue("mail", "bullmq", (Count("paused", State.READY, paused),))
-        verb = verb_resolution.verb_for(layouts, "P", Target(Ref("bullmq", "mail"), queue=queue))
+        verb = verb_resolution.find_verb(systems, "P", Target(Ref("bullmq", "mail"), queue=queue))
         return verb.name if verb else ""
 
     assert (meant(0), meant(2)) == ("pause", "resume")
@@ -621,7 +627,7 @@ async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_
     async with screen(url, WIDE) as it:
         await it.until_shown("2 queues")
         for view in ("kinds", "errors", "workers", "loops"):
-            await opened_view(it, view)
+            await open_view(it, view)
             await it.press("quotation_mark")  # all queues, and not the one under the cursor alone
             await it.until_shown("native:mail")
-            await back_to_overview(it)
+            await return_to_overview(it)

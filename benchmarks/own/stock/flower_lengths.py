@@ -1,7 +1,7 @@
-"""What Flower's API answers to one `GET /api/queues/length`: `flower_lengths.py URL ROUNDS QUEUES`.
+"""Measure Flower's `GET /api/queues/length`: `flower_lengths.py URL ROUNDS QUEUES`.
 
 It prints the milliseconds of each round as JSON. Flower runs as a program of its own, on the application below; it asks
-for the queues that the application declares, since no worker tells of others.
+for the queues that the application declares, because no worker announces others.
 """
 
 import json

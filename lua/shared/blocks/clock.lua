@@ -1,4 +1,6 @@
--- The first lines of a script that reads, whose ARGV begin with `now_ms?`: the server's time, or a test's.
+-- The server's time, or a test's, for scripts that read and whose first argument is `now_ms?`.
+--
+-- needs    ARGV[1]  now_ms?
 -- gives    now_ms
 if #ARGV < 1 or #ARGV[1] > 15 or string.find(ARGV[1], '%D') then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')

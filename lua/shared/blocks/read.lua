@@ -1,5 +1,6 @@
--- a read of a key that another program may have taken: its answer, or nil where the key is of another type. What Redis is played by has
+-- A read of a key that another program may have taken: its answer, or nil where the key is of another type. What Redis is played by has
 -- an error's text that is no string of Lua.
+--
 -- gives    read
 local function read(...)
   local told = redis.pcall(...)

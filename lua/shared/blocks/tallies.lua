@@ -1,4 +1,5 @@
 -- What the counts of a native queue are made of.
+--
 -- needs    now_ms
 -- gives    times waiting_since alive
 local function times(key) -- how many wait, the first instant, how many are late; commands are what this script costs

@@ -1,6 +1,9 @@
 -- A look at keys of which another program may have taken one: dearer only where one has.
+--
 -- needs    read
--- gives    call, for the reads of the look; tolerant
+-- gives    tolerant
+--          call  for the reads of the look
+-- include: read
 local call = redis.call
 local function tolerant(look, ...) -- what stands under a key of another type reads as nil
   local is_told, told = pcall(look, ...)

@@ -1,4 +1,5 @@
--- the type of a key
+-- The type of a key
+--
 -- gives    type_of
 local function type_of(key) -- a table, or a string where Redis is played
   local found = redis.call('TYPE', key)

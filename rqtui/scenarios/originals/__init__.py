@@ -1,1 +1,1 @@
-"""The five systems as their authors wrote them, with their gaps and faults, for tests and the demo."""
+"""The Redis commands of other queue systems' own programs, faults included, for tests and the demo."""

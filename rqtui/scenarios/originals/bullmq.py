@@ -1,21 +1,23 @@
-"""BullMQ (Node, 6.7; what 5.81 does otherwise at a pause): a queue, its workers and their look for stalled jobs, from
-its wire format: what each step was seen to leave in Redis. Each is a script, as in the original.
+"""The Redis scripts of a BullMQ queue, its workers and their stalled-job check, for tests and the demo.
+
+Follows the wire format of BullMQ 6.7 (Node), and of 5.81 for pause and resume. Each step is one script, as in the
+original, and leaves the data in Redis that the original was observed to leave.
 
     bull:<queue>:meta               hash    version, opts.maxLenEvents, paused
     :<id>                           hash    name, data, opts, timestamp, delay, priority, ats, atm, stc, pb, …
-    :<id>:lock                      string  <worker>:<number>, while it runs
-    :id                             string  a counter: an id for who gives none
+    :<id>:lock                      string  <worker>:<number>, while the job runs
+    :id                             string  a counter that gives ids to jobs without one
     :wait, :active, :paused         list    ids; LPUSH in, popped at the right
     :delayed                        zset    id by due ms × 4096
     :prioritized                    zset    id by priority × 2^32 + :pc
     :completed, :failed, :waiting-children   zset    id by ms
-    :marker                         zset    what wakes a worker
-    :stalled, :stalled-check        set, string  ids that the last look saw in active; that there was one
-    :<id>:dependencies, :processed  set, hash    of a parent: children that it waits for, and what others returned
+    :marker                         zset    wakes a worker
+    :stalled, :stalled-check        set, string  ids active at the last check; set while the next check is not due
+    :<id>:dependencies, :processed  set, hash    of a parent: children that it waits for, and results of the others
 
-Kept faults: BullMQ 5 renames `wait` to `paused` at a pause and back at a resume, and what stood there is in no place;
-what stands in `paused` while the queue is not paused is seen by nobody; a child that fails leaves its parent waiting;
-a worker whose lock is over ends with an error, and its job runs twice.
+The original's faults are kept. BullMQ 5 renames `wait` to `paused` at a pause and back at a resume, and the jobs that
+were in the target list are lost. Workers do not see jobs in `paused` while the queue is not paused. A child that fails
+leaves its parent waiting. A worker whose lock has expired ends the job with an error, and the job runs twice.
 """
 
 from __future__ import annotations
@@ -201,27 +203,27 @@ return lost"""
 )
 
 
-def _go_on(_gap: str) -> None:
-    """The default between two steps: nothing happens."""
+def _continue_at_once(_gap: str) -> None:
+    """Continue at once: the default where nothing happens between two steps."""
 
 
-def encoded(value: object) -> str:
-    """As `JSON.stringify` writes it."""
+def encode_json(value: object) -> str:
+    """Encode a value as `JSON.stringify` does."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def before(queue: str) -> str:
-    """What stands before all keys of a queue."""
+def build_key_prefix(queue: str) -> str:
+    """Return the prefix of all keys of a queue."""
     return f"bull:{queue}:"
 
 
-def connection_name(queue: str, worker: str) -> str:
-    """What a worker calls its connection."""
+def build_connection_name(queue: str, worker: str) -> str:
+    """Return the connection name that a worker sets."""
     return f"bull:{base64.b64encode(queue.encode()).decode()}:w:{worker}"
 
 
 class JobError(Exception):
-    """A job threw: the name of the error's class, the message, and where."""
+    """A job's error: the name of the error's class, the message and the places of its stack trace."""
 
     def __init__(self, kind: str, message: str, *places: str) -> None:
         super().__init__(message)
@@ -229,44 +231,50 @@ class JobError(Exception):
 
 
 class Queue:
-    """The producer's side. `clock` tells seconds since 1970."""
+    """The producer of one queue, with its pause and its stalled-job check. `clock` returns unix seconds."""
 
     def __init__(self, client: Any, queue: str, clock: Clock = time.time) -> None:
-        self.client, self.queue, self.clock, self.p = client, queue, clock, before(queue)
+        self.client, self.queue, self.clock, self.p = client, queue, clock, build_key_prefix(queue)
 
-    def now_ms(self) -> int:
-        """As times stand in a job."""
+    def read_clock_ms(self) -> int:
+        """Return the current time in unix ms, the unit of times in a job."""
         return int(self.clock() * 1000)
 
     def connect(self, version: str = VERSION) -> None:
-        """What a Queue writes when it connects: the version is that of the last one."""
+        """Write the queue's `meta` hash as a connecting Queue does. The last client's version stays."""
         self.client.hset(f"{self.p}meta", mapping={"version": version, "opts.maxLenEvents": _MAX_EVENTS})
 
-    def fields(self, name: str, data: object, opts: Fields, delay_ms: int = 0, **more: object) -> dict[str, Any]:
-        """The hash of a new job."""
+    def build_fields(self, name: str, data: object, opts: Fields, delay_ms: int = 0, **more: object) -> dict[str, Any]:
+        """Build the hash of a new job."""
         priority = opts.get("priority", 0)
-        given = {"name": name, "data": encoded(data), "opts": encoded(opts), "timestamp": self.now_ms()}
+        given = {"name": name, "data": encode_json(data), "opts": encode_json(opts), "timestamp": self.read_clock_ms()}
         return {**given, "delay": delay_ms, "priority": priority, **more}
 
     def add(self, id: str, name: str, data: object, opts: Fields, delay_ms: int = 0, **more: object) -> bool:
-        """`Queue.add`; False where the id is taken, which changes nothing."""
-        due_ms = self.now_ms() + delay_ms if delay_ms else 0
-        pairs = [part for pair in self.fields(name, data, opts, delay_ms, **more).items() for part in pair]
-        return bool(self.client.eval(_ADD, 0, self.p, self.now_ms(), id, due_ms, *pairs))
+        """Add a job as `Queue.add` does. Return False, and leave the job unchanged, if its id exists."""
+        due_ms = self.read_clock_ms() + delay_ms if delay_ms else 0
+        pairs = [part for pair in self.build_fields(name, data, opts, delay_ms, **more).items() for part in pair]
+        return bool(self.client.eval(_ADD, 0, self.p, self.read_clock_ms(), id, due_ms, *pairs))
 
     def pause_as_5(self, is_paused: bool) -> list[bytes]:
-        """`Queue.pause` or `resume` of a program with BullMQ 5; the ids that are in no place any more."""
+        """Pause or resume the queue as `Queue.pause` and `Queue.resume` of BullMQ 5 do.
+
+        Return the ids that are no longer in any place.
+        """
         self.connect(OLD_VERSION)
-        lost: list[bytes] = self.client.eval(_PAUSE_5 if is_paused else _RESUME_5, 0, self.p, self.now_ms())
+        lost: list[bytes] = self.client.eval(_PAUSE_5 if is_paused else _RESUME_5, 0, self.p, self.read_clock_ms())
         return lost
 
-    def look_for_stalled(self) -> int:
-        """What every worker does twice a minute, and one of them at a time: how many jobs wait again."""
-        return int(self.client.eval(_STALLED, 0, self.p, self.now_ms(), STALLED_MS))
+    def move_stalled_jobs(self) -> int:
+        """Move stalled jobs back to `wait` and return how many were moved.
+
+        Every worker runs this check every 30 s, and Redis lets only one of them do it at a time.
+        """
+        return int(self.client.eval(_STALLED, 0, self.p, self.read_clock_ms(), STALLED_MS))
 
 
 class Worker:
-    """A worker of one queue. `run` is given id, name and data of a job, and raises JobError."""
+    """A worker of one queue. `run` gets a job's id, name and data, and may raise JobError."""
 
     def __init__(
         self,
@@ -274,20 +282,23 @@ class Worker:
         queue: str,
         name: str,
         run: Callable[[str, str, Any], object] = lambda _id, _name, _data: None,
-        pause: Pause = _go_on,
+        pause: Pause = _continue_at_once,
         clock: Clock = time.time,
         lock_ms: int = LOCK_MS,
     ) -> None:
-        self.client, self.queue, self.name, self.p = client, Queue(client, queue, clock), name, before(queue)
+        self.client, self.queue, self.name, self.p = client, Queue(client, queue, clock), name, build_key_prefix(queue)
         self._run, self._pause, self._lock_ms, self._taken = run, pause, lock_ms, 0
 
     def connect(self) -> None:
-        """Its connection tells who it is: BullMQ keeps no other list of workers."""
-        with suppress(ResponseError):  # a server that has no names of connections: nobody sees it then
-            self.client.client_setname(connection_name(self.queue.queue, self.name))
+        """Name the connection after the worker. BullMQ keeps no other list of workers."""
+        with suppress(ResponseError):  # On a server without connection names the worker stays invisible.
+            self.client.client_setname(build_connection_name(self.queue.queue, self.name))
 
     def step(self, wait_s: float = 0.05) -> str:
-        """One turn (the original waits for the marker for seconds): completed, retried, failed, late or idle."""
+        """Run one turn of the worker's loop. The original waits for the marker for several seconds.
+
+        Return completed, retried, failed, late (the lock had expired) or idle.
+        """
         if not (taken := self.take()):
             self.client.bzpopmin(f"{self.p}marker", wait_s)
             return "idle"
@@ -300,14 +311,17 @@ class Worker:
             self._pause("ran, not yet recorded")
             return self._fail(id, token, fields, error)
         self._pause("ran, not yet recorded")
-        args = (self.p, self.queue.now_ms(), id, token, encoded(value))
+        args = (self.p, self.queue.read_clock_ms(), id, token, encode_json(value))
         return "completed" if self.client.eval(_COMPLETE, 0, *args) else "late"
 
     def take(self) -> tuple[str, str, dict[str, str]] | None:
-        """The next job, locked: its id, the lock, its fields. What is due is queued before."""
+        """Enqueue due jobs, then take and lock the next job.
+
+        Return its id, lock token and fields, or None if no job is ready.
+        """
         self._taken += 1
         token = f"{self.name}-4b1d-8d2f:{self._taken}"
-        found = self.client.eval(_TAKE, 0, self.p, self.queue.now_ms(), token, self._lock_ms, self.name)
+        found = self.client.eval(_TAKE, 0, self.p, self.queue.read_clock_ms(), token, self._lock_ms, self.name)
         if not found:
             return None
         names = ("name", "data", "opts", "atm", "defa", "stacktrace")
@@ -317,9 +331,9 @@ class Worker:
     def _fail(self, id: str, token: str, fields: Mapping[str, str], error: JobError) -> str:
         opts, attempt = json.loads(fields["opts"] or "{}"), int(fields["atm"] or 0) + 1
         is_last = bool(fields["defa"]) or attempt >= opts.get("attempts", 1)
-        now_ms = self.queue.now_ms()
+        now_ms = self.queue.read_clock_ms()
         due_ms = 0 if is_last else now_ms + opts.get("backoff", {}).get("delay", 1)
-        traces = encoded([*json.loads(fields["stacktrace"] or "[]"), error.trace])
+        traces = encode_json([*json.loads(fields["stacktrace"] or "[]"), error.trace])
         args = (self.p, now_ms, id, token, str(error), traces, due_ms)
         if not self.client.eval(_FAIL, 0, *args):
             return "late"

@@ -1,20 +1,21 @@
-"""Celery on Redis (celery and kombu 5.7, with `-E`): a producer, workers and their sweep, from the wire format: the
-commands that they were seen to send, in the same order.
+"""The Redis commands of Celery (celery and kombu 5.7, with `-E`), in the observed order, for tests and the demo.
+
+Follows the wire format of a producer, workers and the workers' sweep of unacked messages.
 
     <queue>, <queue>\\x06\\x163, …6, …9   list    messages in JSON by priority, 0 the highest; LPUSH in, BRPOP out
     unacked                             hash    delivery tag → [message, exchange, routing key], of all queues
-    unacked_index                       zset    delivery tag by when it was taken (s)
-    unacked_mutex                       string  who sweeps
+    unacked_index                       zset    delivery tag by the time it was taken (s)
+    unacked_mutex                       string  the consumer that sweeps
     _kombu.binding.<exchange>           set     <routing key>\\x06\\x16<pattern>\\x06\\x16<queue>
     celery-task-meta-<id>               string  result in JSON, for a day; published on a channel of the same name
-    /<db>.celeryev/worker.*, task.*     channel beats and what becomes of tasks
-    /<db>.celery.pidbox                 channel orders to workers: revoke, terminate, cancel_consumer, …
+    /<db>.celeryev/worker.*, task.*     channel heartbeats and task events
+    /<db>.celery.pidbox                 channel commands to workers: revoke, terminate, cancel_consumer, …
 
-Kept faults: an entry that is no JSON ends the worker that takes it, and one that is no message is lost; a task that
-does not ack late is lost with the worker that runs it, and what else a killed worker held stands in `unacked` until the
-visibility timeout is over and somebody sweeps; every consumer restores by its own timeout, so that a task whose ETA is
-further away runs twice; an order lives in the memory of the workers that heard it. Prefork is left out: a worker runs
-one task at a time, and fetches between two.
+The original's faults are kept. An entry that is not JSON ends the worker that takes it, and JSON that is not a message
+is lost. A task that is not acked late is lost with the worker that runs it. The other messages of a killed worker stay
+in `unacked` until the visibility timeout is over and another worker sweeps. Every consumer restores messages by its own
+timeout, so a task whose ETA is later than that runs twice. A command is stored only in the memory of the workers that
+received it. Prefork is left out: a worker runs one task at a time, and fetches messages between two tasks.
 """
 
 from __future__ import annotations
@@ -44,58 +45,58 @@ Clock = Callable[[], float]
 Message = dict[str, Any]
 
 
-def _go_on(_gap: str) -> None:
-    """The default between two steps: nothing happens."""
+def _continue_at_once(_gap: str) -> None:
+    """Continue at once: the default where nothing happens between two steps."""
 
 
-def encoded(value: object) -> bytes:
-    """JSON as kombu writes it."""
+def encode_json(value: object) -> bytes:
+    """Encode a value as JSON the way kombu does."""
     return json.dumps(value).encode()
 
 
-def packed(value: object) -> str:
-    """A body: JSON in base64."""
-    return b64encode(encoded(value)).decode()
+def encode_body(value: object) -> str:
+    """Encode a message body: JSON in base64."""
+    return b64encode(encode_json(value)).decode()
 
 
-def unpacked(message: Mapping[str, Any]) -> Any:
-    """What a body holds; not everybody packs it."""
+def decode_body(message: Mapping[str, Any]) -> Any:
+    """Decode a message body, with or without base64."""
     body = message["body"]
     return json.loads(b64decode(body) if message["properties"].get("body_encoding") == "base64" else body)
 
 
-def instant(at_s: float) -> str:
-    """An instant as it stands in a message and in a result."""
+def format_time(at_s: float) -> str:
+    """Format unix seconds as messages and results store a time."""
     return datetime.fromtimestamp(at_s, UTC).isoformat()
 
 
-def list_key(queue: str, priority: int = 0) -> str:
-    """The list of a priority: that of the highest step that is not above it."""
+def build_list_key(queue: str, priority: int = 0) -> str:
+    """Return the list for a priority: the list of the highest step that is not above the priority."""
     step = max((step for step in STEPS if step <= priority), default=0)
     return f"{queue}{SEP}{step}" if step else queue
 
 
-def lists(queue: str) -> list[str]:
-    """The lists of a queue, the first to be taken from first."""
-    return [list_key(queue, step) for step in STEPS]
+def build_list_keys(queue: str) -> list[str]:
+    """Return the lists of a queue in the order in which workers read them."""
+    return [build_list_key(queue, step) for step in STEPS]
 
 
-def meta_key(id: str) -> str:
-    """The key of a result, and its channel."""
+def build_result_key(id: str) -> str:
+    """Return the key of a task's result, which is also the name of its channel."""
     return f"celery-task-meta-{id}"
 
 
-def channel(client: Any, name: str) -> str:
-    """A fanout exchange or one of its topics, as a channel of the database that is in use."""
+def build_channel(client: Any, name: str) -> str:
+    """Return the channel of a fanout exchange or of one of its topics, in the client's database."""
     return f"/{client.connection_pool.connection_kwargs.get('db') or 0}.{name}"
 
 
 def bind(client: Any, exchange: str, routing_key: str, queue: str) -> None:
-    """A queue hangs on an exchange."""
+    """Bind a queue to an exchange."""
     client.sadd(f"_kombu.binding.{exchange}", SEP.join((routing_key, "", queue)))
 
 
-def task(
+def build_task_message(
     name: str,
     id: str,
     queue: str,
@@ -107,14 +108,14 @@ def task(
     retries: int = 0,
     origin: str = "gen4211@shop",
 ) -> Message:
-    """The message of a task, as `apply_async` makes it."""
+    """Build the message of a task as `apply_async` does."""
     kwargs = kwargs or {}
     headers: dict[str, object] = {
         "lang": "py",
         "task": name,
         "id": id,
         "shadow": None,
-        "eta": None if eta_s is None else instant(eta_s),
+        "eta": None if eta_s is None else format_time(eta_s),
         "expires": None,
         "group": None,
         "group_index": None,
@@ -133,10 +134,10 @@ def task(
     embed = dict.fromkeys(("callbacks", "errbacks", "chain", "chord"))
     more = {"correlation_id": id, "reply_to": str(uuid5(NAMESPACE_OID, origin)), "delivery_mode": 2}
     tag = str(uuid5(NAMESPACE_OID, f"{id}:{retries}"))
-    return _message([list(args), kwargs, embed], headers, "", queue, tag, priority, more)
+    return _build_message([list(args), kwargs, embed], headers, "", queue, tag, priority, more)
 
 
-def _message(
+def _build_message(
     body: object,
     headers: Mapping[str, object],
     exchange: str,
@@ -146,7 +147,7 @@ def _message(
     more: Mapping[str, object] | None = None,
 ) -> Message:
     return {
-        "body": packed(body),
+        "body": encode_body(body),
         "content-encoding": "utf-8",
         "content-type": "application/json",
         "headers": dict(headers),
@@ -161,28 +162,28 @@ def _message(
 
 
 def declare(client: Any, queue: str) -> None:
-    """A queue is declared: producers and workers do so before they use it."""
+    """Declare a queue, as producers and workers do before they use it."""
     for kind in ("binding", "binding_permanent"):
         client.sadd(f"_kombu.{kind}.{queue}", SEP.join((queue, "", queue)))
 
 
 def publish(client: Any, queue: str, message: Mapping[str, Any]) -> None:
-    """The message is in the list of its priority."""
-    client.lpush(list_key(queue, message["properties"].get("priority", 0)), encoded(message))
+    """Push a message to the list of its priority."""
+    client.lpush(build_list_key(queue, message["properties"].get("priority", 0)), encode_json(message))
 
 
 def reserve(client: Any, queue: str, message: Mapping[str, Any], at_s: float) -> str:
-    """What a worker has taken stands in `unacked` until it is acked; gives its delivery tag."""
+    """Add a taken message to `unacked`, until it is acked. Return its delivery tag."""
     tag: str = message["properties"]["delivery_tag"]
     pipe = client.pipeline(transaction=True)
     pipe.zadd("unacked_index", {tag: at_s})
-    pipe.hset("unacked", tag, encoded([message, "", queue]))
+    pipe.hset("unacked", tag, encode_json([message, "", queue]))
     pipe.execute()
     return tag
 
 
 def ack(client: Any, tag: str) -> None:
-    """It is done with."""
+    """Remove a message from `unacked`."""
     pipe = client.pipeline(transaction=True)
     pipe.zrem("unacked_index", tag)
     pipe.hdel("unacked", tag)
@@ -190,7 +191,10 @@ def ack(client: Any, tag: str) -> None:
 
 
 def restore(client: Any, tag: str) -> bool:
-    """To the right end of its list: it is the next one to be taken. Whether it still stood there."""
+    """Move an unacked message to the right end of its list, where it is taken next.
+
+    Return whether the message was still in `unacked`.
+    """
 
     def move(pipe: Any) -> bool:
         raw = pipe.hget("unacked", tag)
@@ -201,14 +205,17 @@ def restore(client: Any, tag: str) -> bool:
             return False
         message, _exchange, queue = json.loads(raw)
         message["headers"]["redelivered"] = message["properties"]["delivery_info"]["redelivered"] = True
-        pipe.rpush(list_key(queue, message["properties"].get("priority", 0)), encoded(message))
+        pipe.rpush(build_list_key(queue, message["properties"].get("priority", 0)), encode_json(message))
         return True
 
     return bool(client.transaction(move, "unacked", value_from_callable=True))
 
 
 def sweep(client: Any, visibility_s: float, now_s: float | None = None) -> int:
-    """What was taken longer ago than the visibility timeout of this consumer goes back; how many messages."""
+    """Restore the messages that were taken longer ago than this consumer's visibility timeout.
+
+    Return how many messages were restored, 0 if another consumer is sweeping.
+    """
     before_s = (time.time() if now_s is None else now_s) - visibility_s
     token = uuid4().hex
     if not client.set("unacked_mutex", token, nx=True, px=_MUTEX_MS):
@@ -220,27 +227,27 @@ def sweep(client: Any, visibility_s: float, now_s: float | None = None) -> int:
         client.eval(_RELEASE, 1, "unacked_mutex", token)
 
 
-# -- orders ---------------------------------------------------------------------------------------------------------
+# -- commands -------------------------------------------------------------------------------------------------------
 
 
 def leave_replies(client: Any, mailbox: str, hosts: Iterable[str], at_s: float) -> None:
-    """What workers answered to an `inspect` that was killed before it read: a list that nobody deletes."""
+    """Add replies to an `inspect` that was killed before it read them. Their list is never deleted."""
     for host in hosts:
-        _reply(client, f"{mailbox}.reply.{PIDBOX}", mailbox, host, {"ok": "pong", "at": at_s}, mailbox)
+        _send_reply(client, f"{mailbox}.reply.{PIDBOX}", mailbox, host, {"ok": "pong", "at": at_s}, mailbox)
 
 
-def _reply(client: Any, queue: str, routing_key: str, host: str, answer: object, ticket: str) -> None:
+def _send_reply(client: Any, queue: str, routing_key: str, host: str, answer: object, ticket: str) -> None:
     headers = {"ticket": ticket, "clock": 1}
-    client.lpush(queue, encoded(_message({host: answer}, headers, f"reply.{PIDBOX}", routing_key)))
+    client.lpush(queue, encode_json(_build_message({host: answer}, headers, f"reply.{PIDBOX}", routing_key)))
 
 
 # -- a worker -------------------------------------------------------------------------------------------------------
 
 
 class TaskError(Exception):
-    """A task raised: the name of the class, its message, the traceback, and in how many seconds it is tried again.
+    """A task's error: the name of its class, its message, its traceback and the seconds until its retry.
 
-    Without those it is not tried again.
+    Without `retry_s` the task is not retried.
     """
 
     def __init__(self, kind: str, message: str, trace: str, retry_s: float | None = None) -> None:
@@ -252,12 +259,15 @@ class TaskError(Exception):
 
 
 class Terminated(Exception):
-    """The task was told to end while it ran."""
+    """Raised when a running task is terminated by a command."""
 
 
 class Unreadable(Exception):
-    """The worker took what it cannot read, which is gone. It ends where that is no JSON, and starts its consumer anew
-    where that is no message."""
+    """Raised when a worker takes an entry that it cannot read. The entry is lost.
+
+    `ends` is True for an entry that is not JSON, which ends the worker. After JSON that is not a message the worker
+    only restarts its consumer.
+    """
 
     def __init__(self, raw: bytes, *, ends: bool) -> None:
         super().__init__("Expecting value: line 1 column 1 (char 0)")
@@ -266,7 +276,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Held:
-    """A message in the memory of a worker, in the order in which it runs."""
+    """A message in the memory of a worker, ordered by ETA and then by arrival."""
 
     eta_s: float
     number: int
@@ -282,11 +292,13 @@ class _Held:
 
 
 class Worker:
-    """A worker of one queue: takes, runs, and tells of it. A task of a name that `acks_late` is acked when it has run.
+    """A worker of one queue: takes tasks, runs them and publishes events.
 
-    `run` is given the headers and the arguments of a task; it raises TaskError, or Terminated where `is_terminated`
-    says so. `step` is called by the worker's own thread, `tend` by another one at any time: beats and orders go on
-    while a task runs. `prefetch` is how many messages it holds at most; those with an ETA ahead do not count.
+    A task for whose name `acks_late` returns True is acked after it has run. `run` gets the headers and the arguments
+    of a task. It may raise TaskError, or Terminated if `is_terminated` returns True. `step` is called by the worker's
+    own thread. `run_background_step` may be called by another thread at any time, so that heartbeats and commands
+    continue while a task runs. `prefetch` is how many messages the worker holds at most, without those whose ETA is
+    still ahead.
     """
 
     def __init__(
@@ -295,7 +307,7 @@ class Worker:
         queue: str,
         host: str,
         run: Callable[[Mapping[str, Any], list[Any], dict[str, Any]], object] = lambda *_: None,
-        pause: Pause = _go_on,
+        pause: Pause = _continue_at_once,
         clock: Clock = time.time,
         *,
         acks_late: Callable[[str], bool] = lambda _task: True,
@@ -315,7 +327,7 @@ class Worker:
         self._terminated: set[str] = set()
         self.last_id = self._running = ""
         self._processed = 0
-        self._consumes = True
+        self._is_consuming = True
         self._events: list[dict[str, object]] = []
         self._pidbox: Any = None
         self._beat_at_s = self._sweep_at_s = 0.0
@@ -332,38 +344,38 @@ class Worker:
     # -- its life -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """It declares its queue, listens for orders, and says that it is there."""
+        """Declare the queue, subscribe to commands and publish that the worker is online."""
         declare(self.client, self.queue)
         bind(self.client, PIDBOX, "", f"{self.host}.{PIDBOX}")
         self._pidbox = self.client.pubsub(ignore_subscribe_messages=True)
-        self._pidbox.psubscribe(channel(self.client, PIDBOX))
-        self._tell_of_itself("worker-online", self.client)
+        self._pidbox.psubscribe(build_channel(self.client, PIDBOX))
+        self._publish_state("worker-online", self.client)
 
-    def tend(self, client: Any) -> None:
-        """What its main process does beside its tasks: obeys orders, beats, sweeps."""
+    def run_background_step(self, client: Any) -> None:
+        """Obey commands, send heartbeats and sweep, as the worker's main process does while tasks run."""
         with self._lock:
             if self._is_gone or self._pidbox is None:
                 return
-            while told := self._pidbox.get_message():
-                with suppress(ValueError, KeyError, TypeError, AttributeError):  # no order: the original logs it
-                    self._obey(json.loads(told["data"]), client)
+            while message := self._pidbox.get_message():
+                with suppress(ValueError, KeyError, TypeError, AttributeError):  # not a command: the original logs it
+                    self._obey(json.loads(message["data"]), client)
             now_s = self.clock()
             if now_s >= self._beat_at_s + BEAT_S:
                 self._beat_at_s = now_s
-                self._tell_of_itself("worker-heartbeat", client)
+                self._publish_state("worker-heartbeat", client)
             if now_s >= self._sweep_at_s + self._sweep_s:
                 self._sweep_at_s = now_s
                 sweep(client, self._visibility_s, now_s)
 
     def die(self) -> None:
-        """−9: its connections are closed, and what it held stays in `unacked`."""
+        """Stop the worker as SIGKILL does: close its connection and leave its messages in `unacked`."""
         with self._lock:
             self._is_gone = True
             if self._pidbox is not None:
                 self._pidbox.close()
 
     def leave(self) -> None:
-        """TERM: what it holds goes back, and it says that it goes."""
+        """Stop the worker as SIGTERM does: restore its messages and publish that it is offline."""
         for held in reversed([*self._ready, *sorted(self._later)]):
             restore(self.client, held.tag)
         self._ready.clear()
@@ -371,35 +383,35 @@ class Worker:
         self.exit()
 
     def exit(self) -> None:
-        """It ends and says so; what it held stays in `unacked`."""
+        """Stop the worker and publish that it is offline. Its messages stay in `unacked`."""
         self.die()
         self.client.srem(f"_kombu.binding.{PIDBOX}", SEP.join(("", "", f"{self.host}.{PIDBOX}")))
-        self._tell_of_itself("worker-offline", self.client)
+        self._publish_state("worker-offline", self.client)
 
     def is_terminated(self, id: str) -> bool:
-        """Whether somebody ordered that the task ends while it runs."""
+        """Return whether a command asked to terminate the running task."""
         return id in self._terminated
 
     # -- a turn -------------------------------------------------------------------------------------------------------
 
     def step(self, wait_s: float = 0.05) -> str:
-        """One turn of its loop: what became of the task `last_id` (succeeded, retried, failed, revoked), or idle.
+        """Run one turn of the worker's loop. Return the outcome of the task `last_id`, or idle.
 
-        Raises Unreadable.
+        The outcome is succeeded, retried, failed or revoked. Raises Unreadable for an entry that is not a message.
         """
         self._fetch(wait_s)
-        held = self._next()
+        held = self._pop_next()
         if held is None:
             return "idle"
         try:
             return self._perform(held)
         finally:
             self._running = ""
-            self._flush()
+            self._send_events()
 
     def _fetch(self, wait_s: float) -> None:
-        """Takes as many messages as it may hold; waits for the first one where it holds none."""
-        while self._consumes and len(self._ready) < self._prefetch:
+        """Take as many messages as the worker may hold. Wait for the first one if it holds none."""
+        while self._is_consuming and len(self._ready) < self._prefetch:
             is_idle = not self._ready and not (self._later and self._later[0].eta_s <= self.clock())
             raw = self._pop(wait_s if is_idle else 0.0)
             if raw is None:
@@ -412,13 +424,13 @@ class Worker:
                 self._take(message)
             except (KeyError, TypeError, ValueError) as error:
                 raise Unreadable(raw, ends=False) from error
-        self._flush()
+        self._send_events()
 
     def _pop(self, wait_s: float) -> bytes | None:
         if wait_s:
-            found = self.client.brpop(lists(self.queue), wait_s)
+            found = self.client.brpop(build_list_keys(self.queue), wait_s)
             return found[1] if found else None
-        for key in lists(self.queue):
+        for key in build_list_keys(self.queue):
             raw: bytes | None = self.client.rpop(key)
             if raw is not None:
                 return raw
@@ -426,18 +438,22 @@ class Worker:
 
     def _take(self, message: Message) -> None:
         headers = message["headers"]
-        told = {name: headers.get(name) for name in ("root_id", "parent_id", "retries", "eta", "expires")}
-        shown = {"name": headers["task"], "args": headers.get("argsrepr", ""), "kwargs": headers.get("kwargsrepr", "")}
+        other_fields = {name: headers.get(name) for name in ("root_id", "parent_id", "retries", "eta", "expires")}
+        call_fields = {
+            "name": headers["task"],
+            "args": headers.get("argsrepr", ""),
+            "kwargs": headers.get("kwargsrepr", ""),
+        }
         eta_s = datetime.fromisoformat(headers["eta"]).timestamp() if headers.get("eta") else 0.0
         held = _Held(eta_s, next(self._numbers), message)
-        self._tell("task-received", held.id, **shown, **told)
+        self._publish_event("task-received", held.id, **call_fields, **other_fields)
         reserve(self.client, self.queue, message, self.clock())
         if eta_s > self.clock():
             heapq.heappush(self._later, held)
         else:
             self._ready.append(held)
 
-    def _next(self) -> _Held | None:
+    def _pop_next(self) -> _Held | None:
         if self._later and self._later[0].eta_s <= self.clock():
             return heapq.heappop(self._later)
         return self._ready.popleft() if self._ready else None
@@ -453,10 +469,10 @@ class Worker:
         is_late = self._acks_late(headers["task"])
         if not is_late:
             ack(self.client, held.tag)
-        self._tell("task-started", held.id)
-        self._flush()
+        self._publish_event("task-started", held.id)
+        self._send_events()
         began_s = self.clock()
-        args, kwargs, _embed = unpacked(held.message)
+        args, kwargs, _embed = decode_body(held.message)
         try:
             result = self._run(headers, args, kwargs)
         except Terminated:
@@ -466,7 +482,7 @@ class Worker:
             word = self._fail(held, error, args, kwargs)
         else:
             self._store(held.id, "SUCCESS", result)
-            self._tell("task-succeeded", held.id, result=repr(result), runtime=self.clock() - began_s)
+            self._publish_event("task-succeeded", held.id, result=repr(result), runtime=self.clock() - began_s)
             word = "succeeded"
         if is_late:
             self._pause("ran, not yet acked")
@@ -474,11 +490,11 @@ class Worker:
         return word
 
     def _fail(self, held: _Held, error: TaskError, args: list[Any], kwargs: dict[str, Any]) -> str:
-        told = {"exc_type": error.kind, "exc_message": [error.message], "exc_module": "builtins"}
+        error_fields = {"exc_type": error.kind, "exc_message": [error.message], "exc_module": "builtins"}
         is_again = error.retry_s is not None
         if error.retry_s is not None:
             headers, eta_s = held.message["headers"], self.clock() + error.retry_s
-            again = task(
+            again = build_task_message(
                 headers["task"],
                 held.id,
                 self.queue,
@@ -489,8 +505,10 @@ class Worker:
                 retries=headers.get("retries", 0) + 1,
             )
             publish(self.client, self.queue, again)
-        self._store(held.id, "RETRY" if is_again else "FAILURE", told, error.trace)
-        self._tell("task-retried" if is_again else "task-failed", held.id, exception=repr(error), traceback=error.trace)
+        self._store(held.id, "RETRY" if is_again else "FAILURE", error_fields, error.trace)
+        self._publish_event(
+            "task-retried" if is_again else "task-failed", held.id, exception=repr(error), traceback=error.trace
+        )
         ack(self.client, held.tag)
         return "retried" if is_again else "failed"
 
@@ -498,44 +516,44 @@ class Worker:
         self._terminated.discard(held.id)
         self._store_revoked(held.id, self.client)
         signum = "15" if terminated else None
-        self._tell("task-revoked", held.id, terminated=terminated, signum=signum, expired=False)
+        self._publish_event("task-revoked", held.id, terminated=terminated, signum=signum, expired=False)
 
-    # -- what it tells ------------------------------------------------------------------------------------------------
+    # -- results and events -------------------------------------------------------------------------------------------
 
     def _store(self, id: str, status: str, result: object, trace: str | None = None, client: Any = None) -> None:
-        """A result, for a day, and to those who wait for it."""
-        told = {
+        """Store a result for a day and publish it to waiting clients."""
+        result_fields = {
             "status": status,
             "result": result,
             "traceback": trace,
             "children": [],
-            "date_done": None if status == "RETRY" else instant(self.clock()),
+            "date_done": None if status == "RETRY" else format_time(self.clock()),
             "task_id": id,
         }
         pipe = (client or self.client).pipeline(transaction=True)
-        pipe.execute_command("SETEX", meta_key(id), RESULT_S, encoded(told))
-        pipe.publish(meta_key(id), encoded(told))
+        pipe.execute_command("SETEX", build_result_key(id), RESULT_S, encode_json(result_fields))
+        pipe.publish(build_result_key(id), encode_json(result_fields))
         pipe.execute()
 
     def _store_revoked(self, id: str, client: Any) -> None:
-        told = {"exc_type": "TaskRevokedError", "exc_message": ["revoked"], "exc_module": "celery.exceptions"}
-        self._store(id, "REVOKED", told, client=client)
+        error_fields = {"exc_type": "TaskRevokedError", "exc_message": ["revoked"], "exc_module": "celery.exceptions"}
+        self._store(id, "REVOKED", error_fields, client=client)
 
-    def _stamped(self, type: str, **more: object) -> dict[str, object]:
+    def _build_event(self, type: str, **more: object) -> dict[str, object]:
         first = {"hostname": self.host, "utcoffset": 0, "pid": self._pid, "clock": next(self._ticks)}
         return {**first, **more, "timestamp": self.clock(), "type": type}
 
-    def _tell(self, type: str, id: str, **more: object) -> None:
-        self._events.append(self._stamped(type, uuid=id, **more))
+    def _publish_event(self, type: str, id: str, **more: object) -> None:
+        self._events.append(self._build_event(type, uuid=id, **more))
 
-    def _flush(self) -> None:
-        """Sends the events of its tasks, several at once."""
+    def _send_events(self) -> None:
+        """Publish the stored task events in one message."""
         events, self._events = self._events, []
         if events:
             self._send("task.multi", events, self.client)
 
-    def _tell_of_itself(self, type: str, client: Any) -> None:
-        body = self._stamped(
+    def _publish_state(self, type: str, client: Any) -> None:
+        body = self._build_event(
             type,
             freq=BEAT_S,
             active=int(bool(self._running)),
@@ -548,14 +566,14 @@ class Worker:
         self._send(type.replace("-", "."), body, client)
 
     def _send(self, topic: str, body: object, client: Any) -> None:
-        message = _message(body, {"hostname": self.host}, "celeryev", topic)
-        client.publish(channel(client, f"celeryev/{topic}"), encoded(message))
+        message = _build_message(body, {"hostname": self.host}, "celeryev", topic)
+        client.publish(build_channel(client, f"celeryev/{topic}"), encode_json(message))
 
-    # -- what it is told ----------------------------------------------------------------------------------------------
+    # -- commands -----------------------------------------------------------------------------------------------------
 
     def _obey(self, message: Message, client: Any) -> None:
-        """An order of the pidbox; one that is for others, too old, or not known here is passed by."""
-        order = unpacked(message)
+        """Obey a command from the pidbox. Ignore commands for other workers, expired ones and unknown ones."""
+        order = decode_body(message)
         destination, expires_s = order.get("destination"), message.get("headers", {}).get("expires")
         if (destination and self.host not in destination) or (expires_s and expires_s < self.clock()):
             return
@@ -569,11 +587,11 @@ class Worker:
         for member in client.smembers(f"_kombu.binding.{to['exchange']}"):
             routing_key, _pattern, queue = member.decode().split(SEP)
             if routing_key == to["routing_key"]:
-                _reply(client, queue, routing_key, self.host, answer, str(order.get("ticket")))
+                _send_reply(client, queue, routing_key, self.host, answer, str(order.get("ticket")))
 
     def _revoke(self, arguments: Mapping[str, Any], client: Any) -> object:
-        asked = arguments.get("task_id") or []
-        ids = [asked] if isinstance(asked, str) else list(asked)
+        task_ids = arguments.get("task_id") or []
+        ids = [task_ids] if isinstance(task_ids, str) else list(task_ids)
         self._revoked.update(ids)
         for id in ids:
             if arguments.get("terminate") and id == self._running:
@@ -588,10 +606,10 @@ class Worker:
 
     def _cancel_consumer(self, arguments: Mapping[str, Any], _client: Any) -> object:
         if arguments.get("queue") == self.queue:
-            self._consumes = False
+            self._is_consuming = False
         return {"ok": f"no longer consuming from {arguments.get('queue')}"}
 
     def _add_consumer(self, arguments: Mapping[str, Any], _client: Any) -> object:
         if arguments.get("queue") == self.queue:
-            self._consumes = True
+            self._is_consuming = True
         return {"ok": f"add consumer {arguments.get('queue')}"}

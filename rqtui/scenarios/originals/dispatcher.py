@@ -1,8 +1,12 @@
-"""redis_queue_dispatcher (a Rust program, as of 2020) and the two sides that its README leaves to others.
+"""The Redis commands of redis_queue_dispatcher (a Rust program, as of 2020), for tests and the demo.
 
-Keys: ZSET `delayedtaskset`, task by due time in whole unix seconds; LIST `readytasklist`, in at the right, out at the
-left. Written from what it does on the wire, with its faults: tasks whose score is negative stay for ever, the clock is
-the client's and counts seconds, an idle dispatcher sleeps for up to 13 s, and any error of Redis ends it.
+The dispatcher moves due tasks to a list. Its README leaves the producer and the worker to others; both are here too.
+
+Keys: the sorted set `delayedtaskset` has tasks by due time in whole unix seconds. Tasks are pushed to the right end of
+the list `readytasklist` and popped from its left end.
+
+The original's faults are kept. Tasks with a negative score stay forever. The clock is the client's and counts whole
+seconds. An idle dispatcher sleeps for up to 13 s. Any Redis error ends the dispatcher.
 """
 
 from __future__ import annotations
@@ -14,9 +18,9 @@ from typing import Any
 from redis.exceptions import RedisError
 
 DELAYED, READY = "delayedtaskset", "readytasklist"
-BACKOFF_S = (0, 1, 1, 2, 3, 5, 8, 13)  # 0 after a batch that moved something, the last one over and over
+BACKOFF_S = (0, 1, 1, 2, 3, 5, 8, 13)  # 0 after a batch that moved tasks; the last one repeats
 
-# Every task costs two writes of its own: in at the right of the list, then out of the set.
+# The script does two writes for each task: a push to the right end of the list, then a removal from the set.
 MOVE = """
 local tasks = redis.call('zrangebyscore', KEYS[1], 0, tonumber(ARGV[1]), 'limit', 0, tonumber(ARGV[2]))
 for _, task in ipairs(tasks) do
@@ -27,17 +31,20 @@ return {#tasks, redis.call('zcard', KEYS[1]), redis.call('llen', KEYS[2]) - #tas
 """
 
 
-def nothing(_gap: str) -> None:
-    """What happens in a gap, when nobody wants anything to happen."""
+def continue_at_once(_gap: str) -> None:
+    """Continue at once: the default where nothing happens between two steps."""
 
 
 def put(client: Any, body: bytes, due_s: float, delayed: str = DELAYED) -> None:
-    """A task for later. One that waits already with equal bytes gets the new time: there is one of them, not two."""
+    """Add a delayed task that is due at `due_s`.
+
+    A task with the same bytes that is already delayed gets the new due time. No second task is added.
+    """
     client.zadd(delayed, {body: due_s})
 
 
 class Dispatcher:
-    """The program. `error` says why it has ended; then `step` does nothing any more."""
+    """The dispatcher program. After a Redis error, `error` has its message and `step` does nothing."""
 
     def __init__(
         self,
@@ -48,7 +55,7 @@ class Dispatcher:
         *,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
-        pause: Callable[[str], None] = nothing,
+        pause: Callable[[str], None] = continue_at_once,
     ) -> None:
         self.client, self.delayed, self.ready, self.batch = client, delayed, ready, batch
         self.error = ""
@@ -58,11 +65,14 @@ class Dispatcher:
 
     @property
     def backing_off_s(self) -> int:
-        """How long it sleeps before the next turn: the last column of its table."""
+        """The seconds of sleep before the next turn, the last column of the program's table."""
         return BACKOFF_S[self._idle]
 
     def step(self) -> tuple[int, int, int] | None:
-        """One turn without its sleep: how many tasks went, how many stay delayed, how many were ready before."""
+        """Move one batch of due tasks to the list, without the sleep that follows.
+
+        Return how many tasks were moved, how many stay delayed and how many were ready before, or None after an error.
+        """
         if self.error:
             return None
         now_s = int(self._clock())
@@ -75,16 +85,16 @@ class Dispatcher:
         self._idle = 0 if dispatched else min(self._idle + 1, len(BACKOFF_S) - 1)
         return dispatched, delayed, ready
 
-    def run(self, goes_on: Callable[[], bool] = lambda: True) -> None:
-        """Turns and sleeps, in steps of a second, until it is told to end or an error ends it."""
-        while goes_on() and self.step():
+    def run(self, is_running: Callable[[], bool] = lambda: True) -> None:
+        """Run turns with sleeps of 1 s between them, until `is_running` returns False or an error ends the loop."""
+        while is_running() and self.step():
             for _second in range(self.backing_off_s):
-                if goes_on():
+                if is_running():
                     self._sleep(1)
 
 
 class Worker:
-    """A consumer as the README sketches it: what it has popped and not finished dies with it."""
+    """A consumer as the README outlines it. A task that was popped and not finished is lost with its worker."""
 
     def __init__(
         self,
@@ -92,13 +102,16 @@ class Worker:
         work: Callable[[bytes], None] = lambda _task: None,
         ready: str = READY,
         *,
-        pause: Callable[[str], None] = nothing,
+        pause: Callable[[str], None] = continue_at_once,
     ) -> None:
         self.client, self.ready = client, ready
         self._work, self._pause = work, pause
 
     def step(self, timeout_s: float | None = None) -> bytes | None:
-        """Pops a task and works on it; None when there is none at once, or within `timeout_s`."""
+        """Pop one task, run it and return its bytes.
+
+        Return None when no task is ready: at once without `timeout_s`, otherwise after that many seconds.
+        """
         if timeout_s is None:
             task = self.client.lpop(self.ready)
         else:

@@ -1,10 +1,14 @@
-"""redisched as its own programs speak it: Lua primitives, with glue in Node (milliseconds) and in Go (whole seconds).
+"""The Redis commands of redisched, for tests and the demo.
+
+The original has Lua primitives, with glue in Node (milliseconds) and in Go (whole seconds).
 
 Per topic T: hash `__REDIS_SCHED_JOBS__T` id → body, sorted sets `__REDIS_SCHED_QUEUED__T` id → due and
-`__REDIS_SCHED_RESERVED__T` id → end of the lease. Each primitive is a script whose keys are not declared; it is atomic,
-but not undone when it raises half-way. The faults are the original's own: `put` looks only into the queue, so it
-overwrites the body of a job that is reserved; `release` without a score and `reserve` without a ttr take the job away
-and then raise; a job without a body is handed out as None; whoever says `delete` ends whichever lease there is.
+`__REDIS_SCHED_RESERVED__T` id → end of the lease. Each primitive is a script that does not declare its keys. A script
+is atomic, but is not rolled back when it raises half-way.
+
+The original's faults are kept. `put` checks only the queue, so it overwrites the body of a reserved job. `release`
+without a score and `reserve` without a ttr remove the job and then raise. A job without a body is returned with None.
+`delete` ends the lease of any client.
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-TTR = {"ms": 60_000, "s": 60}  # what the glue of Node and of Go pass
+TTR = {"ms": 60_000, "s": 60}  # the values that the Node and Go glue pass
 REQUEUED_AT_MOST = 1000
 
 _KEYS = """
@@ -53,40 +57,55 @@ return #ids"""
 
 
 class Scheduler:
-    """The primitives for one topic. `unit` is the glue's, `clock` tells seconds since 1970."""
+    """The primitives for one topic.
+
+    `unit` is the time unit of the glue: `ms` for Node, `s` for Go. `clock` returns unix seconds.
+    """
 
     def __init__(self, client: Any, topic: str, unit: str = "ms", clock: Callable[[], float] = time.time) -> None:
         self.client, self.topic, self.unit, self.clock = client, topic, unit, clock
 
     def score(self, delay_s: float = 0.0) -> int:
-        """A moment from now as the glue writes it."""
+        """Return the time `delay_s` from now as a score in the glue's unit."""
         at_s = self.clock()
         return int((at_s + delay_s) * 1000) if self.unit == "ms" else int(at_s) + int(delay_s)
 
     def put(self, id: str | bytes, body: str | bytes, delay_s: float = 0.0) -> bool:
-        """A new job; False where the queue (and only the queue) knows the id."""
+        """Add a new job and return whether it was added.
+
+        Return False if the queue already has the id. An id that is only reserved does not count.
+        """
         return bool(self._run(_PUT, id, body, self.score(delay_s)))
 
     def reserve(self, ttr: int | None = None) -> tuple[bytes, bytes | None] | None:
-        """The next due job under a lease: id and body. The glue always passes a ttr; a client may forget it."""
+        """Take the next due job under a lease. Return its id and body, or None if no job is due.
+
+        The glue always passes a ttr, but other clients can leave it out.
+        """
         found = self._run(_RESERVE, self.score(), *([] if ttr is None else [ttr]))
         return (found[0], found[1]) if found else None
 
     def pull(self) -> tuple[bytes, bytes | None] | None:
-        """The next due job, pulled: no lease, no second try."""
+        """Remove the next due job and return its id and body. The job gets no lease and no second attempt."""
         found = self._run(_PULL, self.score())
         return (found[0], found[1]) if found else None
 
     def release(self, id: str | bytes, score: float | None = None) -> bool:
-        """A reserved job back into the queue. The README knows no score, and means that the job is done."""
+        """Move a reserved job back to the queue and return whether it was reserved.
+
+        The README calls `release` without a score, to say that the job is done.
+        """
         return bool(self._run(_RELEASE, id, *([] if score is None else [score])))
 
     def delete(self, id: str | bytes) -> bool:
-        """A job away, wherever it is and whoever holds it."""
+        """Delete a queued or reserved job, whichever client holds its lease. Return whether it existed.
+
+        Raises ResponseError if the job has a body but no place, or a place but no body.
+        """
         return bool(self._run(_DELETE, id))
 
     def requeue(self, limit: int = REQUEUED_AT_MOST) -> int:
-        """Expired leases back into the queue; how many."""
+        """Move at most `limit` jobs with expired leases back to the queue. Return how many were moved."""
         return int(self._run(_REQUEUE, self.score(), limit))
 
     def _run(self, script: str, *args: object) -> Any:
@@ -94,7 +113,7 @@ class Scheduler:
 
 
 class Worker:
-    """A server's loop: reserve, do it, delete. A job whose work raises stays reserved until its lease is over."""
+    """A server's work loop: reserve, run, delete. A job whose work raises stays reserved until its lease expires."""
 
     def __init__(
         self,
@@ -107,7 +126,7 @@ class Worker:
         self.ttr = TTR[scheduler.unit] if ttr is None else ttr
 
     def step(self) -> bytes | None:
-        """One turn: the id of the job that was run, None when nothing was due."""
+        """Reserve, run and delete one job. Return its id, or None if no job was due."""
         found = self.scheduler.reserve(self.ttr)
         if found is None:
             return None

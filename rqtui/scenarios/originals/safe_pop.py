@@ -1,8 +1,10 @@
-"""redis-queue (PyPI redis-queue-pyclj 0.2.0, Python 2; redis-queue-clj 0.1.0, Clojure), spoken from its wire format.
+"""The Redis commands of redis-queue for Python and Clojure, for tests and the demo.
 
-Keys of queue `q`: list `q` of `id`, or `id|unix seconds` once it was handed out (LPUSH in, BRPOP out); set `q:done`
-of finished ids; string `q:data:<id>` with the message, for a day (`push_msg` only, whose ids are uuid4). Nothing is
-atomic: `pause` is called in each gap, and what it raises is the crash of the worker there.
+Follows the wire format of redis-queue-pyclj 0.2.0 (PyPI, Python 2) and redis-queue-clj 0.1.0 (Clojure).
+
+Keys of queue `q`: list `q` of `id`, or of `id|unix seconds` after a worker took it (LPUSH in, BRPOP out); set `q:done`
+of finished ids; string `q:data:<id>` with the message, for a day (`push_msg` only, whose ids are uuid4). No operation
+is atomic: `pause` is called in each gap, and an exception that it raises acts as a crash of the worker there.
 """
 
 from __future__ import annotations
@@ -17,36 +19,36 @@ DATA_S = 60 * 60 * 24
 Pause = Callable[[str], None]
 
 
-def _go_on(_gap: str) -> None:
-    """No interruption."""
+def _continue_at_once(_gap: str) -> None:
+    """Continue at once: the default where nothing happens between two steps."""
 
 
-def put(client: Any, queue: str, message: bytes, pause: Pause = _go_on) -> bytes:
-    """`push_msg`: stores the message under a new id and pushes the id; returns the id."""
+def put(client: Any, queue: str, message: bytes, pause: Pause = _continue_at_once) -> bytes:
+    """Store the message under a new id and push the id, as `push_msg` does. Return the id."""
     id = str(uuid.uuid4()).encode()
-    client.set(data_key(queue, id), message, ex=DATA_S)
+    client.set(build_data_key(queue, id), message, ex=DATA_S)
     pause("stored, not yet pushed")
     client.lpush(queue, id)
     return id
 
 
-def push(client: Any, queue: str, id: bytes) -> bytes:
-    """What an application does that keeps its messages elsewhere: a bare LPUSH of the id, which is all there is."""
+def push_id(client: Any, queue: str, id: bytes) -> bytes:
+    """Push only an id, as an application does that stores its messages elsewhere."""
     client.lpush(queue, id)
     return id
 
 
-def data_key(queue: str, id: bytes) -> bytes:
-    """Where the message of an id stands."""
+def build_data_key(queue: str, id: bytes) -> bytes:
+    """Return the key of the message with this id."""
     return queue.encode() + b":data:" + id
 
 
 class Worker:
-    """One consumer. `work` gets the id and the message (the id again where `has_data` is False).
+    """One consumer. `work` gets the id and the message, or the id twice if `has_data` is False.
 
-    `block_s` is how long BRPOP waits and how long it sleeps after it met a running entry (the original's poptimeout,
-    30); 0 looks once. `dialect` is `python` or `clojure`: the one pushes a running entry back and then sleeps, the
-    other sleeps while the entry is in no list at all.
+    `block_s` is how long BRPOP waits, and how long the worker sleeps after it popped a running entry (`poptimeout` in
+    the original, 30). 0 means a single try without waiting. `dialect` is `python` or `clojure`. The Python worker
+    pushes a running entry back and then sleeps. The Clojure worker sleeps first, and meanwhile the entry is in no list.
     """
 
     def __init__(
@@ -59,21 +61,25 @@ class Worker:
         task_timeout_s: float = 30,
         block_s: float = 30,
         dialect: str = "python",
-        pause: Pause = _go_on,
+        pause: Pause = _continue_at_once,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.client, self.queue, self.work, self.has_data = client, queue, work, has_data
         self.task_timeout_s, self.block_s, self.dialect = task_timeout_s, block_s, dialect
         self.pause, self.sleep, self.clock = pause, sleep, clock
-        self.slept = False
+        self.has_slept = False
 
     def step(self) -> str:
-        """One turn: `finished`, `discarded` (its message is gone), `asleep` (it met a running one) or `idle`."""
+        """Run one turn of the worker's loop and return its outcome.
+
+        The outcome is `finished`, `discarded` (its message is missing), `asleep` (the entry is running elsewhere) or
+        `idle`.
+        """
         id = self.safe_pop()
         if not id:
-            return "asleep" if self.slept else "idle"
-        message = self.client.get(data_key(self.queue, id)) if self.has_data else id
+            return "asleep" if self.has_slept else "idle"
+        message = self.client.get(build_data_key(self.queue, id)) if self.has_data else id
         if not message:
             self.mark_done(id)
             return "discarded"
@@ -83,8 +89,12 @@ class Worker:
         return "finished"
 
     def safe_pop(self) -> bytes | None:
-        """The next id that is fresh or late; raises ValueError, with the entry lost, where the time is no number."""
-        self.slept = False
+        """Pop the next id that is new or past its timeout, and push it back with the current time.
+
+        Return None if the queue is empty or the entry is still running. Raises ValueError, and loses the entry, if its
+        time is not a number.
+        """
+        self.has_slept = False
         entry = self._pop()
         if entry is None:
             return None
@@ -99,17 +109,17 @@ class Worker:
             return bytes(id)
         if self.dialect == "python":
             self._push_back(id, seconds)
-        self.slept = True
+        self.has_slept = True
         self.sleep(self.block_s)
         if self.dialect == "clojure":
             self._push_back(id, seconds)
         return None
 
     def mark_done(self, id: bytes) -> None:
-        """Nobody is asked whether the job is still this worker's."""
+        """Mark the job as done and delete its message, without a check that this worker still holds the job."""
         self.client.sadd(f"{self.queue}:done", id)
         self.pause("marked, message not yet deleted")
-        self.client.delete(data_key(self.queue, id))
+        self.client.delete(build_data_key(self.queue, id))
 
     def _pop(self) -> bytes | None:
         if not self.block_s:

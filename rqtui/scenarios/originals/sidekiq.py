@@ -1,20 +1,22 @@
-"""Sidekiq (Ruby, 8.1: client.rb, processor.rb, job_retry.rb, scheduled.rb, launcher.rb): the commands that it was seen
-to send, in the same order.
+"""The Redis commands of Sidekiq (Ruby, 8.1), in the order observed from the original, for tests and the demo.
+
+Follows client.rb, processor.rb, job_retry.rb, scheduled.rb and launcher.rb, without the histograms (`h|…`).
 
     queues                       set     <queue>
-    queue:<queue>                list    JSON of jobs; LPUSH in, BRPOP out: who takes one holds it in its memory alone
-    schedule, retry              zset    JSON by when it is due, of all queues
-    dead                         zset    JSON by when it died; 10 000 at most, for 180 days
+    queue:<queue>                list    JSON of jobs; LPUSH in, BRPOP out; a taken job is only in the process's memory
+    schedule, retry              zset    JSON by due time, of all queues
+    dead                         zset    JSON by time of death; 10 000 at most, for 180 days
     processes                    set     <host>:<pid>:<nonce>
-    <identity>                   hash    info, busy, beat, quiet, rss; written at each beat, every 10 s, for 60 s
-    <identity>:work              hash    thread → {queue, payload, run_at}, written anew at every beat, expires after 60
+    <identity>                   hash    info, busy, beat, quiet, rss; written every 10 s, expires after 60 s
+    <identity>:work              hash    thread → {queue, payload, run_at}; rewritten every 10 s, expires after 60 s
     stat:processed, stat:failed  string  and one of each per day
-    j|<YYMMDD>|<H:M>             hash    <class>|p, |f, |ms: how many ran and failed, for how long; kept for 8 hours
+    j|<YYMMDD>|<H:M>             hash    <class>|p, |f, |ms: runs, failures and total time; kept for 8 hours
 
-Scores are unix seconds, times in a job ms. Kept faults: what a killed process ran is gone with `:work` after a minute,
-and at once where no beat has told it; the poller takes a member out of `schedule` before it reads it, and loses one
-that is no JSON; every process polls, and where none does, what is due waits for ever. The histograms (`h|…`) are left
-out.
+Scores are unix seconds, times in a job ms. The original's faults are kept:
+
+The jobs of a killed process are lost when `:work` expires after a minute, or at once if no heartbeat has listed them.
+The poller removes a member from `schedule` before it parses it, and loses a member that is not JSON. Every process
+polls, and without a process due jobs wait forever.
 """
 
 from __future__ import annotations
@@ -39,77 +41,80 @@ Pause = Callable[[str], None]
 Clock = Callable[[], float]
 
 
-def _go_on(_gap: str) -> None:
-    """The default between two steps: nothing happens."""
+def _continue_at_once(_gap: str) -> None:
+    """Continue at once: the default where nothing happens between two steps."""
 
 
-def encoded(item: Mapping[str, object]) -> bytes:
-    """A job as it stands in Redis: JSON without blanks, letters as they are."""
+def encode_item(item: Mapping[str, object]) -> bytes:
+    """Encode a job as Sidekiq stores it: JSON without blanks, with non-ASCII letters unescaped."""
     return json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def ms(at_s: float) -> int:
-    """An instant as it stands in a job."""
+def to_ms(at_s: float) -> int:
+    """Convert unix seconds to the milliseconds that a job stores."""
     return int(at_s * 1000)
 
 
-def wrapped(job: str, id: str, *arguments: object) -> dict[str, object]:
-    """`class`, `wrapped` and `args` of a job of ActiveJob."""
+def wrap_active_job(job: str, id: str, *arguments: object) -> dict[str, object]:
+    """Return the fields `class`, `wrapped` and `args` of an ActiveJob job."""
     inner = {"job_class": job, "job_id": id, "queue_name": "default", "arguments": list(arguments), "executions": 0}
     return {"class": _WRAPPER, "wrapped": job, "args": [inner]}
 
 
-def traced(*lines: str) -> str:
-    """A backtrace as it stands in a job."""
+def encode_backtrace(*lines: str) -> str:
+    """Encode a backtrace as Sidekiq stores it in a job."""
     return b64encode(zlib.compress(json.dumps(lines).encode())).decode()
 
 
 class Client:
-    """The producer's side. `clock` tells seconds since 1970."""
+    """The producer of one queue. `clock` returns unix seconds."""
 
     def __init__(self, client: Any, queue: str, clock: Clock = time.time) -> None:
         self.client, self.queue, self.clock = client, queue, clock
 
-    def item(self, jid: str, job: str, *args: object, **more: object) -> dict[str, object]:
-        """A job as `perform_async` makes it; `more` are fields that stand instead of these, or behind them."""
+    def build_item(self, jid: str, job: str, *args: object, **more: object) -> dict[str, object]:
+        """Build a job as `perform_async` does.
+
+        `more` are further fields. They replace fields of the same name.
+        """
         first = {"retry": True, "queue": self.queue, "class": job, "args": list(args), "jid": jid}
-        return {**first, "created_at": ms(self.clock()), **more}
+        return {**first, "created_at": to_ms(self.clock()), **more}
 
     def push(self, item: Mapping[str, object]) -> None:
-        """`perform_async`: the job is in the queue."""
-        now_ms = ms(self.clock())
+        """Push a job to its queue, as `perform_async` does."""
+        now_ms = to_ms(self.clock())
         pipe = self.client.pipeline(transaction=False)
         pipe.sadd("queues", str(item["queue"]))
-        pipe.lpush(f"queue:{item['queue']}", encoded({**item, "enqueued_at": now_ms}))
+        pipe.lpush(f"queue:{item['queue']}", encode_item({**item, "enqueued_at": now_ms}))
         pipe.execute()
 
     def push_in(self, delay_s: float, item: Mapping[str, object]) -> None:
-        """`perform_in`: the job is in `schedule`."""
-        self.client.zadd("schedule", {encoded(item): self.clock() + delay_s})
+        """Add a job to `schedule`, as `perform_in` does."""
+        self.client.zadd("schedule", {encode_item(item): self.clock() + delay_s})
 
 
 class JobError(Exception):
-    """A job raised: the name of Ruby's class, the message, and the lines of its backtrace."""
+    """A job's error: the name of Ruby's class, the message and the lines of its backtrace."""
 
     def __init__(self, kind: str, message: str, *lines: str) -> None:
         super().__init__(f"{kind}: {message}")
         self.kind, self.message, self.lines = kind, message, lines
 
 
-def failed(item: Mapping[str, Any], error: JobError, now_s: float) -> dict[str, Any]:
-    """`JobRetry#process_failure`: a job with its last error in it."""
+def add_error(item: Mapping[str, Any], error: JobError, now_s: float) -> dict[str, Any]:
+    """Return a copy of a job with its last error, as `JobRetry#process_failure` writes it."""
     again = item.get("retry_count")
     times: dict[str, object] = (
-        {"retry_count": 0, "failed_at": ms(now_s)}
+        {"retry_count": 0, "failed_at": to_ms(now_s)}
         if again is None
-        else {"retry_count": again + 1, "retried_at": ms(now_s)}
+        else {"retry_count": again + 1, "retried_at": to_ms(now_s)}
     )
-    trace = {"error_backtrace": traced(*error.lines)} if error.lines else {}
+    trace = {"error_backtrace": encode_backtrace(*error.lines)} if error.lines else {}
     return {**item, "error_message": error.message, "error_class": error.kind, **times, **trace}
 
 
-def bury(client: Any, payload: bytes, at_s: float) -> None:
-    """`DeadSet#kill`: to `dead`, which forgets what is old and what is too much."""
+def add_to_dead(client: Any, payload: bytes, at_s: float) -> None:
+    """Add a job to `dead` as `DeadSet#kill` does, and trim the set by age and by length."""
     pipe = client.pipeline(transaction=True)
     pipe.zadd("dead", {payload: at_s})
     pipe.zremrangebyscore("dead", "-inf", at_s - _DEAD_S)
@@ -119,22 +124,22 @@ def bury(client: Any, payload: bytes, at_s: float) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """What a thread runs: the queue, the exact text, since when."""
+    """A job that a thread runs: its queue, its exact text and its start time."""
 
     queue: str
     payload: bytes
     began_s: float
 
-    def told(self) -> str:
+    def to_json(self) -> str:
         payload = self.payload.decode("utf-8", "replace")
         return json.dumps({"queue": self.queue, "payload": payload, "run_at": int(self.began_s)}, ensure_ascii=False)
 
 
 class Process:
-    """A process of one queue, of which one thread is played: takes, runs, and writes failures to `retry` or `dead`.
+    """A Sidekiq process of one queue that runs one job at a time and writes failures to `retry` or `dead`.
 
-    `run` is given the job's fields and raises JobError; `roll` gives a number from 0 to 1 for the jitter of a retry.
-    `beat` is called by another thread: it is what tells Redis what runs.
+    `run` gets the job's fields and may raise JobError. `roll` returns a number from 0 to 1 for the jitter of a retry.
+    `beat` is called by another thread. Only a heartbeat writes the running jobs to Redis.
     """
 
     def __init__(
@@ -143,7 +148,7 @@ class Process:
         queue: str,
         host: str,
         run: Callable[[Mapping[str, Any]], object] = lambda _item: None,
-        pause: Pause = _go_on,
+        pause: Pause = _continue_at_once,
         clock: Clock = time.time,
         roll: Callable[[], float] = lambda: 0.5,
         number: int = 1,
@@ -154,35 +159,35 @@ class Process:
         self._pid = 4000 + 37 * number
         self.identity = f"{host}:{self._pid}:{number:04x}5eed{number:04x}"
         self._threads, self._began_s = threads, clock()
-        self._held: dict[str, _Held] = {}  # by thread
-        self._told: dict[str, _Held] = {}
-        self._figures: Counter[str] = Counter()
+        self._held: dict[str, _Held] = {}  # by thread id
+        self._reported: dict[str, _Held] = {}
+        self._counters: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._is_gone = False
 
     # -- its life -----------------------------------------------------------------------------------------------------
 
     def beat(self, client: Any = None, at_s: float | None = None) -> None:
-        """`Launcher#heartbeat`: counters, what runs, and that it is alive."""
+        """Send a heartbeat as `Launcher#heartbeat` does: counters, running jobs and the process's state."""
         with self._lock:
             if self._is_gone:
                 return
             now_s = self.clock() if at_s is None else at_s
             pipe = (client or self.client).pipeline(transaction=True)
-            self._flush(pipe, now_s)
+            self._write_counters(pipe, now_s)
             work = f"{self.identity}:work"
             pipe.delete(work)
-            self._told = dict(self._held)
-            if self._told:
-                pipe.hset(work, mapping={thread: held.told() for thread, held in self._told.items()})
+            self._reported = dict(self._held)
+            if self._reported:
+                pipe.hset(work, mapping={thread: held.to_json() for thread, held in self._reported.items()})
                 pipe.expire(work, LIFE_S)
             pipe.sadd("processes", self.identity)
             pipe.hset(
                 self.identity,
                 mapping={
-                    "info": self._info(),
+                    "info": self._encode_info(),
                     "concurrency": self._threads,
-                    "busy": len(self._told),
+                    "busy": len(self._reported),
                     "beat": repr(now_s),
                     "quiet": "false",
                     "rss": 91_000 + self._pid,
@@ -192,7 +197,7 @@ class Process:
             pipe.expire(self.identity, LIFE_S)
             pipe.execute()
 
-    def _info(self) -> str:
+    def _encode_info(self) -> str:
         return json.dumps(
             {
                 "hostname": self.host,
@@ -209,8 +214,8 @@ class Process:
             }
         )
 
-    def _flush(self, pipe: Any, now_s: float) -> None:
-        figures, self._figures = self._figures, Counter()
+    def _write_counters(self, pipe: Any, now_s: float) -> None:
+        figures, self._counters = self._counters, Counter()
         at = datetime.fromtimestamp(now_s, UTC)
         for name in ("processed", "failed"):
             pipe.incrby(f"stat:{name}", figures[name])
@@ -222,17 +227,17 @@ class Process:
             pipe.expire(key, _MINUTES_S)
 
     def die(self) -> bool:
-        """−9: it says no more; whether a beat has told what it ran."""
+        """Stop the process as SIGKILL does. Return whether the last heartbeat listed all running jobs."""
         with self._lock:
             self._is_gone = True
-            return self._told == self._held
+            return self._reported == self._held
 
     def leave(self) -> None:
-        """TERM: it has nothing in hands, and takes its keys with it."""
+        """Stop the process as SIGTERM does when no job is running, and delete its keys."""
         with self._lock:
             self._is_gone = True
             pipe = self.client.pipeline(transaction=True)
-            self._flush(pipe, self.clock())
+            self._write_counters(pipe, self.clock())
             pipe.srem("processes", self.identity)
             pipe.delete(self.identity, f"{self.identity}:work")
             pipe.execute()
@@ -240,7 +245,10 @@ class Process:
     # -- a turn -------------------------------------------------------------------------------------------------------
 
     def step(self, wait_s: float = 0.05) -> str:
-        """One turn of its loop (the original waits for 2 s): finished, retried, dead, unreadable or idle."""
+        """Run one turn of the process's loop. The original waits up to 2 s for a job.
+
+        Return finished, retried, dead, gone, unreadable or idle.
+        """
         taken = self.client.brpop([f"queue:{self.queue}"], wait_s)
         if taken is None:
             return "idle"
@@ -251,7 +259,7 @@ class Process:
         return word
 
     def begin(self, payload: bytes) -> str:
-        """A thread has taken a job; gives the thread."""
+        """Record that a thread has started a job. Return the thread's id."""
         thread = f"{self._pid:x}{len(self._held)}"
         self._held[thread] = _Held(self.queue, payload, self.clock())
         return thread
@@ -260,52 +268,58 @@ class Process:
         try:
             item = json.loads(payload)
         except ValueError:
-            bury(self.client, payload, self.clock())
+            add_to_dead(self.client, payload, self.clock())
             return "unreadable"
         began_s, name = self.clock(), str(item.get("wrapped") or item.get("class"))
         try:
             self._run(item)
         except JobError as error:
             self._pause("ran, not yet recorded")
-            self._count(name, "f", began_s)
+            self._count_run(name, "f", began_s)
             return self.fail(item, error)
-        self._count(name, "p", began_s)
+        self._count_run(name, "p", began_s)
         return "finished"
 
-    def _count(self, name: str, field: str, began_s: float) -> None:
+    def _count_run(self, name: str, field: str, began_s: float) -> None:
         with self._lock:
-            self._figures["processed"] += 1
-            self._figures["failed"] += field == "f"
-            self._figures[f"{name}|{field}"] += 1
+            self._counters["processed"] += 1
+            self._counters["failed"] += field == "f"
+            self._counters[f"{name}|{field}"] += 1
             if field == "p":
-                self._figures[f"{name}|ms"] += ms(self.clock() - began_s)
+                self._counters[f"{name}|ms"] += to_ms(self.clock() - began_s)
 
     def fail(self, item: Mapping[str, Any], error: JobError) -> str:
-        """`JobRetry`: to `retry` while it has retries, else to `dead`; one whose `retry` is missing is gone."""
+        """Record a failure as `JobRetry` does. Return retried, dead or gone.
+
+        A job with retries left goes to `retry`, other jobs to `dead`. A job whose `retry` is missing or false is
+        deleted.
+        """
         now_s, most = self.clock(), item.get("retry")
         if most is None or most is False:
             return "gone"
-        told = failed(item, error, now_s)
-        count = told["retry_count"]
+        failed_item = add_error(item, error, now_s)
+        count = failed_item["retry_count"]
         if count >= (RETRIES if most is True else int(most)):
-            bury(self.client, encoded(told), now_s)
+            add_to_dead(self.client, encode_item(failed_item), now_s)
             return "dead"
-        self.client.zadd("retry", {encoded(told): now_s + count**4 + 15 + int(10 * self._roll()) * (count + 1)})
+        self.client.zadd(
+            "retry", {encode_item(failed_item): now_s + count**4 + 15 + int(10 * self._roll()) * (count + 1)}
+        )
         return "retried"
 
 
 class Unreadable(Exception):
-    """The poller took a member out that is no JSON: it is nowhere now."""
+    """Raised when the poller removed a member that is not JSON. The member is lost."""
 
     def __init__(self, member: bytes) -> None:
         super().__init__("unexpected character")
         self.member = member
 
 
-def poll(client: Any, clock: Clock = time.time) -> int:
-    """`Scheduled::Enq#enqueue_jobs`, one round: what is due of `retry` and `schedule` is queued; how many jobs.
+def enqueue_due_jobs(client: Any, clock: Clock = time.time) -> int:
+    """Enqueue the due jobs of `retry` and `schedule` once, as `Scheduled::Enq#enqueue_jobs` does. Return how many.
 
-    Raises Unreadable on a member that is no JSON, which is gone then.
+    Raises Unreadable for a member that is not JSON, which is lost.
     """
     moved = 0
     for name in ("retry", "schedule"):

@@ -1,10 +1,11 @@
-"""distributed-timeout-queue (Python, its version with PEXPIRE), as its workers speak to Redis, faults and all.
+"""The Redis commands of distributed-timeout-queue (Python, the version with PEXPIRE), for tests and the demo.
 
-Keys: SETs `todos`, `in_progress`, `done`; STRING `<item>-lock`, empty, which expires with the lease. An item stands in
-one of the sets and is its own payload. The README promises items such as `url1`; the code calls `int()` on them.
+Keys: sets `todos`, `in_progress`, `done`; string `<item>-lock`, empty, which expires with the lease. An item is in one
+of the sets and is its own payload.
 
-Not one of its transitions is atomic: `pause(name of the gap)` is called between any two steps that belong together, so
-that a test may do something there, and a demo may sleep.
+The original's faults are kept. The README promises items such as `url1`, but the code calls `int()` on them. No
+transition is atomic: `pause(name of the gap)` is called between two steps that belong together, so that a test can act
+there and a demo can sleep.
 """
 
 from __future__ import annotations
@@ -18,22 +19,25 @@ TODOS, IN_PROGRESS, DONE = "todos", "in_progress", "done"
 Pause = Callable[[str], None]
 
 
-def no_pause(_gap: str) -> None:
-    """Goes on at once."""
+def continue_at_once(_gap: str) -> None:
+    """Continue at once: the default where nothing happens between two steps."""
 
 
 def put(client: Any, items: Iterable[int | str | bytes]) -> int:
-    """The creator: adds items, whether they are running or were done before; how many `todos` did not hold yet."""
+    """Add items to `todos`, as the creator does, even if they are running or done. Return how many were new there."""
     return sum(int(client.sadd(TODOS, item)) for item in items)
 
 
-def lock_of(item: object) -> str:
-    """The key that says that somebody works on an item."""
+def build_lock_key(item: object) -> str:
+    """Return the key of the lock that a worker sets on an item."""
     return f"{item}-lock"
 
 
 class Worker:
-    """Draws an item, locks it, works, and says that it is done; `successes` counts as the original counts."""
+    """A worker that draws an item, locks it, runs it and moves it to done.
+
+    `successes` counts acknowledged items the way the original does.
+    """
 
     def __init__(
         self,
@@ -41,13 +45,13 @@ class Worker:
         *,
         lock_ms: int = LOCK_MS,
         work: Callable[[int], None] = lambda _item: None,
-        pause: Pause = no_pause,
+        pause: Pause = continue_at_once,
     ) -> None:
         self.client, self.lock_ms, self.work, self.pause = client, lock_ms, work, pause
         self.taken = self.successes = 0
 
     def step(self) -> str:
-        """One turn of its loop: `empty`, `missed` (another worker was faster), `done` or `late`."""
+        """Run one turn of the loop. Return `empty`, `missed` (another worker was faster), `done` or `late`."""
         found = self.client.srandmember(TODOS)
         if found is None:
             return "empty"
@@ -59,53 +63,62 @@ class Worker:
         return "done" if self.acknowledge(item) else "late"
 
     def take(self, found: bytes | str) -> int | None:
-        """Moves an item and then locks it: in between it looks like one whose worker died."""
-        item = int(found)  # ValueError for `url1`: the worker ends here, the next one as soon as it draws that item
+        """Move an item to `in_progress` and then lock it. Return it, or None if another worker moved it first.
+
+        Between the two steps the item looks like one whose worker died. Raises ValueError if the item is not a number.
+        """
+        item = int(found)  # ValueError for `url1` ends this worker, and later each worker that draws it.
         self.pause("drawn, not moved")
         if not self.client.smove(TODOS, IN_PROGRESS, item):
             return None
         self.pause("moved, not locked")
         pipeline = self.client.pipeline()
-        pipeline.set(lock_of(item), "")
-        pipeline.pexpire(lock_of(item), self.lock_ms)
+        pipeline.set(build_lock_key(item), "")
+        pipeline.pexpire(build_lock_key(item), self.lock_ms)
         pipeline.execute()
         self.taken += 1
         return item
 
     def acknowledge(self, item: int) -> bool:
-        """Any lock will do, the next worker's too, and what SMOVE answers is not looked at."""
-        if self.client.ttl(lock_of(item)) < -1:
+        """Move an item to done if it has a lock. Return whether it had one.
+
+        The lock of another worker counts too, and the reply of SMOVE is ignored.
+        """
+        if self.client.ttl(build_lock_key(item)) < -1:
             return False
         self.pause("lock seen, not moved to done")
         pipeline = self.client.pipeline()
         pipeline.smove(IN_PROGRESS, DONE, item)
-        pipeline.delete(lock_of(item))
+        pipeline.delete(build_lock_key(item))
         pipeline.execute()
         self.successes += 1
         return True
 
 
 class Cleaner:
-    """Gives back every item in progress that has no lock at this moment, whatever its worker is about to do."""
+    """The cleaner, which returns every item in progress without a lock to `todos`, even if its worker still runs."""
 
-    def __init__(self, client: Any, *, pause: Pause = no_pause) -> None:
+    def __init__(self, client: Any, *, pause: Pause = continue_at_once) -> None:
         self.client, self.pause = client, pause
 
     def step(self) -> int:
-        """One pass over everything in progress; how many it gave back. ValueError where an item is text."""
-        given_back = 0
+        """Check every item in progress once. Return how many were moved back to `todos`.
+
+        Raises ValueError if an item is not a number.
+        """
+        returned = 0
         for item in [int(member) for member in self.client.smembers(IN_PROGRESS)]:
-            if self.client.ttl(lock_of(item)) != -2:
+            if self.client.ttl(build_lock_key(item)) != -2:
                 continue
             self.pause("no lock seen, not given back")
             pipeline = self.client.pipeline()
-            pipeline.delete(lock_of(item))
+            pipeline.delete(build_lock_key(item))
             pipeline.smove(IN_PROGRESS, TODOS, item)
             pipeline.execute()
-            given_back += 1
-        return given_back
+            returned += 1
+        return returned
 
 
-def report(client: Any) -> tuple[int, int, int]:
-    """What its log shows every while: how many are to do, in progress and done."""
+def count_items(client: Any) -> tuple[int, int, int]:
+    """Return how many items are to do, in progress and done, as the original logs them regularly."""
     return client.scard(TODOS), client.scard(IN_PROGRESS), client.scard(DONE)

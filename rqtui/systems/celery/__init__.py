@@ -1,1 +1,1 @@
-"""Celery on Redis: the layout, and its messages as bytes."""
+"""Celery on Redis: the system, and its messages as bytes."""

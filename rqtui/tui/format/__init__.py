@@ -1,1 +1,1 @@
-"""What the screen says, as data: columns, rows, sentences. Pure functions over the model; no widget."""
+"""Convert the model to what the screen shows, as data: columns, rows and sentences. Pure functions, no widgets."""

@@ -1,130 +1,134 @@
-"""What can be copied of a job or a list, as bytes: ids, JSON, a redis-cli line, Python, the raw body, rows of a table.
+"""Convert jobs or table rows to bytes for the clipboard: ids, JSON, redis-cli lines, Python, raw bodies, rows.
 
-Pure functions over what is on the screen. JSON is masked like the screen, unless what is secret is shown there; the
-raw body and the Python that puts the same are what somebody asked for by name, and hold the bytes as they are.
+The functions are pure. JSON is masked like the screen, unless secrets are shown there. Raw bodies and Python hold the
+unmasked bytes, because the user asked for them by name.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from rqtui.connection import urls
 from rqtui.model import Job
 from rqtui.reports import jobs as documents
 from rqtui.text import formats
-from rqtui.text.body import MASK, is_secret, mask_text
+from rqtui.text.masking import reveal_secrets
 from rqtui.text.names import to_bytes
-from rqtui.text.pieces import Cell, pieces_of
+from rqtui.text.pieces import Cell, to_pieces
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row
 
 if TYPE_CHECKING:
-    from rqtui.layout.layout import Layout
+    from rqtui.system_base.system import System
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """The bytes, and what they are in words: `3 ids`."""
+class ClipboardData:
+    """The bytes for the clipboard, and a short description of them, such as `3 ids`."""
 
     data: bytes
-    what: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where jobs stand: the layout of their queue, its name, and the URL of the Redis."""
+    """The origin of the copied jobs: the system of their queue, its name, and the URL of the Redis."""
 
-    layout: Layout
+    system: System
     queue: str
     url: str = field(repr=False)  # it may hold a password
     is_revealed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """A way to copy jobs: its key, what it is called, and whether it needs their bodies."""
+class CopyFormat:
+    """A format to copy jobs in: its key, its label, and whether it needs the jobs' bodies."""
 
     key: str
     label: str
-    make: Callable[[Sequence[Job], Source], bytes]
-    noun: str  # what one of them is
+    convert: Callable[[Sequence[Job], Source], bytes]
+    noun: str  # the noun for one item, such as `id`
     needs_body: bool = True
-    needs_client: bool = False  # what it makes speaks by `rqtui.client`
+    needs_client: bool = False  # its output needs a queue that `rqtui.client` supports
 
 
 # ── forms ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def ids(jobs: Sequence[Job], _source: Source) -> bytes:
-    """One id per line; one that a shell would obey, or that is no text, is quoted as redis-cli quotes it."""
-    return b"\n".join(job.id if _is_plain(job.id) else _quoted(job.id).encode() for job in jobs)
+def format_ids(jobs: Sequence[Job], _source: Source) -> bytes:
+    """Return one id per line. Ids with special characters or without valid text are quoted as redis-cli quotes them."""
+    return b"\n".join(job.id if _is_plain(job.id) else _quote(job.id).encode() for job in jobs)
 
 
 def as_json(jobs: Sequence[Job], source: Source) -> bytes:
-    """The documents of `rqtui show --json`, a list where they are several; pure ASCII as well."""
-    made = [{**documents.job(job), "history": documents.history(job)} for job in jobs]
-    shown = made if source.is_revealed else [_masked(document) for document in made]
+    """Return the documents of `rqtui show --json` in ASCII: one object, or a list of several."""
+    with reveal_secrets(source.is_revealed):
+        shown = [{**documents.build_job_document(job), "history": documents.build_history(job)} for job in jobs]
     return json.dumps(shown[0] if len(shown) == 1 else shown, indent=2).encode()
 
 
-def redis_cli(jobs: Sequence[Job], source: Source) -> bytes:
-    """A line per job that reads it with redis-cli; without the password, which redis-cli takes from REDISCLI_AUTH."""
-    return "\n".join(_redis_cli(job, source) for job in jobs).encode()
+def format_redis_cli(jobs: Sequence[Job], source: Source) -> bytes:
+    """Return a redis-cli command for each job that reads it.
+
+    The password is left out: redis-cli takes it from REDISCLI_AUTH.
+    """
+    return "\n".join(_format_redis_cli(job, source) for job in jobs).encode()
 
 
-def python(jobs: Sequence[Job], source: Source) -> bytes:
-    """A program that puts the same jobs, under the same ids."""
-    url = _without_password(source.url)
+def format_python(jobs: Sequence[Job], source: Source) -> bytes:
+    """Return a Python program that puts the same jobs under the same ids."""
+    url = _remove_password(source.url)
     lines = ["from rqtui.client import Queue", "", f"queue = Queue({source.queue!r}, {url!r})"]
-    lines += [f"queue.put({', '.join(_arguments(job))})" for job in jobs]
+    lines += [f"queue.put({', '.join(_format_arguments(job))})" for job in jobs]
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
 
-def bodies(jobs: Sequence[Job], _source: Source) -> bytes:
-    """The bodies as they are; several are a line each, as far as they have no line breaks themselves."""
+def join_bodies(jobs: Sequence[Job], _source: Source) -> bytes:
+    """Return the unchanged bodies, one per line. A body with line breaks takes several lines."""
     return b"\n".join(job.body or b"" for job in jobs)
 
 
-FORMS: tuple[Form, ...] = (
-    Form("i", "id", ids, "id", needs_body=False),
-    Form("j", "JSON, as rqtui show --json", as_json, "job"),
-    Form("r", "redis-cli line that reads it", redis_cli, "line"),
-    Form("p", "Python that puts the same (in clear)", python, "job", needs_client=True),
-    Form("b", "body, its raw bytes (in clear)", bodies, "body"),
+COPY_FORMATS: tuple[CopyFormat, ...] = (
+    CopyFormat("i", "id", format_ids, "id", needs_body=False),
+    CopyFormat("j", "JSON, as rqtui show --json", as_json, "job"),
+    CopyFormat("r", "redis-cli line that reads it (in clear)", format_redis_cli, "line"),
+    CopyFormat("p", "Python that puts the same (in clear)", format_python, "job", needs_client=True),
+    CopyFormat("b", "body, its raw bytes (in clear)", join_bodies, "body"),
 )
 
 
-def copied(form: Form, jobs: Sequence[Job], source: Source) -> Copied:
-    """Jobs in a form."""
-    return Copied(form.make(jobs, source), formats.numbered(len(jobs), form.noun))
+def convert_jobs(form: CopyFormat, jobs: Sequence[Job], source: Source) -> ClipboardData:
+    """Convert jobs to a format, for the clipboard."""
+    return ClipboardData(form.convert(jobs, source), formats.format_quantity(len(jobs), form.noun))
 
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-# Also as East Asian keyboards have them; tabs and line ends, which do it too, are gone by then.
+# With their East Asian full-width forms. Tabs and line ends, which also begin a formula, were removed before.
 _BEGINS_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _FIGURE = re.compile(r"[-+]?[\d.,:]+ ?[a-zA-Zµ%]{0,3}")  # `-3.5 s` is no formula
 
 
-def rows(columns: Sequence[Column], shown: Iterable[Row]) -> Copied:
-    """Rows of a table as tab-separated values under the columns' titles, in the words of the screen."""
+def convert_rows(columns: Sequence[Column], shown: Iterable[Row]) -> ClipboardData:
+    """Return table rows as tab-separated values below the columns' titles, with the texts of the screen."""
     titled = [at for at, column in enumerate(columns) if column.title]
     lines = ["\t".join(columns[at].title for at in titled)]
-    lines += ["\t".join(_words(row.cells[at]) for at in titled if at < len(row.cells)) for row in shown]
-    return Copied("\n".join(lines).encode("utf-8", "backslashreplace"), formats.numbered(len(lines) - 1, "row"))
+    lines += ["\t".join(_format_cell(row.cells[at]) for at in titled if at < len(row.cells)) for row in shown]
+    return ClipboardData(
+        "\n".join(lines).encode("utf-8", "backslashreplace"), formats.format_quantity(len(lines) - 1, "row")
+    )
 
 
-def _words(cell: Cell) -> str:
-    """The text of a cell; what a spreadsheet would calculate when it is pasted there is marked as text."""
-    text = safe("".join(piece.text for piece in pieces_of(cell))).strip()
+def _format_cell(cell: Cell) -> str:
+    """Return the text of a cell; a text that a spreadsheet would run as a formula gets a `'` before it."""
+    text = safe("".join(piece.text for piece in to_pieces(cell))).strip()
     return f"'{text}" if text.startswith(_BEGINS_FORMULA) and not _FIGURE.fullmatch(text) else text
 
 
@@ -132,82 +136,70 @@ def _words(cell: Cell) -> str:
 
 
 def _is_plain(id: bytes) -> bool:
+    """Return whether the id is non-empty text without special characters."""
     try:
         return safe(id) == id.decode() != ""
     except UnicodeDecodeError:
         return False
 
 
-def _masked(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A job's document with what is secret in its body and its errors masked, by the rules of the screen."""
-    body = document["body"]
-    hide = _masked_bytes if body["encoding"] == "base64" else _hidden
-    return {
-        **document,
-        "error": _hidden(document["error"]),
-        "history": _hidden(document["history"]),
-        "body": {**body, "value": hide(body["value"])},
-    }
+def _format_redis_cli(job: Job, source: Source) -> str:
+    """Return the redis-cli command line that reads one job."""
+    words = ["redis-cli", *_build_connection_options(source.url)]
+    command = [*_build_read_command(job, source)]
+    if all(_is_plain(word) and b'"' not in word and b"'" not in word for word in command):
+        return shlex.join([*words, *(word.decode() for word in command)])
+    return shlex.join([*words, "--quoted-input", *(_quote(word) for word in command)])
 
 
-def _hidden(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: MASK if is_secret(key) else _hidden(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_hidden(each) for each in value]
-    return mask_text(value) if isinstance(value, str) else value
-
-
-def _masked_bytes(encoded: str) -> str:
-    """Bytes in base64, unless there are words of a secret in them."""
-    text = base64.b64decode(encoded).decode("latin-1")
-    return encoded if mask_text(text) == text else MASK
-
-
-def _redis_cli(job: Job, source: Source) -> str:
-    words = ["redis-cli", *_connection(source.url)]
-    asked = [*_reading(job, source)]
-    if all(_is_plain(word) and b'"' not in word and b"'" not in word for word in asked):
-        return shlex.join([*words, *(word.decode() for word in asked)])
-    return shlex.join([*words, "--quoted-input", *(_quoted(word) for word in asked)])
-
-
-def _reading(job: Job, source: Source) -> tuple[bytes, ...]:
-    """The command that shows a job where it is kept: its record, else its entry in the place."""
-    keys = source.layout.keys(source.queue)
+def _build_read_command(job: Job, source: Source) -> tuple[bytes, ...]:
+    """Return the Redis command that shows a job: its record, else its entry in the place."""
+    keys = source.system.keys(source.queue)
     if "jobs" in keys:
-        return b"HGET", _bytes(keys["jobs"]), job.id
-    place = source.layout.place(job.place)
-    if place.is_heard:  # no key holds it: this is how one hears the next
-        return b"PSUBSCRIBE", *map(_bytes, source.layout.hears())
-    made = place.key.replace("<queue>", source.queue).replace("<worker>", job.worker)
-    key = keys.get(place.name, keys.get("entries", made))
-    command = {"zset": b"ZSCORE", "list": b"LPOS", "set": b"SISMEMBER", "hash": b"HGET"}[place.type]
-    return command, _bytes(key), job.member
+        return b"HGET", _encode(keys["jobs"]), job.id
+    place = source.system.place(job.place)
+    if place.is_from_events:  # no key holds such a job; this command receives the next one
+        return b"PSUBSCRIBE", *map(_encode, source.system.event_patterns())
+    place_key = place.key.replace("<queue>", source.queue).replace("<worker>", job.worker)
+    key = keys.get(place.name, keys.get("entries", place_key))
+    read = _READ_COMMANDS.get(place.type)
+    command, *arguments = read(job) if read else (b"TYPE",)
+    return command, _encode(key), *arguments
 
 
-def _bytes(text: str) -> bytes:
+# The command and the arguments after the key, by the key's type. Packages may add places of other types.
+_READ_COMMANDS: Mapping[str, Callable[[Job], tuple[bytes, ...]]] = {
+    "zset": lambda job: (b"ZSCORE", job.member),
+    "list": lambda job: (b"LPOS", job.member),
+    "set": lambda job: (b"SISMEMBER", job.member),
+    "hash": lambda job: (b"HGET", job.member),
+    "string": lambda _job: (b"GET",),
+    "stream": lambda job: (b"XRANGE", job.id, job.id),
+}
+
+
+def _encode(text: str) -> bytes:
     return to_bytes(text)
 
 
-def _quoted(raw: bytes) -> str:
-    """Bytes as redis-cli writes and reads them: `"a\\xff\\n"`."""
+def _quote(raw: bytes) -> str:
+    """Quote bytes as redis-cli does: `"a\\xff\\n"`."""
     named = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t"}
     shown = (named.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in raw)
     return f'"{"".join(shown)}"'
 
 
-def _connection(url: str) -> list[str]:
-    """Where to connect, as options of redis-cli; what is usual is left out."""
+def _build_connection_options(url: str) -> list[str]:
+    """Return the connection options of redis-cli for a URL; default values are left out."""
     parts = urlsplit(url)
     user = ["--user", unquote(parts.username)] if parts.username else []
     if parts.scheme == "unix":
         return ["-s", unquote(parts.path), *user]
-    hosts = urls.hosts_of(url, "the URL")
+    hosts = urls.parse_hosts(url, "the URL")
     if hosts is not None and hosts.kind == "cluster":
-        return ["-c", *_connection(hosts.single)]
-    if hosts is not None:  # redis-cli asks no sentinels: a person fills in whom they name
-        return ["-h", f"PRIMARY-OF-{hosts.service}", "-p", "PORT", *_connection(hosts.single)[4:]]
+        return ["-c", *_build_connection_options(hosts.single)]
+    if hosts is not None:  # redis-cli cannot ask sentinels: the user fills in the address that they return
+        return ["-h", f"PRIMARY-OF-{hosts.service}", "-p", "PORT", *_build_connection_options(hosts.single)[4:]]
     database = parts.path.strip("/")
     return [
         "-h",
@@ -220,7 +212,8 @@ def _connection(url: str) -> list[str]:
     ]
 
 
-def _without_password(url: str) -> str:
+def _remove_password(url: str) -> str:
+    """Return the URL without its password."""
     parts = urlsplit(url)
     if parts.password is None and "password=" not in parts.query:
         return url
@@ -230,8 +223,8 @@ def _without_password(url: str) -> str:
     return parts._replace(netloc=user + where, query=query).geturl()
 
 
-def _arguments(job: Job) -> list[str]:
-    """What `Queue.put` is called with; what the queue decides by default is left out where it is not known."""
+def _format_arguments(job: Job) -> list[str]:
+    """Return the arguments of `Queue.put` for a job, without unknown values and values left to the queue's defaults."""
     id: object = job.id.decode() if _is_plain(job.id) else job.id
     given = {
         "id": ascii(id),

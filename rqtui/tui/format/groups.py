@@ -1,8 +1,8 @@
-"""Groups of queues by the beginning of their names: `mail:eu` and `mail:us` are the group `mail:`.
+"""Group queues by the beginning of their names: `mail:eu` and `mail:us` are the group `mail:`.
 
-Groups nest: within `acme.` there may be `acme.eu.`, and a level that all members share is no level of its own. A
-group's sum is a `Queue` of its own, so that whatever can be said of a queue can be said of a group: counts, rates and
-workers added, the oldest age, the worst verdict with the name of the queue that has it. Pure.
+Groups nest: `acme.` may contain `acme.eu.`. A level that all members share is not a level of its own. The sum of a
+group is a `Queue`, so that a group can be shown like a queue: counts, rates and workers are added, with the oldest age
+and the worst verdict, which names its queue. All functions are pure.
 """
 
 from __future__ import annotations
@@ -13,107 +13,113 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
-from rqtui.engine.urgency import weight
+from rqtui.engine.health.urgency import compute_queue_weight
 from rqtui.model import Queue, Rate, Ref, State
-from rqtui.reports.shared_places import in_state
+from rqtui.reports.shared_places import count_in_state
 from rqtui.text import elision
 
 _PREFIX = re.compile(r"[^:./]+[:./](?=.)")
 _WORD = re.compile(r"[^:./_-]+[:./_-](?=.)")
-MANY = 20  # queues that are too many for a group without groups in it
+MAX_FLAT_QUEUES = 20  # more queues than this in one flat group are grouped by words
 
 
 class Group(NamedTuple):
-    """Queues that share the beginning of their names; one that shares it with none is a group without a name."""
+    """Queues whose names share a beginning; a queue that shares it with no other is a group without a prefix."""
 
     prefix: str
     refs: tuple[Ref, ...]
 
     @property
     def id(self) -> str:
-        """An id that no queue has."""
+        """A row id that no queue has."""
         return f"\0{self.prefix}"
 
     @property
     def system(self) -> str:
-        """The system of all of them, or how many there are."""
-        systems = {ref.layout for ref in self.refs}
+        """The system of all its queues, or the number of their systems."""
+        systems = {ref.system for ref in self.refs}
         return systems.pop() if len(systems) == 1 else f"{len(systems)} systems"
 
 
-def prefix(name: str, within: str = "", signs: re.Pattern[str] = _PREFIX) -> str:
-    """The beginning of a queue's name, with the first sign behind `within` that ends it; empty where there is none."""
-    found = signs.match(name, len(within))
-    return name[: found.end()] if found else ""
+def find_prefix(name: str, within: str = "", signs: re.Pattern[str] = _PREFIX) -> str:
+    """Return a queue's name up to the first separator after `within`, or "" if there is none."""
+    match = signs.match(name, len(within))
+    return name[: match.end()] if match else ""
 
 
-def grouped(refs: Sequence[Ref], within: str = "") -> list[Group]:
-    """The queues in groups of two or more, and those that stand alone, each in the place of its first.
+def group_queues(refs: Sequence[Ref], within: str = "") -> list[Group]:
+    """Group the queues by common beginnings; a queue without one is returned alone. The order is that of first members.
 
-    All their names begin with `within`; a group goes as deep as its members share a beginning. Many names without
-    levels are grouped by their words: `mail-worker-07` and `mail-retry` by `mail-`.
+    All names begin with `within`. A group's prefix is as long as its members share it. Many names without levels are
+    grouped by their words: `mail-worker-07` and `mail-retry` by `mail-`.
     """
-    made = _grouped(refs, within)
-    is_flat = len(refs) > MANY and not any(each.prefix for each in made)
-    return _grouped(refs, within, is_of_words=True) if is_flat else made
+    groups = _group_by_separator(refs, within)
+    is_flat = len(refs) > MAX_FLAT_QUEUES and not any(group.prefix for group in groups)
+    return _group_by_separator(refs, within, is_of_words=True) if is_flat else groups
 
 
-def _grouped(refs: Sequence[Ref], within: str, *, is_of_words: bool = False) -> list[Group]:
-    signs = _WORD if is_of_words else _PREFIX
-    found: dict[str, list[Ref]] = {}
+def _group_by_separator(refs: Sequence[Ref], within: str, *, is_of_words: bool = False) -> list[Group]:
+    """Group the queues by one kind of separator: those of levels, or those of words."""
+    separators = _WORD if is_of_words else _PREFIX
+    members: dict[str, list[Ref]] = {}
     for ref in refs:
-        found.setdefault(prefix(ref.queue, within, signs) or str(ref), []).append(ref)
-    made = []
-    for name, these in found.items():
-        names = {ref.queue for ref in these}
-        shared = elision.shared_beginning(names, is_of_words=is_of_words)
-        made.append(Group(max(name, shared, key=len) if len(these) > 1 else "", tuple(these)))
-    return made
+        members.setdefault(find_prefix(ref.queue, within, separators) or str(ref), []).append(ref)
+    groups = []
+    for name, group_refs in members.items():
+        names = {ref.queue for ref in group_refs}
+        shared = elision.find_shared_prefix(names, is_of_words=is_of_words)
+        groups.append(Group(max(name, shared, key=len) if len(group_refs) > 1 else "", tuple(group_refs)))
+    return groups
 
 
-def depth(refs: Sequence[Ref], within: str = "") -> int:
-    """How many levels of groups there are."""
-    return max((1 + depth(each.refs, each.prefix) for each in grouped(refs, within) if each.prefix), default=0)
+def count_levels(refs: Sequence[Ref], within: str = "") -> int:
+    """Return the number of nested levels of groups."""
+    return max(
+        (1 + count_levels(each.refs, each.prefix) for each in group_queues(refs, within) if each.prefix), default=0
+    )
 
 
-def prefixes(refs: Sequence[Ref], within: str, levels: int) -> set[str]:
-    """The beginnings of all groups on the first `levels` levels."""
+def collect_prefixes(refs: Sequence[Ref], within: str, levels: int) -> set[str]:
+    """Return the prefixes of all groups on the first `levels` levels."""
     if levels < 1:
         return set()
-    found = [each for each in grouped(refs, within) if each.prefix]
-    return {each.prefix for each in found}.union(*(prefixes(each.refs, each.prefix, levels - 1) for each in found))
+    groups = [group for group in group_queues(refs, within) if group.prefix]
+    return {group.prefix for group in groups}.union(
+        *(collect_prefixes(group.refs, group.prefix, levels - 1) for group in groups)
+    )
 
 
-def workers(queues: Iterable[Queue], sharing: Collection[str]) -> tuple[int, bool] | None:
-    """(how many work on these queues, whether there may be more); None where no system of them tells.
+def count_workers(queues: Iterable[Queue], sharing: Collection[str]) -> tuple[int, bool] | None:
+    """Return (number of workers on these queues, whether there may be more), or None if no system knows.
 
-    Of systems that are `sharing`, one worker may stand in the counts of several queues: there are as many as in the one
-    with the most, or more.
+    In systems named in `sharing` one worker may be counted in several queues: the number is then that of the queue with
+    the most workers, and a lower bound.
     """
-    told: dict[str, list[int]] = {}
+    counts_by_system: dict[str, list[int]] = {}
     for queue in queues:
         if queue.workers is not None:
-            told.setdefault(queue.layout, []).append(queue.workers)
-    number = sum(max(counts) if system in sharing else sum(counts) for system, counts in told.items())
-    return (number, number < sum(map(sum, told.values()))) if told else None
+            counts_by_system.setdefault(queue.system, []).append(queue.workers)
+    number = sum(max(counts) if system in sharing else sum(counts) for system, counts in counts_by_system.items())
+    return (number, number < sum(map(sum, counts_by_system.values()))) if counts_by_system else None
 
 
-def total(
+def sum_queues(
     group: Group, queues: Sequence[Queue], sharing: Collection[str] = (), whole: Collection[str] = ()
 ) -> Queue | None:
-    """The queues as one; None while none of them was counted. Without workers where nobody knows their number.
+    """Return the sum of the queues as one `Queue`, or None if none was counted yet.
 
-    Of systems that are `whole`, all queues are in the group: what stands in their shared places is counted once.
+    `workers` is None if their number is unknown. `whole` names the systems all of whose queues are in the group: jobs
+    in their shared places are counted once.
     """
     if not queues:
         return None
     counts = []
     for state in State:
-        count = in_state(queues, state, whole)
+        count = count_in_state(queues, state, whole)
         if count is not None:
-            counts.append(count if len(queues) == len(group.refs) else replace(count, exact=False))
-    told = workers(queues, sharing)
-    worst = max(queues, key=lambda queue: (bool(queue.findings), weight(queue)))
+            counts.append(count if len(queues) == len(group.refs) else replace(count, is_exact=False))
+    worker_count = count_workers(queues, sharing)
+    worst = max(queues, key=lambda queue: (bool(queue.findings), compute_queue_weight(queue)))
     size = f"{len(group.refs)} queues"
     words = f"{size} · {worst.name.removeprefix(group.prefix)}: {worst.verdict.text}" if worst.findings else size
     return Queue(
@@ -121,8 +127,8 @@ def total(
         group.system,
         tuple(counts),
         max(queue.counted_ms for queue in queues),
-        paused=all(queue.paused for queue in queues),
-        workers=told[0] if told and not told[1] else None,
+        is_paused=all(queue.is_paused for queue in queues),
+        workers=worker_count[0] if worker_count and not worker_count[1] else None,
         oldest_ready_ms=max((queue.oldest_ready_ms or 0 for queue in queues), default=0) or None,
         counters={name: sum(queue.counters.get(name, 0) for queue in queues) for name in ("in", "out", "failed")},
         findings=worst.findings,
@@ -130,9 +136,9 @@ def total(
     )
 
 
-def rate(rates: Sequence[Rate]) -> Rate:
-    """What goes in and out of all of them."""
-    histories = [each.history[::-1] for each in rates if any(each.history)]  # of a thousand queues most stand still
+def sum_rates(rates: Sequence[Rate]) -> Rate:
+    """Return the sum of the rates and their histories."""
+    histories = [each.history[::-1] for each in rates if any(each.history)]  # most of a thousand queues are idle
     summed = [sum(at) for at in zip_longest(*histories, fillvalue=0.0)]
     longest = max((len(each.history) for each in rates), default=0)
     return Rate(

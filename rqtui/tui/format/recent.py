@@ -1,6 +1,6 @@
-"""Recent moves and changes, newest first: those of the loops, and those made from this screen.
+"""List recent activity, newest first: moves by the loops, and changes made from this screen.
 
-The loops remember their own steps, the app what was asked of it; here both become lines.
+The loops store their own steps and the app stores its changes; this module converts both to lines.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from textual.content import Content
 
 from rqtui.model import Ref
 from rqtui.text import formats
-from rqtui.text.names import named
+from rqtui.text.names import format_queue_name
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 
@@ -22,61 +22,69 @@ if TYPE_CHECKING:
     from rqtui.operations.journal import Sighting
 
 _HUES = {"finding": "$state-reserved", "over": "$state-ready"}
-TOGETHER_S = 10.0  # steps of a loop on one queue that follow one another this closely are one line
+MERGE_WINDOW_S = 10.0  # seconds within which steps of a loop on one queue become one line
 
 
 class Entry(NamedTuple):
-    """One thing that happened to a queue, and to so many `more`."""
+    """One event of a queue. `more` is the number of other queues it happened to."""
 
     at_s: float
     verb: str
     ref: Ref
     words: str
-    moved: int = 0  # by a loop, whose steps add up
+    moved: int = 0  # jobs moved by a loop; added up over steps
     more: int = 0
 
-    def where(self, twins: Collection[str]) -> str:
-        """The queue, with its system where its name is one of `twins`; of several `rq:mail and 2 more`."""
-        name = named(self.ref, twins)
+    def format_queue(self, twins: Collection[str]) -> str:
+        """Return the queue's name, with its system if it is in `twins`; for several queues `rq:mail and 2 more`."""
+        name = format_queue_name(self.ref, twins)
         return f"{name} and {self.more} more" if self.more else name
 
 
-def entries(loops: Iterable[Loop], changes: Iterable[Entry], most: int) -> list[Entry]:
-    """The newest `most`, the newest first."""
+def list_entries(loops: Iterable[Loop], changes: Iterable[Entry], most: int) -> list[Entry]:
+    """Return the newest `most` entries, newest first. Consecutive steps of a loop on one queue are added up."""
     merged: list[Entry] = []
-    for each in sorted(chain(changes, *(_steps(loop) for loop in loops)), key=lambda entry: entry.at_s):
+    for each in sorted(chain(changes, *(_list_steps(loop) for loop in loops)), key=lambda entry: entry.at_s):
         last = merged[-1] if merged else None
         is_same = last is not None and each.moved and last.moved and (last.verb, last.ref) == (each.verb, each.ref)
-        if last is not None and is_same and each.at_s - last.at_s <= TOGETHER_S:
+        if last is not None and is_same and each.at_s - last.at_s <= MERGE_WINDOW_S:
             merged[-1] = each._replace(moved=last.moved + each.moved)
         else:
             merged.append(each)
     return merged[-most:][::-1] if most else []
 
 
-def found(one: Sighting) -> Entry:
-    """A finding that came, or went."""
+def convert_sighting(one: Sighting) -> Entry:
+    """Convert a finding that appeared or ended into an entry."""
     words = f"no more: {one.text}" if one.is_over else one.text
-    return Entry(one.at_ms / 1000, "over" if one.is_over else "finding", Ref(one.layout, one.queue), words)
+    return Entry(one.at_ms / 1000, "over" if one.is_over else "finding", Ref(one.system, one.queue), words)
 
 
-def lines(shown: Iterable[Entry], width: int, twins: Collection[str] = ()) -> Content:
-    """The entries as lines of at most `width` cells; `twins` are names that queues of several systems have."""
-    made = []
+def format_lines(shown: Iterable[Entry], width: int, twins: Collection[str] = ()) -> Content:
+    """Return the entries as lines of at most `width` cells.
+
+    `twins` are names that queues of several systems share, which need their system beside them.
+    """
+    entry_lines = []
     for entry in shown:
-        words = entry.words or f"{formats.count(entry.moved)} moved"
-        made.append(
+        words = entry.words or f"{formats.format_count(entry.moved)} moved"
+        entry_lines.append(
             Content.assemble(
-                (formats.clock(entry.at_s * 1000), "$muted"),
+                (formats.format_clock(entry.at_s * 1000), "$muted"),
                 ("  " + formats.fit(entry.verb, 10), _HUES.get(entry.verb, "$accented")),
-                ("  " + formats.fit(safe(entry.where(twins)), 16), "$strong"),
+                ("  " + formats.fit(safe(entry.format_queue(twins)), 16), "$strong"),
                 ("  " + formats.fit(safe(words), max(8, width - 40)).rstrip(), "$muted"),
             )
         )
-    return Content("\n").join(made) if made else Content.styled(keys.renamed("nothing yet: N enqueues a job"), "$muted")
+    return (
+        Content("\n").join(entry_lines)
+        if entry_lines
+        else Content.styled(keys.apply_keymap("nothing yet: N enqueues a job"), "$muted")
+    )
 
 
-def _steps(loop: Loop) -> list[Entry]:
+def _list_steps(loop: Loop) -> list[Entry]:
+    """Return an entry for each step of a loop that moved jobs."""
     return [
         Entry(step.at_s, step.verb, step.ref, "", step.moved)
         for done in list(loop.rounds)

@@ -1,8 +1,8 @@
-"""What a table shows, as data: columns, rows of cells, and the loaded window of a longer list.
+"""Define what a table shows, as data: columns, rows of cells, and the loaded window of a longer list.
 
-Pure: no widget and no Redis. `table.Table` draws it; the screens make it from a snapshot. A cell is plain text or
-pieces of text with the *name* of a style, so a change of theme needs no new rows. Text must have gone through
-`safe`.
+It uses no widget and no Redis. `table.Table` draws the rows, which the screens build from a snapshot. A cell is plain
+text or pieces of text with the *name* of a style, so that a change of theme needs no new rows. Texts must have gone
+through `safe`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,11 @@ Id: TypeAlias = bytes | str
 
 
 class Column(NamedTuple):
-    """`width` cells wide; with a `weight`, that is the least, and it takes its share of what is left over, up to
-    `most` cells (0: any). A cell that is too long is cut by `fit`, without one at its end.
+    """A column of a table: `width` cells wide, or at least that with a `weight`.
 
-    Where there is too little room the columns with the greatest `drop` go first; those with 0 never go.
+    A column with a weight gets its share of the remaining width, up to `most` cells (0: unlimited). A text that is too
+    long is cut by `fit`, or at its end without one. On a narrow screen the columns with the greatest `drop` are removed
+    first; those with 0 are never removed.
     """
 
     key: str
@@ -35,8 +36,8 @@ class Column(NamedTuple):
     fit: Fit | None = None
 
 
-class Later(Sequence["Cell"]):
-    """Cells that are made when they are looked at: of ten thousand rows forty are in sight."""
+class LazyCells(Sequence["Cell"]):
+    """Cells that are built when they are first read: of ten thousand rows only about forty are visible."""
 
     __slots__ = ("_made", "_make", "_row")
 
@@ -45,22 +46,25 @@ class Later(Sequence["Cell"]):
         self._made: Sequence[Cell] | None = None
 
     @property
-    def made(self) -> Sequence[Cell]:
-        """The cells, as they were when they were first looked at."""
+    def cells(self) -> Sequence[Cell]:
+        """The cells, built at the first access."""
         if self._made is None:
             self._made = self._make(self._row)
         return self._made
 
     def __getitem__(self, at: Any) -> Any:
-        return self.made[at]
+        return self.cells[at]
 
     def __len__(self) -> int:
-        return len(self.made)
+        return len(self.cells)
 
 
 class Row(NamedTuple):
-    """One line: `cells` in the order of all columns (also of the hidden ones); `style` is the default of its cells,
-    `tint` a style whose background the line takes. One that `is_gone` is in the list no more, but still shown."""
+    """One row of a table.
+
+    `cells` are in the order of all columns, also the hidden ones. `style` is the default style of its cells, `tint` a
+    style whose background the row takes. A row that `is_gone` has left the list but is still shown.
+    """
 
     id: Id
     cells: Sequence[Cell]
@@ -69,34 +73,34 @@ class Row(NamedTuple):
     is_gone: bool = False
 
     @property
-    def whole(self) -> Row:
-        """The same with its cells made."""
-        return self._replace(cells=self.cells.made) if isinstance(self.cells, Later) else self
+    def with_cells(self) -> Row:
+        """The same row with its cells built."""
+        return self._replace(cells=self.cells.cells) if isinstance(self.cells, LazyCells) else self
 
 
 class Slot(NamedTuple):
-    """Where a column is drawn: its index among the columns, and how many cells it got."""
+    """A drawn column: its index among all columns, and its width in cells."""
 
     column: int
     width: int
 
 
 def arrange(columns: Sequence[Column], width: int, gap: int) -> tuple[Slot, ...]:
-    """The columns that fit into `width` cells with `gap` between them, and what each of them gets."""
+    """Return the columns that fit into `width` cells with `gap` between them, with the width of each."""
     shown = list(range(len(columns)))
 
-    def spare() -> int:
+    def count_spare_cells() -> int:
         return width - sum(columns[at].width for at in shown) - gap * (len(shown) - 1)
 
-    while spare() < 0:
+    while count_spare_cells() < 0:
         droppable = [at for at in shown if columns[at].drop]
         if not droppable:
             break
         shown.remove(max(droppable, key=lambda at: (columns[at].drop, at)))
-    extra, more = max(0, spare()), dict.fromkeys(shown, 0)
+    extra, more = max(0, count_spare_cells()), dict.fromkeys(shown, 0)
     open_ = [at for at in shown if columns[at].weight]
     while open_:
-        shares = _shares([columns[at].weight for at in open_], extra)
+        shares = _divide_by_weight([columns[at].weight for at in open_], extra)
         full = [at for at, share in zip(open_, shares, strict=True) if 0 < columns[at].most < columns[at].width + share]
         if not full:
             more.update(zip(open_, shares, strict=True))
@@ -108,8 +112,8 @@ def arrange(columns: Sequence[Column], width: int, gap: int) -> tuple[Slot, ...]
     return tuple(Slot(at, columns[at].width + more[at]) for at in shown)
 
 
-def _shares(weights: Sequence[int], extra: int) -> list[int]:
-    """`extra` by weight: by the running sum, so that the last one ends exactly at the edge."""
+def _divide_by_weight(weights: Sequence[int], extra: int) -> list[int]:
+    """Divide `extra` cells by weight. The running sum is rounded, so that the shares add up exactly."""
     shares, used, whole = [], 0, sum(weights)
     for weight in weights:
         used += weight
@@ -119,10 +123,10 @@ def _shares(weights: Sequence[int], extra: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The loaded `rows` of a list of `total`; the first of them stands at `offset`.
+    """The loaded `rows` of a list of `total` rows; the first one is at position `offset`.
 
-    `ghost` is the place (absolute) of a row that is no longer in the list but still shown, because the cursor is on
-    it; it is among `rows` and in `total`. `arrived` are the ids that were not there in the window before.
+    `ghost` is the absolute position of a row that left the list but is still shown, because the cursor is on it. It
+    counts in `rows` and `total`. `arrived` are the ids that are new since the previous window.
     """
 
     rows: tuple[Row, ...] = ()
@@ -139,23 +143,23 @@ class Window:
 
     @property
     def end(self) -> int:
-        """The place behind the last loaded row."""
+        """The position after the last loaded row."""
         return self.offset + len(self.rows)
 
-    def row(self, place: int) -> Row | None:
-        """The row at an absolute place; None where it is not loaded."""
+    def find_row(self, place: int) -> Row | None:
+        """Return the row at an absolute position, or None if it is not loaded."""
         return self.rows[place - self.offset] if self.offset <= place < self.end else None
 
-    def exchanged(self, changed: Iterable[Row]) -> Window:
-        """The same list, in which these rows look otherwise; those that are not loaded are left out."""
+    def replace_rows(self, changed: Iterable[Row]) -> Window:
+        """Return the window with these rows replaced by id. Rows that are not loaded are ignored."""
         rows = [*self.rows]
         for row in changed:
             if row.id in self.places:
                 rows[self.places[row.id] - self.offset] = row
         return Window(tuple(rows), self.offset, self.total, self.ghost, places=self.places)
 
-    def without_ghost(self) -> Window:
-        """The same without the row that is kept only for the cursor."""
+    def remove_ghost(self) -> Window:
+        """Return the window without the row that is kept only for the cursor."""
         if self.ghost is None:
             return self
         at = self.ghost - self.offset
@@ -163,25 +167,25 @@ class Window:
         return Window(rows, self.offset, self.total - 1, None, self.arrived)
 
 
-def follow(
+def follow_cursor(
     old: Window, rows: Sequence[Row], offset: int, total: int, hold: Row | None, place: int
 ) -> tuple[Window, int]:
-    """(the window after a refresh, the place of the cursor), where the cursor was on row `hold` at `place`.
+    """Return (the window after a refresh, the position of the cursor); the cursor was on row `hold` at `place`.
 
-    A row under the cursor that left the list stays among its neighbours. Where it may merely have moved out of what
-    is loaded (its neighbours went too, and the list goes on there), it is not kept: the place is then outside of
-    the window, and loading that part tells.
+    A row under the cursor that left the list is kept between its neighbours. It is not kept if it may only have moved
+    out of the loaded part: if its neighbours are missing too and the list continues there. Then the position is outside
+    the window, and loading that part shows whether the row is there.
     """
     rows = tuple(rows)
     total = max(total, offset + len(rows))
     fresh = Window(rows, offset, total)
-    arrived = _arrived(old.without_ghost(), fresh)
+    arrived = _find_arrived(old.remove_ghost(), fresh)
     fresh = replace(fresh, arrived=arrived, places={})
     if hold is None:
         return fresh, max(0, min(place, total - 1))
     if hold.id in fresh.places:
         return fresh, fresh.places[hold.id]
-    at = _between_neighbours(old, fresh, hold, place)
+    at = _find_gap(old, fresh, hold, place)
     if at == 0 and offset > 0:
         return fresh, offset - 1
     if at == len(rows) and fresh.end < total:
@@ -189,8 +193,8 @@ def follow(
     return Window((*rows[:at], hold, *rows[at:]), offset, total + 1, offset + at, arrived), offset + at
 
 
-def _between_neighbours(old: Window, fresh: Window, hold: Row, place: int) -> int:
-    """The index in `fresh.rows` behind the nearest row that stood above `hold`, or before the nearest below it."""
+def _find_gap(old: Window, fresh: Window, hold: Row, place: int) -> int:
+    """Return the index in `fresh.rows` after the nearest row that was above `hold`, or before the nearest below it."""
     at = old.places[hold.id] - old.offset if hold.id in old.places else 0
     above, below = (old.rows[:at], old.rows[at + 1 :]) if hold.id in old.places else ((), ())
     for row in reversed(above):
@@ -202,18 +206,18 @@ def _between_neighbours(old: Window, fresh: Window, hold: Row, place: int) -> in
     return min(max(place - fresh.offset, 0), len(fresh.rows))
 
 
-def _arrived(old: Window, fresh: Window) -> frozenset[Id]:
-    """The ids that came into the list since `old`; not those that only slid or were paged into the window.
+def _find_arrived(old: Window, fresh: Window) -> frozenset[Id]:
+    """Return the ids that were added to the list since `old`, not those that only moved or were paged into the window.
 
-    Above the first known row nothing can have slid in if `old` began at the head, below the last one if it reached
-    the end.
+    A row above the first known row is new only if `old` began at the start of the list; one below the last known row is
+    new only if `old` reached its end.
     """
-    known = [at for at, row in enumerate(fresh.rows) if row.id in old.places]
+    known_indices = [at for at, row in enumerate(fresh.rows) if row.id in old.places]
     whole_above, whole_below = old.offset == 0 and fresh.offset == 0, old.end >= old.total
-    if not known:
+    if not known_indices:
         rows = fresh.rows if whole_above and whole_below else ()
     else:
-        first = 0 if whole_above else known[0]
-        last = len(fresh.rows) if whole_below else known[-1]
+        first = 0 if whole_above else known_indices[0]
+        last = len(fresh.rows) if whole_below else known_indices[-1]
         rows = fresh.rows[first:last]
     return frozenset(row.id for row in rows if row.id not in old.places)

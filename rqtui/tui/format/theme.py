@@ -1,8 +1,9 @@
-"""Colours: the theme `rqtui`, its light counterpart, and `rqtui-ansi` in the terminal's own sixteen colours.
+"""Define the colours: the theme `rqtui`, its light version, and `rqtui-ansi` in the terminal's own sixteen colours.
 
-One accent (cursor, keys, focused frame), one hue per state, used for nothing else; everything else is a shade of
-the ground. The stylesheet names colours only by the variables made here. `defaults` gives the same variables to a
-theme that lacks them, so Textual's own themes work as well. The dark colours are those of the design drawings.
+There is one accent (cursor, keys, focused frame) and one hue per state, used for nothing else; everything else is a
+shade of the background. The stylesheet names colours only by the variables defined here. `compute_defaults` gives the
+same variables to a theme that lacks them, so that Textual's own themes work as well. The dark colours are those of the
+design drawings.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from rqtui.model import State
 DARK, LIGHT, ANSI = "rqtui", "rqtui-light", "rqtui-ansi"
 
 
-# Names of styles for cells, rows and titles: of each the variables of its colour, its ground and its text style.
-# Textual's own way, component classes, makes a node for each name in each table whenever the focus moves.
+# {style of a cell, row or title: (variable of its colour, of its background, of its text style)}. Textual's component
+# classes are not used, because they create a node for each name in each table whenever the focus moves.
 INKS = {
     "table--header": ("muted", "", "muted-style"),
     "table--cursor": ("", "cursor-row", "cursor-style"),
@@ -40,13 +41,13 @@ INKS = {
 STYLES = frozenset(name for name in INKS if not name.startswith("table--"))
 
 
-def ink(variables: Mapping[str, str], name: str) -> Style:
-    """What a name of `INKS` looks like in a theme, given its variables; nothing for a name that is none."""
-    return _ink(*(variables.get(each, "") for each in INKS.get(name, ("", "", ""))))
+def resolve_style(variables: Mapping[str, str], name: str) -> Style:
+    """Return the style that a name of `INKS` has in a theme with these variables; an empty style for other names."""
+    return _build_style(*(variables.get(each, "") for each in INKS.get(name, ("", "", ""))))
 
 
 @lru_cache(512)
-def _ink(colour: str, ground: str, text: str) -> Style:
+def _build_style(colour: str, ground: str, text: str) -> Style:
     return Style(
         color=Color.parse(colour).rich_color if colour else None,
         bgcolor=Color.parse(ground).rich_color if ground else None,
@@ -56,33 +57,33 @@ def _ink(colour: str, ground: str, text: str) -> Style:
 
 
 def install(app: App[object], name: str = DARK) -> None:
-    """Register the three themes and switch to `name` (one of Textual's own is fine too)."""
+    """Register the three themes and switch to `name`, which may also be one of Textual's own themes."""
     for theme in THEMES:
         app.register_theme(theme)
     app.theme = name
 
 
-def preferred(environ: Mapping[str, str], wanted: str | None = None) -> str:
-    """The theme to start with: what the person `wanted`, but the terminal's own colours under NO_COLOR.
+def choose_theme(environ: Mapping[str, str], wanted: str | None = None) -> str:
+    """Return the theme to start with: `wanted`, or the dark theme; under NO_COLOR always `rqtui-ansi`.
 
-    Textual turns NO_COLOR into shades of grey for themes in 24 bits; only a theme in ANSI colours loses its colours.
-    Ask before the `App` is made (it takes NO_COLOR out of the environment), and make it with
-    `ansi_color=True` where this answers `ANSI`, for it chooses the filter of NO_COLOR at once.
+    Textual turns NO_COLOR into shades of grey for 24-bit themes; only a theme in ANSI colours loses its colours. Call
+    this before the `App` is created, because it removes NO_COLOR from the environment. If the result is `ANSI`, create
+    the app with `ansi_color=True`, because the app chooses its NO_COLOR filter at once.
     """
     return ANSI if environ.get("NO_COLOR") else wanted or DARK
 
 
-def defaults(theme: Theme) -> dict[str, str]:
-    """Our variables for a theme that does not define them; for `App.get_theme_variable_defaults`."""
+def compute_defaults(theme: Theme) -> dict[str, str]:
+    """Return the variables for a theme that does not define them. Used by `App.get_theme_variable_defaults`."""
     if theme.ansi:
         return dict(_ANSI_COLOURS)
-    mine = _DARK_COLOURS if theme.dark else _LIGHT_COLOURS
+    colours = _DARK_COLOURS if theme.dark else _LIGHT_COLOURS
     generated = theme.to_color_system().generate()
     ground, text = Color.parse(generated["background"]), Color.parse(generated["foreground"])
-    # Blended here: a component style that the line API reads has no alpha.
+    # The colours are blended here, because styles read by the line API have no alpha.
     shades = {"frame": 0.2, "muted": 0.55, "cursor-row": 0.12, "arrived-row": 0.06}
     return {
-        **mine,
+        **colours,
         "ground": ground.hex,
         "raised": generated["panel"],
         "data": text.hex,
@@ -117,7 +118,7 @@ _DARK_COLOURS = {
     "state-done": "#868e9b",
     "state-dead": "#dd7f73",
 }
-# Every hue has a contrast of 4.5 or more on the ground (a test measures it).
+# Every hue has a contrast of 4.5 or more on the background (measured by a test).
 _LIGHT_COLOURS = {
     "ground": "#f7f7f5",
     "raised": "#ecedea",
@@ -139,7 +140,7 @@ _LIGHT_COLOURS = {
     "state-done": "#646b76",
     "state-dead": "#b53a2d",
 }
-# No ground of our own: the cursor's row is bold behind its mark, and what is muted is dim.
+# The theme sets no background: the cursor's row is bold after its mark, and muted text is dim.
 _ANSI_COLOURS = {
     "ansi-background": "ansi_black",  # these two are Textual's own: its stylesheet fails without them
     "ansi-foreground": "ansi_white",
@@ -165,8 +166,8 @@ _ANSI_COLOURS = {
 }
 
 
-def _theme(name: str, colours: Mapping[str, str], dark: bool, ansi: bool = False) -> Theme:
-    """A Textual theme whose own widgets (inputs, toasts, palette, scrollbars) look like ours."""
+def _build_theme(name: str, colours: Mapping[str, str], dark: bool, ansi: bool = False) -> Theme:
+    """Build a Textual theme in which Textual's own widgets (inputs, toasts, palette, scrollbars) look like rqtui's."""
     return Theme(
         name=name,
         ansi=ansi,
@@ -205,7 +206,7 @@ def _theme(name: str, colours: Mapping[str, str], dark: bool, ansi: bool = False
 
 
 THEMES = (
-    _theme(DARK, _DARK_COLOURS, dark=True),
-    _theme(LIGHT, _LIGHT_COLOURS, dark=False),
-    _theme(ANSI, _ANSI_COLOURS, dark=True, ansi=True),
+    _build_theme(DARK, _DARK_COLOURS, dark=True),
+    _build_theme(LIGHT, _LIGHT_COLOURS, dark=False),
+    _build_theme(ANSI, _ANSI_COLOURS, dark=True, ansi=True),
 )

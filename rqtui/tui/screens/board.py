@@ -1,7 +1,8 @@
-"""The board of a queue: one place in the middle, from 120 columns the others short beside it, tabs below; a detail pane
-from 140. It opens on the place that has the trouble, else on the fullest; above the rows stand the findings.
+"""The board of one queue: a pane per place, the queue's findings above them, and on wide terminals a detail of the job.
 
-Each place has its own filter: a short one is filtered at each refresh, a long one is scanned for what fits.
+One place is in the middle; from 120 columns the others are short panes beside it, below that they are tabs. The detail
+pane needs 140 columns. The board opens on the place of the worst finding, else on the fullest. Each place has its own
+filter: a short place is filtered at each refresh, a long one is scanned for matches.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from textual.events import DescendantFocus, Resize
 
 from rqtui.engine import filters
 from rqtui.errors import UsageError
-from rqtui.layout.layout import late_place
 from rqtui.model import Focus, Job, Page, Queue, Rate, Ref, Snapshot, State
+from rqtui.system_base.system import find_late_place
 from rqtui.text import elision, paths
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
@@ -30,162 +31,166 @@ from rqtui.tui.screens import board_borders, board_layout
 from rqtui.tui.screens.board_layout import Shape
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import board_scan, chrome, findings
-from rqtui.tui.widgets.pane import Pane, Told
+from rqtui.tui.widgets import findings, frame, place_scan
+from rqtui.tui.widgets.long_text import Text
+from rqtui.tui.widgets.pane import JobState, Pane
 from rqtui.tui.widgets.table import Table
-from rqtui.tui.widgets.text import Text
 
 if TYPE_CHECKING:
-    from rqtui.engine.ticker import Answered
-    from rqtui.layout.layout import Layout
+    from rqtui.engine.ticker import CallFinished
+    from rqtui.system_base.system import System
 
-LONG_IDS_FROM = 180  # cells of a terminal, where other panes stand beside the one in the middle
-FOLDS_MS = 30_000  # that a place is empty before it folds: its neighbours would jump up and down
-MANY_FINDINGS = (40, 3)  # from so many rows of a terminal on, so many findings; below one
-REMEDY_LINES = 2  # that remedies have below their findings, all together
-REDRAW_S = 0.2  # between two pictures of a scan under way
-PATHS_OF = 50  # jobs of a page, whose bodies tell which paths there are
-FACT_LINES = 6  # of each fact of a job beside the panes
-LEAVING = 4  # a fourth of a pane's rows: when more left at once, none is shown for once more
+LONG_IDS_FROM_CELLS = 180  # terminal cells from which on ids are long while panes are side by side
+FOLD_AFTER_MS = 30_000  # A place must be empty this long before it folds, or its neighbours would jump up and down.
+SEVERAL_FINDINGS = (40, 3)  # terminal rows from which on up to three findings are shown; below, one
+REMEDY_LINES = 2  # lines for fixes below the findings, in total
+REDRAW_S = 0.2  # between two redraws of a running scan
+JOBS_READ_FOR_PATHS = 50  # jobs of a page whose bodies are read for paths
+MAX_FACT_LINES = 6  # per fact of a job in the detail pane
+LEAVING_DIVISOR = 4  # If more than 1/4 of a pane's rows left at once, none of them is shown again.
 
 
 class Board(View):
-    """One queue."""
+    """The view of one queue with its places."""
 
     NAME = "board"
     FILTER_HINT = "text /re/ !term id: job: call: err: body: .path:  Tab paths  ↑ earlier"
-    BINDINGS: ClassVar[list[BindingType]] = list(keys.board_bindings())
+    BINDINGS: ClassVar[list[BindingType]] = list(keys.build_board_bindings())
 
-    def __init__(self, ref: Ref, layout: Layout) -> None:
+    def __init__(self, ref: Ref, system: System) -> None:
         super().__init__()
-        self.ref, self.layout_of_queue = ref, layout
-        ready = next((place for place in layout.places if place.state is State.READY), layout.places[0])
+        self.ref, self.system_of_queue = ref, system
+        ready = next((place for place in system.places if place.state is State.READY), system.places[0])
         self._current = ready.name
         self._queue: Queue | None = None
         self._rate = Rate()
         self._is_zoomed = False
-        self._had_jobs = False
-        self._sought: filters.Filter | None = None  # the last filter, for `n`
-        self._scans: dict[str, int] = {}  # their requests by place, while they are under way
+        self._has_had_jobs = False
+        self._last_filter: filters.Filter | None = None  # the last filter, used by `n`
+        self._scans: dict[str, int] = {}  # requests of running scans, by place
         self._drawn_s = 0.0
-        self._last: Snapshot | None = None
+        self._last_snapshot: Snapshot | None = None
         self._panes: list[Pane] = []
         self._shape, self._is_arranged = Shape(self._current), False
-        self._held_ms: dict[str, int] = {}  # when each place was last seen with jobs
-        self._is_chosen = False  # whether the place in focus was: by a person, or by what the first picture showed
-        self._lines = 1  # of findings; only more, so that rows stand still
+        self._last_filled_ms: dict[str, int] = {}  # server time when each place last had jobs
+        self._is_chosen = False  # whether the current place was chosen by the person or by the first snapshot
+        self._finding_lines = 1  # lines of findings; only grows, so that the rows below do not move
 
     def compose_view(self) -> ComposeResult:
-        """The findings, the panes and the detail; what does not fit is hidden."""
-        self._panes = list(self._made())
-        yield chrome.Findings(id="findings")
+        """Yield the findings, the panes and the job detail; `_arrange` hides what does not fit."""
+        self._panes = list(self._create_panes())
+        yield frame.Findings(id="findings")
         with Grid(id="panes"):
             yield from self._panes
             with VerticalScroll(id="detail", classes="pane", can_focus=False):
                 yield Text(id="detail-text")
 
-    def _made(self) -> Iterator[Pane]:
-        """A pane per place."""
-        system, settings, may_change = self.layout_of_queue, self.session.settings, not self.session.is_read_only
-        late = late_place(system.places)
+    def _create_panes(self) -> Iterator[Pane]:
+        """Yield a new pane for each place."""
+        system, settings, may_change = self.system_of_queue, self.session.settings, not self.session.is_read_only
+        late = find_late_place(system.places)
         for place in system.places:
-            empty = jobs.empty(place, system.places, is_late=place is late, may_change=may_change)
-            chosen, _unknown = columns.wanted(settings.columns, place.state)
-            yield Pane(self.ref, place, system.places, system.tells, empty, chosen, settings.is_ascii)
+            empty = jobs.format_empty_place(place, system.places, is_late=place is late, may_change=may_change)
+            chosen, _unknown = columns.read_settings(settings.columns, place.state)
+            yield Pane(self.ref, place, system.places, system.known_fields, empty, chosen, settings.is_ascii)
 
     def on_mount(self) -> None:
-        """The focus begins on ready, until the first picture tells where it belongs."""
+        """Focus the pane of the ready place until the first snapshot selects another one."""
         self.query_one("#detail").border_title = Content(" job ")
         self._arrange()
-        self.set_focus(self.pane())  # at once: the first picture may move it
-        self._say_unknown_columns()
+        self.set_focus(self.find_current_pane())  # Set now, because the first snapshot may move the focus.
+        self._report_unknown_columns()
 
     def on_unmount(self) -> None:
-        """Nobody waits for what a scan finds."""
+        """Stop the running scans."""
         self._end_scans()
 
-    def _say_unknown_columns(self) -> None:
+    def _report_unknown_columns(self) -> None:
         settings = self.session.settings.columns
-        unknown = {name for pane in self.panes() for name in columns.wanted(settings, pane.place.state)[1]}
+        unknown = {name for pane in self.panes() for name in columns.read_settings(settings, pane.place.state)[1]}
         if unknown:
-            known = ", ".join(columns.NAMES)
-            self.host.say(f"no such column: {', '.join(sorted(unknown))}; there are {known}, body.PATH.", "warning")
+            valid_names = ", ".join(columns.NAMES)
+            self.host.show_toast(
+                f"no such column: {', '.join(sorted(unknown))}; there are {valid_names}, body.PATH.", "warning"
+            )
 
     # -- panes ----------------------------------------------------------------------------------------------------
 
     def panes(self) -> list[Pane]:
-        """All panes, in the order of the places."""
+        """Return all panes in the order of the places."""
         return self._panes
 
-    def pane(self) -> Pane:
-        """The pane that has the focus, or had it last."""
+    def find_current_pane(self) -> Pane:
+        """Return the pane that has the focus, or had it last."""
         return next(pane for pane in self._panes if pane.place.name == self._current)
 
-    def _shown(self) -> list[Pane]:
-        """The panes that have room for rows."""
+    def _list_panes_with_rows(self) -> list[Pane]:
+        """Return the panes that show rows."""
         return [pane for pane in self._panes if pane.place.name in self._shape.in_sight]
 
-    def _watched(self) -> list[Pane]:
-        """The panes whose pages are asked for: side by side also the folded ones, where a job may arrive."""
-        is_wide = self.size.width >= board_layout.WIDE and not self._is_zoomed
-        return self._panes if is_wide else self._shown()
+    def _list_requested_panes(self) -> list[Pane]:
+        """Return the panes whose pages are requested; on wide terminals also folded ones, which a job may enter."""
+        is_wide = self.size.width >= board_layout.SIDE_BY_SIDE_FROM and not self._is_zoomed
+        return self._panes if is_wide else self._list_panes_with_rows()
 
     def _arrange(self) -> None:
         names = [pane.place.name for pane in self._panes]
         empty = None if self._queue is None else [name for name in names if self._is_empty(name, self._queue)]
-        made = board_layout.shape(self.size.width, names, self._current, empty, is_zoomed=self._is_zoomed)
-        is_long = not made.side or self.size.width >= LONG_IDS_FROM
+        new_shape = board_layout.build_shape(self.size.width, names, self._current, empty, is_zoomed=self._is_zoomed)
+        is_long = not new_shape.side or self.size.width >= LONG_IDS_FROM_CELLS
         for pane in self._panes:
             is_current = pane.place.name == self._current
-            id_cells = columns.LONG_ID if is_current and is_long else columns.SHORT_ID
+            id_cells = columns.LONG_ID_CELLS if is_current and is_long else columns.SHORT_ID_CELLS
             pane.set_form(id_cells, is_short=not is_current)
-        self.query_one(chrome.Findings).display = self.is_high
-        if made != self._shape or not self._is_arranged:
-            self._lay_out(made)
-        self.titles()
+        self.query_one(frame.Findings).display = self.is_high
+        if new_shape != self._shape or not self._is_arranged:
+            self._apply_shape(new_shape)
+        self.update_frames()
 
     def _is_empty(self, name: str, queue: Queue) -> bool:
-        """Whether a place holds nothing, and has not for a while; a filter keeps it open."""
-        if queue.count(name):
-            self._held_ms[name] = queue.counted_ms
+        """Return whether a place had no jobs for `FOLD_AFTER_MS`; a place with a filter never counts as empty."""
+        if queue.count_in_place(name):
+            self._last_filled_ms[name] = queue.counted_ms
         pane = next(pane for pane in self._panes if pane.place.name == name)
-        return not pane.expression and queue.counted_ms - self._held_ms.get(name, 0) > FOLDS_MS
+        return not pane.expression and queue.counted_ms - self._last_filled_ms.get(name, 0) > FOLD_AFTER_MS
 
-    def _lay_out(self, made: Shape) -> None:
-        """The grid: the short panes one below the other, the current one and the detail as high as all of them."""
-        self._shape, self._is_arranged = made, True
+    def _apply_shape(self, new_shape: Shape) -> None:
+        """Apply a shape to the grid: short panes in a column, the current pane and the detail at full height."""
+        self._shape, self._is_arranged = new_shape, True
         grid, detail = self.query_one("#panes", Grid), self.query_one("#detail")
-        shown, span = (made.current, *made.side), max(1, len(made.side))
-        first = made.side[:1]
-        order = {name: at for at, name in enumerate((*first, made.current, "", *made.side[1:]))}
+        visible, span = (new_shape.current, *new_shape.side), max(1, len(new_shape.side))
+        left_pane = new_shape.side[:1]
+        order = {
+            name: position for position, name in enumerate((*left_pane, new_shape.current, "", *new_shape.side[1:]))
+        }
         grid.sort_children(key=lambda child: order.get(child.place.name if isinstance(child, Pane) else "", 99))
-        grid.styles.grid_size_columns = len(made.columns.split())
-        grid.styles.grid_columns, grid.styles.grid_rows = made.columns, made.rows
+        grid.styles.grid_size_columns = len(new_shape.columns.split())
+        grid.styles.grid_columns, grid.styles.grid_rows = new_shape.columns, new_shape.rows
         for pane in self._panes:
-            pane.display = pane.place.name in shown
-            pane.set_class(pane.place.name in made.folded, "-folded")
-            pane.styles.row_span = span if pane.place.name == made.current else 1
+            pane.display = pane.place.name in visible
+            pane.set_class(pane.place.name in new_shape.folded, "-folded")
+            pane.styles.row_span = span if pane.place.name == new_shape.current else 1
         detail.styles.row_span = span
-        detail.display = made.has_detail
+        detail.display = new_shape.has_detail
 
-    def titles(self) -> None:
-        """The frames' words, as they are now."""
-        panes, current = self.panes(), self.pane()
-        found = self._queue.findings if self._queue and not self.is_high else ()
+    def update_frames(self) -> None:
+        """Update the titles and bottom lines of all panes."""
+        panes, current = self.panes(), self.find_current_pane()
+        frame_findings = self._queue.findings if self._queue and not self.is_high else ()
         for number, pane in enumerate(panes, 1):
             if pane is current and not self._shape.side:
-                pane.set_title(*board_borders.tabs(panes, pane, self._queue))
+                pane.set_title(*board_borders.build_tabs(panes, pane, self._queue))
             else:
                 is_folded = pane.place.name in self._shape.folded
-                pane.set_title(*board_borders.title(number, pane, self._queue, is_folded=is_folded))
+                pane.set_title(*board_borders.build_title(number, pane, self._queue, is_folded=is_folded))
             is_current = pane is current
             pane.set_subtitle(
-                *board_borders.below(
+                *board_borders.build_bottom_line(
                     pane,
                     self._queue,
                     is_current=is_current,
                     is_frozen=self.is_frozen,
-                    findings=found if is_current else (),
+                    findings=frame_findings if is_current else (),
                     now_ms=self.session.now_ms,
                 )
                 if pane.place.name not in self._shape.folded
@@ -193,87 +198,94 @@ class Board(View):
             )
 
     def _show_findings(self, queue: Queue) -> None:
-        least, most = MANY_FINDINGS
+        least, most = SEVERAL_FINDINGS
         most = most if self.app.size.height >= least else 1
-        lines = findings.lines(queue, most, self.app.size.width - 2, self.session.now_ms, below=REMEDY_LINES)
-        self._lines = max(self._lines, len(lines))
-        self.query_one(chrome.Findings).show(*lines, *[(Content(), Content())] * (self._lines - len(lines)))
+        lines = findings.format_findings(
+            queue, most, self.app.size.width - 2, self.session.now_ms, max_extra_lines=REMEDY_LINES
+        )
+        self._finding_lines = max(self._finding_lines, len(lines))
+        self.query_one(frame.Findings).show_lines(
+            *lines, *[(Content(), Content())] * (self._finding_lines - len(lines))
+        )
 
-    def count_down(self) -> None:
-        """How long its findings can be mended."""
+    def update_countdowns(self) -> None:
+        """Update the time left to fix the queue's findings."""
         if self._queue and any(finding.until_ms is not None for finding in self._queue.findings):
             self._show_findings(self._queue)
-            self.titles()
+            self.update_frames()
 
-    # -- what the app asks ----------------------------------------------------------------------------------------
+    # -- the next refresh -----------------------------------------------------------------------------------------
 
-    def focus_wish(self, _refs: list[Ref]) -> Focus:
-        """The queue, the pages in sight, the job of the detail pane, and those that no page tells of."""
-        job = self.pane().job()
+    def build_focus(self, _refs: list[Ref]) -> Focus:
+        """Return the queue, the pages in sight, the job of the detail pane, and requests for jobs on no page."""
+        job = self.find_current_pane().find_current_job()
         has_detail = self.query_one("#detail").display and job is not None
-        shown = self._watched()
-        pages = tuple(wish for pane in shown if (wish := pane.wish()) is not None)
-        asks = tuple(ask for pane in shown for ask in pane.asks(self.layout_of_queue))
-        return Focus((self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, {"told": asks})
+        watched = self._list_requested_panes()
+        pages = tuple(selection for pane in watched if (selection := pane.build_page_selection()) is not None)
+        requests = tuple(request for pane in watched for request in pane.build_job_requests(self.system_of_queue))
+        return Focus((self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, {"told": requests})
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Draws a new picture; while frozen the rows stand and only the counts run."""
-        queue = snapshot.queue(self.ref)
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Draw a new snapshot; while frozen, only the counts change."""
+        queue = snapshot.find_queue(self.ref)
         if queue is None:
-            return  # a picture that was asked for by the view below
-        self._queue, self._rate, self._last = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
-        self._look_for_the_end(queue)
+            return  # requested by the view below
+        self._queue, self._rate, self._last_snapshot = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
+        self._check_deleted_queue(queue)
         self._show_findings(queue)
         if not self._is_chosen and not queue.error:
             self._is_chosen = True
-            system = self.layout_of_queue
-            self._go_to(board_layout.first_place(system.places, queue, system.keys(self.ref.queue)))
+            system = self.system_of_queue
+            self._go_to_place_named(board_layout.choose_first_place(system.places, queue, system.keys(self.ref.queue)))
         self._show_panes(snapshot)
         self._arrange()
         self._show_detail(snapshot)
 
     def _show_panes(self, snapshot: Snapshot) -> None:
-        told = [answer for answer in snapshot.answers.get("told", ()) if isinstance(answer, Told)]
-        leaving = self._leaving(snapshot)
-        for pane in self._watched():
+        pane_replies = [reply for reply in snapshot.results.get("told", ()) if isinstance(reply, JobState)]
+        leaving = self._find_leaving_jobs(snapshot)
+        for pane in self._list_requested_panes():
             if self.is_frozen and pane.page is not None:
-                continue  # one that was not seen yet has no rows that could stand
-            for answer in told:
-                if answer.place == pane.place.name:
-                    pane.take(answer)
-            pane.took_turn()
-            page = snapshot.page(self.ref, pane.place.name)
-            if pane.found is not None:
-                pane.show_found(snapshot.taken_ms)
+                continue  # A pane without a page has no rows to freeze.
+            for reply in pane_replies:
+                if reply.place == pane.place.name:
+                    pane.apply_job_state(reply)
+            pane.advance_marks()
+            page = snapshot.find_page(self.ref, pane.place.name)
+            if pane.scan_result is not None:
+                pane.show_scan_result(snapshot.taken_ms)
             elif page is not None:
                 pane.show_page(page, snapshot.taken_ms, leaving.get(pane.place.name))
                 if pane.is_too_long and not self.filter_line.is_open:
-                    self.scan(pane)
+                    self.start_scan(pane)
 
-    def _leaving(self, snapshot: Snapshot) -> dict[str, dict[Id, str]]:
-        """By place: jobs that went from one pane in sight to another one; for one picture they are seen in both."""
+    def _find_leaving_jobs(self, snapshot: Snapshot) -> dict[str, dict[Id, str]]:
+        """Return, by place, the jobs that moved to another visible pane.
+
+        For one snapshot these jobs are shown in both panes.
+        """
         pages = [
             (pane, pane.page, page)
-            for pane in self._watched()
-            if pane.page is not None and (page := snapshot.page(self.ref, pane.place.name)) is not None
+            for pane in self._list_requested_panes()
+            if pane.page is not None and (page := snapshot.find_page(self.ref, pane.place.name)) is not None
         ]
         arrived: dict[Id, str] = {}
-        for pane, before, now in pages:
-            known = {job.id for job in before.jobs}
-            arrived.update((job.id, pane.place.name) for job in now.jobs if job.id not in known)
-        made: dict[str, dict[Id, str]] = {}
-        for pane, before, now in pages:
-            there = {job.id for job in now.jobs}
-            left = [job.id for job in before.jobs if job.id not in there]
-            if len(left) <= max(1, pane.room // LEAVING):
-                made[pane.place.name] = {id: arrived[id] for id in left if id in arrived}
-        return made
+        for pane, previous, current in pages:
+            previous_ids = {job.id for job in previous.jobs}
+            arrived.update((job.id, pane.place.name) for job in current.jobs if job.id not in previous_ids)
+        leaving: dict[str, dict[Id, str]] = {}
+        for pane, previous, current in pages:
+            current_ids = {job.id for job in current.jobs}
+            left_ids = [job.id for job in previous.jobs if job.id not in current_ids]
+            if len(left_ids) <= max(1, pane.visible_lines // LEAVING_DIVISOR):
+                leaving[pane.place.name] = {id: arrived[id] for id in left_ids if id in arrived}
+        return leaving
 
-    def _look_for_the_end(self, queue: Queue) -> None:
-        """A queue whose keys went away while its board is open: the panes say so, until jobs come again."""
+    def _check_deleted_queue(self, queue: Queue) -> None:
+        """Let the panes show that the queue was deleted while its board is open, until the queue has jobs again."""
         has_jobs = any(count.count for count in queue.counts)
-        is_over = self._had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")
-        self._had_jobs = self._had_jobs or has_jobs
+        is_over = self._has_had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")
+        self._has_had_jobs = self._has_had_jobs or has_jobs
         for pane in self.panes():
             pane.is_queue_gone = is_over
 
@@ -281,28 +293,28 @@ class Board(View):
         detail = self.query_one("#detail")
         if not detail.display:
             return
-        job = self.pane().job()
+        job = self.find_current_pane().find_current_job()
         if job and snapshot.job and snapshot.job.id == job.id:
             job = snapshot.job
         text = self.query_one("#detail-text", Text)
         if job is None:
-            text.show(Content.styled("no job under the cursor", "$muted"))
+            text.show_text(Content.styled("no job under the cursor", "$muted"))
             return
-        is_gone = snapshot.job is None and self.session.is_pictured(self.ref, job.id)
-        encoding, body = jobs.body(job, detail.content_size.width)
+        is_missing = snapshot.job is None and self.session.has_requested_job(self.ref, job.id)
+        encoding, body = jobs.format_body(job, detail.content_size.width)
         width, now_ms = detail.scrollable_content_region.width, snapshot.taken_ms
-        on = jobs.sheet(job.facts, width)
-        line = timeline.life_line(job, max(20, width), now_ms)
-        text.show(
+        sheet = jobs.choose_sheet(job.facts, width)
+        line = timeline.format_life_line(job, max(20, width), now_ms)
+        text.show_text(
             Content("\n").join(
                 [
                     *(
                         [Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved")]
-                        if is_gone
+                        if is_missing
                         else []
                     ),
-                    jobs.properties(job, now_ms, self.layout_of_queue.tells, on=on),
-                    *([jobs.facts(job.facts, now_ms, most=FACT_LINES, on=on)] if job.facts else []),
+                    jobs.format_properties(job, now_ms, self.system_of_queue.known_fields, on=sheet),
+                    *([jobs.format_facts(job.facts, now_ms, most=MAX_FACT_LINES, on=sheet)] if job.facts else []),
                     *([Content(), line] if line else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,
@@ -310,306 +322,327 @@ class Board(View):
             )
         )
 
-    def target(self) -> Target:
-        """What a verb would act on."""
-        pane = self.pane()
-        expression = pane.expression if pane.whole_place else ""
-        is_whole = pane.whole_place and not expression
-        chosen = () if is_whole else pane.chosen()
+    def build_target(self) -> Target:
+        """Return the marked jobs, the job under the cursor, or the whole place as the target of a verb."""
+        pane = self.find_current_pane()
+        expression = pane.expression if pane.is_whole_place else ""
+        is_whole = pane.is_whole_place and not expression
+        chosen = () if is_whole else pane.list_selected_jobs()
         state = pane.place.state
-        looked = pane.found.looked if expression and pane.found is not None and pane.found.is_partial else 0
-        return Target(self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression, looked=looked)
+        scanned = (
+            pane.scan_result.scanned
+            if expression and pane.scan_result is not None and pane.scan_result.is_partial
+            else 0
+        )
+        return Target(
+            self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression, scanned_jobs=scanned
+        )
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """How fast the queue goes; on a wide screen its counts, which stand in the tabs of a narrow one."""
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the header's second line: throughput, and on wide screens the counts per place."""
         if self._queue is None:
-            return super().second_line(width)
-        fit = elision.among(safe(ref.queue) for ref in self.session.refs)
-        line = chrome.queue_line if self.size.width >= board_layout.WIDE else chrome.board_line
-        return line(self._queue, self._rate, width, self.session.system_of(self.ref), fit)
+            return super().build_second_line(width)
+        fit = elision.create_fitter(safe(ref.queue) for ref in self.session.refs)
+        line = frame.format_queue_line if self.size.width >= board_layout.SIDE_BY_SIDE_FROM else frame.format_board_line
+        return line(self._queue, self._rate, width, self.session.find_foreign_system(self.ref), fit)
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the panes while the connection is lost, or restore them."""
         for pane in self.panes():
             pane.dimmed = is_dim
         self.query_one("#detail").set_class(is_dim, "-dimmed")
 
-    def acts(self) -> None:
-        """The cursor stays where it was when the key was pressed."""
-        self.pane().stay()
+    def prepare_for_verb(self) -> None:
+        """Keep the cursor on the job on which the key was pressed."""
+        self.find_current_pane().keep_cursor()
 
-    def acted(self, ids: Collection[bytes]) -> None:
-        """Takes the marks off jobs that were acted on; all that was found is looked for again."""
-        pane = self.pane()
-        if pane.whole_place and pane.found is not None and ids:
-            self.anew()
-        pane.whole_place = False
+    def handle_acted_jobs(self, ids: Collection[bytes]) -> None:
+        """Unmark the jobs that a verb changed, and scan again if the whole filtered place was marked."""
+        pane = self.find_current_pane()
+        if pane.is_whole_place and pane.scan_result is not None and ids:
+            self.recompute()
+        pane.is_whole_place = False
         pane.unmark(ids)
 
     @property
     def filter_text(self) -> str:
-        """The filter of the place in focus."""
-        return self.pane().expression
+        """The filter expression of the current place."""
+        return self.find_current_pane().expression
 
     @filter_text.setter
     def filter_text(self, expression: str) -> None:
-        """The filter holds already: `filtered` gave it to the pane."""
+        """Ignore the value: `apply_filter` has already set the filter of the pane."""
 
     # -- the filter line ----------------------------------------------------------------------------------------------
 
-    def filter_typed(self, expression: str) -> None:
-        """Shows at once what is loaded and fits."""
-        pane = self.pane()
+    def preview_filter(self, expression: str) -> None:
+        """Apply a filter to the loaded jobs while it is typed."""
+        pane = self.find_current_pane()
         try:
-            filters.parse(expression.strip())
+            filters.parse_filter(expression.strip())
         except UsageError:
-            return  # not finished
+            return  # not complete yet
         if expression.strip() != pane.expression:
             self._end_scan(pane)
-            pane.filter(expression.strip())
-            self.draw(pane)
+            pane.set_filter(expression.strip())
+            self.redraw_pane(pane)
 
-    def filtered(self, expression: str) -> None:
-        """From now on the place shows only what fits; a long place is scanned for it."""
-        pane = self.pane()
-        filters.parse(expression)
+    def apply_filter(self, expression: str) -> None:
+        """Apply a filter to the current place; a long place is scanned for matches."""
+        pane = self.find_current_pane()
+        filters.parse_filter(expression)
         self._end_scan(pane)
-        pane.filter(expression)
-        self._sought = pane.accepts or self._sought
-        self.draw(pane)
+        pane.set_filter(expression)
+        self._last_filter = pane.job_filter or self._last_filter
+        self.redraw_pane(pane)
         if pane.is_too_long:
-            self.scan(pane)
-        self.host.look_again()
+            self.start_scan(pane)
+        self.host.request_refresh()
         self.host.show_keys()
 
-    def steps_back(self) -> bool:
-        """Esc stops a scan and keeps what was found; the next one takes the filter away, then the zoom."""
-        pane = self.pane()
+    def step_back(self) -> bool:
+        """Handle Esc: stop a running scan and keep its matches; else remove the filter; else end the zoom."""
+        pane = self.find_current_pane()
         if pane.place.name in self._scans:
             self._end_scan(pane, stopped=True)
-            self.titles()
+            self.update_frames()
             return True
         if pane.expression:
-            self.filtered("")
+            self.apply_filter("")
             return True
         if self._is_zoomed:
             self.action_zoom()
             return True
         return False
 
-    def anew(self) -> None:
-        """`r` scans again."""
-        pane = self.pane()
-        if pane.found is not None:
+    def recompute(self) -> None:
+        """Repeat the scan of the current place, if there was one."""
+        pane = self.find_current_pane()
+        if pane.scan_result is not None:
             self._end_scan(pane)
-            pane.found = None
-            self.scan(pane)
+            pane.scan_result = None
+            self.start_scan(pane)
 
     def action_next_match(self) -> None:
-        """The cursor goes to the next job that fits: of those that are shown, or that are loaded."""
-        pane, fits = self.pane(), self._sought
+        """Move the cursor to the next shown or loaded job that matches the last filter."""
+        pane, fits = self.find_current_pane(), self._last_filter
         if fits is None:
-            self.host.say("n goes to the next job that a filter lets through: / makes one.")
-        elif not pane.move_to_next(lambda row: not row.is_gone and pane.lets_through(row.id, fits)):
-            self.host.say("No other job that is loaded here fits the last filter; / looks through the whole place.")
+            self.host.show_toast("n goes to the next job that a filter lets through: / makes one.")
+        elif not pane.move_to_next(lambda row: not row.is_gone and pane.is_match(row.id, fits)):
+            self.host.show_toast(
+                "No other job that is loaded here fits the last filter; / looks through the whole place."
+            )
 
-    def look_for_paths(self, then: Callable[[Sequence[str]], None]) -> None:
-        """Those of the page in sight, whose bodies are fetched for it."""
-        pane = self.pane()
+    def load_body_paths(self, then: Callable[[Sequence[str]], None]) -> None:
+        """Fetch the bodies of the page in sight, and pass the paths found in them to `then`."""
+        pane = self.find_current_pane()
         ref, place, offset = pane.ref, pane.place.name, pane.page.offset if pane.page else 0
 
-        def fetched(answer: Answered) -> None:
-            page: Page | None = answer.result
+        def pass_paths(message: CallFinished) -> None:
+            page: Page | None = message.result
             if page is not None:
-                then(paths.paths_of(paths.decoded(job.body) for job in page.jobs if job.body))
+                then(paths.list_paths(paths.decode_body(job.body) for job in page.jobs if job.body))
 
-        self.session.ask(lambda engine: engine.page(ref, place, offset, PATHS_OF, board_scan.FILTER_BYTES), fetched)
+        self.session.call_engine(
+            lambda engine: engine.fetch_page(ref, place, offset, JOBS_READ_FOR_PATHS, place_scan.FILTER_BYTES),
+            pass_paths,
+        )
 
     # -- scans --------------------------------------------------------------------------------------------------------
 
-    def scan(self, pane: Pane) -> None:
-        """Begins to look through a pane's place."""
-        if pane.accepts is None:
+    def start_scan(self, pane: Pane) -> None:
+        """Start a scan of a pane's whole place for jobs that match its filter."""
+        if pane.job_filter is None:
             return
-        pane.found, pane.offset_wanted = board_scan.Found(), 0
-        pane.another_list()
-        body_bytes = max(pane.filter_bytes(), pane.body_bytes())
-        steps = board_scan.scan(pane.ref, pane.place.name, pane.accepts, body_bytes, pane.body_bytes())
-        self._scans[pane.place.name] = self.session.work(steps, partial(self._scanned, pane, pane.found))
-        self.draw(pane)
+        pane.scan_result, pane.wanted_offset = place_scan.ScanResult(), 0
+        pane.expect_similar_list()
+        body_bytes = max(pane.count_filter_bytes(), pane.count_body_bytes())
+        steps = place_scan.create_scan(pane.ref, pane.place.name, pane.job_filter, body_bytes, pane.count_body_bytes())
+        self._scans[pane.place.name] = self.session.run_steps(
+            steps, partial(self._handle_scan_step, pane, pane.scan_result)
+        )
+        self.redraw_pane(pane)
 
     def _end_scan(self, pane: Pane, *, stopped: bool = False) -> None:
         request = self._scans.pop(pane.place.name, None)
         if request is None:
             return
-        self.session.end_work(request)
-        if pane.found is not None:
-            pane.found.end(stopped=stopped)
+        self.session.stop_steps(request)
+        if pane.scan_result is not None:
+            pane.scan_result.finish(stopped=stopped)
 
     def _end_scans(self) -> None:
-        """The board is left."""
+        """Stop all running scans."""
         for request in self._scans.values():
-            self.session.end_work(request)
+            self.session.stop_steps(request)
         self._scans.clear()
 
-    def _scanned(self, pane: Pane, into: board_scan.Found, answer: Answered) -> None:
-        """A step of a scan, or its end."""
-        if pane.found is not into or into.is_over:
-            return  # another one began, or Esc came first
-        if not answer.is_last:
-            into.add(answer.result)
+    def _handle_scan_step(self, pane: Pane, matches: place_scan.ScanResult, message: CallFinished) -> None:
+        """Handle one step of a scan, or its end."""
+        if pane.scan_result is not matches or matches.is_finished:
+            return  # A newer scan was started, or this one was stopped.
+        if not message.is_last:
+            matches.add_step(message.result)
         else:
-            into.end(problem=answer.error)
+            matches.finish(problem=message.error)
             self._scans.pop(pane.place.name, None)
-        now = time.monotonic()
-        if answer.is_last or now - self._drawn_s > REDRAW_S:
-            self._drawn_s = now
-            self.draw(pane)
-        if answer.is_last:
+        now_s = time.monotonic()
+        if message.is_last or now_s - self._drawn_s > REDRAW_S:
+            self._drawn_s = now_s
+            self.redraw_pane(pane)
+        if message.is_last:
             self.host.show_keys()
-            self.host.look_again()  # those in sight are looked at again
+            self.host.request_refresh()  # Refresh the jobs in sight.
 
-    def draw(self, pane: Pane) -> None:
-        """Draws a pane again from what is known."""
-        if not self.is_drawn or self._last is None:
+    def redraw_pane(self, pane: Pane) -> None:
+        """Redraw a pane from the data already read."""
+        if not self.is_drawn or self._last_snapshot is None:
             return
-        if pane.found is not None:
-            pane.show_found(self._last.taken_ms)
+        if pane.scan_result is not None:
+            pane.show_scan_result(self._last_snapshot.taken_ms)
         elif pane.page is not None:
-            pane.show_page(pane.page, self._last.taken_ms)
-        self.titles()
+            pane.show_page(pane.page, self._last_snapshot.taken_ms)
+        self.update_frames()
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
-    def numbered(self) -> int:
-        """The places."""
-        return len(self.layout_of_queue.places)
+    def count_numbered_items(self) -> int:
+        """Return the number of places."""
+        return len(self.system_of_queue.places)
 
     def action_place(self, number: int) -> None:
-        """Goes to the place of that number."""
+        """Go to the place with that number."""
         panes = self.panes()
         if number <= len(panes):
-            self._go(panes[number - 1])
+            self._go_to_pane(panes[number - 1])
 
     def action_pane(self, step: int) -> None:
-        """Goes to the next place, or the one before."""
+        """Go to the next place, or with `step` -1 to the previous one."""
         panes = self.panes()
-        self._go(panes[(panes.index(self.pane()) + step) % len(panes)])
+        self._go_to_pane(panes[(panes.index(self.find_current_pane()) + step) % len(panes)])
 
     def action_page(self, pages: int) -> None:
-        """Turns the page; behind the last one of a sample comes another sample."""
-        pane = self.pane()
-        is_apart = pane.place.is_shared or pane.place.is_heard
-        is_sample = pane.page is not None and pane.page.of is not None and not is_apart
-        if pages > 0 and pane.is_at_end and is_sample and pane.found is None:
+        """Turn the page; after the last page of a sample, draw another sample."""
+        pane = self.find_current_pane()
+        is_apart = pane.place.is_shared or pane.place.is_from_events
+        is_sample = pane.page is not None and pane.page.place_total is not None and not is_apart
+        if pages > 0 and pane.is_at_end and is_sample and pane.scan_result is None:
             ref, place = pane.ref, pane.place.name
-            self.session.ask(lambda engine: engine.layouts[ref.layout].next_sample(ref.queue, place), self._sampled)
-            pane.offset_wanted = 0
-            pane.another_list()
+            self.session.call_engine(
+                lambda engine: engine.systems[ref.system].draw_next_sample(ref.queue, place), self._show_next_sample
+            )
+            pane.wanted_offset = 0
+            pane.expect_similar_list()
         else:
             pane.action_page(pages)
 
-    def _sampled(self, _answer: Answered) -> None:
-        self.host.look_again()
+    def _show_next_sample(self, _answer: CallFinished) -> None:
+        self.host.request_refresh()
 
     def action_zoom(self) -> None:
-        """One pane over the whole width, and back."""
+        """Show the current pane over the whole width, or show the others again."""
         self._is_zoomed = not self._is_zoomed
         self._arrange()
-        self.call_after_refresh(self.host.look_again)
+        self.call_after_refresh(self.host.request_refresh)
 
     def action_mark_all(self) -> None:
-        """Chooses the whole place, also what is not loaded; with a filter, all that it lets through."""
-        self.pane().whole_place = not self.pane().whole_place
-        self.titles()
+        """Mark the whole place, including jobs that are not loaded; with a filter, all of its matches."""
+        self.find_current_pane().is_whole_place = not self.find_current_pane().is_whole_place
+        self.update_frames()
         self.host.show_keys()
 
-    def narrow(self, state: State, expression: str) -> None:
-        """Goes to the place of a state, of several to the one with the most jobs, and lets a filter hold there."""
-        queue = self._queue or self.session.known.get(self.ref)
+    def filter_state(self, state: State, expression: str) -> None:
+        """Go to the place of a state, the fullest if there are several, and apply a filter there."""
+        queue = self._queue or self.session.latest_queues.get(self.ref)
         places = [
-            (number, place) for number, place in enumerate(self.layout_of_queue.places, 1) if place.state is state
+            (number, place) for number, place in enumerate(self.system_of_queue.places, 1) if place.state is state
         ]
-        self.action_place(max(places, key=lambda at: queue.count(at[1].name) if queue else 0, default=(1, None))[0])
-        self.hold_filter(expression)
+        self.action_place(
+            max(
+                places,
+                key=lambda numbered_place: queue.count_in_place(numbered_place[1].name) if queue else 0,
+                default=(1, None),
+            )[0]
+        )
+        self.confirm_filter(expression)
 
-    def stand_at(self, place: str) -> None:
-        """Goes to the place of that name; one that is not drawn yet opens on it."""
+    def go_to_place(self, place: str) -> None:
+        """Go to the place of that name; a board that is not drawn yet opens on it."""
         if not self.is_drawn:
             self._current = place
             return
         self.action_place([pane.place.name for pane in self.panes()].index(place) + 1)
 
     def lists_jobs_of(self, ref: Ref) -> bool:
-        """Those of its own queue."""
+        """Return whether `ref` is the board's own queue."""
         return ref == self.ref
 
     def step_job(self, step: int) -> Job | None:
-        """The job after the one under the cursor, or before it; the cursor goes there. None: it is the last loaded."""
-        pane = self.pane()
-        before = pane.cursor_id
+        """Move the cursor `step` jobs further and return that job, or None after the last loaded job."""
+        pane = self.find_current_pane()
+        previous_id = pane.cursor_id
         pane.action_move(step)
-        job = pane.job()
-        return job if job is not None and job.id != before else None
+        job = pane.find_current_job()
+        return job if job is not None and job.id != previous_id else None
 
-    def _go_to(self, name: str) -> None:
+    def _go_to_place_named(self, name: str) -> None:
         if name != self._current:
-            self._go(next(pane for pane in self._panes if pane.place.name == name))
+            self._go_to_pane(next(pane for pane in self._panes if pane.place.name == name))
 
-    def _go(self, pane: Pane) -> None:
+    def _go_to_pane(self, pane: Pane) -> None:
         self._current, self._is_chosen = pane.place.name, True
-        pane.display = True  # a hidden one cannot have the focus, and one that hides gives it to its neighbour
+        pane.display = True  # A hidden pane cannot have the focus, and a pane that hides passes it to its neighbour.
         self.set_focus(pane)
         self._arrange()
-        self.call_after_refresh(self.host.look_again)  # how many rows it wants is known when it is laid out
+        self.call_after_refresh(self.host.request_refresh)  # The number of rows is known only after layout.
 
     # -- events ---------------------------------------------------------------------------------------------------
 
     def on_resize(self, _event: Resize) -> None:
-        """Side by side or tabs, as wide as it is."""
+        """Fit the panes to the new size, side by side or as tabs."""
         self._arrange()
-        self.host.look_again()
+        self.host.request_refresh()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """A click on a pane makes it the current one."""
-        is_there = event.widget is self.focused  # else this is about a pane that had the focus for a moment
+        """Make a clicked pane the current one."""
+        is_there = event.widget is self.focused  # False for a pane that had the focus only for a moment.
         if is_there and isinstance(event.widget, Pane) and event.widget.place.name != self._current:
             self._current, self._is_chosen = event.widget.place.name, True
             self._arrange()
-            self.host.look_again()
+            self.host.request_refresh()
         self.host.show_keys()
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """The detail follows the cursor."""
+        """Update the keys, the frames and the job detail after the cursor moved."""
         self.host.show_keys()
-        self.titles()
+        self.update_frames()
         if self.query_one("#detail").display:
-            self.host.look_soon()
+            self.host.request_refresh_soon()
 
     def on_table_title_clicked(self, event: Table.TitleClicked) -> None:
-        """A click on the words of a place goes there."""
-        number = board_borders.place_at(event.table.title, event.at)
+        """Go to the place whose tab was clicked."""
+        number = board_borders.find_place_number(event.table.title, event.at)
         if number:
             self.action_place(number)
 
     def on_table_fitted(self, _event: Table.Fitted) -> None:
-        """The frame says which rows are in sight."""
-        self.titles()
+        """Update the visible rows shown in the frames."""
+        self.update_frames()
 
     def on_table_marked(self, _event: Table.Marked) -> None:
-        """The frame says how many."""
-        self.titles()
+        """Update the number of marked jobs shown in the frame."""
+        self.update_frames()
         self.host.show_keys()
 
     def on_table_wanted(self, event: Table.Wanted) -> None:
-        """Another part of the list is needed."""
+        """Load another part of the list."""
         if isinstance(event.table, Pane):
-            event.table.offset_wanted, event.table.limit_wanted = event.offset, event.limit
-            self.draw(event.table) if event.table.found is not None else self.host.look_again()
+            event.table.wanted_offset, event.table.wanted_limit = event.offset, event.limit
+            self.redraw_pane(event.table) if event.table.scan_result is not None else self.host.request_refresh()
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """Enter opens the job."""
+        """Open the page of the job under the cursor."""
         pane = event.table
-        job = pane.job() if isinstance(pane, Pane) else None
+        job = pane.find_current_job() if isinstance(pane, Pane) else None
         if job:
             self.host.open_job(self.ref, job)

@@ -1,6 +1,6 @@
-"""What the frames of a board's panes say: above the place, its count and its filter, below what is marked and in sight.
+"""The frame texts of a board's panes: place, count and filter at the top, marks and visible rows at the bottom.
 
-Pure: from a pane and the picture of its queue to pieces of text.
+Pure functions from a pane and its queue to pieces of text.
 """
 
 from __future__ import annotations
@@ -11,55 +11,59 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rqtui.model import Finding, Place, Queue
-from rqtui.text import elision, formats, hearing
-from rqtui.text.pieces import Cell, Piece, pieces_of
+from rqtui.text import elision, event_coverage, formats
+from rqtui.text.pieces import Cell, Piece, to_pieces
+from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
-from rqtui.tui.widgets.findings import in_frame
+from rqtui.tui.widgets.findings import format_for_frame
 from rqtui.tui.widgets.pane import Pane
 
-_FILTER_CELLS = 10  # that a filter has at least, before the names of the other places make room for it
+_FILTER_CELLS = 10  # minimum cells of a filter before the names of other places are shortened for it
 _MOST_FILTER_CELLS = 40
-_LEAST_FINDING = 34  # cells that a finding has in a frame before other words make room for it
+_LEAST_FINDING = 34  # minimum cells of a finding in a frame before other texts are dropped for it
 
 
-def title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
-    """Of a pane among others: its key, its place, how many stand there, its filter; a folded one has no corner."""
-    count = f" {_count(queue, pane.place)} "
-    room = pane.outer_size.width - 9 - formats.cell_len(count)  # corners or blanks, and the key
+def build_title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
+    """Return the title of a pane beside others: its key, place name, count and filter.
+
+    A folded pane has no corner, so two blanks replace it.
+    """
+    count = f" {_format_count(queue, pane.place)} "
+    room = pane.outer_size.width - 9 - formats.cell_len(count)  # minus corners or blanks, and the key
     name = pane.place.name if room < _LEAST_LETTERS else formats.fit(pane.place.name, room).rstrip()
     return [
         *([Piece("  ")] if is_folded else []),
         Piece(f" {number} ", "muted"),
         Piece(name, f"state-{pane.place.state}"),
         Piece(count, "strong"),
-        *_filter(pane, pane.size.width - len(pane.place.name) - 16),
+        *_format_filter(pane, pane.size.width - len(pane.place.name) - 16),
     ]
 
 
-def tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piece]:
-    """Of a pane alone: all places by their keys with their counts, and its filter.
+def build_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piece]:
+    """Return the title of a pane shown alone: all places with their keys and counts, and its filter.
 
-    If that is too long, the names of empty places go, then those of the others become shorter, the longest first; then
-    their counts go.
+    If that is too long, first the names of empty places are dropped, then the other names are shortened, the longest
+    first, and finally their counts are dropped.
     """
     least = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
     pieces: list[Piece] = []
     names = frozenset(pane.place.name for pane in panes)
     for form in _FORMS:
-        if 0 < form.letters < _LEAST_LETTERS and not _beginnings(names, form.letters):
+        if 0 < form.letters < _LEAST_LETTERS and not _take_first_letters(names, form.letters):
             continue
-        pieces = _places(panes, current, queue, form)
-        if _room(current, pieces) >= least:
+        pieces = _build_place_tabs(panes, current, queue, form)
+        if _count_free_cells(current, pieces) >= least:
             break
-    return [*pieces, *_filter(current, _room(current, pieces))]
+    return [*pieces, *_format_filter(current, _count_free_cells(current, pieces))]
 
 
-def place_at(cells: Sequence[Cell], at: int) -> int:
-    """The number of the place whose words stand `at` cells from the beginning of a frame's top line; 0: none does."""
+def find_place_number(cells: Sequence[Cell], at: int) -> int:
+    """Return the number of the place whose tab is `at` cells from the left of a frame's top line, or 0."""
     number, end = 0, 0
-    for text, _style in (piece for cell in cells for piece in pieces_of(cell)):
+    for text, _style in (piece for cell in cells for piece in to_pieces(cell)):
         if end > at or text.startswith("/"):
             break
         word = text.strip()
@@ -69,15 +73,18 @@ def place_at(cells: Sequence[Cell], at: int) -> int:
     return number if end > at >= 0 else 0
 
 
-def _room(pane: Pane, pieces: Sequence[Piece]) -> int:
+def _count_free_cells(pane: Pane, pieces: Sequence[Piece]) -> int:
     return pane.size.width - sum(formats.cell_len(piece.text) for piece in pieces) - 4
 
 
-class _Form(NamedTuple):
-    """What tabs say of places that are not in sight: names of at most so many `letters`, those of empty places too, and
-    counts; of the place in sight `own_letters`. In a tight one an empty place is its key alone, and counts are short;
-    `gap` is what stands between two of them beside the blank before a key. Where all else is too long, a key is joined
-    to the name behind it."""
+class _TabForm(NamedTuple):
+    """One way to shorten the tabs of a frame.
+
+    `letters` is the maximum length of the names of other places, `own_letters` that of the current place.
+    `has_empty_names` and `has_counts` say whether empty places have names and places have counts. In a tight form an
+    empty place is only its key, and counts are short. `gap` separates two tabs in addition to the blank before a key. A
+    joined form has no blank between a key and its name.
+    """
 
     letters: int = 99
     has_empty_names: bool = True
@@ -88,77 +95,94 @@ class _Form(NamedTuple):
     is_joined: bool = False
 
 
-_LEAST_LETTERS = 4  # of a name, with `…` for the others; fewer have to tell it apart as they are
+_LEAST_LETTERS = 4  # letters of a shortened name with `…`; shorter names must be distinct without it
 _SHORTER = range(9, _LEAST_LETTERS - 1, -1)
 _FORMS = (
-    _Form(),
-    _Form(has_empty_names=False),
-    *(_Form(letters, has_empty_names=False) for letters in _SHORTER),
-    *(_Form(letters, has_empty_names=False, is_tight=True) for letters in (*_SHORTER, 3, 2)),
-    *(_Form(letters, has_empty_names=False, is_tight=True, gap="") for letters in (4, 3, 2)),
-    _Form(2, has_empty_names=False, is_tight=True, gap="", own_letters=5),
-    *(_Form(letters, has_empty_names=False, is_tight=True, gap="", is_joined=True) for letters in (4, 3, 2)),
-    *(_Form(letters, has_counts=False) for letters in (*_SHORTER, 3, 2)),
-    _Form(0, has_counts=False),
+    _TabForm(),
+    _TabForm(has_empty_names=False),
+    *(_TabForm(letters, has_empty_names=False) for letters in _SHORTER),
+    *(_TabForm(letters, has_empty_names=False, is_tight=True) for letters in (*_SHORTER, 3, 2)),
+    *(_TabForm(letters, has_empty_names=False, is_tight=True, gap="") for letters in (4, 3, 2)),
+    _TabForm(2, has_empty_names=False, is_tight=True, gap="", own_letters=5),
+    *(_TabForm(letters, has_empty_names=False, is_tight=True, gap="", is_joined=True) for letters in (4, 3, 2)),
+    *(_TabForm(letters, has_counts=False) for letters in (*_SHORTER, 3, 2)),
+    _TabForm(0, has_counts=False),
 )
 
 
-def _places(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _Form) -> list[Piece]:
-    pieces = []
-    names = _shortened(frozenset(pane.place.name for pane in panes), form.letters)
+def _build_place_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _TabForm) -> list[Piece]:
+    pieces: list[Piece] = []
+    names = _shorten_names(frozenset(pane.place.name for pane in panes), form.letters)
     for number, pane in enumerate(panes, 1):
-        is_current = pane is current
-        count = _count(queue, pane.place, 4 if form.is_tight and not is_current else 6)
-        is_empty = count == formats.ZERO
-        is_named = is_current or bool(form.letters and (form.has_empty_names or not is_empty))
-        is_bare = form.is_tight and is_empty and not is_current
-        behind_key = form.gap if is_bare or not is_named else "" if form.is_joined and not is_current else " "
-        pieces.append(Piece(f" {number}{behind_key}", "accented" if is_current else "muted"))
-        if is_named:
-            own = formats.fit(pane.place.name, min(form.own_letters, len(pane.place.name)))
-            name = own if is_current else names[pane.place.name]
-            pieces.append(Piece(name + " ", f"state-{pane.place.state}" if is_current else "muted"))
-        if queue is not None and (is_current or (form.has_counts and not is_bare)):
-            hue = "strong" if is_current else "muted" if is_empty else f"state-{pane.place.state}"
-            pieces.append(Piece(count + (" " if is_current else form.gap), hue))
+        if pane is current:
+            pieces += _build_current_tab(number, pane.place, queue, form)
+        else:
+            pieces += _build_other_tab(number, pane.place, names[pane.place.name], queue, form)
     return pieces if form.gap else [*pieces, Piece(" ")]
 
 
+def _build_current_tab(number: int, place: Place, queue: Queue | None, form: _TabForm) -> list[Piece]:
+    name = formats.fit(place.name, min(form.own_letters, len(place.name)))
+    count = [Piece(f"{_format_count(queue, place, 6)} ", "strong")] if queue is not None else []
+    return [Piece(f" {number} ", "accented"), Piece(f"{name} ", f"state-{place.state}"), *count]
+
+
+def _build_other_tab(number: int, place: Place, name: str, queue: Queue | None, form: _TabForm) -> list[Piece]:
+    count = _format_count(queue, place, 4 if form.is_tight else 6)
+    is_empty = count == formats.ZERO
+    is_named = bool(form.letters and (form.has_empty_names or not is_empty))
+    is_bare = form.is_tight and is_empty
+    behind_key = form.gap if is_bare or not is_named else "" if form.is_joined else " "
+    pieces = [Piece(f" {number}{behind_key}", "muted")]
+    if is_named:
+        pieces.append(Piece(f"{name} ", "muted"))
+    if queue is not None and form.has_counts and not is_bare:
+        pieces.append(Piece(count + form.gap, "muted" if is_empty else f"state-{place.state}"))
+    return pieces
+
+
 @lru_cache(64)
-def _shortened(names: frozenset[str], letters: int) -> dict[str, str]:
-    """Names by their beginnings, as long as these tell them apart."""
-    return _beginnings(names, letters) or elision.elided(names, letters)
+def _shorten_names(names: frozenset[str], letters: int) -> dict[str, str]:
+    """Shorten names to at most `letters` letters, each still distinct."""
+    return _take_first_letters(names, letters) or elision.elide_names(names, letters)
 
 
-def _beginnings(names: frozenset[str], letters: int) -> dict[str, str]:
-    """Names by their first letters; one of several words that begins like another one by the first letters of its
-    words, as `wchi` for `waiting_children` beside `wait`. Nothing where that tells them not apart."""
-    made = {name: name[:letters] for name in names}
-    often = Counter(made.values())
-    for name, begins in made.items():
-        *before, last = name.split("_")
-        if often[begins] > 1 and before:
-            made[name] = ("".join(word[:1] for word in before) + last)[:letters]
-    return made if len({*made.values()}) == len(names) else {}
+def _take_first_letters(names: frozenset[str], letters: int) -> dict[str, str]:
+    """Shorten names to their first letters, or return {} if two of them would be equal.
+
+    A name of several words that begins like another name uses the first letters of its words: `wchi` for
+    `waiting_children` beside `wait`.
+    """
+    short_names = {name: name[:letters] for name in names}
+    frequency = Counter(short_names.values())
+    for name, beginning in short_names.items():
+        *first_words, last_word = name.split("_")
+        if frequency[beginning] > 1 and first_words:
+            short_names[name] = ("".join(word[:1] for word in first_words) + last_word)[:letters]
+    return short_names if len({*short_names.values()}) == len(names) else {}
 
 
-def _count(queue: Queue | None, place: Place, width: int = 8) -> str:
+def _format_count(queue: Queue | None, place: Place, width: int = 8) -> str:
     if queue is None:
         return formats.NOT_YET
-    counted = next((c for c in queue.counts if c.place == place.name), None)
-    is_known = counted is not None and counted.is_known
-    return formats.count(counted.count, counted.exact, width) if counted and is_known else formats.UNKNOWN
+    place_count = next((count for count in queue.counts if count.place == place.name), None)
+    is_known = place_count is not None and place_count.is_known
+    return (
+        formats.format_count(place_count.count, place_count.is_exact, width)
+        if place_count and is_known
+        else formats.UNKNOWN
+    )
 
 
-def _filter(pane: Pane, room: int) -> list[Piece]:
-    """The filter, as much of it as has room."""
+def _format_filter(pane: Pane, room: int) -> list[Piece]:
+    """Return the pane's filter, cut to `room` cells."""
     if not pane.expression or room < _FILTER_CELLS // 2:
         return []
-    text = formats.fit(f"/{safe(pane.expression)}", min(room, _MOST_FILTER_CELLS)).rstrip()
+    text = formats.fit(f"/{format_value(pane.expression)}", min(room, _MOST_FILTER_CELLS)).rstrip()
     return [Piece(text + " ", "accented")]
 
 
-def below(
+def build_bottom_line(
     pane: Pane,
     queue: Queue | None,
     *,
@@ -167,109 +191,138 @@ def below(
     findings: Sequence[Finding] = (),
     now_ms: int = 0,
 ) -> list[Piece]:
-    """As much as has room, the most pressing first; of `findings`, which stand nowhere else, the worst."""
+    """Return the bottom line of a pane's frame, the most important texts that fit.
+
+    `findings` are given only if no other line shows them; the worst one is then included.
+    """
     page = pane.page
-    total = pane.matching() if pane.accepts is not None else page.total if page else 0
-    words: list[Piece] = []
-    if pane.whole_place:
-        that = " matches" if pane.accepts is not None else ""
-        number = formats.count(total, width=12)
-        if page is not None and pane.has_more and pane.accepts is None:
-            number = formats.count(page.of or 0, False, 12)
-        words.append(Piece(f"all {number}{that} marked", "accented"))
-    elif pane.marks:
-        gone = sum(1 for id in pane.marks if not pane.is_known(id))
-        words.append(Piece(f"{len(pane.marks)} marked" + (f" ({gone} gone)" if gone else ""), "accented"))
+    total = pane.count_matches() if pane.job_filter is not None else page.total if page else 0
+    texts = _format_marks(pane, total)
     if is_frozen:
-        words.append(Piece("frozen: p", "accented"))
-    words += _found(pane)
+        texts.append(Piece("frozen: p", "accented"))
+    texts += _format_matches(pane)
     room = pane.size.width - 4
-    words += _heard(pane, now_ms, room)
-    hints = jobs.hints(queue, pane.place, pane.places) if not findings else []
-    words += [
+    texts += _format_coverage(pane, now_ms, room)
+    hints = jobs.build_hints(queue, pane.place, pane.places) if not findings else []
+    texts += [
         Piece(hint if formats.cell_len(hint) + 3 <= room else hint.partition(":")[0], style) for hint, style in hints
     ]
-    if page and pane.has_more and pane.found is None and pane.accepts is None:
-        more = f"{formats.count(page.of or 0, False, 12)} in all: {keys.key('filter')} finds the others"
-        words.append(Piece(more, "muted"))
-    elif total and page and page.heard is not None and page.of is not None and pane.accepts is None:
-        words.append(Piece(hearing.remembered(total, page.of), "muted"))
-    elif total and page and page.of is not None and page.heard is None and pane.found is None:
-        words.append(Piece(f"a sample of {formats.count(page.of, width=12)}: ] goes on", "muted"))
+    texts += _format_loaded_part(pane, total)
     if total and is_current:
-        first, last = pane.in_sight
-        is_all = page is None or page.exact or page.heard is not None
-        words.append(Piece(f"{first + 1}-{min(last, total)} of {formats.count(total, is_all, 12)}", "muted"))
-    words += same(pane) if is_current else []
-    is_chosen = pane.accepts is not None or pane.whole_place  # what somebody asked for is said before what was found
-    behind = _fitting(words, room - (_LEAST_FINDING if findings and not is_chosen else 0))
-    left = room - sum(formats.cell_len(piece.text) for piece in behind) - 3
-    said = in_frame(findings, left, now_ms) if left >= _LEAST_FINDING // 2 else []
-    return [Piece(" "), *said, Piece(" ·" if behind else " ", "muted"), *behind] if said else behind
+        first, last = pane.visible_range
+        is_all = page is None or page.is_exact or page.coverage is not None
+        texts.append(Piece(f"{first + 1}-{min(last, total)} of {formats.format_count(total, is_all, 12)}", "muted"))
+    texts += format_common_values(pane) if is_current else []
+    # A filter or mark that the person asked for comes before a finding.
+    is_chosen = pane.job_filter is not None or pane.is_whole_place
+    other_texts = _join_fitting(texts, room - (_LEAST_FINDING if findings and not is_chosen else 0))
+    cells_left = room - sum(formats.cell_len(piece.text) for piece in other_texts) - 3
+    finding_pieces = format_for_frame(findings, cells_left, now_ms) if cells_left >= _LEAST_FINDING // 2 else []
+    if not finding_pieces:
+        return other_texts
+    return [Piece(" "), *finding_pieces, Piece(" ·" if other_texts else " ", "muted"), *other_texts]
 
 
-def _heard(pane: Pane, now_ms: int, room: int) -> list[Piece]:
-    """Since when the jobs of a place without a key are heard, and what was missed; `since …` where there is no room."""
-    heard = pane.page.heard if pane.page else None
-    if heard is None or heard.since_ms is None:
+def _format_marks(pane: Pane, total: int) -> list[Piece]:
+    """Return how many jobs of the pane are marked, empty for none. `total` jobs are in the place or match."""
+    if pane.is_whole_place:
+        suffix = " matches" if pane.job_filter is not None else ""
+        number = formats.format_count(total, width=12)
+        if pane.page is not None and pane.has_more and pane.job_filter is None:
+            number = formats.format_count(pane.page.place_total or 0, False, 12)
+        return [Piece(f"all {number}{suffix} marked", "accented")]
+    if not pane.marks:
         return []
-    words = safe(hearing.said(heard, now_ms))
-    fitting = words if formats.cell_len(words) + 3 <= room else words.removeprefix("heard ")
-    return [Piece(fitting, "muted" if heard.is_whole else "state-reserved")]
+    missing_marks = sum(1 for id in pane.marks if not pane.is_still_here(id))
+    missing_text = f" ({missing_marks} gone)" if missing_marks else ""
+    return [Piece(f"{len(pane.marks)} marked{missing_text}", "accented")]
 
 
-def same(pane: Pane) -> list[Piece]:
-    """`all have queue=orders, attempts=1/5`: what no row says."""
-    pairs = ", ".join(f"{name}={value}" for name, value in pane.same)
+def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
+    """Return what the loaded jobs are a part of: a longer list, events of the place, or a sample; empty if complete."""
+    page = pane.page
+    if page is None:
+        return []
+    if pane.has_more and pane.scan_result is None and pane.job_filter is None:
+        members = formats.format_count(page.place_total or 0, False, 12)
+        more = f"{members} in all: {keys.find_current_key('filter')} finds the others"
+        return [Piece(more, "muted")]
+    if not total or page.place_total is None:
+        return []
+    if page.coverage is not None and pane.job_filter is None:
+        return [Piece(event_coverage.describe_limit(total, page.place_total), "muted")]
+    if page.coverage is None and pane.scan_result is None:
+        return [Piece(f"a sample of {formats.format_count(page.place_total, width=12)}: ] goes on", "muted")]
+    return []
+
+
+def _format_coverage(pane: Pane, now_ms: int, room: int) -> list[Piece]:
+    """Return since when jobs of a place without a key are counted from Pub/Sub events.
+
+    The text is shortened if it has less than `room` cells.
+    """
+    coverage = pane.page.coverage if pane.page else None
+    if coverage is None or coverage.since_ms is None:
+        return []
+    text = safe(event_coverage.describe_coverage(coverage, now_ms))
+    fitting_text = text if formats.cell_len(text) + 3 <= room else text.removeprefix("heard ")
+    return [Piece(fitting_text, "muted" if coverage.is_complete else "state-reserved")]
+
+
+def format_common_values(pane: Pane) -> list[Piece]:
+    """Return the values that all rows have in common, such as `all have queue=orders, attempts=1/5`."""
+    pairs = ", ".join(f"{name}={value}" for name, value in pane.shared_values)
     return [Piece(f"all have {pairs}", "muted")] if pairs and pane.rows else []
 
 
-def _fitting(words: Sequence[Piece], room: int) -> list[Piece]:
-    said: list[Piece] = []
-    for word in words:
-        cells = formats.cell_len(word.text) + 3
-        if cells > room and (said or room <= 0):
+def _join_fitting(words: Sequence[Piece], room: int) -> list[Piece]:
+    pieces: list[Piece] = []
+    for text_piece in words:
+        cells = formats.cell_len(text_piece.text) + 3
+        if cells > room and (pieces or room <= 0):
             continue
         room -= cells
-        said += [Piece(" · " if said else " ", "muted"), word]
-    return [*said, Piece(" ")] if said else []
+        pieces += [Piece(" · " if pieces else " ", "muted"), text_piece]
+    return [*pieces, Piece(" ")] if pieces else []
 
 
-def _found(pane: Pane) -> list[Piece]:
-    """What the frame says of a pane's filter."""
-    if pane.accepts is None or (pane.page is None and pane.found is None):
+def _format_matches(pane: Pane) -> list[Piece]:
+    """Return how many jobs match the pane's filter, and how much of the place was searched."""
+    if pane.job_filter is None or (pane.page is None and pane.scan_result is None):
         return []
-    number = _number(pane.matching())
-    if pane.found is None:
-        return [Piece(f"{number} of {_live(pane)} match", "strong"), *_hint(pane)]
-    made = pane.found
-    if not made.is_over:
-        looked = f"{formats.count(made.looked, width=9)} of {formats.count(made.total, width=9)} looked at"
+    number = _format_number(pane.count_matches())
+    if pane.scan_result is None:
+        return [Piece(f"{number} of {_format_loaded_total(pane)} match", "strong"), *_scan_hint(pane)]
+    scan = pane.scan_result
+    if not scan.is_finished:
+        progress = (
+            f"{formats.format_count(scan.scanned, width=9)} of {formats.format_count(scan.total, width=9)} looked at"
+        )
         return [
             Piece(f"{number} match", "strong"),
-            Piece(looked, "muted"),
-            Piece(keys.renamed("Esc stops"), "accented"),
+            Piece(progress, "muted"),
+            Piece(keys.apply_keymap("Esc stops"), "accented"),
         ]
-    if not made.is_cut and pane.place.is_shared:
-        return [Piece(f"{number} match", "strong"), Piece(f"among {_number(made.total)} of all queues", "muted")]
-    if not made.is_cut:
-        return [Piece(f"{number} of {_number(made.total)} match", "strong")]
-    part = f"in the first {_number(made.looked)} of {_number(made.total)}"
-    problem = [Piece(safe(made.problem), "state-dead")] if made.problem else []
-    return [Piece(f"{number}+ match", "state-reserved"), Piece(part, "state-reserved"), *problem]
+    if not scan.is_cut and pane.place.is_shared:
+        return [Piece(f"{number} match", "strong"), Piece(f"among {_format_number(scan.total)} of all queues", "muted")]
+    if not scan.is_cut:
+        return [Piece(f"{number} of {_format_number(scan.total)} match", "strong")]
+    scope_text = f"in the first {_format_number(scan.scanned)} of {_format_number(scan.total)}"
+    problem = [Piece(format_value(scan.problem), "state-dead")] if scan.problem else []
+    return [Piece(f"{number}+ match", "state-reserved"), Piece(scope_text, "state-reserved"), *problem]
 
 
-def _live(pane: Pane) -> str:
+def _format_loaded_total(pane: Pane) -> str:
     page = pane.page
     if page is None:
         return formats.ZERO
     is_whole = len(page.jobs) >= page.total and not pane.has_more
-    return _number(page.total) if is_whole else f"the {_number(len(page.jobs))} loaded"
+    return _format_number(page.total) if is_whole else f"the {_format_number(len(page.jobs))} loaded"
 
 
-def _hint(pane: Pane) -> list[Piece]:
+def _scan_hint(pane: Pane) -> list[Piece]:
     return [Piece("Enter looks through all", "accented")] if pane.is_too_long else []
 
 
-def _number(number: int) -> str:
-    return formats.count(number, width=9) if number else "0"
+def _format_number(number: int) -> str:
+    return formats.format_count(number, width=9) if number else "0"

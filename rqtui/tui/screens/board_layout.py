@@ -1,7 +1,7 @@
-"""Where the panes of a board stand: one in the middle, the others short beside it, the detail of a job at the right.
+"""The grid of a board's panes: the current place in the middle, short panes beside it, the job detail at the right.
 
-Pure: from the size of the terminal and the counts of the places to a shape, which the board lays out as a grid. The
-pane in the middle takes half of the width or more. A place without jobs folds into its count.
+Pure functions from the terminal's size and the counts per place to a `Shape`, which the board applies as a grid. The
+pane in the middle takes at least half of the width. An empty place folds to one line with its count.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from rqtui.layout.layout import late_place
 from rqtui.model import Finding, Place, Queue, State
+from rqtui.system_base.system import find_late_place
 
-WIDE = 120  # cells of a terminal; below it one pane has the whole width, and its frame has tabs
-WITH_DETAIL = 140
-FOLDED_ROWS = 1  # the words of a frame
-_SIDE = (24, 44)  # cells of a short pane: the least and the most
-_DETAIL = (40, 76)
-_TROUBLE: Mapping[str, State] = {  # the state whose jobs a finding of that kind is about
+SIDE_BY_SIDE_FROM = 120  # terminal cells; below, one pane takes the whole width and its frame shows tabs
+DETAIL_FROM = 140
+FOLDED_ROWS = 1  # only the title line of a frame
+_SIDE_CELLS = (24, 44)  # minimum and maximum cells of a short pane
+_DETAIL_CELLS = (40, 76)
+_STATE_OF_FINDING: Mapping[str, State] = {  # state of the jobs that a finding of that kind is about
     "due-not-dispatched": State.SCHEDULED,
     "no-live-worker": State.READY,
     "oldest-ready": State.READY,
@@ -27,13 +27,14 @@ _TROUBLE: Mapping[str, State] = {  # the state whose jobs a finding of that kind
     "expired-not-reaped": State.RESERVED,
     "dead-near-cap": State.DEAD,
 }
-_BY_KEY: Mapping[str, State] = {"e": State.DEAD, "w": State.RESERVED, "m": State.READY}  # of a kind that is not there
+# The state by the key that a finding suggests, for finding kinds missing in `_STATE_OF_FINDING`.
+_STATE_OF_KEY: Mapping[str, State] = {"e": State.DEAD, "w": State.RESERVED, "m": State.READY}
 
 
 class Shape(NamedTuple):
-    """The grid: the panes from left to right, row by row, by their names; those `folded`; its columns and rows.
+    """The grid of a board: the visible panes by place name, with the columns and rows of the grid in CSS units.
 
-    `side` are the short ones. Columns and rows are as in CSS: cells, or `1fr`.
+    `side` holds the short panes beside `current`, `folded` those of them that show only their title.
     """
 
     current: str
@@ -45,55 +46,60 @@ class Shape(NamedTuple):
 
     @property
     def in_sight(self) -> tuple[str, ...]:
-        """The panes that have room for rows."""
+        """The places whose panes show rows."""
         return (self.current, *(name for name in self.side if name not in self.folded))
 
 
-def shape(width: int, names: Sequence[str], current: str, empty: Iterable[str] | None, *, is_zoomed: bool) -> Shape:
-    """How the places stand on a terminal of `width` cells; `empty`: those without jobs, None before they are known."""
-    if width < WIDE or is_zoomed:
+def build_shape(
+    width: int, names: Sequence[str], current: str, empty: Iterable[str] | None, *, is_zoomed: bool
+) -> Shape:
+    """Compute the grid for a terminal of `width` cells.
+
+    `empty` names the places without jobs; None means that they are not counted yet.
+    """
+    if width < SIDE_BY_SIDE_FROM or is_zoomed:
         return Shape(current)
-    has_detail = width >= WITH_DETAIL
-    detail = f" {_share(width, 29, _DETAIL)}" if has_detail else ""
+    has_detail = width >= DETAIL_FROM
+    detail = f" {_share_of_width(width, 29, _DETAIL_CELLS)}" if has_detail else ""
     others = tuple(name for name in names if name != current)
     folded = frozenset(others if empty is None else empty) & frozenset(others)
-    if len(folded) == len(others):  # nothing to see beside it: its frame has tabs
+    if len(folded) == len(others):  # All other places are empty, so the frame shows tabs instead.
         return Shape(current, columns=f"1fr{detail}", has_detail=has_detail)
     rows = " ".join(str(FOLDED_ROWS) if name in folded else "1fr" for name in others)
-    return Shape(current, others, folded, f"{_share(width, 16, _SIDE)} 1fr{detail}", rows, has_detail)
+    return Shape(current, others, folded, f"{_share_of_width(width, 16, _SIDE_CELLS)} 1fr{detail}", rows, has_detail)
 
 
-def _share(width: int, percent: int, bounds: tuple[int, int]) -> int:
+def _share_of_width(width: int, percent: int, bounds: tuple[int, int]) -> int:
     least, most = bounds
     return max(least, min(most, width * percent // 100))
 
 
-def first_place(places: Sequence[Place], queue: Queue, keys: Mapping[str, str] = MappingProxyType({})) -> str:
-    """Where a board opens: the place that the worst finding is about, else the fullest of what is not finished.
+def choose_first_place(places: Sequence[Place], queue: Queue, keys: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Choose the place on which a board opens: the place of the worst finding, else the fullest unfinished place.
 
-    `keys` are those of the places by their names: a finding may name the key that it is about.
+    `keys` maps place names to Redis keys, because a finding may name the key it is about.
     """
     for finding in queue.findings:
-        named = (place for place in places if finding.keys and keys.get(place.name) == finding.keys[0])
-        if about := next((place for place in named if queue.count(place.name)), None):
-            return about.name
-        state = _state_of(finding)
-        there = [place for place in places if place.state is state and queue.count(place.name)]
-        if there and finding.kind == "expired-not-reaped":
-            late = late_place(places)
-            return late.name if late in there else there[0].name
-        if there:
-            return max(there, key=lambda place: queue.count(place.name)).name
+        places_by_key = (place for place in places if finding.keys and keys.get(place.name) == finding.keys[0])
+        if place_of_key := next((place for place in places_by_key if queue.count_in_place(place.name)), None):
+            return place_of_key.name
+        state = _find_state(finding)
+        filled = [place for place in places if place.state is state and queue.count_in_place(place.name)]
+        if filled and finding.kind == "expired-not-reaped":
+            late = find_late_place(places)
+            return late.name if late in filled else filled[0].name
+        if filled:
+            return max(filled, key=lambda place: queue.count_in_place(place.name)).name
     ready = next((place for place in places if place.state is State.READY), places[0])
     unfinished = [place for place in places if place.state is not State.DONE]
-    return max((ready, *unfinished, *places), key=lambda place: _fullness(place, queue)).name
+    return max((ready, *unfinished, *places), key=lambda place: _rank_fullness(place, queue)).name
 
 
-def _state_of(finding: Finding) -> State | None:
-    by_key = next((_BY_KEY[key] for key in finding.key.split() if key in _BY_KEY), None)
-    return _TROUBLE.get(finding.kind, by_key)
+def _find_state(finding: Finding) -> State | None:
+    by_key = next((_STATE_OF_KEY[key] for key in finding.key.split() if key in _STATE_OF_KEY), None)
+    return _STATE_OF_FINDING.get(finding.kind, by_key)
 
 
-def _fullness(place: Place, queue: Queue) -> tuple[bool, int]:
-    number = queue.count(place.name)
+def _rank_fullness(place: Place, queue: Queue) -> tuple[bool, int]:
+    number = queue.count_in_place(place.name)
     return bool(number) and place.state is not State.DONE, number

@@ -1,4 +1,4 @@
-"""The list of demos: which scenario shall play? Before any server is started."""
+"""The list from which a person chooses the demo scenario, before any server is started."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLUMNS = (
 
 
 class Chooser(App[str]):
-    """Returns the name of a scenario, or None."""
+    """A small app that lists the scenarios and returns the chosen name, or None."""
 
     CSS_PATH = "../rqtui.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -45,11 +45,11 @@ class Chooser(App[str]):
         self._scenarios = scenarios
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Our colours for themes that lack them."""
-        return theme.defaults(self.current_theme)
+        """Return rqtui's colours for themes that do not define them."""
+        return theme.compute_defaults(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        """The list, and below it what the one under the cursor lets you try and watch."""
+        """Yield the list of scenarios, and a pane with what to try and watch in the selected one."""
         yield Static(Content.assemble(("rqtui demo", "b $strong"), ("   which one?", "$muted")), id="title")
         yield Table(_COLUMNS, id="scenarios", has_marks=False)
         with Static("", id="story", classes="pane") as story:
@@ -60,41 +60,43 @@ class Chooser(App[str]):
         yield Static(keys, id="keys")
 
     def on_mount(self) -> None:
-        """The cursor is on the first."""
+        """Fill the list and focus its first scenario."""
         table = self.query_one(Table)
         stories = self._scenarios.values()
-        table.update([Row(s.name, (s.name, s.layout.partition(":")[0], s.summary)) for s in stories])
-        table.styles.height = len(self._scenarios) + 3  # its frame and the line of titles
+        table.update([Row(s.name, (s.name, s.system.partition(":")[0], s.summary)) for s in stories])
+        table.styles.height = len(self._scenarios) + 3  # the rows, the frame and the line of titles
         table.focus()
 
     def on_table_moved(self, event: Table.Moved) -> None:
-        """Another story."""
-        self._tell(str(event.id))
+        """Show the description of the selected scenario."""
+        self._show_description(str(event.id))
 
     def on_resize(self, _event: Resize) -> None:
-        """Its lines fit themselves to the width."""
-        self._tell(str(self.query_one(Table).cursor_id))
+        """Wrap the description to the new width."""
+        self._show_description(str(self.query_one(Table).cursor_id))
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """This one."""
+        """Return the chosen scenario."""
         self.exit(str(event.id))
 
-    def _tell(self, name: str) -> None:
+    def _show_description(self, name: str) -> None:
         story = self._scenarios.get(name)
         if story is not None:
-            self.query_one("#story", Static).update(_told(story, max(20, self.size.width - 20)))
+            self.query_one("#story", Static).update(_format_description(story, max(20, self.size.width - 20)))
 
 
-def _told(story: Scenario, width: int) -> Content:
+def _format_description(story: Scenario, width: int) -> Content:
     lines = [Content.styled(line, "$strong") for line in formats.wrap(story.summary, width + 9)]
     signs = (*story.tries, *(("" if number else "watch", text) for number, text in enumerate(story.watch)))
     for sign, text in signs:
-        shown = formats.wrap(text, width)
-        lines.append(Content.assemble((formats.fit(sign, 9), "$muted" if sign == "watch" else "b $accented"), shown[0]))
-        lines += [Content(" " * 9 + line) for line in shown[1:]]
+        wrapped = formats.wrap(text, width)
+        lines.append(
+            Content.assemble((formats.fit(sign, 9), "$muted" if sign == "watch" else "b $accented"), wrapped[0])
+        )
+        lines += [Content(" " * 9 + line) for line in wrapped[1:]]
     return Content("\n").join(lines)
 
 
-def choose(scenarios: Mapping[str, Scenario]) -> str | None:
-    """The name of the scenario that a person chooses on the terminal; None where they leave."""
-    return Chooser(scenarios, theme.preferred(os.environ)).run()
+def choose_scenario(scenarios: Mapping[str, Scenario]) -> str | None:
+    """Let the person choose a scenario on the terminal, and return its name, or None if they quit."""
+    return Chooser(scenarios, theme.choose_theme(os.environ)).run()

@@ -1,7 +1,7 @@
-"""The view of events, the newest first; opening it turns recording on, leaving it lets recording lapse.
+"""The view of events, newest first; opening the view turns recording on, and after it is closed recording expires.
 
-The feed comes with each tick, from the last event that is known on. A system that records none shows what this
-screen and its loops did there.
+Each refresh reads the events after the last one already read. For a system that records no events, the view shows what
+this screen and its loops did.
 """
 
 from __future__ import annotations
@@ -13,61 +13,62 @@ from functools import cache, partial
 from textual.app import ComposeResult
 from textual.content import Content
 
-from rqtui.engine.ticker import Answered
+from rqtui.engine.ticker import CallFinished
 from rqtui.errors import RqtuiError
-from rqtui.layout.layout import Ask, Layout
 from rqtui.model import Focus, Rate, Ref, Snapshot, State
 from rqtui.reports import events
 from rqtui.reports.events import Event, Feed
+from rqtui.system_base.system import Request, System
 from rqtui.text import formats
 from rqtui.text.pieces import Cell, Piece
+from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.recent import Entry
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.table import Table
 
-KEPT = 10_000  # events in memory
-QUEUES = 50  # that are followed together
-HAPPENED = 200  # steps of this screen, where nothing else is recorded
-SUMMED = 4  # verbs in the frame
+MAX_EVENTS = 10_000  # events kept in memory
+MAX_QUEUES = 50  # queues read together
+MAX_OWN_ENTRIES = 200  # entries of this screen shown for systems without events
+MAX_COUNTED_VERBS = 4  # verbs counted in the frame
 
 
 class Events(View):
-    """The feed of one queue, or of several by time."""
+    """The events of one queue, or of several queues merged by time."""
 
     NAME = "events"
     FILTER_HINT = "verb, id, worker or queue; !word leaves out, /re/ searches"
 
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
-        self._given, self._refs = refs, refs
-        self._busiest: tuple[Ref, ...] = ()  # of more queues than can be followed; chosen once, so that none jumps
-        self._kept: deque[Event] = deque(maxlen=KEPT)  # the newest first
-        self._waiting: list[Event] = []  # that came while the rows stand still, the oldest first
+        self._initial_refs, self._refs = refs, refs
+        self._busiest: tuple[Ref, ...] = ()  # chosen once, so that the queues shown do not change
+        self._events: deque[Event] = deque(maxlen=MAX_EVENTS)  # newest first
+        self._waiting: list[Event] = []  # events not yet in the rows, oldest first
         self._feeds: dict[Ref, Feed] = {}
-        self._after: dict[Ref, str] = {}
-        self._asks: dict[Ref, tuple[str, Ask[Feed]]] = {}
-        self._rows: deque[Row] = deque(maxlen=KEPT)
-        self._by_key: dict[str, Event] = {}
-        self._sign: tuple[object, ...] = ()
+        self._last_ids: dict[Ref, str] = {}
+        self._requests: dict[Ref, tuple[str, Request[Feed]]] = {}
+        self._rows: deque[Row] = deque(maxlen=MAX_EVENTS)
+        self._events_by_key: dict[str, Event] = {}
+        self._rows_signature: tuple[object, ...] = ()
         self._is_settled = False
         self._gaps = 0
-        self._fits: Callable[[Event], bool] = events.matcher("")
+        self._matches_filter: Callable[[Event], bool] = events.build_matcher("")
         self._is_asking = False
-        self._refused: dict[Ref, str] = {}  # queues that may not be recorded, and why
-        self._complaint = ""  # said last, once
-        self._unread = ""  # why events could not be read this time
+        self._refused: dict[Ref, str] = {}  # reason by queue, where recording was refused
+        self._last_warning = ""  # the last warning shown
+        self._read_error = ""  # error of the last read
         self._snapshot: Snapshot | None = None
 
     def compose_view(self) -> ComposeResult:
-        """The table."""
-        self._refs = self._given or tuple(self.session.refs)
+        """Yield the table."""
+        self._refs = self._initial_refs or tuple(self.session.refs)
         yield Table(
-            columns(len(self._refs) > 1),
+            build_columns(len(self._refs) > 1),
             empty="looking …",
             id="events",
             ascii_only=self.session.settings.is_ascii,
@@ -75,7 +76,7 @@ class Events(View):
         )
 
     def on_mount(self) -> None:
-        """The keys go to the table."""
+        """Focus the table, and follow new events."""
         self._table.follow_head = True
         self._table.focus()
 
@@ -83,240 +84,262 @@ class Events(View):
     def _table(self) -> Table:
         return self.query_one("#events", Table)
 
-    # -- what the app asks --------------------------------------------------------------------------------------------
+    # -- the next refresh ---------------------------------------------------------------------------------------------
 
     @property
-    def _told(self) -> list[Ref]:
-        """The queues that tell events, of too many the busiest."""
-        layouts = self.session.layouts
-        able = [ref for ref in self._refs if ref.layout in layouts and events.has_events(layouts[ref.layout])]
-        if len(able) <= QUEUES:
-            return able
-        self._busiest = self._busiest or self.busiest(able, QUEUES)
+    def _read_refs(self) -> list[Ref]:
+        """The queues whose events are read; of more than `MAX_QUEUES` the busiest."""
+        systems = self.session.systems
+        recorded = [ref for ref in self._refs if ref.system in systems and events.has_events(systems[ref.system])]
+        if len(recorded) <= MAX_QUEUES:
+            return recorded
+        self._busiest = self._busiest or self.select_busiest(recorded, MAX_QUEUES)
         return list(self._busiest)
 
-    def focus_wish(self, refs: list[Ref]) -> Focus:
-        """The events after those that are known, and the queues' own counts."""
-        layouts = self.session.layouts
-        for ref in self._told:
-            after = self._after.get(ref, "")
-            if self._asks.get(ref, ("-",))[0] != after:  # the same wish is the same object
-                self._asks[ref] = after, events.feed_ask(layouts[ref.layout], ref.queue, after)
-        asks = tuple(self._asks[ref][1] for ref in self._told)
-        return Focus(tuple(self._told) or self._refs[:QUEUES], asks={"events": asks})
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Request the events after the last one already read, and the counts of the queues."""
+        systems = self.session.systems
+        for ref in self._read_refs:
+            after = self._last_ids.get(ref, "")
+            if self._requests.get(ref, ("-",))[0] != after:  # An unchanged wish must contain the same object.
+                self._requests[ref] = after, events.feed_request(systems[ref.system], ref.queue, after)
+        requests = tuple(self._requests[ref][1] for ref in self._read_refs)
+        return Focus(tuple(self._read_refs) or self._refs[:MAX_QUEUES], requests={"events": requests})
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Takes what is new, and draws it unless the rows stand still."""
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Add the new events of a snapshot, and draw them unless the rows are frozen."""
         is_first, self._snapshot = self._snapshot is None, snapshot
         fresh: list[Event] = []
-        self._unread = ""
-        for answer in snapshot.answers.get("events", ()):
-            if isinstance(answer, Feed) and answer.ref in self._refs:
-                fresh += self._new(answer)
-            elif isinstance(answer, RqtuiError):
-                self._unread = self._unread or str(answer)
-        if self._unread:
-            self._complain(f"Some events cannot be read: {self._unread}")
+        self._read_error = ""
+        for reply in snapshot.results.get("events", ()):
+            if isinstance(reply, Feed) and reply.ref in self._refs:
+                fresh += self._take_unread(reply)
+            elif isinstance(reply, RqtuiError):
+                self._read_error = self._read_error or str(reply)
+        if self._read_error:
+            self._show_warning_once(f"Some events cannot be read: {self._read_error}")
         self._waiting += sorted(fresh, key=lambda event: event.order)
-        del self._waiting[:-KEPT]
-        if is_first or not self.is_frozen:  # `p` may have been typed ahead
-            self._take()
-        self._record()
+        del self._waiting[:-MAX_EVENTS]
+        if is_first or not self.is_frozen:  # `p` may be pressed before the first snapshot.
+            self._show_waiting()
+        self._extend_recording()
         self._draw()
 
-    def _new(self, feed: Feed) -> tuple[Event, ...]:
-        """The events that were not seen yet: a picture may have been asked for twice."""
-        known = self._after.get(feed.ref, "")
+    def _take_unread(self, feed: Feed) -> tuple[Event, ...]:
+        """Return the events of a reply that were not read before: a request may have been sent twice."""
+        last_id = self._last_ids.get(feed.ref, "")
         self._feeds[feed.ref] = feed
-        fresh = tuple(event for event in feed.events if not known or _number(event) > _parsed(known))
+        fresh = tuple(
+            event for event in feed.events if not last_id or _build_event_position(event) > _parse_position(last_id)
+        )
         if fresh:
-            self._after[feed.ref] = feed.last
-            self._gaps += bool(known and feed.has_gap)
+            self._last_ids[feed.ref] = feed.last
+            self._gaps += bool(last_id and feed.has_gap)
         return fresh
 
-    def _take(self) -> None:
+    def _show_waiting(self) -> None:
+        """Move the waiting events into the rows."""
         for event in self._waiting:
-            if len(self._kept) == KEPT:
-                self._by_key.pop(self._kept[-1].key, None)
-            self._kept.appendleft(event)
-            self._by_key[event.key] = event
-            if self._fits(event):
-                self._rows.appendleft(self._row(event))
+            if len(self._events) == MAX_EVENTS:
+                self._events_by_key.pop(self._events[-1].key, None)
+            self._events.appendleft(event)
+            self._events_by_key[event.key] = event
+            if self._matches_filter(event):
+                self._rows.appendleft(self._build_row(event))
         self._waiting.clear()
 
-    def _record(self) -> None:
-        """Asks for some more time of recording, where it would lapse and changes are allowed."""
+    def _extend_recording(self) -> None:
+        """Extend the recording of events before it expires, if changes are allowed."""
         if self._is_asking or self.session.is_read_only:
             return
-        due = events.due({ref: feed for ref, feed in self._feeds.items() if ref not in self._refused})
-        if due:
+        expiring = events.compute_renewals({ref: feed for ref, feed in self._feeds.items() if ref not in self._refused})
+        if expiring:
             self._is_asking = True
-            self.session.ask(lambda engine: events.record(engine, tuple(due), due), self._recorded)
+            self.session.call_engine(
+                lambda engine: events.record_events(engine, tuple(expiring), expiring), self._handle_recording
+            )
 
-    def _recorded(self, answered: Answered) -> None:
+    def _handle_recording(self, message: CallFinished) -> None:
         self._is_asking = False
-        self._refused |= answered.result or {}
-        if why := answered.error or next(iter(self._refused.values()), ""):
-            self._complain(f"Not everything is recorded: {why}")
+        self._refused |= message.result or {}
+        if reason := message.error or next(iter(self._refused.values()), ""):
+            self._show_warning_once(f"Not everything is recorded: {reason}")
         elif self.is_drawn:
-            self.host.look_again()
+            self.host.request_refresh()
 
-    def _complain(self, words: str) -> None:
-        """A toast, once."""
-        if words != self._complaint:
-            self._complaint = words
-            self.host.say(words, "warning")
+    def _show_warning_once(self, words: str) -> None:
+        """Show a warning as a toast, unless it equals the last one."""
+        if words != self._last_warning:
+            self._last_warning = words
+            self.host.show_toast(words, "warning")
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
         table = self._table
-        table.empty = self._nothing()
+        table.empty = self._explain_empty_table()
         rows: Iterable[Row] = self._rows
-        if not self._told and self.session.layouts:
-            here = set(self._refs)
-            done = [entry for entry in self.session.happened(HAPPENED) if entry.ref in here]
-            where = partial(Entry.where, twins=self.session.twins) if len(self._refs) > 1 else None
-            rows = [_step(number, entry, where) for number, entry in enumerate(done)]
+        if not self._read_refs and self.session.systems:
+            listed = set(self._refs)
+            entries = [entry for entry in self.session.list_recent_entries(MAX_OWN_ENTRIES) if entry.ref in listed]
+            format_queue = (
+                partial(Entry.format_queue, twins=self.session.ambiguous_names) if len(self._refs) > 1 else None
+            )
+            rows = [_build_own_row(number, entry, format_queue) for number, entry in enumerate(entries)]
         sign = (self._rows[0].id if self._rows else None, len(self._rows), self.filter_text)
-        is_same, self._sign = sign == self._sign, sign
-        if not (is_same and self._is_settled and self._rows):  # ten thousand rows that are the same cost 8 ms
+        is_same, self._rows_signature = sign == self._rows_signature, sign
+        if not (is_same and self._is_settled and self._rows):  # Updating 10 000 unchanged rows takes 8 ms.
             table.update(rows)
-        self._is_settled = is_same  # the tint of what arrived goes with the second look
-        self._say()
+        self._is_settled = is_same  # The tint of new rows is removed by the second update.
+        self._update_frame()
 
-    def _nothing(self) -> str:
+    def _explain_empty_table(self) -> str:
+        """Return the sentence shown if there are no rows."""
         if not self._refs:
-            return keys.renamed("no queues yet: Esc, then N enqueues a job")
-        if not self._told:
-            return f"{self._refs[0].layout} records no events; the steps of this screen and its loops appear here"
-        if self._unread and not self._feeds:
-            return f"no events can be read: {self._unread}"
+            return keys.apply_keymap("no queues yet: Esc, then N enqueues a job")
+        if not self._read_refs:
+            return f"{self._refs[0].system} records no events; the steps of this screen and its loops appear here"
+        if self._read_error and not self._feeds:
+            return f"no events can be read: {self._read_error}"
         if self.filter_text:
-            return keys.renamed("no event matches the filter: / changes it, Esc in it shows all")
+            return keys.apply_keymap("no event matches the filter: / changes it, Esc in it shows all")
         if not all(feed.is_known for feed in self._feeds.values()):
-            return keys.renamed("this queue holds nothing yet: N enqueues a job")
+            return keys.apply_keymap("this queue holds nothing yet: N enqueues a job")
         if any(feed.is_recording for feed in self._feeds.values()):
             return "no event since recording began; new events appear here"
         return "nothing is recorded" if self.session.is_read_only else "recording begins …"
 
-    def _say(self) -> None:
-        """Whether it is recorded and followed, in the frame; below, what happened how often."""
-        words = self._status()
-        frozen = [
-            Piece(f" paused: {keys.key('freeze')} goes on, {formats.count(len(self._waiting))} wait ", "accented")
+    def _update_frame(self) -> None:
+        """Update the frame: recording and following in the title, the most frequent verbs at the bottom."""
+        words = self._describe_recording()
+        paused = [
+            Piece(
+                f" paused: {keys.find_current_key('freeze')} goes on, {formats.format_count(len(self._waiting))} wait ",
+                "accented",
+            )
         ]
-        behind = [] if self._table.follow_head else [Piece(keys.renamed(" g follows again "), "accented")]
-        self._table.set_title(Piece(" events ", "strong"), *words, *(frozen if self.is_frozen else behind))
-        counted = Counter(event.verb for event in self._kept if self._fits(event)).most_common(SUMMED)
-        summed = "   ".join(f"{verb} {formats.count(number)}" for verb, number in counted)
+        follow_hint = [] if self._table.follow_head else [Piece(keys.apply_keymap(" g follows again "), "accented")]
+        self._table.set_title(Piece(" events ", "strong"), *words, *(paused if self.is_frozen else follow_hint))
+        verb_counts = Counter(event.verb for event in self._events if self._matches_filter(event)).most_common(
+            MAX_COUNTED_VERBS
+        )
+        summed = "   ".join(f"{verb} {formats.format_count(number)}" for verb, number in verb_counts)
         gap = [Piece(" more events than could be read ", "warning")] if self._gaps else []
         self._table.set_subtitle(*gap, *([Piece(f" {summed} ", "muted")] if summed else []))
 
-    def _status(self) -> Sequence[Piece]:
-        told = self._told
-        if not told:
+    def _describe_recording(self) -> Sequence[Piece]:
+        read_refs = self._read_refs
+        if not read_refs:
             return (Piece("what this screen did "),) if self._refs else ()
-        more = len(self._refs) - len(told)
-        which = f"· the {len(told)} busiest of {len(self._refs)} queues " if self._busiest else ""
-        others = (Piece(which or f"· {more} more not shown ", "muted"),) if more else ()
+        more = len(self._refs) - len(read_refs)
+        busiest_text = f"· the {len(read_refs)} busiest of {len(self._refs)} queues " if self._busiest else ""
+        others = (Piece(busiest_text or f"· {more} more not shown ", "muted"),) if more else ()
         if any(feed.is_recording for feed in self._feeds.values()):
             return (Piece("● recording ", "state-ready"), *others)
-        if self._unread and not self._feeds:
+        if self._read_error and not self._feeds:
             return (Piece("○ cannot be read ", "warning"), *others)
         if self.session.is_read_only:
             return (Piece("○ not recorded, and read-only cannot begin it ", "warning"), *others)
         return (Piece("○ not recorded ", "warning"), *others)
 
-    def _row(self, event: Event) -> Row:
-        layout = self.session.layouts.get(event.ref.layout)
+    def _build_row(self, event: Event) -> Row:
+        system = self.session.systems.get(event.ref.system)
         id = safe(event.id) or Piece("the queue", "muted")
-        cells: list[Cell] = [Piece(formats.clock(event.at_ms) + f".{event.at_ms % 1000:03}", "muted")]
-        cells += [safe(self.session.named(event.ref))] if len(self._refs) > 1 else []
+        cells: list[Cell] = [Piece(formats.format_clock(event.at_ms) + f".{event.at_ms % 1000:03}", "muted")]
+        cells += [safe(self.session.format_name(event.ref))] if len(self._refs) > 1 else []
         sign = Piece("× " if event.is_failure else "  ", "state-dead")
-        style = "state-dead" if event.is_failure else _hue(layout, event.verb)
+        style = "state-dead" if event.is_failure else _choose_style(system, event.verb)
         cells += [(sign, Piece(safe(event.verb), style)), id]
-        cells += [Piece(_way(layout, event.verb), "muted"), safe(event.worker)]
+        cells += [Piece(_describe_move(system, event.verb), "muted"), format_value(event.worker)]
         return Row(event.key, tuple(cells))
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """The queue's own counts; of several, how many."""
-        queue = self._snapshot.queue(self._refs[0]) if len(self._refs) == 1 and self._snapshot else None
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the counts of the queue, or the number of queues if there are several."""
+        queue = self._snapshot.find_queue(self._refs[0]) if len(self._refs) == 1 and self._snapshot else None
         if queue is not None and self._snapshot is not None:
             rate = self._snapshot.rates.get(self._refs[0], Rate())
-            return chrome.queue_line(queue, rate, width, self.session.system_of(self._refs[0]))
+            return frame.format_queue_line(queue, rate, width, self.session.find_foreign_system(self._refs[0]))
         return Content.styled(f"{len(self._refs)} queues", "b $strong"), Content()
 
-    def scope(self) -> tuple[Ref, ...]:
-        """The same queues."""
-        return self._given
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return the queues for which the view was opened."""
+        return self._initial_refs
 
-    def target(self) -> Target:
-        """The queue of the event under the cursor, else the only one."""
-        event = self._by_key.get(str(self._table.cursor_id)) if self.is_drawn else None
+    def build_target(self) -> Target:
+        """Return the queue of the event under the cursor, or the view's only queue."""
+        event = self._events_by_key.get(str(self._table.cursor_id)) if self.is_drawn else None
         ref = event.ref if event else (self._refs[0] if len(self._refs) == 1 else None)
-        return Target(ref, queue=self._snapshot.queue(ref) if ref and self._snapshot else None)
+        return Target(ref, queue=self._snapshot.find_queue(ref) if ref and self._snapshot else None)
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the table while the connection is lost, or restore it."""
         self._table.dimmed = is_dim
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
-    def filtered(self, expression: str) -> None:
-        """Only events in which every word stands."""
-        self._fits = events.matcher(expression)
-        self._rows = deque((self._row(event) for event in self._kept if self._fits(event)), maxlen=KEPT)
-        self.filter_text, self._sign = expression, ()
-        self._table.reset()
-        self._follow()
+    def apply_filter(self, expression: str) -> None:
+        """Show only the events that match every word of the expression."""
+        self._matches_filter = events.build_matcher(expression)
+        self._rows = deque(
+            (self._build_row(event) for event in self._events if self._matches_filter(event)), maxlen=MAX_EVENTS
+        )
+        self.filter_text, self._rows_signature = expression, ()
+        self._table.clear_rows()
+        self._update_following()
         self._draw()
 
     def action_next_failure(self) -> None:
-        """The cursor to the next older failure; from the last of them to the first."""
-        shown = [row.id for row in self._rows]
-        failed = [at for at, key in enumerate(shown) if (event := self._by_key.get(str(key))) and event.is_failure]
-        if not failed:
-            self.host.say("No failure among the events that are shown.")
+        """Move the cursor to the next older failure, and from the oldest one to the newest."""
+        row_ids = [row.id for row in self._rows]
+        failures = [
+            position
+            for position, key in enumerate(row_ids)
+            if (event := self._events_by_key.get(str(key))) and event.is_failure
+        ]
+        if not failures:
+            self.host.show_toast("No failure among the events that are shown.")
             return
-        here = shown.index(self._table.cursor_id) if self._table.cursor_id in shown else -1
+        cursor_position = row_ids.index(self._table.cursor_id) if self._table.cursor_id in row_ids else -1
         self._table.follow_head = False
-        self._table.move_to(shown[next((at for at in failed if at > here), failed[0])])
-        self._say()
+        self._table.move_to(
+            row_ids[next((position for position in failures if position > cursor_position), failures[0])]
+        )
+        self._update_frame()
 
     def action_freeze(self) -> None:
-        """Lets the rows stand, or takes what came meanwhile."""
+        """Freeze the rows, or unfreeze them and add the events that arrived meanwhile."""
         super().action_freeze()
-        self._say()
+        self._update_frame()
 
     def on_table_moved(self, event: Table.Moved) -> None:
-        """On the first row the feed is followed; away from it nothing moves under the cursor."""
-        self._follow()
+        """Follow new events while the cursor is on the first row; elsewhere the rows do not move."""
+        self._update_following()
         self.host.show_keys()
 
-    def _follow(self) -> None:
+    def _update_following(self) -> None:
+        """Follow new events if the cursor is on the first row, or there are none."""
         first = self._rows[0].id if self._rows else None
         self._table.follow_head = self._table.cursor_id in (None, first)
-        self._say()
+        self._update_frame()
 
     def on_table_opened(self, opened: Table.Opened) -> None:
-        """Enter opens the job, if it is still there."""
-        event = self._by_key.get(str(opened.id))
+        """Open the page of the event's job, if the job still exists."""
+        event = self._events_by_key.get(str(opened.id))
         if event is None or not event.id:
-            self.host.say("This event is about the queue, not about a job.")
+            self.host.show_toast("This event is about the queue, not about a job.")
             return
 
-        def shown(answered: Answered) -> None:
-            if answered.error or answered.result is None:
-                self.host.say(answered.error or f"{safe(event.id)} is gone.")
+        def open_job(message: CallFinished) -> None:
+            if message.error or message.result is None:
+                self.host.show_toast(message.error or f"{safe(event.id)} is gone.")
             elif self.is_on_top:
-                self.host.open_job(event.ref, answered.result)
+                self.host.open_job(event.ref, message.result)
 
-        self.session.ask(lambda engine: engine.job(event.ref, event.id), shown)
+        self.session.call_engine(lambda engine: engine.fetch_job(event.ref, event.id), open_job)
 
 
-def columns(has_queues: bool) -> tuple[Column, ...]:
-    """The columns of the feed."""
+def build_columns(has_queues: bool) -> tuple[Column, ...]:
+    """Return the columns of the table of events."""
     queue = (Column("queue", "queue", 12, weight=1, style="muted"),) if has_queues else ()
     return (
         Column("time", "time", 12),
@@ -328,42 +351,45 @@ def columns(has_queues: bool) -> tuple[Column, ...]:
     )
 
 
-def _step(number: int, entry: Entry, where: Callable[[Entry], str] | None) -> Row:
-    """What a loop or a key of this screen did, as a line of the feed; `where` names its queue, None: there is one."""
-    words = entry.words or f"{formats.count(entry.moved)} moved"
+def _build_own_row(number: int, entry: Entry, where: Callable[[Entry], str] | None) -> Row:
+    """Build the row of an action of this screen or of a step of its loops.
+
+    `where` formats the queue of an entry; it is None if there is only one queue.
+    """
+    words = entry.words or f"{formats.format_count(entry.moved)} moved"
     queue = [safe(where(entry))] if where else []
-    at = Piece(formats.clock(entry.at_s * 1000), "muted")
+    at = Piece(formats.format_clock(entry.at_s * 1000), "muted")
     cells: tuple[Cell, ...] = (at, *queue, f"  {entry.verb}", safe(words), "", "")
     return Row(f"{entry.at_s}-{number}", cells)
 
 
 @cache
-def _way(layout: Layout | None, verb: str) -> str:
-    """From where to where a verb brings jobs, as its header says."""
-    script = layout.scripts.get(verb) if layout else None
+def _describe_move(system: System | None, verb: str) -> str:
+    """Describe from which places to which places a verb moves jobs, as in the header of its script."""
+    script = system.scripts.get(verb) if system else None
     if script is None or not script.moves:
         return ""
-    here, there = " | ".join(script.sources), " | ".join(script.targets)
+    sources, targets = " | ".join(script.sources), " | ".join(script.targets)
     if len(script.sources) > 2:
-        here = "any"
+        sources = "any"
     if len(script.targets) > 2:
-        there = "any"
-    return f"{here} → {there}".strip()
+        targets = "any"
+    return f"{sources} → {targets}".strip()
 
 
 @cache
-def _hue(layout: Layout | None, verb: str) -> str:
-    """The hue of the state that a verb brings jobs to, unless something is wrong with them."""
-    script = layout.scripts.get(verb) if layout else None
-    if layout is None or script is None or not script.targets:
+def _choose_style(system: System | None, verb: str) -> str:
+    """Return the style of the state to which a verb moves jobs, or an empty string if the verb has no target."""
+    script = system.scripts.get(verb) if system else None
+    if system is None or script is None or not script.targets:
         return ""
-    return f"state-{State(layout.place(script.targets[0]).state)}"
+    return f"state-{State(system.place(script.targets[0]).state)}"
 
 
-def _number(event: Event) -> tuple[int, int]:
+def _build_event_position(event: Event) -> tuple[int, int]:
     return event.at_ms, event.number
 
 
-def _parsed(after: str) -> tuple[int, int]:
-    ms, _dash, number = after.partition("-")
+def _parse_position(event_id: str) -> tuple[int, int]:
+    ms, _dash, number = event_id.partition("-")
     return int(ms), int(number)

@@ -1,4 +1,4 @@
-"""By job: how many of each kind stand where, how many failed, how long they wait and run."""
+"""The view of job kinds: for each kind the jobs per place, the failures, and how long jobs wait and run."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from rqtui.reports.kinds import Kinds as Report
 from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
+from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.report_view import ReportView
 from rqtui.tui.target import Target
-from rqtui.tui.view import top
+from rqtui.tui.view import find_top_view
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
-_ORDERS: dict[str, Callable[[Kind], int]] = {
+_SORT_KEYS: dict[str, Callable[[Kind], int]] = {
     "count": lambda kind: -kind.count,
     "name": lambda kind: 0,
     "failed": lambda kind: -kind.failed,
     "waits": lambda kind: -(kind.wait_ms or -1),
     "runs": lambda kind: -(kind.run_ms or -1),
     "ran": lambda kind: -(kind.figures.processed if kind.figures else -1),
-    "failing": lambda kind: -round(1e6 * ((kind.figures.failing if kind.figures else None) or 0)),
+    "failing": lambda kind: -round(1e6 * ((kind.figures.failure_share if kind.figures else None) or 0)),
 }
-SHARE = 16
-_LOOKED_AT_FIRST = (State.READY, State.RESERVED, State.DEAD, State.SCHEDULED, State.DONE)
-_SHORT = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
+SHARE_CELLS = 16
+_STATES_BY_INTEREST = (State.READY, State.RESERVED, State.DEAD, State.SCHEDULED, State.DONE)
+_SHORT_TITLES = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
 
 
 class Kinds(ReportView):
-    """The kinds of jobs."""
+    """The kinds of jobs in some queues, or in all queues."""
 
     NAME = "kinds"
     FILTER_HINT = "part of a kind or of a queue; !term turns it round"
-    SORTS = tuple(_ORDERS)
+    SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {
         "job": "name",
         "kind": "name",
@@ -58,151 +59,157 @@ class Kinds(ReportView):
     EMPTY = "no jobs: N enqueues one"
     report: Report | None = None
 
-    def columns(self) -> Sequence[Column]:
-        """The queue only where there are several."""
-        fit = elision.among(safe(self.session.named(ref)) for ref in self.session.refs)
+    def build_columns(self) -> Sequence[Column]:
+        """Return the columns; the queue only if several queues are shown."""
+        fit = elision.create_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=2, drop=1, style="muted", fit=fit),)
         drops = {State.SCHEDULED: 6, State.READY: 0, State.RESERVED: 5, State.DONE: 7, State.DEAD: 0}
-        counts = (Column(state, _SHORT.get(state, state), 6, align="right", drop=drops[state]) for state in State)
+        counts = (
+            Column(state, _SHORT_TITLES.get(state, state), 6, align="right", drop=drops[state]) for state in State
+        )
         return (
             Column("kind", "job", 12, weight=3, style="strong"),
             *queue,
             *counts,
-            Column("share", "share", SHARE, drop=8),
+            Column("share", "share", SHARE_CELLS, drop=8),
             Column("failed", "failed", 6, align="right", drop=2),
             Column("waits", "waits", 6, align="right", style="muted", drop=3),
             Column("runs", "runs", 6, align="right", style="muted", drop=3),
             Column("oldest", "oldest", 6, align="right", style="muted", drop=4),
-            *(_FIGURES if self.report is not None and self.report.has_figures else ()),
+            *(_STATISTICS_COLUMNS if self.report is not None and self.report.has_figures else ()),
         )
 
-    def learned(self) -> None:
-        """A system that keeps figures has columns for them."""
-        if (columns := tuple(self.columns())) != self.table.painter.columns:
+    def apply_report(self) -> None:
+        """Add the columns for run statistics if a system of the report keeps them."""
+        if (columns := tuple(self.build_columns())) != self.table.painter.columns:
             self.table.set_columns(columns)
 
-    def make(self, engine: Engine) -> Iterator[Report | None]:
-        """A sample of each place."""
-        return kinds.report(engine, self.in_scope())
+    def build_report(self, engine: Engine) -> Iterator[Report | None]:
+        """Read a sample of each place, grouped by kind."""
+        return kinds.yield_reports(engine, self.list_queues_in_scope())
 
-    def why_empty(self) -> str:
-        """Systems without kinds say so."""
+    def explain_empty_report(self) -> str:
+        """Return the sentence of an empty report, which names systems that do not store kinds."""
         silent = self.report.silent if self.report else ()
         return (
-            f"{' and '.join(silent)} keeps no kinds of jobs: {keys.key('back')} goes back"
+            f"{' and '.join(silent)} keeps no kinds of jobs: {keys.find_current_key('back')} goes back"
             if silent
-            else keys.renamed(self.EMPTY)
+            else keys.apply_keymap(self.EMPTY)
         )
 
-    def fitting(self) -> list[Kind]:
-        """The kinds by what was chosen."""
-        found = self.report.kinds if self.report else ()
-        order = _ORDERS[self.sort]
-        fitting = (kind for kind in found if self.accepts(_as_job(kind)))
-        return sorted(fitting, key=lambda kind: (order(kind), kind.name, kind.ref.queue))
+    def list_matching_items(self) -> list[Kind]:
+        """Return the kinds that match the filter, in the current sort order."""
+        kinds_ = self.report.kinds if self.report else ()
+        order = _SORT_KEYS[self.sort]
+        matching = (kind for kind in kinds_ if self.accepts(_as_job(kind)))
+        return sorted(matching, key=lambda kind: (order(kind), kind.name, kind.ref.queue))
 
-    def row(self, kind: Kind, _now_ms: int) -> Row:
-        """The line of a kind in a queue."""
-        named = safe(kind.name) if kind.name else Piece("(no kind)", "muted")
-        name: Cell = safe(self.session.named(kind.ref)) if kind.ref.queue else Piece(formats.UNKNOWN, "muted")
+    def build_row(self, kind: Kind, _now_ms: int) -> Row:
+        """Return the table row of a kind in one queue."""
+        kind_cell = format_value(kind.name) if kind.name else Piece("(no kind)", "muted")
+        name: Cell = safe(self.session.format_name(kind.ref)) if kind.ref.queue else Piece(formats.UNKNOWN, "muted")
         queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (name,)
         cells = (
-            named,
+            kind_cell,
             *queue,
-            *(self._cell(kind.counts.get(state, 0), f"state-{state}") for state in State),
-            tuple(Piece(text, f"state-{state}") for state, text in _share(kind)),
-            self._cell(kind.failed, "critical"),
-            formats.age(kind.wait_ms),
-            formats.duration(kind.run_ms).replace(" ", ""),
-            formats.age(kind.oldest_ready_ms),
-            *(_figures(kind) if self.report is not None and self.report.has_figures else ()),
+            *(self._build_count_cell(kind.counts.get(state, 0), f"state-{state}") for state in State),
+            tuple(Piece(text, f"state-{state}") for state, text in _build_share_bar(kind)),
+            self._build_count_cell(kind.failed, "critical"),
+            formats.format_age(kind.wait_ms),
+            formats.format_duration(kind.run_ms).replace(" ", ""),
+            formats.format_age(kind.oldest_ready_ms),
+            *(_build_statistics_cells(kind) if self.report is not None and self.report.has_figures else ()),
         )
-        return Row(_id(kind), cells)
+        return Row(_build_row_key(kind), cells)
 
-    def _cell(self, number: int, style: str) -> Cell:
-        return Piece(self._count(number, 6), style if number else "muted")
+    def _build_count_cell(self, number: int, style: str) -> Cell:
+        return Piece(self._format_count(number, 6), style if number else "muted")
 
-    def summary(self) -> Sequence[Piece]:
-        """How many kinds, and how many of their jobs failed."""
-        found = self.report.kinds if self.report else ()
-        failed = sum(kind.failed for kind in found)
-        number = len({kind.name for kind in found})
+    def build_summary(self) -> Sequence[Piece]:
+        """Return the number of kinds, of their jobs, and of the failed jobs."""
+        kinds_ = self.report.kinds if self.report else ()
+        failed = sum(kind.failed for kind in kinds_)
+        number = len({kind.name for kind in kinds_})
         silent = self.report.silent if self.report else ()
-        found_spans = self.report.spans_ms if self.report else ()
+        spans_ms = self.report.spans_ms if self.report else ()
         return (
-            Piece(f"{formats.numbered(number, 'kind')} of job", "strong"),
+            Piece(f"{formats.format_quantity(number, 'kind')} of job", "strong"),
             Piece("   jobs ", "muted"),
-            Piece(self._count(sum(kind.count for kind in found))),
+            Piece(self._format_count(sum(kind.count for kind in kinds_))),
             Piece("   failed ", "muted"),
-            Piece(self._count(failed), "state-dead" if failed else ""),
-            Piece(f"   ran, failing, mean {formats.spans(found_spans)}" if found_spans else "", "muted"),
+            Piece(self._format_count(failed), "state-dead" if failed else ""),
+            Piece(f"   ran, failing, mean {formats.format_windows(spans_ms)}" if spans_ms else "", "muted"),
             Piece(f"   {', '.join(silent)}: no kinds" if silent else "", "muted"),
         )
 
-    def kind(self) -> Kind | None:
-        """The one under the cursor."""
-        wanted = self.table.cursor_id
-        return next((kind for kind in (self.report.kinds if self.report else ()) if _id(kind) == wanted), None)
+    def find_selected_kind(self) -> Kind | None:
+        """Return the kind under the cursor."""
+        cursor_id = self.table.cursor_id
+        return next(
+            (kind for kind in (self.report.kinds if self.report else ()) if _build_row_key(kind) == cursor_id), None
+        )
 
-    def target(self) -> Target:
-        """The queue of the kind under the cursor."""
-        kind = self.kind()
+    def build_target(self) -> Target:
+        """Return the queue of the kind under the cursor as the target."""
+        kind = self.find_selected_kind()
         ref = kind.ref if kind and kind.ref.queue else self.refs[0] if len(self.refs) == 1 else None
         snapshot = self.session.snapshot
-        return Target(ref, queue=snapshot.queue(ref) if ref and snapshot else None)
+        return Target(ref, queue=snapshot.find_queue(ref) if ref and snapshot else None)
 
     def on_table_opened(self, _event: Table.Opened) -> None:
-        """Enter: the board, with this kind alone."""
-        kind = self.kind()
-        if kind is None or self.report is None or not kind.ref.queue:  # of a kind that is in no queue now
+        """Open the queue's board, filtered to the kind under the cursor."""
+        kind = self.find_selected_kind()
+        if kind is None or self.report is None or not kind.ref.queue:  # The kind is in no queue now.
             return
         names = {other.name for other in self.report.kinds if other.ref == kind.ref}
-        state = next((state for state in _LOOKED_AT_FIRST if kind.counts.get(state)), State.READY)
+        state = next((state for state in _STATES_BY_INTEREST if kind.counts.get(state)), State.READY)
         self.host.open_board(kind.ref)
-        self.app.call_after_refresh(self._narrow, state, expression(kind.name, names))
+        self.app.call_after_refresh(self._filter_board, state, build_kind_filter(kind.name, names))
 
-    def _narrow(self, state: State, wanted: str) -> None:
-        view = top(self.app.screen_stack)
+    def _filter_board(self, state: State, filter_expression: str) -> None:
+        view = find_top_view(self.app.screen_stack)
         if view is not None:
-            view.narrow(state, wanted)
+            view.filter_state(state, filter_expression)
 
 
-def expression(name: str, names: set[str]) -> str:
-    """The filter that lets a kind through, and no other of these: `job:send`, or `job:/^send$/`."""
+def build_kind_filter(name: str, names: set[str]) -> str:
+    """Build a filter that matches this kind and none of the other `names`: `job:send`, or `job:/^send$/`."""
     is_word = re.fullmatch(r"[^\s\"'/]+", name) is not None
     if is_word and not any(name.lower() in other.lower() for other in names - {name}):
         return f"job:{name}"
     return f"job:/^{re.escape(name).replace('/', chr(92) + '/')}$/"
 
 
-_FIGURES = (
+_STATISTICS_COLUMNS = (
     Column("ran", "ran", 6, align="right", drop=1),
     Column("failing", "failing", 7, align="right", drop=2),
     Column("mean", "mean", 6, align="right", style="muted", drop=3),
 )
 
 
-def _figures(kind: Kind) -> tuple[Cell, ...]:
-    """How often it ran, which share of that failed, and how long it took, as its system keeps it."""
-    kept = kind.figures
-    if kept is None:
+def _build_statistics_cells(kind: Kind) -> tuple[Cell, ...]:
+    """Return the cells of the run statistics that the system keeps: runs, failure share, and mean duration."""
+    statistics = kind.figures
+    if statistics is None:
         return (Piece(formats.UNKNOWN, "muted"),) * 3
     return (
-        formats.count(kept.processed, width=6),
-        Piece(formats.share(kept.failed, kept.processed), "critical" if kept.failed else "muted"),
-        formats.duration(kept.mean_ms).replace(" ", ""),
+        formats.format_count(statistics.processed, width=6),
+        Piece(
+            formats.format_share(statistics.failed, statistics.processed), "critical" if statistics.failed else "muted"
+        ),
+        formats.format_duration(statistics.mean_ms).replace(" ", ""),
     )
 
 
-def _id(kind: Kind) -> str:
+def _build_row_key(kind: Kind) -> str:
     return f"{kind.ref}\n{kind.name}"
 
 
 def _as_job(kind: Kind) -> Job:
-    """What the filter looks at."""
+    """Build a job with the searchable texts of a kind, because filters work on jobs."""
     text = to_bytes(kind.ref.queue)
-    return Job(b"", kind.ref.queue, kind.ref.layout, "", State.READY, b"", name=kind.name, body=text)
+    return Job(b"", kind.ref.queue, kind.ref.system, "", State.READY, b"", name=kind.name, body=text)
 
 
-def _share(kind: Kind) -> list[tuple[State, str]]:
-    return formats.share_bar([(state, kind.counts.get(state, 0)) for state in State], SHARE)
+def _build_share_bar(kind: Kind) -> list[tuple[State, str]]:
+    return formats.build_share_bar([(state, kind.counts.get(state, 0)) for state in State], SHARE_CELLS)

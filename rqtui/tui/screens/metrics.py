@@ -1,7 +1,7 @@
-"""Metrics: throughput, failures, waiting time and depth of a queue, or of several together, as plots over time.
+"""The metrics view: throughput, failures, waiting time and depth of one or several queues, as plots over time.
 
-The minutes come once, a queue per round trip, from the counters that the scripts keep; after that each tick brings
-the last two, and a sample of its own for what no counter tells: how long the oldest ready job waits.
+The counters per minute are read once, one queue per round trip. Each refresh then reads the last two minutes, and takes
+a sample of the age of the oldest ready job, which has no counter.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from textual.widget import Widget
 from rqtui.engine import history as stats
 from rqtui.engine.engine import Engine
 from rqtui.engine.history import History
-from rqtui.engine.ticker import Answered
-from rqtui.layout.layout import Ask
+from rqtui.engine.ticker import CallFinished
 from rqtui.model import Focus, Queue, Ref, Snapshot, State
+from rqtui.system_base.system import Request
 from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import chrome, plot
+from rqtui.tui.widgets import frame, plot
 from rqtui.tui.widgets.plot import AREA, LINE, Points
 
-QUEUES = 50  # that are counted together
-LABEL = 6  # cells beside a plot
-SHORT, LONG_MS = 60, 10_000  # plots of more minutes are drawn less often: a day takes 20 ms
+MAX_QUEUES = 50  # queues plotted together
+LABEL_CELLS = 6  # cells of the label beside a plot
+FAST_REDRAW_MINUTES, SLOW_REDRAW_MS = 60, 10_000  # plots of more minutes are redrawn every 10 s only: a day takes 20 ms
 RANGES: tuple[tuple[str, int], ...] = (("5 min", 5), ("1 hour", 60), ("1 day", 1440))  # minutes
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What one tick saw of all queues together; the rates are those since the tick before."""
+    """The totals of all plotted queues at one refresh; the rates are those since the refresh before."""
 
     at_ms: int
     in_s: float | None = None
@@ -50,7 +50,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One plot: what it is called, its series and what they are called, and how a value is written."""
+    """The data of one plot: its title, its series with their labels, and how a value is formatted."""
 
     title: str
     area: Points = ()
@@ -58,9 +58,9 @@ class Chart:
     area_words: str = ""
     line_words: str = ""
     hue: str = "$data"
-    write: Callable[[float], str] = formats.short_count
+    format_value: Callable[[float], str] = formats.format_short_count
     note: str = ""
-    is_level: bool = False  # a depth or an age rather than a rate
+    is_level: bool = False  # whether the values are a depth or an age, not a rate
 
 
 class PlotPane(Widget):
@@ -73,51 +73,55 @@ class PlotPane(Widget):
         self._chart, self._begin_ms, self._end_ms = Chart(""), 0.0, 1.0
         self._ascii_only = ascii_only
 
-    def show(self, chart: Chart, begin_ms: float, end_ms: float) -> None:
-        """Draws it; the last values stand in the frame's title."""
+    def show_chart(self, chart: Chart, begin_ms: float, end_ms: float) -> None:
+        """Draw a chart for the time from `begin_ms` to `end_ms`, with the last values in the frame's title."""
         self._chart, self._begin_ms, self._end_ms = chart, begin_ms, end_ms
         pieces: list[Content] = [Content.styled(f" {chart.title} ", "b $strong")]
         if chart.area_words:
-            pieces.append(Content.assemble((f" {chart.area_words} ", "$muted"), (_last(chart.area, chart), chart.hue)))
+            pieces.append(
+                Content.assemble((f" {chart.area_words} ", "$muted"), (_format_last(chart.area, chart), chart.hue))
+            )
         if chart.line_words:
-            pieces.append(Content.assemble((f"  {chart.line_words} ", "$muted"), (_last(chart.line, chart), "$strong")))
+            pieces.append(
+                Content.assemble((f"  {chart.line_words} ", "$muted"), (_format_last(chart.line, chart), "$strong"))
+            )
         self.border_title = Content.assemble(*pieces, " ")
         self.border_subtitle = Content.styled(f" {chart.note} ", "$muted") if chart.note else Content()
         self.refresh()
 
     def render(self) -> RenderResult:
-        """The plot above its time axis."""
-        width, height = self.content_size.width - LABEL - 1, self.content_size.height - 1
+        """Render the plot above its time axis."""
+        width, height = self.content_size.width - LABEL_CELLS - 1, self.content_size.height - 1
         if width < 4 or height < 1:
             return Content()
         dots = width * (1 if self._ascii_only else 2)
         level = self._chart.is_level
-        area = plot.columns(self._chart.area, self._begin_ms, self._end_ms, dots, is_level=level)
-        line = plot.columns(self._chart.line, self._begin_ms, self._end_ms, dots)
-        known = [value for value in (*area, *line) if value is not None]
-        if not known:
+        area = plot.resample(self._chart.area, self._begin_ms, self._end_ms, dots, is_level=level)
+        line = plot.resample(self._chart.line, self._begin_ms, self._end_ms, dots)
+        values = [value for value in (*area, *line) if value is not None]
+        if not values:
             return Content.styled("nothing is known of this time yet", "$muted")
-        top = plot.ceiling(max(known))
+        top = plot.round_up(max(values))
         styles = {AREA: self._chart.hue, LINE: "$strong", "": ""}
         lines = []
-        for row, runs in enumerate(plot.draw(area, line, height, top, self._ascii_only)):
-            label = self._chart.write(top) if row == 0 else ("0" if row == height - 1 else "")
-            drawn = [(text, styles[of]) if styles[of] else text for text, of in runs]
-            lines.append(Content.assemble((formats.fit(label, LABEL, "right") + " ", "$muted"), *drawn))
-        lines.append(Content.styled(" " * (LABEL + 1) + self._axis(width), "$muted"))
+        for row, runs in enumerate(plot.draw_plot(area, line, height, top, self._ascii_only)):
+            label = self._chart.format_value(top) if row == 0 else ("0" if row == height - 1 else "")
+            drawn = [(text, styles[series]) if styles[series] else text for text, series in runs]
+            lines.append(Content.assemble((formats.fit(label, LABEL_CELLS, "right") + " ", "$muted"), *drawn))
+        lines.append(Content.styled(" " * (LABEL_CELLS + 1) + self._draw_axis(width), "$muted"))
         return Content("\n").join(lines)
 
-    def _axis(self, width: int) -> str:
-        begin, now = formats.clock(self._begin_ms)[:5], formats.clock(self._end_ms)[:5]
-        middle = formats.clock((self._begin_ms + self._end_ms) / 2)[:5] if width >= 24 else ""
+    def _draw_axis(self, width: int) -> str:
+        begin, now = formats.format_clock(self._begin_ms)[:5], formats.format_clock(self._end_ms)[:5]
+        middle = formats.format_clock((self._begin_ms + self._end_ms) / 2)[:5] if width >= 24 else ""
         return begin + middle.center(max(0, width - len(begin) - len(now))) + now
 
 
 class Metrics(View):
-    """Four plots; two where the terminal is small."""
+    """A view of four plots, or two on a small terminal."""
 
     NAME = "metrics"
-    AUTO_FOCUS = ""  # nothing here takes keys of its own
+    AUTO_FOCUS = ""  # no widget of this view handles keys
     DEFAULT_CSS = """
     #plots { grid-size: 2; grid-gutter: 0; height: 1fr; }
     #plots.-small { grid-size: 1; }
@@ -126,34 +130,34 @@ class Metrics(View):
 
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
-        self._given = refs
+        self._initial_refs = refs
         self._refs: tuple[Ref, ...] = ()
         self._left_out = 0
         self._range = 0
         self._drawn_ms = 0
-        self._loaded = 0  # minutes that were fetched, or are being
+        self._loaded_minutes = 0  # minutes loaded or being loaded
         self._histories: dict[Ref, History] = {}
-        self._asks: dict[Ref, Ask[History]] = {}
+        self._requests: dict[Ref, Request[History]] = {}
         self._samples: deque[Sample] = deque(maxlen=3000)
-        self._before: tuple[int, Counter[str]] | None = None
+        self._previous_counters: tuple[int, Counter[str]] | None = None
         self._snapshot: Snapshot | None = None
 
     def compose_view(self) -> ComposeResult:
-        """The plots."""
-        asked = self._given or tuple(self.session.refs)
-        self._refs, self._left_out = self.busiest(asked, QUEUES), max(0, len(asked) - QUEUES)
+        """Yield the plots."""
+        candidates = self._initial_refs or tuple(self.session.refs)
+        self._refs, self._left_out = self.select_busiest(candidates, MAX_QUEUES), max(0, len(candidates) - MAX_QUEUES)
         ascii_only = self.session.settings.is_ascii
         with Grid(id="plots"):
             for name in ("throughput", "depth", "failures", "wait"):
                 yield PlotPane(name, ascii_only)
 
     def on_mount(self) -> None:
-        """The first minutes are asked for."""
+        """Load the counters of the first time range."""
         self._arrange()
-        self._load()
+        self._load_minutes()
 
     def on_resize(self, event: Resize) -> None:
-        """Two plots where there is no room for four."""
+        """Show two plots on a small terminal, else four."""
         self._arrange()
 
     def _arrange(self) -> None:
@@ -167,74 +171,82 @@ class Metrics(View):
         return RANGES[self._range][1]
 
     @property
-    def _counting(self) -> list[Ref]:
-        """The queues that keep counters per minute."""
-        layouts = self.session.layouts
-        return [ref for ref in self._refs if ref.layout in layouts and stats.has_stats(layouts[ref.layout])]
+    def _queues_with_counters(self) -> list[Ref]:
+        """The queues whose system keeps counters per minute."""
+        systems = self.session.systems
+        return [ref for ref in self._refs if ref.system in systems and stats.has_stats(systems[ref.system])]
 
-    def _load(self) -> None:
-        """Asks for the minutes of the range, a queue per round trip."""
-        refs, minutes = self._counting, self._minutes + 1
-        if self._loaded >= minutes or not refs:
+    def _load_minutes(self) -> None:
+        """Load the counters of the current time range, one queue per round trip, unless they are loaded already."""
+        refs, minutes = self._queues_with_counters, self._minutes + 1
+        if self._loaded_minutes >= minutes or not refs:
             return
-        self._loaded = minutes
+        self._loaded_minutes = minutes
 
         def fetch(engine: Engine) -> Iterator[History]:
             for ref in refs:
-                yield from engine.ask_each([partial(stats.history_ask, engine.layouts[ref.layout], ref.queue, minutes)])
+                yield from engine.send_requests_isolated(
+                    [partial(stats.build_history_request, engine.systems[ref.system], ref.queue, minutes)]
+                )
 
-        self.session.work(fetch, self._fetched)
+        self.session.run_steps(fetch, self._store_minutes)
 
-    def _fetched(self, answered: Answered) -> None:
-        if answered.error:
-            self._loaded = 0
-        elif isinstance(answered.result, History):
-            self._learn(answered.result)
+    def _store_minutes(self, message: CallFinished) -> None:
+        if message.error:
+            self._loaded_minutes = 0
+        elif isinstance(message.result, History):
+            self._merge_history(message.result)
             if self.is_drawn:
                 self._draw()
 
-    def _learn(self, history: History) -> None:
-        known = self._histories.get(history.ref)
-        self._histories[history.ref] = known.updated(history) if known else history
+    def _merge_history(self, history: History) -> None:
+        cached = self._histories.get(history.ref)
+        self._histories[history.ref] = cached.merge(history) if cached else history
 
-    def focus_wish(self, refs: list[Ref]) -> Focus:
-        """The counts, and the counters of the last two minutes."""
-        layouts = self.session.layouts
-        for ref in self._counting:
-            if ref not in self._asks:
-                self._asks[ref] = stats.history_ask(layouts[ref.layout], ref.queue, 2)
-        return Focus(self._refs, asks={"history": tuple(self._asks.values())})
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Request the counts, and the counters of the last two minutes."""
+        systems = self.session.systems
+        for ref in self._queues_with_counters:
+            if ref not in self._requests:
+                self._requests[ref] = stats.build_history_request(systems[ref.system], ref.queue, 2)
+        return Focus(self._refs, requests={"history": tuple(self._requests.values())})
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Takes a sample, and draws."""
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Add a sample, merge the last two minutes, and redraw. Long ranges are redrawn every 10 s only."""
         self._snapshot = snapshot
-        queues = [queue for ref in self._refs if (queue := snapshot.queue(ref)) is not None]
+        queues = [queue for ref in self._refs if (queue := snapshot.find_queue(ref)) is not None]
         if len(queues) == len(self._refs) and queues:
-            self._sample(snapshot.taken_ms, queues)
-        if not self._loaded:
-            self._load()
-        for answer in snapshot.answers.get("history", ()):
+            self._add_sample(snapshot.taken_ms, queues)
+        if not self._loaded_minutes:
+            self._load_minutes()
+        for answer in snapshot.results.get("history", ()):
             if isinstance(answer, History) and answer.ref in self._histories:
-                self._learn(answer)
-        if self._minutes <= SHORT or not self._samples or self._samples[-1].at_ms - self._drawn_ms >= LONG_MS:
+                self._merge_history(answer)
+        if (
+            self._minutes <= FAST_REDRAW_MINUTES
+            or not self._samples
+            or self._samples[-1].at_ms - self._drawn_ms >= SLOW_REDRAW_MS
+        ):
             self._draw()
 
-    def _sample(self, at_ms: int, queues: list[Queue]) -> None:
+    def _add_sample(self, at_ms: int, queues: list[Queue]) -> None:
         if self._samples and at_ms <= self._samples[-1].at_ms:
             return
-        now: Counter[str] = Counter()
+        counters: Counter[str] = Counter()
         for queue in queues:
-            now.update(dict(queue.counters))
-        before, self._before = self._before, (at_ms, now)
+            counters.update(dict(queue.counters))
+        previous, self._previous_counters = self._previous_counters, (at_ms, counters)
         ages = [queue.oldest_ready_ms for queue in queues if queue.oldest_ready_ms is not None]
-        oldest = max(ages) if ages else (0 if any(q.count_in(State.READY) == 0 for q in queues) else None)
-        depth = stats.waiting(queues)
-        if before is None or "in" not in now:
+        oldest = max(ages) if ages else (0 if any(q.count_in_state(State.READY) == 0 for q in queues) else None)
+        depth = stats.count_unfinished(queues)
+        if previous is None or "in" not in counters:
             self._samples.append(Sample(at_ms, depth=depth, oldest_ms=oldest))
             return
-        seconds = max(0.001, (at_ms - before[0]) / 1000)
-        in_s, out_s, failed_s = (max(0, now[name] - before[1][name]) / seconds for name in ("in", "out", "failed"))
-        # A rate holds for the time before the tick that saw it.
+        seconds = max(0.001, (at_ms - previous[0]) / 1000)
+        in_s, out_s, failed_s = (
+            max(0, counters[name] - previous[1][name]) / seconds for name in ("in", "out", "failed")
+        )
+        # A rate is that of the time before the refresh at which it was computed.
         self._samples.append(Sample(at_ms, in_s, out_s, failed_s, depth, oldest))
 
     # -- drawing ------------------------------------------------------------------------------------------------------
@@ -244,131 +256,147 @@ class Metrics(View):
             return
         end_ms = self._drawn_ms = self._samples[-1].at_ms
         begin_ms = end_ms - self._minutes * stats.MINUTE_MS
-        for pane, chart in zip(self.query(PlotPane), self._charts(begin_ms, end_ms), strict=True):
-            pane.show(chart, begin_ms, end_ms)
+        for pane, chart in zip(self.query(PlotPane), self._build_charts(begin_ms, end_ms), strict=True):
+            pane.show_chart(chart, begin_ms, end_ms)
         self.host.show_header()
 
-    def _charts(self, begin_ms: int, end_ms: int) -> tuple[Chart, ...]:
-        """What the four plots show: minutes, and ticks where they are wide enough to be seen."""
-        minutes = stats.per_minute(self._histories.values(), begin_ms, end_ms) if self._histories else []
+    def _build_charts(self, begin_ms: int, end_ms: int) -> tuple[Chart, ...]:
+        """Build the four charts: from counters per minute, and in the shortest range also from samples."""
+        minutes = stats.compute_growth_per_minute(self._histories.values(), begin_ms, end_ms) if self._histories else []
         depth = self._samples[-1].depth
-        counted_back: Points = stats.depths(minutes, depth)
+        counted_back: Points = stats.compute_depths(minutes, depth)
         if self._range == 0:
-            since = self._samples[0].at_ms
-            ticks = list(self._samples)
+            first_sample_ms = self._samples[0].at_ms
+            samples = list(self._samples)
             in_s, out_s, failed_s = (
-                [*_rates(minutes, name, end_ms, since), *((s.at_ms, getattr(s, f"{name}_s")) for s in ticks[1:])]
+                [
+                    *_compute_rates(minutes, name, end_ms, first_sample_ms),
+                    *((sample.at_ms, getattr(sample, f"{name}_s")) for sample in samples[1:]),
+                ]
                 for name in ("in", "out", "failed")
             )
-            depths: Points = [*(p for p in counted_back if p[0] < since), *((s.at_ms, s.depth) for s in ticks)]
-            oldest: Points = [(s.at_ms, s.oldest_ms) for s in ticks]
+            depths: Points = [
+                *(point for point in counted_back if point[0] < first_sample_ms),
+                *((sample.at_ms, sample.depth) for sample in samples),
+            ]
+            oldest: Points = [(sample.at_ms, sample.oldest_ms) for sample in samples]
             wait = Chart(
                 "oldest ready",
                 oldest,
                 area_words="waits",
-                write=_span,
+                format_value=_format_span,
                 note="since this view was opened",
                 is_level=True,
             )
         else:
-            in_s, out_s, failed_s = (_rates(minutes, name, end_ms) for name in ("in", "out", "failed"))
+            in_s, out_s, failed_s = (_compute_rates(minutes, name, end_ms) for name in ("in", "out", "failed"))
             depths = [*counted_back, (end_ms, depth)]
             backlog = [
-                (at, 1000 * (d or 0) / o if o else None) for (at, d), (_at, o) in zip(depths, out_s, strict=False)
+                (at_ms, 1000 * (depth_then or 0) / out_then if out_then else None)
+                for (at_ms, depth_then), (_at, out_then) in zip(depths, out_s, strict=False)
             ]
             wait = Chart(
                 "backlog in time",
                 backlog,
                 area_words="takes",
-                write=_span,
+                format_value=_format_span,
                 note="not done ÷ out per second",
                 is_level=True,
             )
         peak = max((value for _at, value in (*out_s, *in_s) if value is not None), default=0.0)
-        lost = sum(stats.flow(grown, "failed") for _minute, grown in minutes)
-        done = sum(stats.flow(grown, "out") for _minute, grown in minutes)
-        share = f"{formats.count(lost)} of {formats.count(lost + done)} attempts" if minutes else ""
+        failed_count = sum(stats.sum_flow(grown, "failed") for _minute, grown in minutes)
+        completed_count = sum(stats.sum_flow(grown, "out") for _minute, grown in minutes)
+        share = (
+            f"{formats.format_count(failed_count)} of {formats.format_count(failed_count + completed_count)} attempts"
+            if minutes
+            else ""
+        )
         return (
-            Chart("throughput", out_s, in_s, "out", "in", "$state-ready", _per_second, f"most {_per_second(peak)}"),
+            Chart("throughput", out_s, in_s, "out", "in", "$state-ready", _format_rate, f"most {_format_rate(peak)}"),
             Chart("depth", depths, area_words="not done", note="scheduled, ready, reserved", is_level=True),
-            Chart("failures", failed_s, area_words="failing", hue="$state-dead", write=_per_second, note=share),
+            Chart("failures", failed_s, area_words="failing", hue="$state-dead", format_value=_format_rate, note=share),
             wait,
         )
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """Which queues, and the ranges."""
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the plotted queues and the time ranges."""
         is_some = self._left_out > 0
         if len(self._refs) == 1:
             name = formats.elide_middle(safe(self._refs[0].queue), max(12, width // 3))
         else:
             name = f"{'the ' * is_some}{len(self._refs)} {'busiest ' * is_some}queues together"
             name = name if self._refs else "no queues yet"
-        counted = len(self._counting)
-        lacking = (
+        counting = len(self._queues_with_counters)
+        missing_text = (
             ""
-            if counted == len(self._refs)
+            if counting == len(self._refs)
             else "   counts nothing by the minute"
-            if not counted
+            if not counting
             else "   some count nothing"
         )
-        more = f"   {self._left_out} more are left out" if is_some else ""
+        left_out_text = f"   {self._left_out} more are left out" if is_some else ""
         ranges = [
-            Content.assemble((f"{number} ", "$accented"), (words, "b $strong" if at == self._range else "$muted"))
-            for number, (at, (words, _minutes)) in enumerate(enumerate(RANGES), 1)
+            Content.assemble((f"{number} ", "$accented"), (label, "b $strong" if position == self._range else "$muted"))
+            for number, (position, (label, _minutes)) in enumerate(enumerate(RANGES), 1)
         ]
-        return Content.assemble((name, "b $strong"), (lacking + more, "$muted")), Content("   ").join(ranges)
+        return Content.assemble((name, "b $strong"), (missing_text + left_out_text, "$muted")), Content("   ").join(
+            ranges
+        )
 
-    def scope(self) -> tuple[Ref, ...]:
-        """The same queues."""
-        return self._given
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return the queues for which the view was opened."""
+        return self._initial_refs
 
-    def target(self) -> Target:
-        """The queue, where it is one."""
+    def build_target(self) -> Target:
+        """Return the queue as the target, if the view plots only one."""
         ref = self._refs[0] if len(self._refs) == 1 else None
-        return Target(ref, queue=self._snapshot.queue(ref) if ref and self._snapshot else None)
+        return Target(ref, queue=self._snapshot.find_queue(ref) if ref and self._snapshot else None)
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the plots while the connection is lost, or restore them."""
         self.query_one("#plots").set_class(is_dim, "-dimmed")
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
-    def numbered(self) -> int:
-        """The ranges."""
+    def count_numbered_items(self) -> int:
+        """Return the number of time ranges."""
         return len(RANGES)
 
     def action_place(self, number: int = 1) -> None:
-        """The range of that number."""
+        """Switch to the time range of that number."""
         if number <= len(RANGES):
             self._range = number - 1
-            self._load()
+            self._load_minutes()
             self._draw()
             self.host.show_header()
 
     def action_page(self, step: int) -> None:
-        """A longer or shorter range."""
+        """Switch to the next longer or shorter time range."""
         self.action_place(1 + max(0, min(len(RANGES) - 1, self._range + step)))
 
 
-def _rates(
+def _compute_rates(
     minutes: list[tuple[int, Counter[str]]], name: str, end_ms: int, until_ms: int | None = None
 ) -> list[tuple[float, float | None]]:
-    """Per second, by the minute; the last minute is not over yet. Only those that began before `until_ms`."""
+    """Return the rate per second of each minute, only of minutes that began before `until_ms`.
+
+    The last minute is not over yet, so its rate is computed over its seconds so far.
+    """
     return [
-        (minute, stats.flow(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)))
+        (minute, stats.sum_flow(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)))
         for minute, grown in minutes
         if until_ms is None or minute < until_ms
     ]
 
 
-def _last(points: Points, chart: Chart) -> str:
-    known = [value for _at, value in points[-1:] if value is not None]
-    return chart.write(known[0]) if known else formats.ZERO
+def _format_last(points: Points, chart: Chart) -> str:
+    last_values = [value for _at, value in points[-1:] if value is not None]
+    return chart.format_value(last_values[0]) if last_values else formats.ZERO
 
 
-def _per_second(value: float) -> str:
-    return formats.rate(value)
+def _format_rate(value: float) -> str:
+    return formats.format_rate(value)
 
 
-def _span(ms: float) -> str:
-    return formats.age(ms) if ms >= 1000 else f"{ms:.0f}ms"
+def _format_span(ms: float) -> str:
+    return formats.format_age(ms) if ms >= 1000 else f"{ms:.0f}ms"

@@ -1,7 +1,7 @@
-"""Operations: every change made here, the newest first, with its answers and whether it can be undone.
+"""The view of operations: every change made here, newest first, with its outcomes and whether it can be undone.
 
-Below those of this session stand what others did to the same Redis from this machine. Enter shows ids and answers, `z`
-takes the one under the cursor back, `s` writes all of this session into files for the post-mortem.
+Changes by other sessions of this machine on the same Redis follow below. Enter shows ids and outcomes, `z` undoes the
+operation under the cursor, and `s` writes the operations of this session to files for a post-mortem.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.events import Resize
 
-from rqtui.engine.ticker import Answered
+from rqtui.engine.ticker import CallFinished
 from rqtui.model import Ref, Snapshot
 from rqtui.operations import journal as operations
 from rqtui.operations.journal import Operation
 from rqtui.text import formats
-from rqtui.text.names import twins
+from rqtui.text.names import find_duplicate_names
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets import frame
+from rqtui.tui.widgets.long_text import LongText
 from rqtui.tui.widgets.table import Table
-from rqtui.tui.widgets.text import LongText
 
 COLUMNS = (
     Column("time", "time", 8, style="muted"),
@@ -40,7 +40,7 @@ _EMPTY = "no change was made here yet; your changes appear here, and z undoes th
 
 
 class Operations(View):
-    """The journal."""
+    """The table of operations from the journal."""
 
     NAME = "operations"
     HAS_OPERATIONS = True
@@ -49,16 +49,16 @@ class Operations(View):
     def __init__(self, refs: tuple[Ref, ...]) -> None:
         super().__init__()
         self._refs = refs
-        self._earlier: list[Operation] = []
-        self._shown: dict[str, Operation] = {}
+        self._earlier_operations: list[Operation] = []
+        self._operations_by_row: dict[str, Operation] = {}
         self._drawn: tuple[list[Operation], frozenset[str]] | None = None
-        self._twins: frozenset[str] = frozenset()  # names that queues of several systems have
+        self._ambiguous_names: frozenset[str] = frozenset()  # names used by queues of more than one system
 
     def compose_view(self) -> ComposeResult:
-        """The table."""
+        """Yield the table, and a pane with the details of the operation under the cursor."""
         yield Table(
             COLUMNS,
-            empty=keys.renamed(_EMPTY),
+            empty=keys.apply_keymap(_EMPTY),
             id="operations",
             has_marks=False,
             ascii_only=self.session.settings.is_ascii,
@@ -66,13 +66,13 @@ class Operations(View):
         yield LongText(id="operation", classes="pane")
 
     def on_mount(self) -> None:
-        """The keys go to the table; what other sessions did is read once."""
-        self.session.ask(lambda _engine: self.session.journal.earlier(), self._read)
+        """Focus the table, and read the operations of other sessions once."""
+        self.session.call_engine(lambda _engine: self.session.journal.load_earlier(), self._store_earlier)
         self._table.focus()
         self._draw()
 
-    def _read(self, answered: Answered) -> None:
-        self._earlier = answered.result or []
+    def _store_earlier(self, message: CallFinished) -> None:
+        self._earlier_operations = message.result or []
         if self.is_drawn:
             self._draw()
 
@@ -80,158 +80,176 @@ class Operations(View):
     def _table(self) -> Table:
         return self.query_one("#operations", Table)
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Draws what was done since."""
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Redraw the operations unless the rows are frozen."""
         if not self.is_frozen:
             self._draw()
 
-    def acted(self, ids: object) -> None:
-        """Something was changed."""
+    def handle_acted_jobs(self, ids: object) -> None:
+        """Redraw after a change."""
         self._draw()
 
     def _draw(self) -> None:
-        mine = self.session.journal.operations
-        known = [*mine, *self._earlier]
-        both = twins([*self.session.refs, *(Ref(each.layout, each.queue) for each in known)])
-        if (known, both) == self._drawn:
+        own = self.session.journal.operations
+        all_operations = [*own, *self._earlier_operations]
+        ambiguous_names = find_duplicate_names(
+            [*self.session.refs, *(Ref(operation.system, operation.queue) for operation in all_operations)]
+        )
+        if (all_operations, ambiguous_names) == self._drawn:
             return
-        self._drawn, self._twins = (known, both), both
-        words = self.filter_text.casefold().split()
-        found = [each for each in known if all(word in _haystack(each) for word in words)]
-        self._shown = {f"{each.at_ms}-{number}": each for number, each in enumerate(reversed(found))}
-        here = {id(each) for each in mine}
-        rows = [_row(key, each, id(each) in here, self._where(each)) for key, each in reversed(self._shown.items())]
-        self.fit_table(self._table, len(known))
+        self._drawn, self._ambiguous_names = (all_operations, ambiguous_names), ambiguous_names
+        search_words = self.filter_text.casefold().split()
+        matching = [
+            operation
+            for operation in all_operations
+            if all(word in _build_search_text(operation) for word in search_words)
+        ]
+        self._operations_by_row = {
+            f"{operation.at_ms}-{number}": operation for number, operation in enumerate(reversed(matching))
+        }
+        own_ids = {id(operation) for operation in own}
+        rows = [
+            _build_row(key, operation, id(operation) in own_ids, self._format_queue(operation))
+            for key, operation in reversed(self._operations_by_row.items())
+        ]
+        self.fit_table(self._table, len(all_operations))
         self._table.update(rows)
-        self._say(mine)
+        self._update_frame(own)
         self._show_operation()
 
     def on_resize(self, _event: Resize) -> None:
-        """As many rows as there is room for."""
+        """Fit the table's height to the terminal."""
         self.fit_table(self._table, len(self._drawn[0]) if self._drawn else 0)
 
     def _show_operation(self) -> None:
-        """Where there is room below: ids and answers of the one under the cursor."""
-        pane, operation = self.query_one("#operation", LongText), self.picked()
+        """Show ids and outcomes of the operation under the cursor."""
+        pane, operation = self.query_one("#operation", LongText), self.find_selected_operation()
         if operation is None:
             pane.border_title = Content(" ids and answers ")
-            pane.show(Content.styled("the change under the cursor is shown here", "$muted"))
+            pane.show_text(Content.styled("the change under the cursor is shown here", "$muted"))
             return
-        title = f" {safe(self._where(operation))} " if operation.where else " "
+        title = f" {safe(self._format_queue(operation))} " if operation.queue_label else " "
         pane.border_title = Content.assemble((f" {safe(operation.verb)}", "b $strong"), (title, "$muted"))
-        pane.show(page(operation))
+        pane.show_text(format_operation(operation))
 
-    def _where(self, operation: Operation) -> str:
-        """Its queue, with its system where queues of several systems have that name."""
-        return operation.where_in_full if operation.queue in self._twins else operation.where
+    def _format_queue(self, operation: Operation) -> str:
+        """Return an operation's queue, with its system if queues of several systems share that name."""
+        return operation.full_queue_label if operation.queue in self._ambiguous_names else operation.queue_label
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """The one below is another, and so may be what the keys do."""
+        """Update the details and the footer for another operation."""
         self._show_operation()
         self.host.show_keys()
 
-    def _say(self, mine: list[Operation]) -> None:
+    def _update_frame(self, own: list[Operation]) -> None:
         frozen = [Piece(" the rows stand still: p goes on ", "accented")] if self.is_frozen else []
         self._table.set_title(Piece(" operations ", "strong"), *frozen)
-        counted = Counter(each.verb for each in mine).most_common(4)
-        summed = "   ".join(f"{safe(verb)} {formats.count(number)}" for verb, number in counted)
+        verb_counts = Counter(operation.verb for operation in own).most_common(4)
+        summed = "   ".join(f"{safe(verb)} {formats.format_count(number)}" for verb, number in verb_counts)
         self._table.set_subtitle(*([Piece(f" {summed} ", "muted")] if summed else []))
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """How many changes there were, and who is making them."""
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the number of changes, how many can be undone, and the journal's user or its error."""
         journal = self.session.journal
-        made = journal.operations
-        able = sum(bool(each.undo) and not each.undone_at_ms for each in made)
-        of = formats.numbered(len(made), "change")
-        undo = f"{formats.count(able, width=9)} can be undone" if able else "nothing to undo"
-        words = f"{of} in this session · {undo}"
+        own = journal.operations
+        undoable = sum(bool(operation.undo) and not operation.undone_at_ms for operation in own)
+        number = formats.format_quantity(len(own), "change")
+        undo = f"{formats.format_count(undoable, width=9)} can be undone" if undoable else "nothing to undo"
+        text = f"{number} in this session · {undo}"
         problem = journal.problem
         right = Content.styled(safe(problem), "$state-dead") if problem else Content.styled(safe(journal.who), "$muted")
-        return Content.styled(words, "$muted"), right
+        return Content.styled(text, "$muted"), right
 
-    def scope(self) -> tuple[Ref, ...]:
-        """The queues that one came from."""
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return the queues of the view from which this one was opened."""
         return self._refs
 
-    def target(self) -> Target:
-        """No verb acts here; `z` does."""
+    def build_target(self) -> Target:
+        """Return an empty target: no verb acts on operations, only undo."""
         return Target()
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the table while the connection is lost, or restore it."""
         self._table.dimmed = is_dim
 
-    def filtered(self, expression: str) -> None:
-        """Only operations in which every word stands."""
+    def apply_filter(self, expression: str) -> None:
+        """Show only the operations that contain every word of the expression."""
         self.filter_text = expression
         self._drawn = None
-        self._table.another_list()
+        self._table.expect_similar_list()
         self._draw()
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
-    def picked(self) -> Operation | None:
-        """The operation under the cursor."""
-        return self._shown.get(str(self._table.cursor_id))
+    def find_selected_operation(self) -> Operation | None:
+        """Return the operation under the cursor."""
+        return self._operations_by_row.get(str(self._table.cursor_id))
 
     def action_save(self) -> None:
-        """Writes the journal of this session into files."""
+        """Write this session's journal to files."""
         self.host.export_operations()
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """All ids and answers of one."""
-        from rqtui.tui.widgets.dialogs import Pages
+        """Show all ids and outcomes of an operation in a dialog."""
+        from rqtui.tui.widgets.text_dialog import Pages
 
-        operation = self._shown.get(str(event.id))
+        operation = self._operations_by_row.get(str(event.id))
         if operation is not None:
-            title = f"{safe(operation.verb)} {safe(self._where(operation))}".strip()
-            self.app.push_screen(Pages(title, page(operation), lambda: page(operation)))
+            title = f"{safe(operation.verb)} {safe(self._format_queue(operation))}".strip()
+            self.app.push_screen(Pages(title, format_operation(operation), lambda: format_operation(operation)))
 
 
-def page(operation: Operation) -> Content:
-    """One operation in full."""
-    from rqtui.reports.postmortem import circumstances
+def format_operation(operation: Operation) -> Content:
+    """Format an operation with all of its details, outcomes and ids."""
+    from rqtui.reports.postmortem import list_circumstances
 
     lines = [
-        ("when", formats.moment(operation.at_ms)),
+        ("when", formats.format_moment(operation.at_ms)),
         ("who", operation.who),
         ("Redis", operation.url + (f" (profile {operation.profile})" if operation.profile else "")),
         ("what", operation.verb),
-        ("queue", f"{', '.join([operation.queue, *operation.others])} ({operation.layout})" if operation.queue else ""),
-        *circumstances(operation),
-        ("undo", operations.undo_word(operation)),
+        ("queue", _format_queues(operation)),
+        *list_circumstances(operation),
+        ("undo", operations.describe_undo(operation)),
         ("error", operation.error),
     ]
-    made = [
-        Content.assemble((formats.fit(name, 8), "$muted"), (safe(words), "$strong")) for name, words in lines if words
+    contents = [
+        Content.assemble((formats.fit(name, 8), "$muted"), (safe(text), "$strong")) for name, text in lines if text
     ]
     if operation.answers:
-        made += [Content(), Content.styled("answers", "$accented")]
-        counts = [(formats.count(number, width=9), text) for text, number in operation.answers.items()]
-        made += [Content.assemble((f"{number:>9}  ", "$strong"), safe(text)) for number, text in counts]
+        contents += [Content(), Content.styled("answers", "$accented")]
+        counts = [(formats.format_count(number, width=9), text) for text, number in operation.answers.items()]
+        contents += [Content.assemble((f"{number:>9}  ", "$strong"), safe(text)) for number, text in counts]
     if operation.ids:
-        of = f" (the first {len(operation.ids)} of {operation.count})" if operation.count > len(operation.ids) else ""
-        made += [Content(), Content.styled(f"ids{of}", "$accented")]
-        made += [Content("  " + safe(id)) for id in operation.ids]
-    return Content("\n").join(made)
+        note = f" (the first {len(operation.ids)} of {operation.count})" if operation.count > len(operation.ids) else ""
+        contents += [Content(), Content.styled(f"ids{note}", "$accented")]
+        contents += [Content("  " + safe(id)) for id in operation.ids]
+    return Content("\n").join(contents)
 
 
-def _row(key: str, operation: Operation, is_mine: bool, where: str) -> Row:
+def _format_queues(operation: Operation) -> str:
+    """Format all queues of a change: `mail, bulk (rq)`, or with several systems `rq:mail, bullmq:mail`."""
+    if operation.is_of_several_systems:
+        return ", ".join(f"{ref.system}:{ref.queue}" for ref in operation.refs)
+    return f"{', '.join(ref.queue for ref in operation.refs)} ({operation.system})" if operation.queue else ""
+
+
+def _build_row(key: str, operation: Operation, is_mine: bool, where: str) -> Row:
     style = "state-dead" if operation.error else "accented" if is_mine else "muted"
-    undo = operations.undo_word(operation) if operation.undo else formats.ZERO
+    undo = operations.describe_undo(operation) if operation.undo else formats.ZERO
     hue = "state-ready" if undo == "can be undone" else "muted"
     cells = (
-        formats.clock(operation.at_ms),
+        formats.format_clock(operation.at_ms),
         Piece(safe(operation.verb), style),
         safe(where),
-        formats.count(operation.count),
-        safe(operation.words()),
+        formats.format_count(operation.count),
+        safe(operation.describe_outcomes()),
         Piece(undo, hue),
     )
     return Row(key, cells, style="" if is_mine else "muted")
 
 
-def _haystack(operation: Operation) -> str:
+def _build_search_text(operation: Operation) -> str:
     ids = " ".join(id.decode("utf-8", "replace") for id in operation.ids)
-    queues = " ".join([operation.queue, *operation.others])
-    return f"{operation.verb} {queues} {operation.layout} {operation.words()} {ids}".casefold()
+    queues = " ".join([*(ref.queue for ref in operation.refs), *operation.systems])
+    return f"{operation.verb} {queues} {operation.describe_outcomes()} {ids}".casefold()

@@ -1,14 +1,16 @@
-"""The overview: every queue a row, or every group of them, and below, where there is room, what happened lately.
+"""The overview: a table of all queues or queue groups, and panes for recent activity and the queue under the cursor.
 
-On a large terminal the queues take the lines that they need, and the rest shows the one under the cursor: its last
-hour, why its verdict is what it is, what its dead jobs died of.
+On a large terminal the table takes only the lines that it needs. The rest shows the queue under the cursor: its last
+hour, the reasons of its verdict, and the errors of its dead jobs.
 """
 
 from __future__ import annotations
 
 import operator
+import random
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -18,46 +20,51 @@ from textual.events import Resize
 from textual.widgets import Static
 
 from rqtui.errors import UsageError
-from rqtui.model import Focus, PageWish, Queue, Rate, Ref, Snapshot, State, Worker
+from rqtui.model import Focus, PageSelection, Queue, Rate, Ref, Snapshot, State, Worker
 from rqtui.text import elision, formats
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import groups, queues, recent
 from rqtui.tui.format.groups import Group
-from rqtui.tui.format.rows import Id, Later, Row
+from rqtui.tui.format.rows import Id, LazyCells, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import chrome
-from rqtui.tui.widgets.drawn import Drawn
+from rqtui.tui.widgets import frame
+from rqtui.tui.widgets.lines_pane import LinesPane
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from rqtui.engine.filters import Term
     from rqtui.engine.history import History
-    from rqtui.layout.layout import Ask
-    from rqtui.tui.widgets.preview import Cause
+    from rqtui.system_base.system import Request
+    from rqtui.tui.widgets.queue_preview import DeathCause
     from rqtui.verbs import Verb
 
-AT_ONCE = 100  # queues counted per tick; of more, those in sight and some of the others in turn
-OLD_MS = 60_000  # from which on it is said how old the figures of queues out of sight may be
-KEPT = 1000  # rows that were in sight
-IN_TURN = 50  # a thousand queues: each counted anew within 40 s, for half a percent of a core
-WITH_HAPPENED = 30  # rows of a terminal
-HAPPENED = 5  # lines of it, at least
-SAMPLE, PARTS = 30, 3  # dead jobs that tell what they died of: from the beginning, the middle and the end of the place
-PREVIEWED = 20  # queues whose history is remembered
-INDENT = 2  # cells, of each level of groups
+MAX_COUNTED_AT_ONCE = (
+    100  # with up to 100 queues each refresh counts all; with more, those in sight and some others in turn
+)
+SHOW_AGE_FROM_MS = 60_000  # from this age on, the frame shows the age of counts of queues out of sight
+MAX_CACHED_ROWS = 1000  # rows that are cached
+COUNTED_IN_TURN = 50  # of 1 000 queues each is counted within 40 s, for 0.5 % of a core
+RECENT_FROM_ROWS = 30  # terminal rows from which on the recent activity is shown
+MIN_RECENT_LINES = 5  # minimum lines of recent activity
+# Dead jobs are sampled at random over the whole place: a block of jobs from each of so many parts of equal size. Jobs
+# that died together often have one cause, so few large blocks would miss causes.
+BLOCK_JOBS, BLOCKS_PER_PLACE = 10, 24
+MIN_DEAD_CHANGE = 0.02  # share of a queue's dead jobs that must come or go before they are sampled again
+MAX_PREVIEW_QUEUES = 20  # queues whose preview data is cached
+INDENT = 2  # cells per level of groups
 EMPTY = "no queues yet: N enqueues a job, or point rqtui at another Redis"
 NO_MATCH = "no queue matches the filter: / changes it, Esc in it clears it"
 
 
 class Overview(View):
-    """All queues of this Redis."""
+    """The first view: all queues of this Redis, one per row or grouped by the beginning of their names."""
 
     NAME = "overview"
     IS_FIRST = True
-    MAKES_QUEUES = True
+    CAN_CREATE_QUEUES = True
     SORTS = queues.SORTS
     SORT_OF: ClassVar[Mapping[str, str]] = {
         "queue": "name",
@@ -70,6 +77,9 @@ class Overview(View):
     }
     FILTER_HINT = "a part of a name, a system or a verdict; /regular expression/ and !not"
     DEFAULT_CSS = """
+    Overview #server { height: auto; max-height: 4; padding: 0 2; color: $state-reserved; display: none; }
+    Overview #server.-critical { color: $state-dead; }
+    Overview #server.-dimmed { text-opacity: 60%; }
     Overview #unspoken { height: auto; max-height: 4; padding: 0 2; color: $muted; display: none; }
     Overview #unspoken.-dimmed { text-opacity: 60%; }
     """
@@ -77,33 +87,34 @@ class Overview(View):
     def __init__(self) -> None:
         super().__init__()
         self.sort = queues.SORTS[0]
-        self._terms: tuple[Term, ...] = ()  # of the filter that holds
-        self._levels = 0  # of groups that were asked for; 0: none
+        self._terms: tuple[Term, ...] = ()  # terms of the current filter
+        self._levels = 0  # levels of groups; 0: no groups
         self._unfolded: set[str] = set()
-        self._left_out = ""  # what all names begin with, where they are long
+        self._left_out = ""  # the common beginning of all names, if they are long
         self._is_long = False
-        self._named_of: tuple[list[Ref], frozenset[str]] = ([], frozenset())  # these queues, and twins, are named so
-        self._of: list[Ref] = []  # the queues of the session, when what is known was looked through
-        self._has_shared = False  # some are of a system with places that tell of the jobs of all queues
-        self._arranged: tuple[object, ...] = ()  # by what the columns were chosen
-        self._drawn: dict[str, Ref | Group] | None = None  # the rows that the table has
-        self._cells = self._cells_of  # one object for all of them
-        self._known: dict[Ref, Queue] = {}
+        # The queues and ambiguous names for which `_left_out` was computed.
+        self._named_refs: tuple[list[Ref], frozenset[str]] = ([], frozenset())
+        self._pruned_refs: list[Ref] = []  # the session's queues when missing ones were last removed
+        self._has_shared = False  # whether a system has places shared by all of its queues
+        self._arranged: tuple[object, ...] = ()  # the inputs from which the columns were chosen
+        self._drawn: dict[str, Ref | Group] | None = None  # the rows in the table
+        self._cells = self._build_cells  # one bound method, shared by all rows
+        self._counted_queues: dict[Ref, Queue] = {}
         self._signs: dict[Ref, queues.Signs] = {}
         self._rates: dict[Ref, Rate] = {}
-        self._moving: set[Ref] = set()  # the queues whose rates are not nothing
-        self._rate = Rate()  # of all together, summed once per picture: the second line is asked for each second
-        self._found = 0  # queues that fit the filter
-        self._within: dict[str, str] = {}  # by id of a row: the beginning of the group that it stands in
+        self._active_refs: set[Ref] = set()  # queues with a rate above zero
+        self._rate = Rate()  # the total, summed once per snapshot because the header is drawn each second
+        self._match_count = 0  # number of queues that match the filter
+        self._within: dict[str, str] = {}  # prefix of the enclosing group, by row id
         self._depths: dict[str, int] = {}
         self._labels: frozenset[str] = frozenset()
-        self._longest = 0  # cells of a label, with what stands before it
+        self._longest = 0  # cells of the longest label, with its indent
         self._keys: dict[Ref, tuple[object, ...]] = {}
-        self._ordered: list[Ref] | None = None  # the queues of the session that have keys, where all are listed
+        self._ordered: list[Ref] | None = None  # the session's queues that have sort keys, if all are listed
         self._by_id: dict[str, Ref | Group] = {}
         self._rows: dict[str, tuple[object, Row]] = {}
-        self._lines: dict[str, Row] = {}  # what the table has of the queues
-        self._before: dict[Ref, Queue] = {}  # as they were when the rows began to stand
+        self._lines: dict[str, Row] = {}  # the rows of single queues in the table
+        self._frozen_queues: dict[Ref, Queue] = {}  # the queues when the rows were frozen
         self._frozen_s = 0.0
         self._turn = 0
         self._shape = queues.Shape()
@@ -111,435 +122,510 @@ class Overview(View):
         self._now_ms = 0
         self._histories: dict[Ref, History] = {}
         self._workers: dict[Ref, tuple[Worker, ...]] = {}
-        self._causes: dict[Ref, tuple[Cause, ...]] = {}
-        self._sampled: dict[Ref, tuple[int, int]] = {}  # how many were dead then, and how many were looked at
-        self._wished: dict[Ref, int] = {}  # how many were dead when these were asked for
-        self._asks: dict[tuple[Ref, str], Ask[Any]] = {}
+        self._causes: dict[Ref, tuple[DeathCause, ...]] = {}
+        self._sampled: dict[Ref, tuple[int, int]] = {}  # dead jobs at the last sample, and dead jobs sampled
+        self._requested_dead: dict[Ref, int] = {}  # dead jobs when the sample was requested
+        self._requests: dict[tuple[Ref, str], Request[Any]] = {}
 
     def compose_view(self) -> ComposeResult:
-        """The table, which other systems are here, and what happened."""
-        yield Table(queues.columns(self._shape), empty=keys.renamed(EMPTY), id="queues", has_marks=False)
+        """Yield the findings about the server, the table of queues, the preview and the recent activity."""
+        yield Static("", id="server", markup=False)
+        yield Table(queues.build_columns(self._shape), empty=keys.apply_keymap(EMPTY), id="queues", has_marks=False)
         yield Static("", id="unspoken", markup=False)
         with Horizontal(id="below"):
-            yield Drawn(self._draw_preview, id="preview")
+            yield LinesPane(self._draw_preview, id="preview")
             with Vertical(id="aside"):
-                yield Drawn(self._draw_causes, id="causes")
+                yield LinesPane(self._draw_causes, id="causes")
                 with Static("", id="happened", classes="pane") as pane:
                     pane.border_title = Content(" what happened ")
 
     def on_mount(self) -> None:
-        """The keys go to the table; with this view everything begins."""
-        self._say()
+        """Focus the table, and schedule the connection to Redis."""
+        self._update_frame()
         self._arrange()
         self._table.focus()
-        self.call_next(self.host.connect_soon)
+        self.call_next(self.host.schedule_connection)
 
     @property
     def _table(self) -> Table:
         return self.query_one("#queues", Table)
 
     def on_resize(self, _event: Resize) -> None:
-        """Short numbers on a narrow terminal."""
+        """Choose the columns and number widths that fit the terminal."""
         self._arrange()
         self._draw()
 
     def _arrange(self) -> None:
+        """Choose the columns for the terminal's width and the names; does nothing if these are unchanged."""
         width, height = self.app.size
         refs, labels, longest = self.session.refs, self._labels, self._longest
         by = (width, height, refs, labels, longest)
         if len(by) == len(self._arranged) and all(map(operator.is_, by, self._arranged)):
             return
         self._arranged = by
-        shape = queues.shape(width, self.session.refs, self._labels, self._longest)
+        shape = queues.choose_shape(width, self.session.refs, self._labels, self._longest)
         if shape != self._shape:
             self._shape = shape
-            self._table.set_columns(queues.columns(shape))
+            self._table.set_columns(queues.build_columns(shape))
             self._rows.clear()
             self._lines.clear()
             self._drawn = None
-        self.query_one("#below").display = height >= WITH_HAPPENED
+        self.query_one("#below").display = height >= RECENT_FROM_ROWS
         self.fit_table(self._table, len(self.session.refs))
 
-    # -- what the app asks --------------------------------------------------------------------------------------------
+    # -- the next refresh ---------------------------------------------------------------------------------------------
 
-    def focus_wish(self, refs: list[Ref]) -> Focus:
-        """All queues while they are few; else those in sight and, in turn, some of the others."""
-        pages, asks = self._wishes()
-        if len(refs) <= AT_ONCE:
-            return Focus(tuple(refs), pages, asks=asks)
-        known = set(refs)
-        first, last = self._table.in_sight
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Return the queues to count: all while they are few, else the rows in sight and some of the others in turn."""
+        pages, requests = self._build_preview_requests()
+        if len(refs) <= MAX_COUNTED_AT_ONCE:
+            return Focus(tuple(refs), pages, requests=requests)
+        listed = set(refs)
+        first, last = self._table.visible_range
         rows = [self._by_id[str(row.id)] for row in self._table.rows[first:last] if str(row.id) in self._by_id]
-        seen = [ref for row in rows for ref in (row.refs if isinstance(row, Group) else (row,)) if ref in known]
-        turn = [refs[(self._turn + step) % len(refs)] for step in range(IN_TURN)]
-        return Focus(tuple(dict.fromkeys([*seen[:AT_ONCE], *turn])), pages, asks=asks)
+        seen = [ref for row in rows for ref in (row.refs if isinstance(row, Group) else (row,)) if ref in listed]
+        turn = [refs[(self._turn + step) % len(refs)] for step in range(COUNTED_IN_TURN)]
+        return Focus(tuple(dict.fromkeys([*seen[:MAX_COUNTED_AT_ONCE], *turn])), pages, requests=requests)
 
-    def _wishes(self) -> tuple[tuple[PageWish, ...], dict[str, tuple[Ask[Any], ...]]]:
-        """What the preview needs to know of the queue under the cursor: its minutes, its workers, and, when others have
-        died since, some of its dead jobs; of a group these alone, of one queue after the other."""
-        shown = self._under_cursor() if self.has_preview else None
-        if isinstance(shown, Group):
+    def _build_preview_requests(self) -> tuple[tuple[PageSelection, ...], dict[str, tuple[Request[Any], ...]]]:
+        """Return the pages and requests that the preview of the row under the cursor needs.
+
+        For a queue: its counters per minute, its workers and, when more jobs have died, a sample of its dead jobs. For
+        a group only the dead jobs, one queue per refresh.
+        """
+        selected = self._find_selected_row() if self.has_preview else None
+        if isinstance(selected, Group):
             return next(
-                filter(None, (self._dead_wish(ref, self._known.get(ref)) for ref in self._in_turn(shown))), ()
+                filter(
+                    None,
+                    (
+                        self._build_sample_pages(queue_ref, self._counted_queues.get(queue_ref))
+                        for queue_ref in self._sort_unsampled_first(selected)
+                    ),
+                ),
+                (),
             ), {}
-        ref = shown
-        layout = self.session.layouts.get(ref.layout) if ref else None
-        if ref is None or layout is None:
+        queue_ref = selected
+        system = self.session.systems.get(queue_ref.system) if queue_ref else None
+        if queue_ref is None or system is None:
             return (), {}
-        from rqtui.engine import history as stats  # the first picture does not wait for it
-        from rqtui.tui.widgets import preview
+        from rqtui.engine import history as stats  # imported late, so that the first paint does not wait for it
+        from rqtui.tui.widgets import queue_preview
 
-        asks: dict[str, tuple[Ask[Any], ...]] = {}
-        if stats.has_stats(layout):
-            minutes = 2 if ref in self._histories else preview.MINUTES + 1
-            asks["history"] = (
-                self._ask(ref, f"history {minutes}", lambda: stats.history_ask(layout, ref.queue, minutes)),
+        requests: dict[str, tuple[Request[Any], ...]] = {}
+        if stats.has_stats(system):
+            minutes = 2 if queue_ref in self._histories else queue_preview.HISTORY_MINUTES + 1
+            requests["history"] = (
+                self._find_cached_request(
+                    queue_ref,
+                    f"history {minutes}",
+                    lambda: stats.build_history_request(system, queue_ref.queue, minutes),
+                ),
             )
-        queue = self._known.get(ref)
+        queue = self._counted_queues.get(queue_ref)
         if queue and queue.workers:
-            asks["workers"] = (self._ask(ref, "workers", lambda: layout.workers_ask(ref.queue)),)
-        return self._dead_wish(ref, queue), asks
+            requests["workers"] = (
+                self._find_cached_request(queue_ref, "workers", lambda: system.workers_request(queue_ref.queue)),
+            )
+        return self._build_sample_pages(queue_ref, queue), requests
 
-    def _ask(self, ref: Ref, name: str, make: Callable[[], Ask[Any]]) -> Ask[Any]:
-        """The same object as last time: a wish is another one when what it asks for is."""
-        if (ref, name) not in self._asks:
-            while len(self._asks) >= 3 * PREVIEWED:
-                del self._asks[next(iter(self._asks))]
-            self._asks[ref, name] = make()
-        return self._asks[ref, name]
+    def _find_cached_request(self, ref: Ref, name: str, make: Callable[[], Request[Any]]) -> Request[Any]:
+        """Return the cached request of that name for a queue, so that an unchanged wish contains the same object."""
+        if (ref, name) not in self._requests:
+            while len(self._requests) >= 3 * MAX_PREVIEW_QUEUES:
+                del self._requests[next(iter(self._requests))]
+            self._requests[ref, name] = make()
+        return self._requests[ref, name]
 
-    def _in_turn(self, group: Group) -> list[Ref]:
-        """The queues of a group whose dead jobs are looked at: those of which nobody has seen any, then the others."""
-        return sorted(self._with_dead(group), key=lambda ref: ref in self._sampled)
+    def _sort_unsampled_first(self, group: Group) -> list[Ref]:
+        """Return the queues of a group whose dead jobs are sampled, those without a sample first."""
+        return sorted(self._find_queues_with_dead(group), key=lambda ref: ref in self._sampled)
 
-    def _with_dead(self, group: Group) -> list[Ref]:
-        """The queues of a group with the most dead jobs, as many as are remembered."""
-        dead = {ref: self._known[ref].count_in(State.DEAD) for ref in group.refs if ref in self._known}
-        return sorted((ref for ref in dead if dead[ref]), key=lambda ref: -dead[ref])[: PREVIEWED // 2]
+    def _find_queues_with_dead(self, group: Group) -> list[Ref]:
+        """Return the queues of a group with the most dead jobs, at most half of the cache size."""
+        dead = {
+            ref: self._counted_queues[ref].count_in_state(State.DEAD)
+            for ref in group.refs
+            if ref in self._counted_queues
+        }
+        return sorted((ref for ref in dead if dead[ref]), key=lambda ref: -dead[ref])[: MAX_PREVIEW_QUEUES // 2]
 
-    def _dead_wish(self, ref: Ref, queue: Queue | None) -> tuple[PageWish, ...]:
+    def _build_sample_pages(self, ref: Ref, queue: Queue | None) -> tuple[PageSelection, ...]:
+        """Return the pages that sample a queue's dead jobs, empty if their number is about that of the last sample."""
         dead = [count for count in queue.counts if count.state is State.DEAD and count.count] if queue else []
-        if not dead or self._sampled.get(ref, (0, 0))[0] == dead[0].count:
+        sampled = self._sampled.get(ref, (0, 0))[0]
+        if not dead or (sampled and abs(dead[0].count - sampled) <= MIN_DEAD_CHANGE * sampled):
             return ()
-        count, self._wished[ref] = dead[0].count, dead[0].count
-        layout = self.session.layouts.get(ref.layout)
-        if count <= SAMPLE * PARTS or (layout is not None and layout.is_shared(dead[0].place)):
-            return (PageWish(ref, dead[0].place, 0, SAMPLE * PARTS),)
-        offsets = (0, (count - SAMPLE) // 2, count - SAMPLE)
-        return tuple(PageWish(ref, dead[0].place, offset, SAMPLE) for offset in offsets)
+        count, self._requested_dead[ref] = dead[0].count, dead[0].count
+        system = self.session.systems.get(ref.system)
+        if count <= BLOCK_JOBS * BLOCKS_PER_PLACE or (system is not None and system.is_shared(dead[0].place)):
+            return (PageSelection(ref, dead[0].place, 0, BLOCK_JOBS * BLOCKS_PER_PLACE),)
+        starts = [count * part // BLOCKS_PER_PLACE for part in range(BLOCKS_PER_PLACE + 1)]
+        chance = random.Random(count)  # noqa: S311  no secret; equal numbers give an equal sample
+        offsets = (chance.randint(start, max(start, end - BLOCK_JOBS)) for start, end in pairwise(starts))
+        return tuple(PageSelection(ref, dead[0].place, offset, BLOCK_JOBS) for offset in offsets)
 
-    def _take(self, snapshot: Snapshot) -> None:
-        """What the last picture tells of the queue under the cursor, and of others that were under it."""
+    def _cache_preview_data(self, snapshot: Snapshot) -> None:
+        """Cache what the snapshot contains for the preview: histories, workers and causes of death."""
         self._now_ms = snapshot.taken_ms
         if not self.has_preview:
             return
         from rqtui.engine.history import History
-        from rqtui.tui.widgets import preview
 
-        for answer in snapshot.answers.get("history", ()):
-            if isinstance(answer, History):
-                known = self._histories.pop(answer.ref, None)
-                self._histories[answer.ref] = known.updated(answer) if known else answer
-        asked = self.session.pictured.asks.get("workers", ())
-        for ask, found in zip(asked, snapshot.answers.get("workers", ()), strict=False):
-            ref = next((ref for (ref, _name), made in self._asks.items() if made is ask), None)
-            if ref is not None and isinstance(found, tuple):
-                self._workers[ref] = found
-        for ref in {Ref(page.layout, page.queue) for page in snapshot.pages if not page.error}:
-            pages = [page for page in snapshot.pages if (page.layout, page.queue) == ref]
-            died = {job.id: job for page in pages for job in page.jobs}
-            self._causes[ref] = preview.causes(died.values())
-            self._sampled[ref] = (self._wished.get(ref, 0), len(died))
-            if ref not in self.session.causes:
-                self.session.causes[ref] = frozenset(cause.id for cause in self._causes[ref])
-        for remembered in (self._histories, self._workers, self._causes, self._sampled, self._wished):
-            while len(remembered) > PREVIEWED:
-                del remembered[next(iter(remembered))]
+        for result in snapshot.results.get("history", ()):
+            if isinstance(result, History):
+                cached = self._histories.pop(result.ref, None)
+                self._histories[result.ref] = cached.merge(result) if cached else result
+        self._cache_workers(snapshot)
+        self._cache_causes(snapshot)
+        for cache in (self._histories, self._workers, self._causes, self._sampled, self._requested_dead):
+            while len(cache) > MAX_PREVIEW_QUEUES:
+                del cache[next(iter(cache))]
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Draws what is known of every queue, in the order of the sort."""
-        self._arrange()
-        self._take(snapshot)
-        refs = self.session.refs
-        counted = snapshot.by_ref()
-        self._known.update(counted)
-        self._signs.update((ref, queues.signs(queue)) for ref, queue in counted.items())
-        self._rates.update(snapshot.rates)
-        if refs is not self._of or len(self._known) > len(refs):
-            here = set(refs)
-            for about in (self._known, self._signs, self._rates):
-                for ref in about.keys() - here:
-                    del about[ref]
-            self._of = refs
-            layouts = self.session.layouts
-            systems = {ref.layout for ref in refs} & layouts.keys()
-            self._has_shared = any(
-                place.is_shared or place.is_heard for name in systems for place in layouts[name].places
+    def _cache_workers(self, snapshot: Snapshot) -> None:
+        """Cache the workers of the queues for which the last refresh requested them."""
+        worker_requests = self.session.last_focus.requests.get("workers", ())
+        for request, workers in zip(worker_requests, snapshot.results.get("workers", ()), strict=False):
+            ref = next(
+                (ref for (ref, _name), known_request in self._requests.items() if known_request is request), None
             )
-        self._rate = self._rate_of_all(snapshot.rates)
-        if not self.is_frozen and self._is_out_of_order(refs, counted):
-            self._order(counted)
-        self._draw(counted)
-        if len(refs) > AT_ONCE:  # the next picture is about others
-            self._turn = (self._turn + IN_TURN) % len(refs)
+            if ref is not None and isinstance(workers, tuple):
+                self._workers[ref] = workers
 
-    def _rate_of_all(self, fresh: Mapping[Ref, Rate]) -> Rate:
-        """The sum of all rates; of queues at rest only how far back one looks counts."""
+    def _cache_causes(self, snapshot: Snapshot) -> None:
+        """Cache the causes of death found in the pages of dead jobs, and share them with the session."""
+        from rqtui.tui.widgets import queue_preview
+
+        for ref in {Ref(page.system, page.queue) for page in snapshot.pages if not page.error}:
+            pages = [page for page in snapshot.pages if (page.system, page.queue) == ref]
+            dead_jobs = {job.id: job for page in pages for job in page.jobs}
+            self._causes[ref] = queue_preview.group_causes(dead_jobs.values())
+            self._sampled[ref] = (self._requested_dead.get(ref, 0), len(dead_jobs))
+            if ref not in self.session.death_causes:
+                self.session.death_causes[ref] = frozenset(cause.id for cause in self._causes[ref])
+
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Draw the latest counts of every queue in the current sort order."""
+        self._arrange()
+        self._cache_preview_data(snapshot)
+        refs = self.session.refs
+        counted = snapshot.map_queues_by_ref()
+        self._counted_queues.update(counted)
+        self._signs.update((ref, queues.find_signs(queue)) for ref, queue in counted.items())
+        self._rates.update(snapshot.rates)
+        if refs is not self._pruned_refs or len(self._counted_queues) > len(refs):
+            listed = set(refs)
+            for cache in (self._counted_queues, self._signs, self._rates):
+                for ref in cache.keys() - listed:
+                    del cache[ref]
+            self._pruned_refs = refs
+            systems = self.session.systems
+            system_names = {ref.system for ref in refs} & systems.keys()
+            self._has_shared = any(
+                place.is_shared or place.is_from_events for name in system_names for place in systems[name].places
+            )
+        self._rate = self._sum_rates(snapshot.rates)
+        if not self.is_frozen and self._is_out_of_order(refs, counted):
+            self._sort_rows(counted)
+        self._draw(counted)
+        if len(refs) > MAX_COUNTED_AT_ONCE:  # the next refresh counts other queues
+            self._turn = (self._turn + COUNTED_IN_TURN) % len(refs)
+
+    def _sum_rates(self, fresh: Mapping[Ref, Rate]) -> Rate:
+        """Return the sum of all rates; idle queues contribute only the length of their history."""
         for ref, rate in fresh.items():
             if rate.in_s or rate.out_s or rate.failed_s or any(rate.history):
-                self._moving.add(ref)
+                self._active_refs.add(ref)
             else:
-                self._moving.discard(ref)
-        self._moving &= self._rates.keys()
+                self._active_refs.discard(ref)
+        self._active_refs &= self._rates.keys()
         resting = max((rate for rate in fresh.values()), key=lambda rate: len(rate.history), default=Rate())
         resting = Rate(history=(0.0,) * len(resting.history))
-        return groups.rate([*(self._rates[ref] for ref in self._moving), resting])
+        return groups.sum_rates([*(self._rates[ref] for ref in self._active_refs), resting])
 
-    def ranked(self, refs: Collection[Ref]) -> list[Ref]:
-        """Where most moves first, then where most waits; as last counted."""
+    def rank_by_activity(self, refs: Collection[Ref]) -> list[Ref]:
+        """Sort queues by their rate, then by their number of waiting jobs, highest first."""
 
-        def how_busy(ref: Ref) -> tuple[float, int]:
-            rate, queue = self._rates.get(ref, Rate()), self._known.get(ref)
-            waiting = sum(queue.count_in(state) for state in (State.READY, State.SCHEDULED)) if queue else 0
+        def measure_activity(ref: Ref) -> tuple[float, int]:
+            rate, queue = self._rates.get(ref, Rate()), self._counted_queues.get(ref)
+            waiting = sum(queue.count_in_state(state) for state in (State.READY, State.SCHEDULED)) if queue else 0
             return rate.in_s + rate.out_s, waiting
 
-        return sorted(refs, key=how_busy, reverse=True)
+        return sorted(refs, key=measure_activity, reverse=True)
 
     def _is_out_of_order(self, refs: list[Ref], counted: Collection[Ref]) -> bool:
-        """Whether what was counted may stand elsewhere now: to sort a thousand queues takes as long as to count 50."""
+        """Return whether a counted queue may have another position now.
+
+        This check saves sorting: sorting a thousand queues takes as long as counting 50.
+        """
         is_simple = not self._levels and not self._terms and len(refs) == len(self._keys)
         return not is_simple or any(self._keys.get(ref) != self._sort_key(ref) for ref in counted)
 
-    def _order(self, counted: Collection[Ref] = ()) -> None:
-        """Which rows there are now, and in which order; only those that were `counted` may stand elsewhere (none: all).
+    def _sort_rows(self, counted: Collection[Ref] = ()) -> None:
+        """Compute the rows and their order. If `counted` is given, only these queues may have moved.
 
-        Of ten thousand queues some hundred are counted: the others keep their names and their keys.
+        Of ten thousand queues some hundred are counted per refresh; the others keep their labels and sort keys.
         """
         if counted and self._ordered is self.session.refs and not self._levels and not self._terms:
-            self._keys.update({ref: self._sort_key(ref) for ref in counted if ref in self._keys})
-            listed = sorted(self._by_id.items(), key=lambda row: self._keys[row[1]])  # type: ignore[index]
-            self._by_id = dict(listed)
+            self._move_counted_rows(counted)
             return
-        refs = [ref for ref in self.session.refs if self._fits(ref)]
+        refs = [ref for ref in self.session.refs if self._matches_filter(ref)]
         self._ordered = None if self._levels or self._terms else self.session.refs
         self._keys = {ref: self._sort_key(ref) for ref in refs}
         refs.sort(key=self._keys.__getitem__)
-        self._leave_out(self.session.refs)
-        self._found = len(refs)
+        self._update_shared_beginning(self.session.refs)
+        self._match_count = len(refs)
         self._by_id, self._within, self._depths = {}, {}, {}
         if self._levels:
-            self._lay(refs, self._left_out, 0)
+            self._add_group_rows(refs, self._left_out, 0)
         else:
             self._by_id = {str(ref): ref for ref in refs}
-        self._rows = {id: made for id, made in self._rows.items() if id in self._by_id}
+        self._rows = {id: row for id, row in self._rows.items() if id in self._by_id}
         self._lines = {id: line for id, line in self._lines.items() if id in self._by_id}
-        labels = [self._label(id) for id in self._by_id]
+        labels = [self._build_label(id) for id in self._by_id]
         self._labels = frozenset(name for _signs, _before, name in labels)
         self._longest = max((formats.cell_len("".join(label)) for label in labels), default=0)
         self._arrange()
 
-    def _leave_out(self, refs: list[Ref]) -> None:
-        """Of long names what all of them begin with is left out."""
-        if (refs, self.session.twins) != self._named_of:
-            self._named_of = list(refs), self.session.twins
-            self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME for ref in refs)
-            self._left_out = elision.shared_beginning({ref.queue for ref in refs}) if self._is_long else ""
+    def _move_counted_rows(self, counted: Collection[Ref]) -> None:
+        """Sort the listed rows again after only the queues in `counted` have new sort keys."""
+        self._keys.update({ref: self._sort_key(ref) for ref in counted if ref in self._keys})
+        listed = sorted(self._by_id.items(), key=lambda row: self._keys[row[1]])  # type: ignore[index]
+        self._by_id = dict(listed)
+
+    def _update_shared_beginning(self, refs: list[Ref]) -> None:
+        """Compute the common beginning of all names, which rows leave out if a name is long."""
+        if (refs, self.session.ambiguous_names) != self._named_refs:
+            self._named_refs = list(refs), self.session.ambiguous_names
+            self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME_CELLS for ref in refs)
+            self._left_out = elision.find_shared_prefix({ref.queue for ref in refs}) if self._is_long else ""
             self._rows.clear()
             self._lines.clear()
 
-    def _lay(self, refs: list[Ref], within: str, depth: int) -> None:
-        """The rows of these queues, in groups; those of a group that is unfolded below it."""
-        for group in sorted(groups.grouped(refs, within), key=self._group_key):
+    def _add_group_rows(self, refs: list[Ref], within: str, depth: int) -> None:
+        """Add rows for these queues in groups, and below each unfolded group its members."""
+        for group in sorted(groups.group_queues(refs, within), key=self._group_key):
             id = group.id if group.prefix else str(group.refs[0])
             self._by_id[id] = group if group.prefix else group.refs[0]
             self._within[id], self._depths[id] = within, depth
             if group.prefix in self._unfolded:
-                self._lay(list(group.refs), group.prefix, depth + 1)
+                self._add_group_rows(list(group.refs), group.prefix, depth + 1)
 
-    def _label(self, id: str) -> tuple[str, str, str]:
-        """(indent and sign, the beginning that others share, the rest) of a row; of long names that is left out.
+    def _build_label(self, id: str) -> tuple[str, str, str]:
+        """Return a row's label as (indent and fold sign, shared beginning, rest); long names omit the shared beginning.
 
-        Where it is narrow, the system stands before a name that queues of several systems have.
+        On a narrow terminal, which has no column of systems, the system precedes a name that several systems share.
         """
-        shown = self._by_id[id]
+        item = self._by_id[id]
         within = self._within.get(id, self._left_out)
         signs = " " * INDENT * self._depths.get(id, 0) + ("  " if self._levels else "")
-        if isinstance(shown, Group):
-            signs = signs[:-2] + ("▾ " if shown.prefix in self._unfolded else "▸ ")
-        if isinstance(shown, Ref) and shown.queue in self.session.twins and self.app.size.width < queues.WITH_SYSTEMS:
-            return signs, f"{shown.layout}:", safe(shown.queue[len(within) :])  # there is no column of systems
-        name = shown.prefix if isinstance(shown, Group) else shown.queue
+        if isinstance(item, Group):
+            signs = signs[:-2] + ("▾ " if item.prefix in self._unfolded else "▸ ")
+        if (
+            isinstance(item, Ref)
+            and item.queue in self.session.ambiguous_names
+            and self.app.size.width < queues.SYSTEMS_FIT_CELLS
+        ):
+            return signs, f"{item.system}:", safe(item.queue[len(within) :])  # too narrow for a column of systems
+        name = item.prefix if isinstance(item, Group) else item.queue
         return signs, "" if self._is_long else safe(within), safe(name[len(within) :])
 
-    def _fits(self, ref: Ref) -> bool:
+    def _matches_filter(self, ref: Ref) -> bool:
         if not self._terms:
             return True
-        queue = self._known.get(ref)
-        text = f"{ref.queue} {ref.layout} {queue.verdict.text if queue else ''}"
+        queue = self._counted_queues.get(ref)
+        text = f"{ref.queue} {ref.system} {queue.verdict.text if queue else ''}"
         return all(bool(term.pattern.search(text)) != term.is_negated for term in self._terms)
 
     def _sort_key(self, ref: Ref) -> tuple[object, ...]:
-        return queues.sort_key(self.sort, ref.queue, self._known.get(ref), self._rates.get(ref))
+        return queues.compute_sort_key(self.sort, ref.queue, self._counted_queues.get(ref), self._rates.get(ref))
 
     def _group_key(self, group: Group) -> tuple[object, ...]:
-        return queues.sort_key(self.sort, group.prefix or group.refs[0].queue, *self._sum(group))
+        return queues.compute_sort_key(self.sort, group.prefix or group.refs[0].queue, *self._sum_group(group))
 
-    def _sum(self, group: Group) -> tuple[Queue | None, Rate | None]:
-        """What a group counts together; one queue alone counts for itself."""
+    def _sum_group(self, group: Group) -> tuple[Queue | None, Rate | None]:
+        """Return the combined counts and rate of a group; a group of one queue has that queue's own."""
         if not group.prefix:
-            return self._known.get(group.refs[0]), self._rates.get(group.refs[0])
-        known = [self._known[ref] for ref in group.refs if ref in self._known]
-        layouts = self.session.layouts
-        sharing = [name for name in {ref.layout for ref in group.refs} if layouts[name].shares_workers]
-        return groups.total(group, known, sharing, self._whole(group.refs)), groups.rate(
+            return self._counted_queues.get(group.refs[0]), self._rates.get(group.refs[0])
+        counted = [self._counted_queues[ref] for ref in group.refs if ref in self._counted_queues]
+        systems = self.session.systems
+        sharing = [name for name in {ref.system for ref in group.refs} if systems[name].shares_workers]
+        return groups.sum_queues(group, counted, sharing, self._find_complete_systems(group.refs)), groups.sum_rates(
             [self._rates[ref] for ref in group.refs if ref in self._rates]
         )
 
-    def _whole(self, refs: Collection[Ref]) -> set[str]:
-        """The systems all of whose queues are among these, and counted."""
-        seen = {ref for ref in refs if ref in self._known}
-        left_out = {ref.layout for ref in self.session.refs if ref not in seen}
-        return {ref.layout for ref in seen} - left_out
+    def _find_complete_systems(self, refs: Collection[Ref]) -> set[str]:
+        """Return the systems whose queues are all among `refs` and counted."""
+        counted = {ref for ref in refs if ref in self._counted_queues}
+        left_out = {ref.system for ref in self.session.refs if ref not in counted}
+        return {ref.system for ref in counted} - left_out
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
     def _draw(self, counted: Collection[Ref] | None = None) -> None:
-        """Draws all rows; only queues that were `counted` can look otherwise (None: all, for something else is).
+        """Draw the rows. Only the queues in `counted` can have changed; None redraws all rows.
 
-        Where the rows are those of the last time, in their order, only these are made.
+        If the rows and their order are unchanged, only the rows of `counted` are rebuilt.
         """
-        self._say_empty()
-        if len(self._rows) > len(self._by_id) or len(self._rows) > KEPT:
-            in_sight = self._ids_in_sight()
-            self._rows = {id: made for id, made in self._rows.items() if id in in_sight}
-        self._table.foot = queues.legend(set(self._signs.values()), is_all=len(self._known) == len(self.session.refs))
-        in_sight = self._ids_in_sight()
+        self._show_warnings()
+        if len(self._rows) > len(self._by_id) or len(self._rows) > MAX_CACHED_ROWS:
+            in_sight = self._list_visible_ids()
+            self._rows = {id: row for id, row in self._rows.items() if id in in_sight}
+        self._table.foot = queues.format_legend(
+            set(self._signs.values()), is_all=len(self._counted_queues) == len(self.session.refs)
+        )
+        in_sight = self._list_visible_ids()
         if counted is None:
             self._lines.clear()
         fresh = {id: ref for ref in counted or () if (id := str(ref)) in self._by_id}
-        self._lines.update((id, self._line(id, ref, in_sight)) for id, ref in fresh.items())
+        self._lines.update((id, self._build_line(id, ref, in_sight)) for id, ref in fresh.items())
         if counted is not None and self._by_id is self._drawn and not self._levels:
-            self._table.exchange([self._lines[id] for id in fresh])
+            self._table.replace_rows([self._lines[id] for id in fresh])
         else:
             self._drawn = self._by_id
-            self._table.update([self._listed(id, shown, in_sight) for id, shown in self._by_id.items()])
-        self._say()
-        self.show_happened()
+            self._table.update([self._get_or_build_line(id, item, in_sight) for id, item in self._by_id.items()])
+        self._update_frame()
+        self.show_recent_activity()
         self._show_preview()
 
-    def count_down(self) -> None:
-        """Draws the rows whose verdict says how long it can be mended."""
-        ending = [ref for ref, queue in self._known.items() if queue.verdict.until_ms is not None]
+    def update_countdowns(self) -> None:
+        """Redraw the rows whose verdict shows how much time is left to fix it."""
+        ending = [ref for ref, queue in self._counted_queues.items() if queue.verdict.until_ms is not None]
         if ending:
             self._draw(ending)
 
-    def _ids_in_sight(self) -> frozenset[str]:
-        first, last = self._table.in_sight
+    def _list_visible_ids(self) -> frozenset[str]:
+        first, last = self._table.visible_range
         return frozenset(str(row.id) for row in self._table.rows[first:last])
 
-    def _listed(self, id: str, shown: Ref | Group, in_sight: Collection[str]) -> Row:
-        if isinstance(shown, Group):
-            return self._row(id, shown)
+    def _get_or_build_line(self, id: str, item: Ref | Group, in_sight: Collection[str]) -> Row:
+        if isinstance(item, Group):
+            return self._build_row(id, item)
         line = self._lines.get(id)
         if line is None:
-            line = self._lines[id] = self._line(id, shown, in_sight)
+            line = self._lines[id] = self._build_line(id, item, in_sight)
         return line
 
-    def _line(self, id: str, shown: Ref | Group, in_sight: Collection[str]) -> Row:
-        """A row for the table; of many those that are out of sight are made when they are drawn."""
-        if len(self._by_id) <= AT_ONCE or isinstance(shown, Group) or id in in_sight:
-            return self._row(id, shown)
+    def _build_line(self, id: str, item: Ref | Group, in_sight: Collection[str]) -> Row:
+        """Build a row of the table; with many queues, rows out of sight are built when they are painted."""
+        if len(self._by_id) <= MAX_COUNTED_AT_ONCE or isinstance(item, Group) or id in in_sight:
+            return self._build_row(id, item)
         self._rows.pop(id, None)
-        return Row(id, Later(self._cells, id))
+        return Row(id, LazyCells(self._cells, id))
 
-    def _cells_of(self, id: Id) -> Sequence[Cell]:
-        """The cells of a row that came into sight; nothing where it is not listed any more."""
-        shown = self._by_id.get(str(id))
-        return self._row(str(id), shown).cells if shown is not None else ()
+    def _build_cells(self, id: Id) -> Sequence[Cell]:
+        """Return the cells of a row that scrolled into sight, or none if the row is no longer listed."""
+        item = self._by_id.get(str(id))
+        return self._build_row(str(id), item).cells if item is not None else ()
 
-    def _row(self, id: str, shown: Ref | Group) -> Row:
-        """A line, made anew only when what it shows is another: there may be a thousand."""
-        signs, before, name = self._label(id)
-        if isinstance(shown, Group):
-            queue, rate = self._sum(shown)
+    def _build_row(self, id: str, item: Ref | Group) -> Row:
+        """Return the row of a queue or group, rebuilt only if its facts changed: there may be a thousand rows."""
+        signs, prefix, name = self._build_label(id)
+        if isinstance(item, Group):
+            queue, rate = self._sum_group(item)
         else:
-            queue, rate = self._known.get(shown), self._rates.get(shown)
-        label = (Piece(signs), Piece(before, "muted"), Piece(name, "strong")) if signs or before else name
+            queue, rate = self._counted_queues.get(item), self._rates.get(item)
+        label = (Piece(signs), Piece(prefix, "muted"), Piece(name, "strong")) if signs or prefix else name
         now_ms = self.session.now_ms
-        facts = (label, (*queues.facts(queue, rate), queues.time_left(queue, now_ms)), self._since(shown))
-        made = self._rows.get(id)
-        if made is None or made[0] != facts:
-            system = shown.system if isinstance(shown, Group) else shown.layout
-            made = self._rows[id] = (facts, queues.line(id, label, system, queue, rate, self._shape, facts[2], now_ms))
-        return made[1]
+        facts = (
+            label,
+            (*queues.collect_shown_values(queue, rate), queues.format_time_left(queue, now_ms)),
+            self._count_since_freeze(item),
+        )
+        cached = self._rows.get(id)
+        if cached is None or cached[0] != facts:
+            system = item.system if isinstance(item, Group) else item.system
+            cached = self._rows[id] = (
+                facts,
+                queues.build_row(id, label, system, queue, rate, self._shape, facts[2], now_ms),
+            )
+        return cached[1]
 
-    def _since(self, shown: Ref | Group | None) -> queues.Since | None:
-        """What came and went while the rows stand; None while they do not. `shown` None: of all queues."""
+    def _count_since_freeze(self, item: Ref | Group | None) -> queues.ChangesSince | None:
+        """Return the jobs enqueued and finished since the rows were frozen, or None while they are not frozen.
+
+        `item` None means all queues.
+        """
         if not self.is_frozen:
             return None
-        refs = shown.refs if isinstance(shown, Group) else (shown,) if shown else tuple(self._known)
+        refs = item.refs if isinstance(item, Group) else (item,) if item else tuple(self._counted_queues)
         changed = [
-            queues.changed(self._before[ref], self._known[ref])
+            queues.compute_changes(self._frozen_queues[ref], self._counted_queues[ref])
             for ref in refs
-            if ref in self._before and ref in self._known
+            if ref in self._frozen_queues and ref in self._counted_queues
         ]
-        return queues.Since(sum(each.came for each in changed), sum(each.went for each in changed))
+        return queues.ChangesSince(sum(change.added for change in changed), sum(change.removed for change in changed))
 
-    def _say(self) -> None:
-        """Of the row under the cursor: the whole verdict, for where the column cuts it, and its system, likewise."""
-        shown = self._under_cursor()
-        ref = shown if isinstance(shown, Ref) else None
-        system = self.session.system_of(ref) if ref and self._shape.is_narrow else ""
-        whole = str(ref) if system else ref.queue if ref and self._is_long else ""
-        named = [Piece(f"{safe(whole)} ", "muted")] if whole else []
-        filtered = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
-        self._table.set_title(Piece(" queues ", "strong"), *filtered, *named)
-        queue = self._sum(shown if isinstance(shown, Group) else Group("", (shown,)))[0] if shown else None
-        frozen = [Piece(keys.renamed(" frozen: p goes on "), "accented")] if self.is_frozen else []
-        said = queues.verdict(queue, self.session.now_ms) if queue and queue.findings else ()
-        older = [Piece(f" out of sight: counted within {formats.age(self._turn_ms())} ", "muted")]
-        is_old = self._turn_ms() > OLD_MS
+    def _update_frame(self) -> None:
+        """Update the frame: name of the row under the cursor if shortened, its full verdict, filter, and data age."""
+        selected = self._find_selected_row()
+        ref = selected if isinstance(selected, Ref) else None
+        system = self.session.find_foreign_system(ref) if ref and self._shape.is_narrow else ""
+        full_name = str(ref) if system else ref.queue if ref and self._is_long else ""
+        name_pieces = [Piece(f"{safe(full_name)} ", "muted")] if full_name else []
+        filter_pieces = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
+        self._table.set_title(Piece(" queues ", "strong"), *filter_pieces, *name_pieces)
+        queue = (
+            self._sum_group(selected if isinstance(selected, Group) else Group("", (selected,)))[0]
+            if selected
+            else None
+        )
+        frozen = [Piece(keys.apply_keymap(" frozen: p goes on "), "accented")] if self.is_frozen else []
+        verdict_pieces = queues.build_verdict(queue, self.session.now_ms) if queue and queue.findings else ()
+        age_pieces = [
+            Piece(f" out of sight: counted within {formats.format_age(self._choose_max_count_age_ms())} ", "muted")
+        ]
+        is_old = self._choose_max_count_age_ms() > SHOW_AGE_FROM_MS
         self._table.set_subtitle(
-            *frozen, *(older if is_old else []), *([Piece(" "), *said, Piece(" ")] if said else [])
+            *frozen,
+            *(age_pieces if is_old else []),
+            *([Piece(" "), *verdict_pieces, Piece(" ")] if verdict_pieces else []),
         )
 
-    def _turn_ms(self) -> int:
-        """How old what is told of a queue out of sight may be; 0 where all are counted at each picture."""
+    def _choose_max_count_age_ms(self) -> int:
+        """Return the maximum age in ms of counts of queues out of sight; 0 if every refresh counts all queues."""
         number = len(self.session.refs)
-        return round(1000 * self.session.ticker.wait_s * -(-number // IN_TURN)) if number > AT_ONCE else 0
+        return (
+            round(1000 * self.session.ticker.wait_s * -(-number // COUNTED_IN_TURN))
+            if number > MAX_COUNTED_AT_ONCE
+            else 0
+        )
 
-    def _say_empty(self) -> None:
-        """What is urgent about the server, and which systems are here that rqtui does not speak: for these, where the
-        rows would be, or at the foot.
-        """
+    def _show_warnings(self) -> None:
+        """Show findings about the server above the rows; unsupported systems below them, or in place of no rows."""
         engine, words = self.session.engine, ""
-        if engine and engine.unspoken:
-            from rqtui.systems.by_sight import sentence
+        if engine and engine.unsupported_systems:
+            from rqtui.systems.by_sight import describe_unsupported
 
-            words = sentence(engine.unspoken)
+            words = describe_unsupported(engine.unsupported_systems)
         if self._has_shared:
-            from rqtui.reports.shared_places import sentence as unassigned
-            from rqtui.reports.shared_places import shared_places
+            from rqtui.reports.shared_places import describe_unassigned as unassigned
+            from rqtui.reports.shared_places import list_shared_places
 
-            said = unassigned(shared_places(self._known.values(), self._whole(self._known)))
-            words = "\n".join(filter(None, [words, said]))
-        urgent = [f"{finding.text}: {finding.remedy}" for finding in engine.warnings] if engine else []
+            shared_text = unassigned(
+                list_shared_places(self._counted_queues.values(), self._find_complete_systems(self._counted_queues))
+            )
+            words = "\n".join(filter(None, [words, shared_text]))
+        problems = engine.warnings if engine else ()
+        server = self.query_one("#server", Static)
+        server.set_class(any(finding.severity == "critical" for finding in problems), "-critical")
+        _show_text(server, "\n".join(f"▲ {finding.text}: {finding.remedy}" for finding in problems))
         is_alone = bool(words) and not self.session.refs
         is_filtered = bool(self._terms and self.session.refs)
-        self._table.empty = words if is_alone and not is_filtered else keys.renamed(NO_MATCH if is_filtered else EMPTY)
-        foot = self.query_one("#unspoken", Static)
-        foot_words = "\n".join([*urgent, *([] if is_alone or not words else [words])])
-        foot.display = bool(foot_words)
-        if foot.display and str(foot.content) != foot_words:
-            foot.update(foot_words)
+        self._table.empty = (
+            words if is_alone and not is_filtered else keys.apply_keymap(NO_MATCH if is_filtered else EMPTY)
+        )
+        _show_text(self.query_one("#unspoken", Static), "" if is_alone else words)
 
-    def show_happened(self) -> None:
-        """What the loops and this screen did lately."""
+    def show_recent_activity(self) -> None:
+        """Show the recent steps of the loops and recent changes of this screen."""
         pane = self.query_one("#happened", Static)
         if not self.query_one("#below").display:
             return
-        most = max(HAPPENED, pane.content_size.height) if self.has_preview else HAPPENED
-        text = recent.lines(self.session.happened(most), pane.content_size.width, self.session.twins)
+        most = max(MIN_RECENT_LINES, pane.content_size.height) if self.has_preview else MIN_RECENT_LINES
+        text = recent.format_lines(
+            self.session.list_recent_entries(most), pane.content_size.width, self.session.ambiguous_names
+        )
         if not text.is_same(self._text):
             self._text = text
             pane.update(text, layout=False)
@@ -547,133 +633,149 @@ class Overview(View):
     # -- the preview --------------------------------------------------------------------------------------------------
 
     def _show_preview(self) -> None:
-        """The frames' words, and what is in them."""
+        """Set the titles of the preview panes, and redraw the panes."""
         if not self.has_preview:
             return
-        shown = self._under_cursor()
-        name = shown.prefix if isinstance(shown, Group) else shown.queue if shown else ""
-        span = "the last hour" if isinstance(shown, Ref) and shown in self._histories else ""
-        about, causes = self.query_one("#preview", Drawn), self.query_one("#causes", Drawn)
-        about.title(
+        selected = self._find_selected_row()
+        name = selected.prefix if isinstance(selected, Group) else selected.queue if selected else ""
+        span = "the last hour" if isinstance(selected, Ref) and selected in self._histories else ""
+        preview_pane, causes_pane = self.query_one("#preview", LinesPane), self.query_one("#causes", LinesPane)
+        preview_pane.set_title(
             Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span} ", "$muted"))
         )
-        found, dead, looked = self._died_of(shown)
-        number = formats.numbered(len(found), "cause") if found else ""
-        of = f"{formats.count(looked)} of {formats.count(dead, width=9)}" if looked < dead else f"{formats.count(dead)}"
-        words = f"{number} among {of} dead " if found else ""
-        causes.title(Content.assemble((" errors ", "b $state-dead" if found else "b $strong"), (words, "$muted")))
-        about.look_again()
-        causes.look_again()
+        causes_of_death, dead, sampled = self._find_causes(selected)
+        number = formats.format_quantity(len(causes_of_death), "cause") if causes_of_death else ""
+        read = (
+            f"{formats.format_count(sampled)} of {formats.format_count(dead, width=9)} dead jobs read"
+            if sampled < dead
+            else formats.format_quantity(dead, "dead job")
+        )
+        words = f"{number} in {read} " if causes_of_death else ""
+        causes_pane.set_title(
+            Content.assemble((" errors ", "b $state-dead" if causes_of_death else "b $strong"), (words, "$muted"))
+        )
+        preview_pane.redraw_changes()
+        causes_pane.redraw_changes()
 
-    def _died_of(self, shown: Ref | Group | None) -> tuple[tuple[Cause, ...], int, int]:
-        """The causes of death that are known, of how many dead jobs, and how many of these were looked at."""
-        if not isinstance(shown, Group):
-            return self._causes.get(shown, ()) if shown else (), *(
-                self._sampled.get(shown, (0, 0)) if shown else (0, 0)
-            )
-        from rqtui.tui.widgets import preview
+    def _find_causes(self, item: Ref | Group | None) -> tuple[tuple[DeathCause, ...], int, int]:
+        """Return a row's known causes of death, its number of dead jobs, and how many of these were sampled."""
+        if not isinstance(item, Group):
+            return self._causes.get(item, ()) if item else (), *(self._sampled.get(item, (0, 0)) if item else (0, 0))
+        from rqtui.tui.widgets import queue_preview
 
-        looked = [ref for ref in self._with_dead(shown) if ref in self._sampled]
-        dead = sum(self._known[ref].count_in(State.DEAD) for ref in shown.refs if ref in self._known)
-        found = preview.together(self._causes[ref] for ref in looked)
-        return found, dead, sum(self._sampled[ref][1] for ref in looked)
+        sampled = [ref for ref in self._find_queues_with_dead(item) if ref in self._sampled]
+        dead = sum(
+            self._counted_queues[ref].count_in_state(State.DEAD) for ref in item.refs if ref in self._counted_queues
+        )
+        causes = queue_preview.merge_causes(self._causes[ref] for ref in sampled)
+        return causes, dead, sum(self._sampled[ref][1] for ref in sampled)
 
     def _draw_preview(self, width: int, height: int) -> list[Content]:
-        shown = self._under_cursor()
-        if shown is None:
+        selected = self._find_selected_row()
+        if selected is None:
             return [Content.styled("the queue under the cursor is shown here", "$muted")]
-        from rqtui.tui.widgets import preview
+        from rqtui.tui.widgets import queue_preview
 
-        if isinstance(shown, Group):
-            queue, rate = self._sum(shown)
+        if isinstance(selected, Group):
+            queue, rate = self._sum_group(selected)
             if queue is None:
                 return [Content.styled("not counted yet", "$muted")]
-            each = [self._known[ref] for ref in shown.refs if ref in self._known]
-            sum_ = preview.Seen(queue, rate or Rate(), self._now_ms)
-            return preview.group_lines(sum_, each, width, height, ascii_only=self.session.settings.is_ascii)
-        queue = self._known.get(shown)
+            members = [self._counted_queues[ref] for ref in selected.refs if ref in self._counted_queues]
+            sum_ = queue_preview.QueueDetails(queue, rate or Rate(), self._now_ms)
+            return queue_preview.build_group_preview(
+                sum_, members, width, height, ascii_only=self.session.settings.is_ascii
+            )
+        queue = self._counted_queues.get(selected)
         if queue is None:
             return [Content.styled("not counted yet", "$muted")]
-        changes = tuple(entry for entry in self.session.changes if entry.ref == shown)
-        seen = preview.Seen(
+        changes = tuple(entry for entry in self.session.changes if entry.ref == selected)
+        preview_data = queue_preview.QueueDetails(
             queue,
-            self._rates.get(shown, Rate()),
+            self._rates.get(selected, Rate()),
             self._now_ms,
-            self._histories.get(shown),
-            self._workers.get(shown),
+            self._histories.get(selected),
+            self._workers.get(selected),
             changes,
         )
-        return preview.lines(seen, width, height, ascii_only=self.session.settings.is_ascii)
+        return queue_preview.build_preview(preview_data, width, height, ascii_only=self.session.settings.is_ascii)
 
     def _draw_causes(self, width: int, height: int) -> list[Content]:
-        shown = self._under_cursor()
-        queue = self._sum(shown)[0] if isinstance(shown, Group) else self._known.get(shown) if shown else None
-        if queue is None or not queue.count_in(State.DEAD):
+        selected = self._find_selected_row()
+        queue = (
+            self._sum_group(selected)[0]
+            if isinstance(selected, Group)
+            else self._counted_queues.get(selected)
+            if selected
+            else None
+        )
+        if queue is None or not queue.count_in_state(State.DEAD):
             keeps = queue is not None and any(count.state is State.DEAD for count in queue.counts)
             words = "no job has died" if keeps else "its system keeps no dead jobs" if queue else ""
             words = "not known" if queue and queue.error else words
             return [Content.styled(words, "$muted")]
-        from rqtui.tui.widgets import preview
+        from rqtui.tui.widgets import queue_preview
 
-        return preview.cause_lines(self._died_of(shown)[0], self._now_ms, width, height)
+        return queue_preview.format_causes(self._find_causes(selected)[0], self._now_ms, width, height)
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """What all queues do together, and the sort; while the rows stand, what came and went since."""
-        found = self._found if self.filter_text else None
-        left = chrome.totals(len(self.session.refs), self._rate, found)
-        since = self._since(None)
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the totals of all queues and the sort order; while frozen, the changes since then."""
+        match_count = self._match_count if self.filter_text else None
+        left = frame.format_totals(len(self.session.refs), self._rate, match_count)
+        since = self._count_since_freeze(None)
         if since is None:
-            grouped = chrome.hint(keys.key("group"), f"groups {self._levels}" if self._levels else "groups")
-            sort = chrome.hint(keys.key("sort"), f"sort: {self.sort}")
+            grouped = frame.format_hint(
+                keys.find_current_key("group"), f"groups {self._levels}" if self._levels else "groups"
+            )
+            sort = frame.format_hint(keys.find_current_key("sort"), f"sort: {self.sort}")
             rights = [Content("   ").join([grouped, sort]), sort, Content()]
             if self._left_out:
                 left_out = Content.styled(f"{safe(self._left_out)} is left out of the names", "$muted")
                 rights[:0] = [Content("   ").join([*more, left_out]) for more in ([grouped, sort], [sort], [])]
-            return chrome.first_that_fits([(left, right) for right in rights], width)
-        age = formats.age((time.time() - self._frozen_s) * 1000)
-        ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.came} −{since.went}", "b $accented"))
+            return frame.choose_first_fitting([(left, right) for right in rights], width)
+        age = formats.format_age((time.time() - self._frozen_s) * 1000)
+        ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.added} −{since.removed}", "b $accented"))
         return left, ran
 
-    def _under_cursor(self) -> Ref | Group | None:
+    def _find_selected_row(self) -> Ref | Group | None:
         return self._by_id.get(str(self._table.cursor_id))
 
     def ref(self) -> Ref | None:
-        """The queue under the cursor; none on a group."""
-        shown = self._under_cursor()
-        return shown if isinstance(shown, Ref) else None
+        """Return the queue under the cursor, or None on a group."""
+        selected = self._find_selected_row()
+        return selected if isinstance(selected, Ref) else None
 
-    def allows(self, verb: Verb) -> bool:
-        """There are no jobs here, only queues."""
+    def allows_verb(self, verb: Verb) -> bool:
+        """Return whether a verb applies to queues; the overview lists no jobs."""
         return verb.scope != "job"
 
-    def target(self) -> Target:
-        """The queue under the cursor, for the verbs on queues."""
+    def build_target(self) -> Target:
+        """Return the queue under the cursor as the target of verbs on queues."""
         ref = self.ref()
-        return Target(ref, queue=self._known.get(ref) if ref else None)
+        return Target(ref, queue=self._counted_queues.get(ref) if ref else None)
 
-    def scope(self) -> tuple[Ref, ...]:
-        """The queue under the cursor, or those of the group."""
-        shown = self._under_cursor()
-        return shown.refs if isinstance(shown, Group) else (shown,) if shown else ()
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return the queue under the cursor, or the queues of the group."""
+        selected = self._find_selected_row()
+        return selected.refs if isinstance(selected, Group) else (selected,) if selected else ()
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the table and the panes while the connection is lost, or restore them."""
         self._table.dimmed = is_dim
-        for id in ("#happened", "#unspoken", "#preview", "#causes"):
+        for id in ("#happened", "#server", "#unspoken", "#preview", "#causes"):
             self.query_one(id).set_class(is_dim, "-dimmed")
 
     # -- the filter ---------------------------------------------------------------------------------------------------
 
-    def filtered(self, expression: str) -> None:
-        """Shows only the queues that fit."""
-        self._terms = _parsed(expression)
+    def apply_filter(self, expression: str) -> None:
+        """Show only the queues that match the expression."""
+        self._terms = _parse_queue_filter(expression)
         self.filter_text = expression
         self._redraw()
 
-    def filter_typed(self, expression: str) -> None:
-        """As it is being typed; while it cannot be read, the rows stay as they are."""
+    def preview_filter(self, expression: str) -> None:
+        """Apply the filter while it is typed; keep the rows while it cannot be parsed."""
         try:
-            self._terms = _parsed(expression.strip())
+            self._terms = _parse_queue_filter(expression.strip())
         except UsageError:
             return
         self._redraw()
@@ -681,77 +783,86 @@ class Overview(View):
     # -- keys and events ------------------------------------------------------------------------------------------
 
     def action_sort(self) -> None:
-        """The next sort."""
-        self.sort_by_the_next()
+        """Switch to the next sort order."""
+        self.select_next_sort()
 
-    def sorted_anew(self) -> None:
-        """Another order."""
+    def redraw_sorted(self) -> None:
+        """Redraw the rows after the sort order changed."""
         self._redraw()
 
     def action_group(self) -> None:
-        """Groups the queues by the beginning of their names, then a level deeper each time, and then no more; the
-        cursor stays with what it was on."""
-        shown = self._under_cursor()
-        refs = [ref for ref in self.session.refs if self._fits(ref)]
-        self._levels = self._levels + 1 if self._levels < max(1, groups.depth(refs, self._left_out)) else 0
-        self._unfolded = groups.prefixes(refs, self._left_out, self._levels - 1)
+        """Group the queues by the beginning of their names, one level deeper per call, and finally ungroup them.
+
+        The cursor stays on its queue or on the group that contains it.
+        """
+        selected = self._find_selected_row()
+        refs = [ref for ref in self.session.refs if self._matches_filter(ref)]
+        self._levels = self._levels + 1 if self._levels < max(1, groups.count_levels(refs, self._left_out)) else 0
+        self._unfolded = groups.collect_prefixes(refs, self._left_out, self._levels - 1)
         self._redraw()
-        if isinstance(shown, Group) and shown.id not in self._by_id:
-            self._table.move_to(str(shown.refs[0]))
-        elif isinstance(shown, Ref) and str(shown) not in self._by_id:
-            holds = (id for id, each in self._by_id.items() if isinstance(each, Group) and shown in each.refs)
+        if isinstance(selected, Group) and selected.id not in self._by_id:
+            self._table.move_to(str(selected.refs[0]))
+        elif isinstance(selected, Ref) and str(selected) not in self._by_id:
+            holds = (id for id, item in self._by_id.items() if isinstance(item, Group) and selected in item.refs)
             self._table.move_to([*holds][-1])
 
     def action_freeze(self) -> None:
-        """Lets the rows stand while the counters run, and back."""
-        self._before, self._frozen_s = dict(self._known), time.time()
+        """Freeze the rows while the counters continue, or unfreeze them."""
+        self._frozen_queues, self._frozen_s = dict(self._counted_queues), time.time()
         super().action_freeze()
         self._redraw()
 
     def _redraw(self) -> None:
-        self._order()
+        self._sort_rows()
         self._draw()
         self.host.show_header()
-        if len(self.session.refs) > AT_ONCE:
-            self.host.look_soon()  # others may be in sight now
+        if len(self.session.refs) > MAX_COUNTED_AT_ONCE:
+            self.host.request_refresh_soon()  # Other rows may be in sight.
 
     def on_table_opened(self, _event: Table.Opened) -> None:
-        """Enter opens the board of a queue, and folds or unfolds a group."""
-        shown = self._under_cursor()
-        if isinstance(shown, Group):
-            self._unfolded ^= {shown.prefix}
+        """Open the board of the queue under the cursor, or fold or unfold the group."""
+        selected = self._find_selected_row()
+        if isinstance(selected, Group):
+            self._unfolded ^= {selected.prefix}
             self._redraw()
-        elif shown:
-            self.host.open_board(shown)
+        elif selected:
+            self.host.open_board(selected)
 
     def on_table_cell_clicked(self, event: Table.CellClicked) -> None:
-        """A click on a verdict goes where its key leads: to a view, else to the board."""
+        """Handle a click on a verdict: open the view that its finding suggests, else the board."""
         ref = self.ref()
-        queue = self._known.get(ref) if ref else None
+        queue = self._counted_queues.get(ref) if ref else None
         if event.column != "verdict" or ref is None or queue is None or not queue.findings:
             return
-        view = keys.view_named_in(queue.findings[0].key or queue.findings[0].remedy)
+        view = keys.find_view_in_text(queue.findings[0].key or queue.findings[0].remedy)
         if view:
-            self.app.simulate_key(keys.view_key(view))
+            self.app.simulate_key(keys.find_view_key(view))
         else:
             self.host.open_board(ref)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Other keys may apply to another queue."""
-        self._say()
+        """Update keys, header and preview for another row."""
+        self._update_frame()
         self._show_preview()
         self.host.show_keys()
         self.host.show_header()
-        if len(self.session.refs) > AT_ONCE or self.has_preview:
-            self.host.look_soon()  # others may be in sight now, and the preview is of another one
+        if len(self.session.refs) > MAX_COUNTED_AT_ONCE or self.has_preview:
+            self.host.request_refresh_soon()  # Other rows may be in sight, and the preview shows another row.
 
 
-def _parsed(expression: str) -> tuple[Term, ...]:
-    """The filter of queues; raises UsageError, also for a field, which only jobs have."""
+def _show_text(pane: Static, text: str) -> None:
+    """Show a text in a pane, or hide the pane if there is none. A pane with an equal text is not painted again."""
+    pane.display = bool(text)
+    if text and str(pane.content) != text:
+        pane.update(text)
+
+
+def _parse_queue_filter(expression: str) -> tuple[Term, ...]:
+    """Parse a filter for queues. Raises UsageError if it is invalid or names a field that only jobs have."""
     from rqtui.engine import filters
 
-    made = filters.parse(expression)
-    field = next((term.field for term in made.terms if term.field), "")
+    parsed = filters.parse_filter(expression)
+    field = next((term.field for term in parsed.terms if term.field), "")
     if field:
         raise UsageError(f"{field}: is for jobs; queues are filtered by name, system and verdict.")
-    return made.terms
+    return parsed.terms

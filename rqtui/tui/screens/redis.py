@@ -1,7 +1,7 @@
-"""Redis: the server under the queues, a panel per subject, asked every few seconds and only while somebody looks.
+"""The view of the Redis server: one panel per subject, read every 3 s while the view is on top.
 
-Each panel stands for one command; where that is denied or not there, its own frame says so, with the right that is
-missing, and the others go on.
+Each panel comes from one command. If that command is denied or missing, only its own frame shows that, with the missing
+permission.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from textual.content import Content
 from textual.events import Resize
 from textual.widgets import Static
 
-from rqtui.engine.ticker import Answered
+from rqtui.engine.ticker import CallFinished
 from rqtui.model import Focus, Ref, Snapshot
 from rqtui.reports import redis
 from rqtui.reports.redis import Report
-from rqtui.reports.redis_panels import Panel, panels
+from rqtui.reports.redis_panels import Panel, build_panels
 from rqtui.text import formats
 from rqtui.text.pieces import Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets import frame
 
-EVERY_S = 3.0
-QUEUES = 20  # whose counts the tick takes meanwhile, so that a lost connection is noticed
-WIDE, MIDDLE = 120, 72  # cells: three columns, two
+INTERVAL_S = 3.0
+MAX_QUEUES = 20  # queues counted meanwhile, so that a lost connection is noticed
+THREE_COLUMNS_FROM, TWO_COLUMNS_FROM = 120, 72  # cells for three columns, and for two
 _ORDER = {
     3: ("warnings", "server", "memory", "clients", "traffic", "commands", "keyspace", "slow"),
     2: ("warnings", "server", "memory", "clients", "traffic", "slow", "commands", "keyspace"),
 }
-_HUES = {"": "$data", "faint": "$frame"}  # names of styles that are no variables
-_WHOLE = ("warnings", "slow")  # as wide as the screen
+_HUES = {"": "$data", "faint": "$frame"}  # names of styles that are not theme variables
+_FULL_WIDTH = ("warnings", "slow")  # panels as wide as the screen
 
 
 class Scroll(VerticalScroll):
-    """The panels, scrolled by the keys of tables."""
+    """The container of the panels, scrolled by the same keys as tables."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j", "scroll_down", "Down", show=False, id="redis.down"),
@@ -51,7 +51,7 @@ class Scroll(VerticalScroll):
 
 
 class RedisView(View):
-    """What stands at the other end."""
+    """The panels about the Redis server."""
 
     NAME = "redis"
     AUTO_FOCUS = "#server-panels"
@@ -72,39 +72,39 @@ class RedisView(View):
         self._drawn: tuple[object, ...] = ()
 
     def compose_view(self) -> ComposeResult:
-        """A frame per panel."""
+        """Yield one frame per panel."""
         with Scroll(id="server-panels"), Grid():
             for name in _ORDER[2]:
                 yield Static("", id=f"panel-{name}", classes="pane")
 
     def on_mount(self) -> None:
-        """Asks at once, and then again and again."""
-        self.set_interval(EVERY_S, self._ask)
-        self._ask()
+        """Read the server's state at once, and then at intervals."""
+        self.set_interval(INTERVAL_S, self._request_report)
+        self._request_report()
 
     def on_resize(self, _event: Resize) -> None:
-        """Other columns."""
+        """Arrange the panels in as many columns as fit."""
         self._draw()
 
-    def focus_wish(self, refs: list[Ref]) -> Focus:
-        """Few counts: the panels are asked for apart."""
-        return Focus(self._refs[:QUEUES] or tuple(refs[:1]))
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Request few counts: the panels are read in a call of their own."""
+        return Focus(self._refs[:MAX_QUEUES] or tuple(refs[:1]))
 
-    def show(self, snapshot: Snapshot) -> None:
-        """After a loss the panels are asked for again."""
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Read the panels if they were never read, such as after a lost connection."""
         if self._report is None:
-            self._ask()
+            self._request_report()
 
-    def _ask(self) -> None:
+    def _request_report(self) -> None:
         if self._is_asking or not self.is_on_top or self.session.engine is None:
             return
         self._is_asking = True
-        self.session.ask(lambda engine: redis.look(engine.client), self._answered)
+        self.session.call_engine(lambda engine: redis.read_report(engine.client), self._store_report)
 
-    def _answered(self, answered: Answered) -> None:
-        self._is_asking, self._failure = False, answered.error
-        if isinstance(answered.result, Report):
-            self._report, self._asked_s = answered.result, time.monotonic()
+    def _store_report(self, message: CallFinished) -> None:
+        self._is_asking, self._failure = False, message.error
+        if isinstance(message.result, Report):
+            self._report, self._asked_s = message.result, time.monotonic()
             if self.is_drawn:
                 self._draw()
         if self.is_drawn:
@@ -115,42 +115,44 @@ class RedisView(View):
     def _draw(self) -> None:
         if self._report is None:
             return
-        across = 3 if self.app.size.width >= WIDE else (2 if self.app.size.width >= MIDDLE else 1)
-        made = panels(self._report)
-        if self._drawn == (self.app.size.width, made):
+        column_count = (
+            3 if self.app.size.width >= THREE_COLUMNS_FROM else (2 if self.app.size.width >= TWO_COLUMNS_FROM else 1)
+        )
+        new_panels = build_panels(self._report)
+        if self._drawn == (self.app.size.width, new_panels):
             return
-        self._drawn = (self.app.size.width, made)
-        by_name = {panel.name: panel for panel in made if panel.name != "warnings" or panel.lines}
-        order = [name for name in _ORDER[max(2, across)] if name in by_name]
+        self._drawn = (self.app.size.width, new_panels)
+        by_name = {panel.name: panel for panel in new_panels if panel.name != "warnings" or panel.lines}
+        order = [name for name in _ORDER[max(2, column_count)] if name in by_name]
         grid = self.query_one("#server-panels Grid", Grid)
         heights: list[int] = []
-        column = across
+        column = column_count
         for name in order:
-            is_whole = name in _WHOLE
-            if is_whole or column >= across:
+            is_whole = name in _FULL_WIDTH
+            if is_whole or column >= column_count:
                 heights.append(0)
                 column = 0
-            column += across if is_whole else 1
-            heights[-1] = max(heights[-1], 2 + max(1, self._rows(by_name[name])))
+            column += column_count if is_whole else 1
+            heights[-1] = max(heights[-1], 2 + max(1, self._count_rows(by_name[name])))
         for name in _ORDER[2]:
             pane = self.query_one(f"#panel-{name}", Static)
             pane.display = name in by_name
-            pane.styles.column_span = across if name in _WHOLE else 1
+            pane.styles.column_span = column_count if name in _FULL_WIDTH else 1
             if name in by_name:
                 pane.border_title = Content.styled(f" {safe(by_name[name].title)} ", "b $strong")
-                pane.update(_text(by_name[name]))
+                pane.update(_build_text(by_name[name]))
         grid.sort_children(key=lambda pane: order.index(pane.id[6:]) if pane.id and pane.id[6:] in order else 99)
-        grid.styles.grid_size_columns = across
+        grid.styles.grid_size_columns = column_count
         grid.styles.grid_rows = " ".join(map(str, heights))
         grid.styles.height = sum(heights)
 
-    def _rows(self, panel: Panel) -> int:
-        """How many rows its words take: warnings are told whole, the others are cut at the edge."""
+    def _count_rows(self, panel: Panel) -> int:
+        """Return the number of lines of a panel: warnings are wrapped, all other lines are cut at the edge."""
         width = max(20, self.app.size.width - 5)  # frame, padding and scrollbar
-        return len(_text(panel).wrap(width)) if panel.name == "warnings" else len(_lines(panel))
+        return len(_build_text(panel).wrap(width)) if panel.name == "warnings" else len(_build_lines(panel))
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """What stands there, and how old the picture is."""
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the server's name and role, and the age of the panels if they are outdated."""
         if self._failure or self._report is None:
             style = "$state-dead" if self._failure else "$muted"
             return Content.styled(safe(self._failure) or "asking …", style), Content()
@@ -158,34 +160,36 @@ class RedisView(View):
         facts = [fact for fact in (server.role, server.mode) if fact]
         left = Content.assemble((safe(server.title), "b $strong"), ("  " + " · ".join(facts), "$muted"))
         old_s = time.monotonic() - self._asked_s
-        return left, Content.styled(f"as of {formats.age(1000 * old_s)} ago" if old_s >= 2 * EVERY_S else "", "$muted")
+        return left, Content.styled(
+            f"as of {formats.format_age(1000 * old_s)} ago" if old_s >= 2 * INTERVAL_S else "", "$muted"
+        )
 
-    def scope(self) -> tuple[Ref, ...]:
-        """The queues of the view that opened this one."""
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return the queues of the view from which this one was opened."""
         return self._refs
 
-    def target(self) -> Target:
-        """The server has no verbs; the loops named above are those of the queue it was opened from."""
+    def build_target(self) -> Target:
+        """Return the queue from which the view was opened, for the loops in the header; the server has no verbs."""
         return Target(self._refs[0] if len(self._refs) == 1 else None)
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the panels while the connection is lost, or restore them."""
         self.query_one("#server-panels").set_class(is_dim, "-dimmed")
 
 
-def _lines(panel: Panel) -> tuple[tuple[Piece, ...], ...]:
-    """The lines, or why there are none, in the words of the panel's own frame."""
+def _build_lines(panel: Panel) -> tuple[tuple[Piece, ...], ...]:
+    """Return the lines of a panel, or the reason why it has none and which permission would fix that."""
     if not panel.lacks:
         return panel.lines
-    what, _semicolon, remedy = panel.lacks.partition("; allow it: ")
-    said = (Piece(what if not remedy else "denied to this user; allow it:", "state-reserved"),)
-    known = panel.lines if panel.name in ("server", "clients") and len(panel.lines) > 1 else ()
-    return (*known, said, *([(Piece(safe(remedy), "strong"),)] if remedy else []))
+    reason, _semicolon, remedy = panel.lacks.partition("; allow it: ")
+    reason_line = (Piece(reason if not remedy else "denied to this user; allow it:", "state-reserved"),)
+    readable_lines = panel.lines if panel.name in ("server", "clients") and len(panel.lines) > 1 else ()
+    return (*readable_lines, reason_line, *([(Piece(safe(remedy), "strong"),)] if remedy else []))
 
 
-def _text(panel: Panel) -> Content:
+def _build_text(panel: Panel) -> Content:
     lines = [
         Content.assemble(*((piece.text, _HUES.get(piece.style, f"${piece.style}")) for piece in line))
-        for line in _lines(panel)
+        for line in _build_lines(panel)
     ]
     return Content("\n").join(lines)

@@ -1,8 +1,8 @@
-"""The views, each a file with a `View` subclass, made by their names.
+"""The table of views, and the factory that creates a view by its name.
 
-`VIEWS` is the table of those that a key opens from anywhere. A view is imported when it is first opened, so that the
-first picture does not wait for it. Those of the table are made with the queues that they are about: the one in focus,
-or a group of them, or none where they are about all.
+`VIEWS` lists the views that a key opens from anywhere. They are created with the queues to show: the queue in focus,
+the queues of a group, or none for all queues. A view's module is imported when it is first opened, so that the first
+paint does not wait for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rqtui.tui.view import View
 
-VIEWS = {  # the name in `keys.LOOKS` and `View.NAME`: the class, in the module of that name
+VIEWS = {  # class name by view name; the module has the view's name, as in `keys.GENERAL_KEYS` and `View.NAME`
     "workers": "Workers",
     "kinds": "Kinds",
     "errors": "Errors",
@@ -24,10 +24,10 @@ VIEWS = {  # the name in `keys.LOOKS` and `View.NAME`: the class, in the module 
     "redis": "RedisView",
     "operations": "Operations",
 }
-_OPENED = {"board": "Board", "job": "JobPage"}  # by Enter, with what stands under the cursor
+_VIEWS_OF_ROWS = {"board": "Board", "job": "JobPage"}  # opened by Enter for the row under the cursor
 
 
-def make(name: str, *about: Any) -> View:
-    """The view of that name, about these queues, this queue, this job."""
-    made: View = getattr(import_module(f"rqtui.tui.screens.{name}"), (VIEWS | _OPENED)[name])(*about)
-    return made
+def create_view(name: str, *about: Any) -> View:
+    """Import and create the view of that name. `about` are its queues, or the queue and job of a board or job page."""
+    view: View = getattr(import_module(f"rqtui.tui.screens.{name}"), (VIEWS | _VIEWS_OF_ROWS)[name])(*about)
+    return view

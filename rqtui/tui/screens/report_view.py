@@ -1,7 +1,8 @@
-"""Report view: a view of a report that takes many round trips: it is made anew on `r` and each half minute.
+"""The base class of views that show a report which takes many round trips to build.
 
-The report comes in steps on the engine's thread, a tick between any two; what stood before stays until the next one is
-whole. A subclass says how it is made and which rows it has; sorting, filtering and the words in the frame stand here.
+The report is built in steps on the engine's thread, with refreshes in between, on `r` and every 30 s. The previous
+report stays on screen until the next one is complete. A subclass defines how the report is built and which rows it has;
+this class does sorting, filtering and the texts in the frame.
 """
 
 from __future__ import annotations
@@ -17,26 +18,27 @@ from rqtui.engine import filters, ticker
 from rqtui.model import Focus, Job, Ref, Snapshot
 from rqtui.text import formats
 from rqtui.text.pieces import Piece
+from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.view import View
-from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.reports.sampling import Size
+    from rqtui.reports.sampling import Extent
 
-FRESH_S = 30.0  # so long a report is not made anew by itself
-PATIENCE_S = 0.5  # a first report that takes longer is shown as far as it is
-AGAIN_S = 2.0  # after one that failed
-MOST_ROWS = 500  # drawn at each tick, since their ages go on: 10 ms
-COUNTED = 20  # queues whose counts ride along in a tick
+REPORT_INTERVAL_S = 30.0  # between two reports
+SHOW_PARTIAL_AFTER_S = 0.5  # a first report that takes longer is shown while incomplete
+RETRY_S = 2.0  # until a failed report is tried again
+MOST_ROWS = 500  # 500 rows take 10 ms to redraw, at each refresh because they contain ages
+MAX_COUNTED_QUEUES = 20  # queues counted at each refresh
 
 
 class ReportView(View):
-    """A table of what a report says. `refs`: the queues it is about; all of them where there is none."""
+    """A table of a report about the queues `refs`, or about all queues if that is empty."""
 
     TITLE_WORD: ClassVar[str] = ""
     EMPTY: ClassVar[str] = ""
@@ -46,108 +48,108 @@ class ReportView(View):
         super().__init__()
         self.refs = refs
         self.sort = self.SORTS[0]
-        self.accepts: Callable[[Job], bool] = filters.parse("")
+        self.accepts: Callable[[Job], bool] = filters.parse_filter("")
         self._expression = ""
-        self._coming: Any = None
-        self._run: int | None = None  # the request for the report that is being made
-        self._named = refs
-        self._made_of: list[Ref] = []
-        self._due_s = self._began_s = 0.0
-        self._fitting: list[Any] | None = None
+        self._partial_report: Any = None
+        self._report_call: int | None = None  # id of the running call that builds the report
+        self._initial_refs = refs
+        self._report_refs: list[Ref] = []
+        self._next_report_s = self._report_started_s = 0.0
+        self._matching_items: list[Any] | None = None
         self._now_ms = 0
         self._error = ""
 
-    # -- what a subclass says -------------------------------------------------------------------------------------
+    # -- defined by subclasses ------------------------------------------------------------------------------------
 
-    def columns(self) -> Sequence[Column]:
-        """The columns of the table."""
+    def build_columns(self) -> Sequence[Column]:
+        """Return the columns of the table."""
         raise NotImplementedError
 
-    def make(self, engine: Engine) -> Iterator[Any]:
-        """The report, in steps of a round trip; what is not None is what is known of it so far."""
+    def build_report(self, engine: Engine) -> Iterator[Any]:
+        """Yield the report in steps of one round trip; a step that is not None is the report so far."""
         raise NotImplementedError
 
-    def fitting(self) -> list[Any]:
-        """What of the report the filter lets through, in the order of the sort."""
+    def list_matching_items(self) -> list[Any]:
+        """Return the items of the report that match the filter, in the current sort order."""
         raise NotImplementedError
 
-    def row(self, each: Any, now_ms: int) -> Row:
-        """The line of one of them."""
+    def build_row(self, item: Any, now_ms: int) -> Row:
+        """Return the table row of one item."""
         raise NotImplementedError
 
-    def summary(self) -> Sequence[Piece]:
-        """What the header's second line says of the report."""
+    def build_summary(self) -> Sequence[Piece]:
+        """Return the report's totals for the header's second line."""
         raise NotImplementedError
 
-    def learned(self) -> None:
-        """A report was made: what others may know of it."""
+    def apply_report(self) -> None:
+        """Update the view and the session from a new report."""
 
-    def why_empty(self) -> str:
-        """The sentence of a report without rows."""
+    def explain_empty_report(self) -> str:
+        """Return the sentence shown for a report without rows."""
         return self.EMPTY
 
-    def scope(self) -> tuple[Ref, ...]:
-        """From one side view to another the queues stay the same."""
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return this view's own queues, so that a view opened from here shows the same queues."""
         return self.refs
 
     # -- the report -----------------------------------------------------------------------------------------------
 
-    def in_scope(self) -> list[Ref]:
-        """The queues it is about."""
+    def list_queues_in_scope(self) -> list[Ref]:
+        """Return the queues that the report covers."""
         return [*self.refs] or list(self.session.refs)
 
-    def anew(self) -> None:
-        """Makes the report anew, once at a time."""
-        if self._run is None and self.session.engine is not None:
-            self._error, self._began_s = "", time.monotonic()
-            self._made_of = self.in_scope()
-            self._run = self.session.work(self.make, self._heard)
-            self._say()
+    def recompute(self) -> None:
+        """Start to build the report, unless it is already being built."""
+        if self._report_call is None and self.session.engine is not None:
+            self._error, self._report_started_s = "", time.monotonic()
+            self._report_refs = self.list_queues_in_scope()
+            self._report_call = self.session.run_steps(self.build_report, self._receive_report)
+            self._update_frame()
 
-    def _heard(self, answered: ticker.Answered) -> None:
-        if answered.request != self._run:
-            return  # of one that was given up
-        if answered.result is not None:
-            self._coming = answered.result
-        if answered.is_last:
-            self._run, self._error = None, answered.error
-            self._due_s = time.monotonic() + (AGAIN_S if answered.error else FRESH_S)
-        takes_long = self.report is None and time.monotonic() - self._began_s > PATIENCE_S
-        if takes_long or (answered.is_last and not answered.error):
-            self.report = self._coming or self.report
-            self.learned()
-        if self.is_drawn and (answered.result is not None or answered.is_last):
-            self._draw_anew()
+    def _receive_report(self, message: ticker.CallFinished) -> None:
+        if message.request_id != self._report_call:
+            return  # an answer of a stopped report
+        if message.result is not None:
+            self._partial_report = message.result
+        if message.is_last:
+            self._report_call, self._error = None, message.error
+            self._next_report_s = time.monotonic() + (RETRY_S if message.error else REPORT_INTERVAL_S)
+        takes_long = self.report is None and time.monotonic() - self._report_started_s > SHOW_PARTIAL_AFTER_S
+        if takes_long or (message.is_last and not message.error):
+            self.report = self._partial_report or self.report
+            self.apply_report()
+        if self.is_drawn and (message.result is not None or message.is_last):
+            self._rebuild_rows()
 
     def on_unmount(self) -> None:
-        """Nobody looks any more."""
-        self._stop()
+        """Stop building the report."""
+        self._stop_report()
 
-    def _stop(self) -> None:
-        if self._run is not None:
-            self.session.end_work(self._run)
-            self._run = None
+    def _stop_report(self) -> None:
+        if self._report_call is not None:
+            self.session.stop_steps(self._report_call)
+            self._report_call = None
 
     def action_widen(self) -> None:
-        """All queues instead of those that it was opened with, and back."""
-        self._stop()
-        self.refs = self._named if not self.refs else ()
-        self.report = self._coming = None
-        self.table.reset()
-        self.table.set_columns(self.columns())
-        self.anew()
-        self._draw_anew()
-        self.host.look_again()
+        """Switch between the queues for which the view was opened and all queues."""
+        self._stop_report()
+        self.refs = self._initial_refs if not self.refs else ()
+        self.report = self._partial_report = None
+        self.table.clear_rows()
+        self.table.set_columns(self.build_columns())
+        self.recompute()
+        self._rebuild_rows()
+        self.host.request_refresh()
 
     # -- drawing --------------------------------------------------------------------------------------------------
 
     def compose_view(self) -> ComposeResult:
-        """The table."""
+        """Yield the table."""
         is_ascii = self.session.settings.is_ascii
-        yield Table(self.columns(), empty="looking …", id="report", has_marks=False, ascii_only=is_ascii)
+        yield Table(self.build_columns(), empty="looking …", id="report", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
-        """The keys go to the table."""
+        """Focus the table."""
         self.table.focus()
 
     @property
@@ -155,119 +157,129 @@ class ReportView(View):
         """The table of the report."""
         return self.query_one("#report", Table)
 
-    def focus_wish(self, refs: list[Ref]) -> Focus:
-        """Counts alone: the report is made beside the ticks."""
-        return Focus(tuple([*self.refs][:COUNTED] or refs[:COUNTED]))
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Request only queue counts; the report is built between the refreshes."""
+        return Focus(tuple([*self.refs][:MAX_COUNTED_QUEUES] or refs[:MAX_COUNTED_QUEUES]))
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Ages go on; a report that is old is made anew."""
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Redraw the ages, and start a new report if the last one is too old or covers other queues."""
         self._now_ms = snapshot.taken_ms
-        is_due = time.monotonic() >= self._due_s or self._made_of != self.in_scope()
+        is_due = time.monotonic() >= self._next_report_s or self._report_refs != self.list_queues_in_scope()
         if is_due and not (self.is_frozen and self.report):
-            self.anew()
+            self.recompute()
         if self.report is not None:
             self.draw()
 
-    def _draw_anew(self) -> None:
-        """Other rows, or another order."""
-        self._fitting = None
+    def _rebuild_rows(self) -> None:
+        """Filter and sort the rows again, and redraw them."""
+        self._matching_items = None
         self.draw()
 
     def draw(self) -> None:
-        """The rows and the words around them, as they are now."""
-        self.table.empty = self._sentence()
+        """Redraw the rows and the texts of the frame."""
+        self.table.empty = self._explain_empty_table()
         if self.report is not None:
-            if self._fitting is None:
-                self._fitting = self.fitting()
-            self.table.update([self.row(each, self._now_ms) for each in self._fitting[:MOST_ROWS]])
-        self._say()
+            if self._matching_items is None:
+                self._matching_items = self.list_matching_items()
+            self.table.update([self.build_row(item, self._now_ms) for item in self._matching_items[:MOST_ROWS]])
+        self._update_frame()
         self.host.show_header()
         self.host.show_keys()
 
-    def _sentence(self) -> str:
+    def _explain_empty_table(self) -> str:
         if self._error:
-            return f"{safe(self._error)} {keys.key('refresh')} tries again"
-        if self.report is None or self._run is not None:
+            return f"{safe(self._error)} {keys.find_current_key('refresh')} tries again"
+        if self.report is None or self._report_call is not None:
             return "looking …"
-        wanted = safe(self._expression)
-        return f"nothing matches /{wanted}: {keys.renamed('/ and Esc clear it')}" if wanted else self.why_empty()
-
-    def _say(self) -> None:
-        about = safe(self.refs[0].queue) if len(self.refs) == 1 else "all queues"
-        if len(self.refs) > 1:
-            about = f"{len(self.refs)} queues"
-        wanted = [Piece(f"/{safe(self._expression)} ", "accented")] if self._expression else []
-        self.table.set_title(
-            Piece(f" {self.TITLE_WORD} ", "strong"), Piece(f"of {formats.elide_middle(about, 32)} ", "muted"), *wanted
+        search_text = format_value(self._expression)
+        return (
+            f"nothing matches /{search_text}: {keys.apply_keymap('/ and Esc clear it')}"
+            if search_text
+            else self.explain_empty_report()
         )
-        words = [Piece("frozen: p ", "accented")] if self.is_frozen else []
-        self.table.set_subtitle(Piece(" "), *words, *self.status())
 
-    def _count(self, number: int, width: int = 9) -> str:
-        """A number of the report, with `~` where it comes from a sample."""
-        return formats.count(number, self.report is None or self.report.size.is_whole, width)
+    def _update_frame(self) -> None:
+        scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else "all queues"
+        if len(self.refs) > 1:
+            scope_text = f"{len(self.refs)} queues"
+        filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
+        self.table.set_title(
+            Piece(f" {self.TITLE_WORD} ", "strong"),
+            Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"),
+            *filter_pieces,
+        )
+        frozen_pieces = [Piece("frozen: p ", "accented")] if self.is_frozen else []
+        self.table.set_subtitle(Piece(" "), *frozen_pieces, *self.build_status())
 
-    def status(self) -> list[Piece]:
-        """What the frame says below: what the report was made from, and how old it is."""
+    def _format_count(self, number: int, width: int = 9) -> str:
+        """Format a number of the report, with `~` if it is estimated from a sample."""
+        return formats.format_count(number, self.report is None or self.report.size.is_complete, width)
+
+    def build_status(self) -> list[Piece]:
+        """Return the texts of the frame's bottom line: errors, sample size, and the age of the report."""
         if self.report is None:
-            return [Piece("looking … ", "accented")] if self._run is not None else []
-        size: Size = self._coming.size if self._run and self._coming else self.report.size
+            return [Piece("looking … ", "accented")] if self._report_call is not None else []
+        size: Extent = self._partial_report.size if self._report_call and self._partial_report else self.report.size
         pieces = [Piece(f"{safe(size.problems[0])} · ", "critical")] if size.problems else []
         if self._error:
             pieces.append(Piece(f"{safe(self._error)} · ", "critical"))
-        if self._fitting and len(self._fitting) > MOST_ROWS:
-            pieces.append(Piece(f"the first {MOST_ROWS} of {formats.count(len(self._fitting))} · ", "warning"))
-        pieces += sample_words(size)
+        if self._matching_items and len(self._matching_items) > MOST_ROWS:
+            pieces.append(
+                Piece(f"the first {MOST_ROWS} of {formats.format_count(len(self._matching_items))} · ", "warning")
+            )
+        pieces += format_sample_size(size)
         old_ms = self._now_ms - self.report.size.taken_ms
-        words = "looking … " if self._run is not None else f"{formats.age(max(0, old_ms))} old, r renews "
-        return [*pieces, Piece(words, "muted")]
+        age_text = (
+            "looking … " if self._report_call is not None else f"{formats.format_age(max(0, old_ms))} old, r renews "
+        )
+        return [*pieces, Piece(age_text, "muted")]
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """What the report comes to, and the sort."""
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the report's totals and the sort order."""
         if self.report is None:
-            return super().second_line(width)
-        left = Content.assemble(*((piece.text, f"${piece.style or 'data'}") for piece in self.summary()))
-        return chrome.first_that_fits(sides(left, self.sort, bool(self.refs)), width)
+            return super().build_second_line(width)
+        left = Content.assemble(*((piece.text, f"${piece.style or 'data'}") for piece in self.build_summary()))
+        return frame.choose_first_fitting(build_second_lines(left, self.sort, bool(self.refs)), width)
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the table while the connection is lost, or restore it."""
         self.table.dimmed = is_dim
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
     def action_sort(self) -> None:
-        """The next sort."""
-        self.sort_by_the_next()
+        """Switch to the next sort order."""
+        self.select_next_sort()
 
-    def sorted_anew(self) -> None:
-        """Another order."""
-        self._draw_anew()
+    def redraw_sorted(self) -> None:
+        """Redraw the rows after the sort order changed."""
+        self._rebuild_rows()
 
-    def filtered(self, expression: str) -> None:
-        """Shows the rows that fit; the grammar is that of jobs."""
-        self.accepts, self._expression = filters.parse(expression), expression
-        self._draw_anew()
+    def apply_filter(self, expression: str) -> None:
+        """Show only the rows that match the expression, in the filter syntax of jobs."""
+        self.accepts, self._expression = filters.parse_filter(expression), expression
+        self._rebuild_rows()
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Other keys may apply to another row."""
+        """Update the footer for another row."""
         self.host.show_keys()
 
 
-def sides(left: Content, sort: str, is_narrow: bool) -> Iterator[chrome.Sides]:
-    """A second line with the keys of the view, as many as have room."""
-    sorted_by = chrome.hint(keys.key("sort"), f"sort: {sort}")
+def build_second_lines(left: Content, sort: str, is_narrow: bool) -> Iterator[frame.Sides]:
+    """Yield variants of the second line, from all key hints to none; the caller uses the first that fits."""
+    sorted_by = frame.format_hint(keys.find_current_key("sort"), f"sort: {sort}")
     if is_narrow:
-        yield left, Content("   ").join([chrome.hint(keys.key("widen"), "all queues"), sorted_by])
+        yield left, Content("   ").join([frame.format_hint(keys.find_current_key("widen"), "all queues"), sorted_by])
     yield left, sorted_by
     yield left, Content()
 
 
-def sample_words(size: Size) -> list[Piece]:
-    """`a sample: 5 000 of 12 431 · `, where not everything was looked at."""
+def format_sample_size(size: Extent) -> list[Piece]:
+    """Return texts such as `a sample: 5 000 of 12 431 · ` for a report that did not read all jobs or all queues."""
     pieces = []
     if size.looked < size.of:
-        numbers = f"{formats.count(size.looked, width=9)} of {formats.count(size.of, width=9)}"
+        numbers = f"{formats.format_count(size.looked, width=9)} of {formats.format_count(size.of, width=9)}"
         pieces.append(Piece(f"a sample: {numbers} · ", "warning"))
     if size.queues < size.of_queues:
-        pieces.append(Piece(f"{size.queues} of {formats.count(size.of_queues, width=9)} queues · ", "warning"))
+        pieces.append(Piece(f"{size.queues} of {formats.format_count(size.of_queues, width=9)} queues · ", "warning"))
     return pieces

@@ -1,6 +1,6 @@
-"""The view of schedules: what is enqueued again and again, when the next time is, who sees to it, and what is wrong.
+"""The view of schedules: what is enqueued repeatedly, when it runs next, which process enqueues it, and its errors.
 
-It rides in the tick: one question to each system that keeps its schedules in Redis.
+The data comes with each refresh: one request to each system that stores its schedules in Redis.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from rqtui.engine import filters
-from rqtui.layout.layout import Ask
 from rqtui.model import Focus, Job, Ref, Schedule, Snapshot, State
 from rqtui.reports import schedules
+from rqtui.system_base.system import Request
 from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.preview import shown_value
+from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.screens.report_view import sides
+from rqtui.tui.screens.report_view import build_second_lines
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
-from rqtui.tui.widgets import chrome
+from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.table import Table
 
-_ORDERS: dict[str, Callable[[Schedule], tuple[object, ...]]] = {
-    "next first": schedules.by_next,
-    "trouble first": lambda each: (not each.problem, *schedules.by_next(each)),
+_SORT_KEYS: dict[str, Callable[[Schedule], tuple[object, ...]]] = {
+    "next first": schedules.build_sort_key,
+    "trouble first": lambda each: (not each.problem, *schedules.build_sort_key(each)),
     "name": lambda each: (each.name, each.queue),
     "last run": lambda each: (-(each.last_ms or 0), each.name),
 }
-MOST_ROWS = 500  # drawn at each tick, since their times go on
+MAX_ROWS = 500  # redrawn at each refresh because rows contain times
 
 
 class Schedules(View):
-    """The schedules of some queues; of all of them where none is named."""
+    """The schedules of some queues, or of all queues if none is given."""
 
     NAME = "schedules"
     FILTER_HINT = "part of a name, a queue, a call or an owner; !term turns it round"
-    SORTS = tuple(_ORDERS)
+    SORTS = tuple(_SORT_KEYS)
     SORT_OF: ClassVar[Mapping[str, str]] = {
         "state": "trouble first",
         "name": "name",
@@ -52,31 +52,31 @@ class Schedules(View):
 
     def __init__(self, refs: tuple[Ref, ...] = ()) -> None:
         super().__init__()
-        self.refs = self._named = refs
+        self.refs = self._initial_refs = refs
         self.sort = self.SORTS[0]
-        self._expression, self._accepts = "", filters.parse("")
-        self._asks: dict[str, tuple[Ask[Any], ...]] = schedules.asks({})
-        self._answers: Sequence[Any] | None = None
-        self._found: tuple[Schedule, ...] = ()
+        self._expression, self._matches_filter = "", filters.parse_filter("")
+        self._requests: dict[str, tuple[Request[Any], ...]] = schedules.build_requests({})
+        self._replies: Sequence[Any] | None = None
+        self._schedules: tuple[Schedule, ...] = ()
         self._problems: tuple[str, ...] = ()
         self._now_ms = 0
 
     def compose_view(self) -> ComposeResult:
-        """The table."""
+        """Yield the table."""
         is_ascii = self.session.settings.is_ascii
-        yield Table(self._columns(), empty="looking …", id="schedules", has_marks=False, ascii_only=is_ascii)
+        yield Table(self._build_columns(), empty="looking …", id="schedules", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
-        """The keys go to the table."""
+        """Focus the table."""
         self.table.focus()
 
     @property
     def table(self) -> Table:
-        """The schedules."""
+        """The table of schedules."""
         return self.query_one("#schedules", Table)
 
-    def _columns(self) -> Sequence[Column]:
-        fit = elision.among(safe(self.session.named(ref)) for ref in self.session.refs)
+    def _build_columns(self) -> Sequence[Column]:
+        fit = elision.create_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
             Column("state", "state", 7),
@@ -89,171 +89,192 @@ class Schedules(View):
             Column("owner", "whose", 8, weight=1, style="muted", drop=5),
         )
 
-    # -- what the app asks ----------------------------------------------------------------------------------------
+    # -- the next refresh -----------------------------------------------------------------------------------------
 
-    def focus_wish(self, refs: list[Ref]) -> Focus:
-        """The schedules of every system that keeps some; by the same question as before, if it would be the same."""
-        fresh = schedules.asks(self.session.layouts, {ref.layout for ref in refs})
-        if [ask.calls for ask in fresh[schedules.GROUP]] != [ask.calls for ask in self._asks.get(schedules.GROUP, ())]:
-            self._asks = fresh
-        return Focus(self.refs, asks=self._asks)
+    def build_focus(self, refs: list[Ref]) -> Focus:
+        """Request the schedules of every system that stores some; unchanged requests stay the same objects."""
+        new_requests = schedules.build_requests(self.session.systems, {ref.system for ref in refs})
+        if [request.calls for request in new_requests[schedules.GROUP]] != [
+            request.calls for request in self._requests.get(schedules.GROUP, ())
+        ]:
+            self._requests = new_requests
+        return Focus(self.refs, requests=self._requests)
 
-    def show(self, snapshot: Snapshot) -> None:
-        """The schedules of a new picture."""
-        answers = snapshot.answers.get(schedules.GROUP)
-        if answers is None:
-            return  # a picture that was asked for by the view below
+    def show_snapshot(self, snapshot: Snapshot) -> None:
+        """Draw the schedules of a new snapshot."""
+        replies = snapshot.results.get(schedules.GROUP)
+        if replies is None:
+            return  # requested by the view below
         self._now_ms = snapshot.taken_ms
-        if not self.is_frozen or self._answers is None:
-            self._answers = answers
+        if not self.is_frozen or self._replies is None:
+            self._replies = replies
         self._draw()
 
     def _draw(self) -> None:
-        if self._answers is None or not self.is_drawn:
+        if self._replies is None or not self.is_drawn:
             return
-        self._found, self._problems = schedules.read(self._answers, self.refs)
-        self.table.empty = self._sentence()
-        self.table.update([self._row(each) for each in self._shown()[:MOST_ROWS]])
-        about = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
-        wanted = [Piece(f"/{safe(self._expression)} ", "accented")] if self._expression else []
+        self._schedules, self._problems = schedules.parse_schedules(self._replies, self.refs)
+        self.table.empty = self._explain_empty_table()
+        self.table.update([self._build_row(schedule) for schedule in self._list_matching()[:MAX_ROWS]])
+        scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
+        filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_title(
-            Piece(" schedules ", "strong"), Piece(f"of {formats.elide_middle(about, 32)} ", "muted"), *wanted
+            Piece(" schedules ", "strong"),
+            Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"),
+            *filter_pieces,
         )
-        self.table.set_subtitle(*self._below())
+        self.table.set_subtitle(*self._build_bottom_line())
         self.host.show_header()
         self.host.show_keys()
 
-    def _below(self) -> list[Piece]:
-        """What the frame says below: what could not be read, what is wrong with the schedule under the cursor."""
-        words = [Piece("frozen: p", "accented")] if self.is_frozen else []
-        words += [Piece(safe(self._problems[0]), "critical")] if self._problems else []
-        words += [Piece(f"the first {MOST_ROWS}", "warning")] if len(self._found) > MOST_ROWS else []
-        each = self.schedule()
-        words += [Piece(safe(each.problem), "critical")] if each is not None and each.problem else []
-        pieces = [piece for word in words for piece in (Piece(" · ", "muted"), word)][1:]
+    def _build_bottom_line(self) -> list[Piece]:
+        """Return the bottom line of the frame: read errors, the row limit, and the selected schedule's problem."""
+        texts = [Piece("frozen: p", "accented")] if self.is_frozen else []
+        texts += [Piece(safe(self._problems[0]), "critical")] if self._problems else []
+        texts += [Piece(f"the first {MAX_ROWS}", "warning")] if len(self._schedules) > MAX_ROWS else []
+        selected = self.find_selected_schedule()
+        texts += (
+            [Piece(format_value(selected.problem), "critical")] if selected is not None and selected.problem else []
+        )
+        pieces = [piece for text in texts for piece in (Piece(" · ", "muted"), text)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
-    def _sentence(self) -> str:
-        if self._expression and self._found:
-            return f"no schedule matches /{safe(self._expression)}: {keys.renamed('/ and Esc clear it')}"
-        if self.refs and any(schedules.keeps(self.session.layouts[ref.layout]) for ref in self.refs):
-            return f"nothing is enqueued there again and again: {keys.key('widen')} looks at all queues"
-        return schedules.nowhere(ref.layout for ref in self.session.refs)
+    def _explain_empty_table(self) -> str:
+        if self._expression and self._schedules:
+            return f"no schedule matches /{format_value(self._expression)}: {keys.apply_keymap('/ and Esc clear it')}"
+        if self.refs and any(schedules.has_schedules(self.session.systems[ref.system]) for ref in self.refs):
+            return f"nothing is enqueued there again and again: {keys.find_current_key('widen')} looks at all queues"
+        return schedules.explain_absence(ref.system for ref in self.session.refs)
 
-    def _shown(self) -> list[Schedule]:
-        return sorted((each for each in self._found if self._accepts(_as_job(each))), key=_ORDERS[self.sort])
+    def _list_matching(self) -> list[Schedule]:
+        return sorted(
+            (schedule for schedule in self._schedules if self._matches_filter(_as_job(schedule))),
+            key=_SORT_KEYS[self.sort],
+        )
 
-    def _row(self, each: Schedule) -> Row:
-        named = self.session.named(Ref(each.layout, each.queue))
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(named),)
-        hue, word = _standing(each)
-        call = Piece(safe(each.problem), "state-dead") if each.problem else shown_value(each.call)
-        last = formats.ZERO if each.last_ms is None else formats.age(max(0, self._now_ms - each.last_ms))
+    def _build_row(self, schedule: Schedule) -> Row:
+        queue_name = self.session.format_name(Ref(schedule.system, schedule.queue))
+        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(queue_name),)
+        hue, word = _format_state(schedule)
+        call = Piece(format_value(schedule.problem), "state-dead") if schedule.problem else format_value(schedule.call)
+        last = formats.ZERO if schedule.last_ms is None else formats.format_age(max(0, self._now_ms - schedule.last_ms))
         cells: tuple[Cell, ...] = (
-            (Piece("● ", hue), Piece(word, hue if each.problem else "")),
-            safe(each.name),
+            (Piece("● ", hue), Piece(word, hue if schedule.problem else "")),
+            format_value(schedule.name),
             *queue,
-            safe(each.pattern),
-            _next(each, self._now_ms),
+            safe(schedule.pattern),
+            _format_next_run(schedule, self._now_ms),
             last,
             call or Piece(formats.ZERO, "muted"),
-            safe(each.owner) or formats.ZERO,
+            format_value(schedule.owner) or formats.ZERO,
         )
-        return Row(_id(each), cells)
+        return Row(_build_row_key(schedule), cells)
 
-    def second_line(self, width: int) -> chrome.Sides:
-        """How many schedules there are, and how many of them are off or wrong."""
-        wrong = sum(bool(each.problem) for each in self._found)
-        off = sum(not each.enabled for each in self._found)
+    def build_second_line(self, width: int) -> frame.Sides:
+        """Return the number of schedules, and how many are off or have a problem."""
+        wrong = sum(bool(schedule.problem) for schedule in self._schedules)
+        off = sum(not schedule.enabled for schedule in self._schedules)
         left = Content.assemble(
-            (formats.numbered(len(self._found), "schedule", 7), "b $strong"),
+            (formats.format_quantity(len(self._schedules), "schedule", 7), "b $strong"),
             ("   off ", "$muted"),
-            (formats.count(off), "$data"),
+            (formats.format_count(off), "$data"),
             ("   wrong ", "$muted"),
-            (formats.count(wrong), "$state-dead" if wrong else "$data"),
+            (formats.format_count(wrong), "$state-dead" if wrong else "$data"),
         )
-        return chrome.first_that_fits(sides(left, self.sort, bool(self.refs)), width)
+        return frame.choose_first_fitting(build_second_lines(left, self.sort, bool(self.refs)), width)
 
-    def schedule(self) -> Schedule | None:
-        """The one under the cursor."""
-        wanted = self.table.cursor_id
-        return next((each for each in self._found if _id(each) == wanted), None)
+    def find_selected_schedule(self) -> Schedule | None:
+        """Return the schedule under the cursor."""
+        cursor_id = self.table.cursor_id
+        return next((schedule for schedule in self._schedules if _build_row_key(schedule) == cursor_id), None)
 
-    def target(self) -> Target:
-        """The queue of the schedule under the cursor."""
-        each = self.schedule()
-        ref = Ref(each.layout, each.queue) if each else self.refs[0] if len(self.refs) == 1 else None
+    def build_target(self) -> Target:
+        """Return the queue of the schedule under the cursor as the target."""
+        schedule = self.find_selected_schedule()
+        ref = Ref(schedule.system, schedule.queue) if schedule else self.refs[0] if len(self.refs) == 1 else None
         ref = ref if ref in self.session.refs else None
         snapshot = self.session.snapshot
-        return Target(ref, queue=snapshot.queue(ref) if ref and snapshot else None)
+        return Target(ref, queue=snapshot.find_queue(ref) if ref and snapshot else None)
 
-    def scope(self) -> tuple[Ref, ...]:
-        """From one side view to another the queues stay the same."""
+    def list_scope(self) -> tuple[Ref, ...]:
+        """Return this view's own queues, so that a view opened from here shows the same queues."""
         return self.refs
 
-    def dim(self, is_dim: bool) -> None:
-        """The connection is lost, or back."""
+    def set_dimmed(self, is_dim: bool) -> None:
+        """Dim the table while the connection is lost, or restore it."""
         self.table.dimmed = is_dim
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
     def action_widen(self) -> None:
-        """All queues instead of those that it was opened with, and back."""
-        self.refs = self._named if not self.refs else ()
-        self.table.reset()
-        self.table.set_columns(self._columns())
+        """Switch between the queues for which the view was opened and all queues."""
+        self.refs = self._initial_refs if not self.refs else ()
+        self.table.clear_rows()
+        self.table.set_columns(self._build_columns())
         self._draw()
-        self.host.look_again()
+        self.host.request_refresh()
 
     def action_sort(self) -> None:
-        """The next sort."""
-        self.sort_by_the_next()
+        """Switch to the next sort order."""
+        self.select_next_sort()
 
-    def sorted_anew(self) -> None:
-        """Another order."""
+    def redraw_sorted(self) -> None:
+        """Redraw the rows after the sort order changed."""
         self._draw()
 
-    def filtered(self, expression: str) -> None:
-        """Shows the schedules that fit; the grammar is that of jobs."""
-        self._accepts, self._expression = filters.parse(expression), expression
+    def apply_filter(self, expression: str) -> None:
+        """Show only the schedules that match the expression, in the filter syntax of jobs."""
+        self._matches_filter, self._expression = filters.parse_filter(expression), expression
         self._draw()
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """What is wrong with another schedule."""
-        self.table.set_subtitle(*self._below())
+        """Update the frame and the footer for another schedule."""
+        self.table.set_subtitle(*self._build_bottom_line())
         self.host.show_keys()
 
     def on_table_opened(self, _event: Table.Opened) -> None:
-        """Enter opens the board of its queue."""
-        each, ref = self.schedule(), self.target().ref
+        """Open the board of the schedule's queue, if that queue exists."""
+        schedule, ref = self.find_selected_schedule(), self.build_target().ref
         if ref is not None:
             self.host.open_board(ref)
-        elif each is not None:
-            self.host.say(f"There is no queue {safe(each.queue)} yet.")
+        elif schedule is not None:
+            self.host.show_toast(f"There is no queue {safe(schedule.queue)} yet.")
 
 
-def _id(each: Schedule) -> str:
-    return f"{each.layout}\n{each.queue}\n{each.owner}\n{each.name}\n{each.pattern}\n{each.call}"
+def _build_row_key(schedule: Schedule) -> str:
+    return (
+        f"{schedule.system}\n{schedule.queue}\n{schedule.owner}\n{schedule.name}\n{schedule.pattern}\n{schedule.call}"
+    )
 
 
-def _standing(each: Schedule) -> tuple[str, str]:
-    """(hue, word) for how it stands with a schedule."""
-    if each.problem:
+def _format_state(schedule: Schedule) -> tuple[str, str]:
+    """Return the style and the word for a schedule's state: wrong, on or off."""
+    if schedule.problem:
         return "state-dead", "wrong"
-    return ("state-ready", "on") if each.enabled else ("muted", "off")
+    return ("state-ready", "on") if schedule.enabled else ("muted", "off")
 
 
-def _next(each: Schedule, now_ms: int) -> Cell:
-    if each.next_ms is None:
+def _format_next_run(schedule: Schedule, now_ms: int) -> Cell:
+    if schedule.next_ms is None:
         return Piece(formats.ZERO, "muted")
-    left_ms = each.next_ms - now_ms
-    return Piece(formats.age(left_ms), "state-dead" if left_ms < 0 else "")
+    left_ms = schedule.next_ms - now_ms
+    return Piece(formats.format_age(left_ms), "state-dead" if left_ms < 0 else "")
 
 
-def _as_job(each: Schedule) -> Job:
-    """What the filter looks at."""
-    words = to_bytes(f"{each.queue} {each.pattern}")
+def _as_job(schedule: Schedule) -> Job:
+    """Build a job with the searchable texts of a schedule, because filters work on jobs."""
+    search_text = to_bytes(f"{schedule.queue} {schedule.pattern}")
     state = State.SCHEDULED
     return Job(
-        b"", "", "", "", state, b"", name=each.name, call=each.call, error=each.problem, worker=each.owner, body=words
+        b"",
+        "",
+        "",
+        "",
+        state,
+        b"",
+        name=schedule.name,
+        call=schedule.call,
+        error=schedule.problem,
+        worker=schedule.owner,
+        body=search_text,
     )

@@ -1,1 +1,1 @@
-"""What the app can do, an object each: changes, loops, profiles, navigation, the palette."""
+"""The services of the app, one class each: changes, loops, profiles, navigation, palette and others."""

@@ -1,8 +1,8 @@
-"""Connection lost: what the screen says and offers while Redis has never answered.
+"""Explain on the screen why Redis has never replied in this session, and offer ways out.
 
-It opens at once and never ends by itself: where it asked, what went wrong in words, when it asks next; `r` asks now,
-`e` edits the URL, `d` starts a Redis of its own with a demo on it. A link that was there and dropped is not its
-business: then the last picture stays, dimmed.
+The page shows the address, the error message and the time of the next attempt. `r` connects now, `e` edits the URL, `d`
+starts a local Redis with a demo. A connection that is lost later is handled elsewhere: the last snapshot stays on
+screen, dimmed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AWAY_BINDINGS = [
     Binding(key, action, show=False, id=f"away.{action}") for key, action in zip("ed", AWAY_ACTIONS, strict=True)
 ]
 DEMO = "delays"
-LOW = 22  # rows of a terminal
+LOW_ROWS = 22  # terminals with fewer rows get the short diagnosis
 _KEYS = (
     ("refresh", "r", "tries now"),
     ("away.edit_url", "e", "edits the URL"),
@@ -48,58 +48,58 @@ _KEYS = (
 
 
 class ConnectionLost:
-    """The diagnosis of a session that has no Redis, and its ways out. `switch` goes over to other settings."""
+    """The diagnosis of a session that has not reached Redis yet, and its keys. `switch` opens other settings."""
 
     def __init__(self, host: Host, navigation: Navigation, switch: Callable[[Settings, Run | None], None]) -> None:
         self._host, self._navigation, self._switch = host, navigation, switch
-        self._servers: ExitStack | None = None  # those of the demo that was opened from here
+        self._servers: ExitStack | None = None  # servers of the demo that was opened from this page
 
-    def show(self) -> None:
-        """Says in the middle of the screen what is wrong, as long as there is nothing else to show."""
+    def show_diagnosis(self) -> None:
+        """Show the diagnosis in every view until the first reply from Redis."""
         session = self._host.session
-        lost = session.lost
-        if lost is None or not session.is_away:
+        lost = session.connection_loss
+        if lost is None or not session.is_never_connected:
             return
-        wait_s, is_low = lost.next_s - time.monotonic(), self._host.app.size.height < LOW
-        words = diagnosis(session.settings.url, lost.error, wait_s, is_low)
-        for view in self._navigation.drawn():
-            view.diagnose(words)
+        wait_s, is_low = lost.next_s - time.monotonic(), self._host.app.size.height < LOW_ROWS
+        words = format_diagnosis(session.settings.url, lost.error, wait_s, is_low)
+        for view in self._navigation.list_drawable_views():
+            view.show_diagnosis(words)
 
     def edit_url(self) -> None:
-        """Asks for another URL."""
+        """Ask for another URL and connect to it."""
         settings = self._host.session.settings
 
-        def edited(url: str | None) -> None:
+        def handle_url(url: str | None) -> None:
             if url:
                 self._switch(replace(settings, url=url), None)
 
-        self._host.app.push_screen(EditUrl(settings.url), edited)
+        self._host.app.push_screen(EditUrl(settings.url), handle_url)
 
     def open_demo(self) -> None:
-        """Starts a Redis of its own, and a demo on it."""
-        self._host.say("Starting a Redis of its own with a demo …")
+        """Start a local Redis server with a demo and connect to it."""
+        self._host.show_toast("Starting a Redis of its own with a demo …")
         self._host.app.run_worker(self._start_demo, thread=True, exclusive=True)
 
     def _start_demo(self) -> None:
-        """On a thread: a server needs a moment to come up."""
+        """Start the demo's server on a background thread, because a server takes a moment to come up."""
         from rqtui import scenarios
-        from rqtui.connection.embedded import embedded
+        from rqtui.connection.embedded import start_server
 
         app = self._host.app
-        story = scenarios.scenario(DEMO)
+        story = scenarios.find_scenario(DEMO)
         stack = self._servers = self._servers or ExitStack()
         try:
-            running = stack.enter_context(embedded("auto"))
-            play = stack.enter_context(scenarios.make_run(story, running.url, 1, running.pid, running.folder))
+            running = stack.enter_context(start_server("auto"))
+            play = stack.enter_context(scenarios.create_run(story, running.url, 1, running.pid, running.folder))
         except RqtuiError as error:
-            app.call_from_thread(self._host.say, str(error), "error")
+            app.call_from_thread(self._host.show_toast, str(error), "error")
             return
-        before = self._host.session.settings
-        settings = replace(before, url=running.url, layouts=(story.layout,), profile="", badge="", is_guarded=False)
+        previous = self._host.session.settings
+        settings = replace(previous, url=running.url, systems=(story.system,), profile="", badge="", is_guarded=False)
         app.call_from_thread(self._switch, settings, play)
 
-    def end(self) -> None:
-        """Ends the demo's server."""
+    def stop_server(self) -> None:
+        """Stop the demo's server."""
         if self._servers is not None:
             self._servers.close()
 
@@ -107,15 +107,15 @@ class ConnectionLost:
 # ── the words ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def diagnosis(url: str, error: str, next_s: float, is_low: bool = False) -> Content:
-    """Where it asked, what went wrong, when it asks next, and the keys that help; `is_low`: in few lines."""
+def format_diagnosis(url: str, error: str, next_s: float, is_low: bool = False) -> Content:
+    """Format the address, the error message, the seconds until the next attempt and the keys. `is_low` saves lines."""
     facts = [
         Content.assemble((label if is_low else f"{label:<9}", "$muted"), " ", safe(value))
-        for label, value in _parts(url)
+        for label, value in _label_url_parts(url)
     ]
     offers = [
         Content.assemble((key, "b $accented"), (f" {words}", "$muted"))
-        for key, words in ((keys.of(id, key), words) for id, key, words in _KEYS)
+        for key, words in ((keys.find_dialog_key(id, key), words) for id, key, words in _KEYS)
     ]
     parts = [
         [Content.styled("No answer from Redis yet", "b $state-dead")],
@@ -132,12 +132,12 @@ def diagnosis(url: str, error: str, next_s: float, is_low: bool = False) -> Cont
     return Content("\n" if is_low else "\n\n").join([Content("\n").join(lines) for lines in parts])
 
 
-def _parts(url: str) -> list[tuple[str, str]]:
-    """Host, port, database, TLS and user of a URL that `connect` has accepted."""
+def _label_url_parts(url: str) -> list[tuple[str, str]]:
+    """Return the labelled parts of a URL that `connect` accepts: host, port, database, TLS and user."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return [("socket", unquote(parts.path))]
-    hosts = urls.hosts_of(url, connect.mask(url))
+    hosts = urls.parse_hosts(url, connect.mask(url))
     user = unquote(parts.username or "") or ("default" if parts.password else "")
     common = [
         ("TLS", "yes" if parts.scheme.startswith("rediss") else "no"),
@@ -145,7 +145,7 @@ def _parts(url: str) -> list[tuple[str, str]]:
     ]
     if hosts is not None:
         service = [("service", hosts.service)] if hosts.service else []
-        return [(_HOSTS[hosts.kind], str(hosts)), *service, *common]
+        return [(_HOST_LABELS[hosts.kind], str(hosts)), *service, *common]
     return [
         ("host", parts.hostname or "localhost"),
         ("port", str(parts.port or 6379)),
@@ -154,14 +154,14 @@ def _parts(url: str) -> list[tuple[str, str]]:
     ]
 
 
-_HOSTS = {"sentinel": "sentinels", "cluster": "nodes"}
+_HOST_LABELS = {"sentinel": "sentinels", "cluster": "nodes"}
 
 
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class EditUrl(ModalScreen[str], Leavable):
-    """Asks for a URL; the password of the old one is not shown, and kept where its stars are left."""
+    """A dialog that asks for a URL. The old password is masked, and kept if its stars stay in the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "no", show=False, id="url.no")]
     CSS = """
@@ -176,7 +176,7 @@ class EditUrl(ModalScreen[str], Leavable):
         self._url = url
 
     def compose(self) -> ComposeResult:
-        """A field, what it takes, and what is wrong with what was typed."""
+        """Create the input field, a line with examples, and the line for an error message."""
         with Vertical(id="url") as frame:
             frame.border_title = Content(" which Redis? ")
             frame.border_subtitle = Content(" Enter connects   Esc nothing ")
@@ -187,10 +187,10 @@ class EditUrl(ModalScreen[str], Leavable):
             yield Static("", id="problem")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Takes a URL that can be one; what is wrong with another is said here."""
-        url = with_password_of(self._url, event.value.strip())
+        """Close the dialog with the URL if it is valid, else show the error message."""
+        url = restore_password(self._url, event.value.strip())
         try:
-            connect.connect(url)  # nothing is sent yet
+            connect.connect(url)  # validates the URL; nothing is sent yet
         except RqtuiError as error:
             problem = self.query_one("#problem", Static)
             problem.update(Content(safe(str(error))))
@@ -199,7 +199,7 @@ class EditUrl(ModalScreen[str], Leavable):
         self.dismiss(url)
 
 
-def with_password_of(old: str, edited: str) -> str:
-    """`edited`, with the password of `old` where the stars that stood for it are still there."""
+def restore_password(old: str, edited: str) -> str:
+    """Return `edited` with the mask `***` replaced by the password of `old`."""
     password = urlsplit(old).password
     return edited.replace(":***@", f":{password}@", 1) if password else edited

@@ -1,7 +1,7 @@
-"""Copying: the dialog of `y` with its forms, and the toast that says where the bytes went.
+"""Copy jobs, rows or the screen to the clipboard: the dialog of `y` and the toast that names the destination.
 
-What can be chosen depends on what is under the cursor: jobs have forms of their own, every table its rows, and every
-screen its text. Bodies are fetched whole, a job per round trip, and sent on a thread, since tmux may take its time.
+The choices depend on the row under the cursor: jobs have several formats, every table can copy its rows, every view its
+text. Whole bodies are fetched one job per round trip, and sent on a background thread because tmux may be slow.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rqtui.text import formats
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import safe
 from rqtui.tui.format import copy_formats
-from rqtui.tui.format.copy_formats import Copied, Form, Source
+from rqtui.tui.format.copy_formats import ClipboardData, CopyFormat, Source
 from rqtui.tui.format.rows import Row
 from rqtui.tui.terminal import clipboard, raw_output, screen_text
 from rqtui.tui.widgets.leavable import Leavable
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from rqtui.tui.host import Host
     from rqtui.tui.view import View
 
-MOST_JOBS = 500  # whose bodies are fetched for one copy
-Choice = tuple[str, str, Callable[[], None]]  # a key, what it copies, and what does it
+MAX_JOBS = 500  # most jobs whose bodies are fetched for one copy
+Choice = tuple[str, str, Callable[[], None]]  # key, label, and the function that copies
 
 
 class Choose(ModalScreen[str], Leavable):
-    """A few things to choose from, a key each; returns the key, or nothing."""
+    """A dialog with a few choices, one key each. It returns the key, or an empty string."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,y", "dismiss('')", "no", show=False, id="choose.no"),
@@ -57,7 +57,7 @@ class Choose(ModalScreen[str], Leavable):
         self._title, self._choices = title, choices
 
     def compose(self) -> ComposeResult:
-        """A line per choice."""
+        """Create one line per choice."""
         with Vertical(id="choices") as frame:
             frame.border_title = Content(f" {safe(self._title)} ")
             frame.border_subtitle = Content(" Esc nothing ")
@@ -65,106 +65,106 @@ class Choose(ModalScreen[str], Leavable):
                 yield Offer(key, label)
 
     def on_key(self, event: Key) -> None:
-        """The key of a choice takes it; no other key does anything."""
+        """Close the dialog with the pressed key if it belongs to a choice."""
         if event.character and event.character in dict(self._choices):
             event.stop()
             self.dismiss(event.character)
 
 
 class Offer(Static):
-    """A line of the choice; a click takes it as its key does."""
+    """One line of the dialog. A click on it has the same effect as its key."""
 
     def __init__(self, key: str, label: str) -> None:
         super().__init__(Content.assemble((f"{key}  ", "b $accented"), label))
         self._key = key
 
     def on_click(self) -> None:
-        """Takes it."""
+        """Close the dialog with this choice."""
         cast(Choose, self.screen).dismiss(self._key)
 
 
 class Copying:
-    """One copy from a view, from the question to the toast."""
+    """Copies from a view to the clipboard: shows the dialog, fetches complete jobs, and shows the result in a toast."""
 
     def __init__(self, host: Host, view: View) -> None:
         self._host, self._view = host, view
 
-    def offer(self) -> None:
-        """Asks in which form to copy what is under the cursor, or marked."""
+    def show_choices(self) -> None:
+        """Ask in which format to copy the marked rows or the row under the cursor."""
         view = self._view
-        title, choices = self._choices(view)
+        title, choices = self._build_choices(view)
         acts = {key: act for key, _label, act in choices}
 
-        def chosen(key: str | None) -> None:
+        def handle_choice(key: str | None) -> None:
             if key:
                 acts[key]()
 
-        self._host.app.push_screen(Choose(title, [(key, label) for key, label, _act in choices]), chosen)
+        self._host.app.push_screen(Choose(title, [(key, label) for key, label, _act in choices]), handle_choice)
 
-    def _choices(self, view: View) -> tuple[str, list[Choice]]:
-        """What the dialog is called, and what can be copied here."""
-        target, table = view.target(), _table_of(view)
+    def _build_choices(self, view: View) -> tuple[str, list[Choice]]:
+        """Return the title of the dialog and the things that can be copied from this view."""
+        target, table = view.build_target(), _find_table(view)
         choices: list[Choice] = []
         title = "copy"
         if target.ref and target.jobs:
             several = f"{len(target.jobs)} jobs"
-            title = "copy " + (formats.job_id(target.jobs[0].id, 30) if len(target.jobs) == 1 else several)
-            choices += self._forms(target.ref, target.jobs, view.is_revealed)
+            title = "copy " + (formats.shorten_job_id(target.jobs[0].id, 30) if len(target.jobs) == 1 else several)
+            choices += self._list_formats(target.ref, target.jobs, view.is_revealed)
         elif target.ref:
-            choices.append(("i", "name of the queue", partial(self._send_name, target.ref)))
-        choices += _lists(table, self._send_rows) if table is not None else []
+            choices.append(("i", "name of the queue", partial(self._copy_queue_name, target.ref)))
+        choices += _build_row_choices(table, self._copy_rows) if table is not None else []
         if screen_text.is_readable(view):
-            choices.append(("s", "the screen, as text", partial(self._send_screen, view)))
+            choices.append(("s", "the screen, as text", partial(self._copy_screen, view)))
         return title, choices
 
-    def _forms(self, ref: Ref, jobs: Sequence[Job], is_revealed: bool) -> list[Choice]:
-        source = Source(self._view.session.layouts[ref.layout], ref.queue, self._view.session.settings.url, is_revealed)
+    def _list_formats(self, ref: Ref, jobs: Sequence[Job], is_revealed: bool) -> list[Choice]:
+        source = Source(self._view.session.systems[ref.system], ref.queue, self._view.session.settings.url, is_revealed)
         return [
-            (form.key, form.label, partial(self._send_jobs, form, ref, jobs, source))
-            for form in copy_formats.FORMS
-            if source.layout.has_client or not form.needs_client
+            (form.key, form.label, partial(self._copy_jobs, form, ref, jobs, source))
+            for form in copy_formats.COPY_FORMATS
+            if source.system.has_client or not form.needs_client
         ]
 
     # -- what is sent -------------------------------------------------------------------------------------------------
 
-    def _send_name(self, ref: Ref) -> None:
-        self._hand_over(Copied(to_bytes(ref.queue), "the queue's name"))
+    def _copy_queue_name(self, ref: Ref) -> None:
+        self._hand_over(ClipboardData(to_bytes(ref.queue), "the queue's name"))
 
-    def _send_rows(self, table: Table, rows: Sequence[Row]) -> None:
-        self._hand_over(copy_formats.rows(table.painter.columns, rows))
+    def _copy_rows(self, table: Table, rows: Sequence[Row]) -> None:
+        self._hand_over(copy_formats.convert_rows(table.painter.columns, rows))
 
-    def _send_screen(self, view: View) -> None:
-        self._hand_over(Copied("\n".join(screen_text.lines(view)).encode(), "the screen"))
+    def _copy_screen(self, view: View) -> None:
+        self._hand_over(ClipboardData("\n".join(screen_text.read_lines(view)).encode(), "the screen"))
 
-    def _send_jobs(self, form: Form, ref: Ref, jobs: Sequence[Job], source: Source) -> None:
-        """At once where what is on the screen suffices; else when the whole jobs are here."""
+    def _copy_jobs(self, form: CopyFormat, ref: Ref, jobs: Sequence[Job], source: Source) -> None:
+        """Copy jobs in one format, after fetching their bodies if the format needs them."""
         if not form.needs_body:
-            self._hand_over(copy_formats.copied(form, jobs, source))
+            self._hand_over(copy_formats.convert_jobs(form, jobs, source))
             return
-        if len(jobs) > MOST_JOBS:
-            self._host.say(f"{len(jobs)} jobs are too many to copy; {MOST_JOBS} at once are not.", "error")
+        if len(jobs) > MAX_JOBS:
+            self._host.show_toast(f"{len(jobs)} jobs are too many to copy; {MAX_JOBS} at once are not.", "error")
             return
-        whole: list[Job] = []
+        fetched_jobs: list[Job] = []
 
-        def fetched(answer: ticker.Answered) -> None:
+        def handle_job(answer: ticker.CallFinished) -> None:
             if answer.error:
-                self._host.say(f"Nothing was copied: {answer.error}", "error")
+                self._host.show_toast(f"Nothing was copied: {answer.error}", "error")
             elif not answer.is_last:
-                whole.extend([answer.result] if answer.result else [])
-            elif whole:
-                self._hand_over(copy_formats.copied(form, whole, source), len(jobs) - len(whole))
+                fetched_jobs.extend([answer.result] if answer.result else [])
+            elif fetched_jobs:
+                self._hand_over(copy_formats.convert_jobs(form, fetched_jobs, source), len(jobs) - len(fetched_jobs))
             else:
-                self._host.say("Nothing was copied: the job is gone.", "warning")
+                self._host.show_toast("Nothing was copied: the job is gone.", "warning")
 
-        self._view.session.work(lambda engine: _fetch(engine, ref, jobs), fetched)
+        self._view.session.run_steps(lambda engine: _fetch_jobs(engine, ref, jobs), handle_job)
 
-    def _hand_over(self, copied: Copied, gone: int = 0) -> None:
-        """Sends it on a thread, and says what became of it."""
-        size = formats.size(len(copied.data)).replace(" B", " bytes")
-        missing = f"; {gone} more are gone" if gone else ""
+    def _hand_over(self, copied: ClipboardData, missing_jobs: int = 0) -> None:
+        """Send the bytes to the clipboard on a background thread, and show the result in a toast."""
+        size = formats.format_size(len(copied.data)).replace(" B", " bytes")
+        missing = f"; {missing_jobs} more are gone" if missing_jobs else ""
 
         app = self._host.app
-        raw = raw_output.writer(app)
+        raw = raw_output.find_writer(app)
         write = partial(app.call_from_thread, raw) if raw else None
         copy = partial(app.call_from_thread, app.copy_to_clipboard)
 
@@ -174,32 +174,35 @@ class Copying:
             except OSError as error:
                 words, severity = f"Nothing was copied: {error.strerror or error}.", "error"
             else:
-                words, severity = f"sent {copied.what} ({size}) to {sent.where}{missing}", "information"
+                words, severity = f"sent {copied.description} ({size}) to {sent.where}{missing}", "information"
                 if sent.why:
-                    words, severity = f"{copied.what} ({size}) are in the file {sent.where}: {sent.why}", "warning"
-            app.call_from_thread(self._host.say, words, severity)
+                    words, severity = (
+                        f"{copied.description} ({size}) are in the file {sent.where}: {sent.why}",
+                        "warning",
+                    )
+            app.call_from_thread(self._host.show_toast, words, severity)
 
         app.run_worker(send, thread=True, exclusive=False)
 
 
-def _fetch(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> Iterator[Job | None]:
-    """Each job with its whole body, None for one that is gone; a round trip per step."""
+def _fetch_jobs(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> Iterator[Job | None]:
+    """Yield each job with its whole body, or None for a missing job. Each step takes one round trip."""
     for job in jobs:
-        yield engine.job(ref, job.id, -1)
+        yield engine.fetch_job(ref, job.id, -1)
 
 
-def _table_of(view: View) -> Table | None:
-    """The table that has the focus, else the first one to be seen."""
+def _find_table(view: View) -> Table | None:
+    """Return the focused table of a view, else the first visible one."""
     if isinstance(view.focused, Table):
         return view.focused
     return next((table for table in view.query(Table) if table.display), None)
 
 
-def _lists(table: Table, send: Callable[[Table, Sequence[Row]], None]) -> list[Choice]:
-    """The marked rows, or the one under the cursor; and all that are loaded."""
+def _build_row_choices(table: Table, send: Callable[[Table, Sequence[Row]], None]) -> list[Choice]:
+    """Return the choices that copy the marked rows (or the current one) and all loaded rows."""
     rows = table.rows
-    picked = [row for row in rows if row.id in (table.marks or (table.cursor_id,))]
-    which = "this row" if len(picked) == 1 else f"the {len(picked)} marked rows"
-    every = f"the list ({formats.numbered(len(rows), 'row')})"
-    offers = [("t", which, picked), ("l", every, rows)]
+    picked_rows = [row for row in rows if row.id in (table.marks or (table.cursor_id,))]
+    which = "this row" if len(picked_rows) == 1 else f"the {len(picked_rows)} marked rows"
+    all_rows_label = f"the list ({formats.format_quantity(len(rows), 'row')})"
+    offers = [("t", which, picked_rows), ("l", all_rows_label, rows)]
     return [(key, f"{label}, tab-separated", partial(send, table, shown)) for key, label, shown in offers if shown]

@@ -1,56 +1,54 @@
-"""Crash: an error of rqtui's own becomes a sentence, and a file with the details that only its owner may read.
+"""Report an unexpected error of rqtui as one sentence and a private file with the traceback.
 
-Textual prints a traceback with the values of all variables, and among those are passwords and the bodies of jobs. Here
-it has neither; `--debug` prints it at once. The file is for the report of the fault.
+Textual's own traceback prints the values of all variables, which include passwords and job bodies. The file (mode 0600)
+has neither and can be attached to a bug report. `--debug` prints the traceback at once.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import traceback
 from urllib.parse import unquote, urlsplit
 
-from rqtui.text.body import mask_text
+from rqtui.text.masking import mask_text
 from rqtui.text.sanitise import safe_lines
 
-_PASSWORD = re.compile(r"(\w+://[^\s:@/]*):\S+@")  # in every URL, wherever it stands
 
-
-def sentences(error: BaseException | None, url: str, *, is_debug: bool) -> str:
-    """What the terminal shows of an error that nobody caught: a sentence or two; in debugging, the traceback."""
-    words = report(error)
-    for secret in _passwords(url):
+def format_crash(error: BaseException | None, url: str, *, is_debug: bool) -> str:
+    """Return what the terminal prints after an unexpected error: two sentences, or the traceback with `is_debug`."""
+    words = format_traceback(error)
+    for secret in _list_passwords(url):
         words = words.replace(secret, "***")
     if is_debug:
         return words
-    return f"rqtui has a fault and had to stop: {_last(words)}\nNothing was lost in Redis. {_kept(words)}"
+    last_line = _find_last_line(words)
+    return f"rqtui has a fault and had to stop: {last_line}\nNothing was lost in Redis. {_write_crash_file(words)}"
 
 
-def report(error: BaseException | None) -> str:
-    """The traceback of an error, without the values of variables, and without passwords."""
+def format_traceback(error: BaseException | None) -> str:
+    """Format the traceback of an error without the values of variables and without passwords."""
     lines = "".join(traceback.format_exception(error)) if error else "no error"
-    return "\n".join(safe_lines(masked(lines)))
+    return "\n".join(safe_lines(mask_secrets(lines)))
 
 
-def masked(text: str) -> str:
-    """`text` with the passwords of its URLs masked, and what stands behind `password=` and its like."""
-    return mask_text(_PASSWORD.sub(r"\1:***@", text))
+def mask_secrets(text: str) -> str:
+    """Mask the passwords of URLs in `text`, and the values after `password=` and similar names."""
+    return mask_text(text)
 
 
-def _passwords(url: str) -> list[str]:
-    """The password of a URL as it stands there and as it is meant."""
+def _list_passwords(url: str) -> list[str]:
+    """Return the password of a URL as it is written and as it is decoded."""
     written = urlsplit(url).password or ""
     return [each for each in dict.fromkeys((written, unquote(written))) if len(each) > 2]
 
 
-def _last(words: str) -> str:
+def _find_last_line(words: str) -> str:
     return words.strip().rsplit("\n", 1)[-1]
 
 
-def _kept(words: str) -> str:
-    """Where the traceback is now."""
+def _write_crash_file(words: str) -> str:
+    """Write the traceback to a file and return a sentence that names the file."""
     try:
         number, path = tempfile.mkstemp(prefix="rqtui-crash-", suffix=".txt")  # 0600
         with os.fdopen(number, "w", encoding="utf-8") as file:

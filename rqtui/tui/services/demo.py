@@ -1,6 +1,6 @@
-"""Demo: the keys of a running demo's strip, its page of things to try, and its findings.
+"""Run the keys, the help page and the messages of a demo's strip.
 
-What it says stands in the strip for a while, in place of its keys: a toast would cover rows.
+Messages replace the strip's keys for a few seconds, because a toast would cover rows.
 """
 
 from __future__ import annotations
@@ -14,50 +14,50 @@ from rqtui.tui.services.navigation import Navigation
 if TYPE_CHECKING:
     from rqtui.scenarios.run import Run
 
-SLOW = ("check",)  # controls that wait for Redis
-LONG_S = 8.0  # for sentences that are worth reading twice
+SLOW_CONTROLS = ("check",)  # controls that wait for Redis
+MESSAGE_S = 8.0  # long enough to read a sentence twice
 
 
 class DemoStrip:
-    """The keys and the words of a demo."""
+    """The keys and messages of a running demo."""
 
     def __init__(self, host: Host, demo: Run, navigation: Navigation) -> None:
         self._host, self._demo, self._navigation = host, demo, navigation
-        self._told = ""
-        self._words, self._until_s = "", 0.0
+        self._last_demo_message = ""
+        self._message, self._until_s = "", 0.0
 
     @property
-    def words(self) -> str:
-        """What it says now, in its strip, where it covers no row; empty after a while."""
-        return self._words if time.monotonic() < self._until_s else ""
+    def message(self) -> str:
+        """The current message of the demo, or an empty string after `MESSAGE_S` seconds."""
+        return self._message if time.monotonic() < self._until_s else ""
 
-    def _say(self, words: str) -> None:
-        self._words, self._until_s = words, time.monotonic() + LONG_S
+    def _show_message(self, words: str) -> None:
+        self._message, self._until_s = words, time.monotonic() + MESSAGE_S
         self._host.show_header()
 
     def introduce(self) -> None:
-        """Says which one it is."""
+        """Show the name and summary of the demo."""
         story = self._demo.scenario
-        self._say(f"{story.name}: {story.summary}")
+        self._show_message(f"{story.name}: {story.summary}")
 
     def show_page(self) -> None:
-        """What to try in this demo, and what to watch."""
-        from rqtui.tui.widgets import help
+        """Open the page that lists what to try and what to watch in this demo."""
+        from rqtui.tui.widgets import help_content
 
-        page = help.demo_page(self._demo.scenario, self._host.session.url)
+        page = help_content.build_demo_page(self._demo.scenario, self._host.session.url)
         self._navigation.show_page(f"demo: {self._demo.scenario.name}", lambda: page)
 
-    def press(self, name: str) -> None:
-        """A key of the strip."""
+    def press_control(self, name: str) -> None:
+        """Run a control of the demo and show its message. Controls in `SLOW_CONTROLS` run on a background thread."""
         press, app = self._demo.press, self._host.app
-        if name in SLOW:
-            app.run_worker(lambda: app.call_from_thread(self._say, press(name)), thread=True)
+        if name in SLOW_CONTROLS:
+            app.run_worker(lambda: app.call_from_thread(self._show_message, press(name)), thread=True)
             return
-        self._say(press(name))
+        self._show_message(press(name))
 
-    def tell(self) -> None:
-        """Says what the demo has found out by itself, once."""
-        said = self._demo.status().said
-        if said != self._told:
-            self._told = said
-            self._say(said)
+    def show_new_message(self) -> None:
+        """Show a new message of the demo itself, once."""
+        message = self._demo.compute_status().message
+        if message != self._last_demo_message:
+            self._last_demo_message = message
+            self._show_message(message)

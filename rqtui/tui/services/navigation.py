@@ -1,4 +1,4 @@
-"""Navigation: the views on the screen: which one is on top, how one leads to another, and back."""
+"""Manage the stack of views: which view is on top, how one view opens another, and how to go back."""
 
 from __future__ import annotations
 
@@ -11,114 +11,119 @@ from rqtui.model import Job, Ref
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.target import Target
-from rqtui.tui.view import View, top, views
+from rqtui.tui.view import View, filter_views, find_top_view
 
 
 class Navigation:
-    """The stack of views. `make` makes a view by its name, `refresh` draws what stands around one that was opened."""
+    """The stack of views.
+
+    `make` creates a view by its name, `refresh` redraws header and footer after a view was opened.
+    """
 
     def __init__(self, host: Host, make: Callable[..., View], refresh: Callable[[], None]) -> None:
-        self._host, self._make, self._refresh = host, make, refresh
+        self._host, self._create_view, self._refresh_frame = host, make, refresh
 
     @property
     def view(self) -> View | None:
-        """The full screen on top, under any dialog."""
-        return top(self._host.app.screen_stack)
+        """The full-screen view on top of the stack, under any dialog."""
+        return find_top_view(self._host.app.screen_stack)
 
-    def drawn(self) -> list[View]:
-        """The views on the stack that can be drawn into, the one on top last."""
-        return [view for view in views(self._host.app.screen_stack) if view.is_drawn]
+    def list_drawable_views(self) -> list[View]:
+        """Return the views of the stack that are ready to be drawn into, the top one last."""
+        return [view for view in filter_views(self._host.app.screen_stack) if view.is_drawn]
 
     def target(self) -> Target:
-        """What a verb would act on now."""
-        return self.view.target() if self.view else Target()
+        """Return the queue, place and jobs that a verb would change now."""
+        return self.view.build_target() if self.view else Target()
 
     @property
-    def is_asking(self) -> bool:
-        """Whether a dialog stands above the view."""
+    def has_dialog(self) -> bool:
+        """Whether a dialog is open above the view."""
         return self._host.app.screen is not self.view
 
     # -- from one to another ------------------------------------------------------------------------------------------
 
     def open_board(self, ref: Ref) -> None:
-        """Shows the places of a queue."""
-        self.go(self._make("board", ref, self._host.session.layouts[ref.layout]))
+        """Open the board of a queue, which lists its places."""
+        self.push_view(self._create_view("board", ref, self._host.session.systems[ref.system]))
 
     def open_job(self, ref: Ref, job: Job) -> None:
-        """Shows a job."""
-        self.go(self._make("job", ref, job))
+        """Open the page of a job."""
+        self.push_view(self._create_view("job", ref, job))
 
     def open_job_on_board(self, ref: Ref, job: Job) -> None:
-        """Shows a job above the board of its queue, which stands at the job's place: back leads there."""
+        """Open the page of a job above the board of its queue, so that going back leads to the job's place."""
         view = self.view
         if view is None or not view.lists_jobs_of(ref):
             self.open_board(ref)
         board = self.view
         if board is not None:
-            board.stand_at(job.place)
+            board.go_to_place(job.place)
         self.open_job(ref, job)
 
     def open_view(self, name: str) -> None:
-        """Goes to a view that a key opens; from one of them it takes its place, with the same queues."""
+        """Open a view of the header by its name, for the same queues. It replaces another view of the header."""
         view = self.view
-        if view is None or name == view.NAME or self.is_asking:
+        if view is None or name == view.NAME or self.has_dialog:
             return
-        made = self._make(name, view.scope())
+        new_view = self._create_view(name, view.list_scope())
         if view.NAME in keys.VIEWS:
-            self._host.app.switch_screen(made)
+            self._host.app.switch_screen(new_view)
         else:
-            self._host.app.push_screen(made)
-        self._host.app.call_after_refresh(self.opened)
+            self._host.app.push_screen(new_view)
+        self._host.app.call_after_refresh(self.draw_opened_view)
 
-    def go(self, view: Any) -> None:
-        """Shows a view on top of this one."""
+    def push_view(self, view: Any) -> None:
+        """Push a view on top of the stack."""
         self._host.app.push_screen(view)
-        self._host.app.call_after_refresh(self.opened)
+        self._host.app.call_after_refresh(self.draw_opened_view)
 
-    def opened(self) -> None:
-        """Draws the view on top from what is known, and asks for what it wants."""
+    def draw_opened_view(self) -> None:
+        """Draw the view on top from the last snapshot, and request what it needs."""
         session, view = self._host.session, self.view
-        if view and not view.is_composed and view.call_after_refresh(self.opened):
-            return  # on a busy machine it stands a moment later
+        if view and not view.is_composed and view.call_after_refresh(self.draw_opened_view):
+            return  # on a busy machine the view is composed a moment later
         if view and view.is_drawn:
             if session.snapshot:
-                view.show(session.snapshot)
-            view.dim(session.is_old)
+                view.show_snapshot(session.snapshot)
+            view.set_dimmed(session.is_stale)
             view.check_size()
-        self._refresh()
+        self._refresh_frame()
 
-    def back(self) -> None:
-        """One step back; on the overview, nothing."""
-        if self.view is not None and self.view.steps_back():
+    def go_back(self) -> None:
+        """Go back one step. Does nothing on the overview."""
+        if self.view is not None and self.view.step_back():
             return
-        if len(views(self._host.app.screen_stack)) > 1:
+        if len(filter_views(self._host.app.screen_stack)) > 1:
             self._host.app.pop_screen()
-            self.opened()
+            self.draw_opened_view()
 
     @property
-    def is_at_the_first(self) -> bool:
-        """Whether nothing is left to go back from."""
+    def is_at_first_view(self) -> bool:
+        """Whether the first view is on top, so that there is no view to go back to."""
         screen = self._host.app.screen
         return isinstance(screen, View) and screen.IS_FIRST
 
     # -- pages --------------------------------------------------------------------------------------------------------
 
-    def show_keys_page(self, here: Collection[str]) -> None:
-        """Every key, first those of the looks and verbs in `here`, by their names: they work here and now."""
-        from rqtui.tui.widgets import help
-        from rqtui.tui.widgets.keypage import KeyPage
+    def show_keys_page(self, active_names: Collection[str]) -> None:
+        """Show the help page with all keys. Those in `active_names` work on the current row and come first."""
+        from rqtui.tui.widgets import help_content
+        from rqtui.tui.widgets.help_page import KeyPage
 
         session = self._host.session
         name = self.view.NAME if self.view else ""
         controls = session.demo.controls if session.demo else ()
         ref = self.target().ref
-        system = session.layouts.get(ref.layout) if ref else None
-        lacks = {verb: f"{system.name}: {why}" for verb, why in system.lacks.items()} if system else {}
-        groups = help.key_groups(name, here, controls, may_change=not session.is_read_only, lacks=lacks)
+        system = session.systems.get(ref.system) if ref else None
+        missing_verbs = {verb: f"{system.name}: {why}" for verb, why in system.missing_verbs.items()} if system else {}
+        groups = help_content.build_key_groups(
+            name, active_names, controls, may_change=not session.is_read_only, missing_verbs=missing_verbs
+        )
         self._host.app.push_screen(KeyPage(groups))
 
     def show_page(self, title: str, page: Callable[[], Content]) -> None:
-        """Shows some text that can be scrolled; `page` makes it anew for another width."""
-        from rqtui.tui.widgets.dialogs import Pages
+        """Show a page of scrolling text. `page` builds the text again, for example for another width."""
+        from rqtui.tui.widgets.text_dialog import Pages
 
         self._host.app.push_screen(Pages(title, page(), page))

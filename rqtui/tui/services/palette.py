@@ -1,9 +1,9 @@
-"""Palette: one line (`:`) to find anything: a queue by a part of its name, a job by its id in every queue, a view, a
-command, a profile, a filter used before; and words with an argument: `interval 5s`, `filter err:timeout`.
+"""Search queues, jobs, views, commands, profiles and used filters in one line (`:`), and run words with an argument.
 
-What can be chosen comes from the tables that bindings, footer, help and keymap are made from, too, from the config
-file's profiles and from what is known of Redis; `Commands` finds it for `widgets/finder`. Jobs are asked for, in one
-round trip (`engine.jobs_of_any_queue`). What is data is made safe and is never read as markup.
+Words with an argument are for example `interval 5s` and `filter err:timeout`. The choices come from the tables of keys
+and verbs, from the profiles of the config file and from the cached queues; `Commands` searches them for
+`widgets/finder`. Jobs are requested in one round trip (`engine.jobs_of_any_queue`). Data from Redis is sanitised and
+never read as markup.
 """
 
 from __future__ import annotations
@@ -19,62 +19,65 @@ from textual.content import Content
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Job, Ref
 from rqtui.text import formats
-from rqtui.text.names import from_base64, to_bytes
-from rqtui.text.sanitise import safe, unshown
+from rqtui.text.names import parse_base64, to_bytes
+from rqtui.text.preview import format_value
+from rqtui.text.sanitise import parse_shown, safe
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
 
 if TYPE_CHECKING:
-    from rqtui.engine.engine import Sought
-    from rqtui.engine.ticker import Answered
-    from rqtui.tui.widgets.finder import Found
+    from rqtui.engine.engine import JobSearch
+    from rqtui.engine.ticker import CallFinished
+    from rqtui.tui.widgets.finder import RedisHits
     from rqtui.verbs import Verb
 
-MOST = 12  # completions of one word, and queues
-ARGUMENT, JOB = 5.0, 4.0  # scores above those of names
-_WIDE, _TITLE = 84, 24  # cells of a line, and of what stands before its words
-_NOT_HERE = (
+MAX_HITS = 12  # most completions of one word, and most queues
+ARGUMENT_SCORE, JOB_SCORE = 5.0, 4.0  # scores above those of name matches
+_MAX_CELLS, _TITLE_CELLS = 84, 24  # cells of a line, and of the title before its description
+_EXCLUDED_IDS = (
     "back",
     "quit",
     "palette",
     "place",
     "help",
     "leave",
-)  # looks that are no commands, or have another name there
+)  # keys that are no commands, or have another name in the palette
 
 
 class Command(NamedTuple):
-    """A command: what it is called, what it does, and how."""
+    """A command of the palette: its title, its help and the function that runs it."""
 
     title: str
     help: str
     run: Callable[[], Any]
 
 
-class Word(NamedTuple):
-    """A word that takes an argument. `takes` says which; `choices` are arguments to offer; `run` raises RqtuiError in
-    words for an argument that is none."""
+class ArgumentCommand(NamedTuple):
+    """A command with an argument. `argument_help` describes the argument, `list_choices` returns arguments to offer.
+
+    `run` raises RqtuiError with an error message for an invalid argument.
+    """
 
     name: str
-    takes: str
+    argument_help: str
     help: str
     run: Callable[[str], Any]
-    choices: Callable[[], Iterable[str]] = tuple
+    list_choices: Callable[[], Iterable[str]] = tuple
 
 
 class HasPalette(Protocol):
-    """The app, as Textual's palette finds it."""
+    """The app as seen by Textual's command provider: an object with a palette."""
 
     palette: Palette
 
 
 class Commands(Provider):
-    """Finds what is known here for what is typed: queues, commands, words with an argument, filters used before.
+    """Search provider for queues, commands, words with an argument and filters used before.
 
-    Every word that was typed must be found. Scores: what fits well has 1 or more, a job that Redis has by this very
-    id `JOB`; what is only told of by its help has less than 1.
+    Each typed word must match. Scores: 1 or more for a good match, `JOB_SCORE` for a job with exactly this id, less
+    than 1 if only the help text matches.
     """
 
     @property
@@ -82,71 +85,82 @@ class Commands(Provider):
         return cast("HasPalette", self.app).palette
 
     async def discover(self) -> Hits:
-        """Nothing is typed: all commands."""
-        for command in self._palette.commands():
-            yield DiscoveryHit(self._line(Content(safe(command.title)), command.help), command.run)
-        for word in self._palette.words:
-            yield DiscoveryHit(self._line(_form(word), word.help), partial(self._say_how, word))
+        """Yield all commands, for an empty search line."""
+        for command in self._palette.list_commands():
+            yield DiscoveryHit(self._format_line(Content(safe(command.title)), command.help), command.run)
+        for word in self._palette.argument_commands:
+            yield DiscoveryHit(self._format_line(_format_usage(word), word.help), partial(self._show_usage, word))
 
     async def search(self, query: str) -> Hits:
-        """What has these words, and the word that was typed with its argument."""
+        """Yield the queues, commands and filters that match the typed words, and the typed word with its argument."""
         typed, _, argument = query.strip().partition(" ")
-        for word in self._palette.words:
+        for word in self._palette.argument_commands:
             if word.name == typed.lower() and argument.strip():
-                for hit in self._with_argument(word, argument.strip()):
+                for hit in self._find_argument_hits(word, argument.strip()):
                     yield hit
             elif not argument and word.name.startswith(typed.lower()):
-                yield Hit(0.9, self._line(_form(word), word.help), partial(self._say_how, word), word.name)
+                yield Hit(
+                    0.9, self._format_line(_format_usage(word), word.help), partial(self._show_usage, word), word.name
+                )
         wanted = query.lower().split()
-        for name, ref, score in self._palette.queues_named(wanted):
-            title = _marked("queue ", name, wanted)
-            yield Hit(score, self._line(title, self._palette.told_of(ref)), partial(self._palette.go_to, ref), name)
-        for command in self._palette.commands():
-            if score := fit(wanted, command.title, command.help):
-                yield Hit(score, self._line(_marked("", command.title, wanted), command.help), command.run)
-        for expression in self._palette.filters_with(wanted):
-            title = _marked("filter ", expression, wanted)
-            run = partial(self._run, self._palette.filter_word, expression)
-            yield Hit(1.1, self._line(title, "a filter used before"), run)
+        for name, ref, score in self._palette.find_queues(wanted):
+            title = _highlight_words("queue ", name, wanted)
+            yield Hit(
+                score,
+                self._format_line(title, self._palette.describe_queue(ref)),
+                partial(self._palette.open_board, ref),
+                name,
+            )
+        for command in self._palette.list_commands():
+            if score := score_match(wanted, command.title, command.help):
+                yield Hit(
+                    score, self._format_line(_highlight_words("", command.title, wanted), command.help), command.run
+                )
+        for expression in self._palette.find_filters(wanted):
+            title = _highlight_words("filter ", expression, wanted)
+            run = partial(self._run_word, self._palette.filter_word, expression)
+            yield Hit(1.1, self._format_line(title, "a filter used before"), run)
 
-    def job_hit(self, ref: Ref, job: Job) -> Hit:
-        """The line of a job that was found in Redis by its id."""
-        title = Content.assemble(("job ", "$muted"), (formats.job_id(job.id, 30), "b $accented"))
-        said = " · ".join(filter(None, (safe(ref.queue), job.place, safe(job.name))))
-        return Hit(JOB, self._line(title, said), partial(self._palette.go_to_job, ref, job))
+    def build_job_hit(self, ref: Ref, job: Job) -> Hit:
+        """Build the search result for a job that Redis has under the typed id."""
+        title = Content.assemble(("job ", "$muted"), (formats.shorten_job_id(job.id, 30), "b $accented"))
+        description = " · ".join(filter(None, (safe(ref.queue), job.place, format_value(job.name))))
+        return Hit(JOB_SCORE, self._format_line(title, description), partial(self._palette.open_job, ref, job))
 
-    def _line(self, title: Content, words: str) -> Content:
-        """A title and what it does, on one line."""
-        room = min(_WIDE, round(self.app.size.width * 0.96)) - 8
-        title = title.truncate(room - 1, ellipsis=True)
-        lead = max(_TITLE, title.cell_length + 2)
-        said = formats.fit(safe(words), max(0, room - lead)).rstrip()
-        return Content.assemble(title, " " * (lead - title.cell_length), (said, "$muted"))
+    def _format_line(self, title: Content, words: str) -> Content:
+        """Format a title and its description on one line."""
+        cells = min(_MAX_CELLS, round(self.app.size.width * 0.96)) - 8
+        title = title.truncate(cells - 1, ellipsis=True)
+        lead = max(_TITLE_CELLS, title.cell_length + 2)
+        fitted = formats.fit(safe(words), max(0, cells - lead)).rstrip()
+        return Content.assemble(title, " " * (lead - title.cell_length), (fitted, "$muted"))
 
-    def _with_argument(self, word: Word, argument: str) -> Iterator[Hit]:
-        """What was typed, unless it only begins what can be chosen; then those."""
-        choices = list(word.choices())
+    def _find_argument_hits(self, word: ArgumentCommand, argument: str) -> Iterator[Hit]:
+        """Yield a hit for the typed argument, or for the choices that begin with it."""
+        choices = list(word.list_choices())
         fitting = [choice for choice in choices if argument.lower() in choice.lower()]
-        begun = sorted(fitting, key=lambda choice: not choice.lower().startswith(argument.lower()))[:MOST]
-        if argument not in begun and not (choices and begun):
-            begun.insert(0, argument)
-        for number, choice in enumerate(begun):
-            shown = self._line(Content.assemble(f"{word.name} ", (safe(choice), "$accented")), word.help)
-            # Above every match by letters: who types an argument means it.
-            yield Hit(ARGUMENT - number / 100, shown, partial(self._run, word, choice), f"{word.name} {choice}")
+        offered = sorted(fitting, key=lambda choice: not choice.lower().startswith(argument.lower()))[:MAX_HITS]
+        if argument not in offered and not (choices and offered):
+            offered.insert(0, argument)
+        for number, choice in enumerate(offered):
+            shown = self._format_line(Content.assemble(f"{word.name} ", (safe(choice), "$accented")), word.help)
+            # A typed argument ranks above every match of letters, because it is deliberate.
+            yield Hit(
+                ARGUMENT_SCORE - number / 100, shown, partial(self._run_word, word, choice), f"{word.name} {choice}"
+            )
 
-    def _run(self, word: Word, argument: str) -> None:
+    def _run_word(self, word: ArgumentCommand, argument: str) -> None:
         try:
             word.run(argument)
         except RqtuiError as error:
             self._palette.say(f"{word.name}: {error}", "error")
 
-    def _say_how(self, word: Word) -> None:
-        self._palette.say(f"{word.name} takes {word.takes}: {keys.key('palette')} {word.name} …")
+    def _show_usage(self, word: ArgumentCommand) -> None:
+        self._palette.say(f"{word.name} takes {word.argument_help}: {keys.find_current_key('palette')} {word.name} …")
 
 
-def fit(wanted: Sequence[str], title: str, help: str = "") -> float:
-    """How well words name something: 2 and less in its title, less than 1 where its help is needed, 0 not at all."""
+def score_match(wanted: Sequence[str], title: str, help: str = "") -> float:
+    """Score how well words match a command: up to 2 in its title, below 1 if its help is needed, 0 for no match."""
     name = title.lower()
     if all(word in name for word in wanted):
         whole = " ".join(wanted)
@@ -155,23 +169,23 @@ def fit(wanted: Sequence[str], title: str, help: str = "") -> float:
     return 0.5 if all(word in text for word in wanted) else 0.0
 
 
-def _marked(before: str, name: str, wanted: Sequence[str]) -> Content:
-    """A name with the words in it that were typed."""
-    shown = Content(safe(name))
+def _highlight_words(before: str, name: str, wanted: Sequence[str]) -> Content:
+    """Highlight the typed words in a name."""
+    highlighted = Content(safe(name))
     low = safe(name).lower()
     for word in wanted:
         at = low.find(word)
-        if at >= 0 and len(low) == len(shown.plain):
-            shown = shown.stylize("b $accented", at, at + len(word))
-    return Content.assemble((before, "$muted"), shown)
+        if at >= 0 and len(low) == len(highlighted.plain):
+            highlighted = highlighted.stylize("b $accented", at, at + len(word))
+    return Content.assemble((before, "$muted"), highlighted)
 
 
-def _form(word: Word) -> Content:
-    return Content.assemble(word.name, (f" {word.takes}", "$muted"))
+def _format_usage(word: ArgumentCommand) -> Content:
+    return Content.assemble(word.name, (f" {word.argument_help}", "$muted"))
 
 
 class Palette:
-    """The commands and the words of a session: those of the tables, and one for each profile."""
+    """The commands and words of a session: those of the tables of keys, and one for each profile."""
 
     def __init__(
         self,
@@ -182,136 +196,141 @@ class Palette:
         profiles: Callable[[], Iterable[Command]],
         go_to_url: Callable[[str], None],
     ) -> None:
-        self.say = host.say
+        self.say = host.show_toast
         self._host, self._session, self._navigation = host, session, navigation
-        self._verbs, self._profiles = verbs, profiles
-        self._named: tuple[list[Ref], list[tuple[str, Ref, str]]] = ([], [])  # the queues, and how each is shown
-        self.filter_word = Word("filter", "an expression", "show rows that match, as / does", self._filter)
-        self.words = (
-            Word("url", "a URL", "go over to another Redis", go_to_url),
-            Word("interval", "a time, as in 5s", "how often the screen refreshes", self._interval),
-            Word("theme", "a name", "other colours", self._theme, lambda: sorted(host.app.available_themes)),
+        self._list_verbs, self._list_profiles = verbs, profiles
+        # Cache: queues, and (displayed name, queue, search text).
+        self._names_cache: tuple[list[Ref], list[tuple[str, Ref, str]]] = ([], [])
+        self.filter_word = ArgumentCommand(
+            "filter", "an expression", "show rows that match, as / does", self._set_filter
+        )
+        self.argument_commands = (
+            ArgumentCommand("url", "a URL", "go over to another Redis", go_to_url),
+            ArgumentCommand("interval", "a time, as in 5s", "how often the screen refreshes", self._set_interval),
+            ArgumentCommand(
+                "theme", "a name", "other colours", self._set_theme, lambda: sorted(host.app.available_themes)
+            ),
             self.filter_word,
-            Word("queue", "a name", "open its board", self._queue, self._queues),
-            Word("view", "a name", "go there", self._view, lambda: sorted(keys.VIEWS)),
+            ArgumentCommand("queue", "a name", "open its board", self._open_queue, self._list_queue_names),
+            ArgumentCommand("view", "a name", "go there", self._open_view, lambda: sorted(keys.VIEWS)),
         )
 
-    def commands(self) -> Iterator[Command]:
-        """Every command: verbs of what is under the cursor first, then looks and views, then the rest."""
-        for verb, summary in self._verbs():
-            yield Command(verb.label, summary, partial(self._begin, verb))
-        for look in keys.LOOKS:
-            if bool(look.action) and look.id not in _NOT_HERE and self.is_of_use(look):
-                said = f"{look.help}  ({keys.key(look.id)})"
-                yield Command(_name(look), said, partial(self._do, look.action))
-        yield from self._profiles()
+    def list_commands(self) -> Iterator[Command]:
+        """Yield every command: verbs for the current row first, then views and other keys, profiles and the rest."""
+        for verb, summary in self._list_verbs():
+            yield Command(verb.label, summary, partial(self._start_verb, verb))
+        for look in keys.GENERAL_KEYS:
+            if bool(look.action) and look.id not in _EXCLUDED_IDS and self.is_usable(look):
+                description = f"{look.help}  ({keys.find_current_key(look.id)})"
+                yield Command(_name_look(look), description, partial(self._run_action, look.action))
+        yield from self._list_profiles()
         for look in keys.COMMANDS:
-            if self.is_of_use(look):
-                yield Command(look.label, keys.renamed(look.help), partial(self._do, look.action))
+            if self.is_usable(look):
+                yield Command(look.label, keys.apply_keymap(look.help), partial(self._run_action, look.action))
 
     # -- what is found ------------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
-        """Opens the line, unless something stands above the view."""
+    def open_finder(self) -> None:
+        """Open the search line, unless a dialog is open."""
         from rqtui.tui.widgets.finder import Finder
 
-        if not self._navigation.is_asking:
-            self._host.app.push_screen(Finder(Commands, self._look_for_jobs))
+        if not self._navigation.has_dialog:
+            self._host.app.push_screen(Finder(Commands, self._request_jobs))
 
-    def queues_named(self, wanted: Sequence[str]) -> list[tuple[str, Ref, float]]:
-        """Queues whose names, as they are shown, have all these words, each with its score; the best `MOST`."""
+    def find_queues(self, wanted: Sequence[str]) -> list[tuple[str, Ref, float]]:
+        """Return (displayed name, queue, score) of the best `MAX_HITS` queues whose names contain all these words."""
         refs = self._session.refs
-        if refs != self._named[0]:
-            shown = [(safe(self._session.named(ref)), ref) for ref in refs]
-            self._named = refs, [(name, ref, f"{name} {ref.layout}".lower()) for name, ref in shown]
-        found = [
-            (name, ref, 0.3 + (fit(wanted, name) or 0.8))  # before commands of the same fit: there are few of those
-            for name, ref, text in self._named[1]
+        if refs != self._names_cache[0]:
+            displayed = [(safe(self._session.format_name(ref)), ref) for ref in refs]
+            self._names_cache = refs, [(name, ref, f"{name} {ref.system}".lower()) for name, ref in displayed]
+        matches = [
+            (name, ref, 0.3 + (score_match(wanted, name) or 0.8))  # queues rank above commands that match equally well
+            for name, ref, text in self._names_cache[1]
             if all(word in text for word in wanted)
         ]
-        return sorted(found, key=lambda each: (-each[2], len(each[0]), each[0]))[:MOST]
+        return sorted(matches, key=lambda each: (-each[2], len(each[0]), each[0]))[:MAX_HITS]
 
-    def told_of(self, ref: Ref) -> str:
-        """What the last picture says of a queue: its counts, where it was counted."""
-        queue = self._session.snapshot.queue(ref) if self._session.snapshot else None
+    def describe_queue(self, ref: Ref) -> str:
+        """Describe a queue by its system and its counts in the last snapshot."""
+        queue = self._session.snapshot.find_queue(ref) if self._session.snapshot else None
         counts = [count for count in queue.counts if count.count] if queue else []
-        system = self._session.system_of(ref)
-        told = [f"{formats.short_count(count.count, count.exact)} {count.place}" for count in counts]
-        return " · ".join(filter(None, (system, *told))) or "open its board"
+        system = self._session.find_foreign_system(ref)
+        count_texts = [f"{formats.format_short_count(count.count, count.is_exact)} {count.place}" for count in counts]
+        return " · ".join(filter(None, (system, *count_texts))) or "open its board"
 
-    def filters_with(self, wanted: Sequence[str]) -> list[str]:
-        """Filters used before that have these words, the newest first, where they can hold."""
+    def find_filters(self, wanted: Sequence[str]) -> list[str]:
+        """Return used filters that contain these words, newest first. The list is empty on a view without a filter."""
         view = self._navigation.view
-        known = reversed(self._session.filters) if view is not None and view.FILTER_HINT else ()
-        return [each for each in known if fit(wanted, each)][:MOST]
+        recent_filters = reversed(self._session.filters) if view is not None and view.FILTER_HINT else ()
+        return [each for each in recent_filters if score_match(wanted, each)][:MAX_HITS]
 
-    def go_to(self, ref: Ref) -> None:
-        """The board of a queue."""
+    def open_board(self, ref: Ref) -> None:
+        """Open the board of a queue."""
         self._navigation.open_board(ref)
 
-    def go_to_job(self, ref: Ref, job: Job) -> None:
-        """The page of a job, on the board of its queue."""
+    def open_job(self, ref: Ref, job: Job) -> None:
+        """Open the page of a job above the board of its queue."""
         self._navigation.open_job_on_board(ref, job)
 
-    def _look_for_jobs(self, text: str, then: Callable[[Found], None]) -> str:
-        """Asks for the jobs of that id; what is said meanwhile."""
-        from rqtui.tui.widgets.finder import Found
+    def _request_jobs(self, text: str, then: Callable[[RedisHits], None]) -> str:
+        """Request the jobs with the typed id from all queues. Return the message to show until the reply arrives."""
+        from rqtui.tui.widgets.finder import RedisHits
 
         session = self._session
-        if session.lost or session.engine is None or not session.refs:
+        if session.connection_loss or session.engine is None or not session.refs:
             return ""
-        ids = ids_of(text)
+        ids = parse_ids(text)
 
-        def heard(answered: Answered) -> None:
+        def handle_reply(answered: CallFinished) -> None:
             if answered.error:
-                then(Found((), answered.error))
+                then(RedisHits((), answered.error))
                 return
-            sought: Sought = answered.result
+            job_search: JobSearch = answered.result
             finder = self._host.app.screen
             provider = Commands(finder)
-            hits = [provider.job_hit(ref, job) for ref, job in sought.jobs[:MOST]]
-            then(Found(hits, _not_looked(sought)))
+            hits = [provider.build_job_hit(ref, job) for ref, job in job_search.jobs[:MAX_HITS]]
+            then(RedisHits(hits, _describe_unsearched(job_search)))
 
-        session.ask(lambda engine: engine.jobs_of_any_queue(ids), heard)
-        return f"looking for this id in {formats.numbered(len(session.refs), 'queue')} …"
+        session.call_engine(lambda engine: engine.find_jobs_by_id(ids), handle_reply)
+        return f"looking for this id in {formats.format_quantity(len(session.refs), 'queue')} …"
 
-    def _begin(self, verb: Verb) -> None:
-        self._host.begin(verb, self._navigation.target(), is_chosen=True)
+    def _start_verb(self, verb: Verb) -> None:
+        self._host.start_verb(verb, self._navigation.target(), is_chosen=True)
 
-    def is_of_use(self, look: keys.Look) -> bool:
-        """Whether a key that looks, or a command, works here and now."""
+    def is_usable(self, look: keys.GeneralKey) -> bool:
+        """Return whether a command or key works on the current view."""
         name = self._navigation.view.NAME if self._navigation.view else ""
         is_here = not look.screens or name in look.screens
         is_there = bool(self._session.demo) or not look.in_demo
         action = look.action.partition("(")[0]
         return is_there and is_here and self._host.app.check_action(action, (look.action,)) is not False
 
-    def _do(self, action: str) -> None:
+    def _run_action(self, action: str) -> None:
         self._host.app.call_later(self._host.app.run_action, action)
 
     # -- words --------------------------------------------------------------------------------------------------------
 
-    def _interval(self, argument: str) -> None:
-        from rqtui.durations import parse
+    def _set_interval(self, argument: str) -> None:
+        from rqtui.durations import parse_duration
 
-        self._session.refresh_every(parse(argument, "the interval") / 1000)
+        self._session.change_interval(parse_duration(argument, "the interval") / 1000)
 
-    def _theme(self, argument: str) -> None:
+    def _set_theme(self, argument: str) -> None:
         if argument not in self._host.app.available_themes:
             raise UsageError(f'there is none called "{argument}".')
         self._host.app.theme = argument
 
-    def _filter(self, argument: str) -> None:
+    def _set_filter(self, argument: str) -> None:
         view = self._navigation.view
         if view is None or not view.FILTER_HINT:
             raise UsageError("there is nothing to filter on this screen.")
-        view.hold_filter(argument)
+        view.confirm_filter(argument)
 
-    def _queues(self) -> list[str]:
-        """The queues by name, with their system where two have one name."""
-        return sorted(safe(self._session.named(ref)) for ref in self._session.refs)
+    def _list_queue_names(self) -> list[str]:
+        """Return the displayed names of the queues, with their system where two queues share a name."""
+        return sorted(safe(self._session.format_name(ref)) for ref in self._session.refs)
 
-    def _queue(self, argument: str) -> None:
+    def _open_queue(self, argument: str) -> None:
         ref = next(
             (ref for ref in self._session.refs if argument in (str(ref), ref.queue, safe(str(ref)), safe(ref.queue))),
             None,
@@ -320,33 +339,33 @@ class Palette:
             raise UsageError(f'no queue "{argument}" was seen here.')
         self._navigation.open_board(ref)
 
-    def _view(self, argument: str) -> None:
+    def _open_view(self, argument: str) -> None:
         if argument not in keys.VIEWS:
             raise UsageError(f'there is none called "{argument}"; there are: {", ".join(sorted(keys.VIEWS))}.')
         self._navigation.open_view(argument)
 
 
-def ids_of(text: str) -> tuple[bytes, ...]:
-    """The ids that a person may mean: as it is typed, as it is shown with symbols, `base64:` of a document."""
-    meant = [text, unshown(text)]
-    made: list[bytes] = []
-    for each in meant:
+def parse_ids(text: str) -> tuple[bytes, ...]:
+    """Return the ids that a typed text may mean: as typed, with screen symbols decoded, or `base64:` decoded."""
+    candidates = [text, parse_shown(text)]
+    ids: list[bytes] = []
+    for each in candidates:
         with suppress(UsageError):
-            made.append(from_base64(each) or to_bytes(each))
-    return tuple(dict.fromkeys(made))
+            ids.append(parse_base64(each) or to_bytes(each))
+    return tuple(dict.fromkeys(ids))
 
 
-def _not_looked(sought: Sought) -> str:
-    """Where nobody looked for the id, in words."""
+def _describe_unsearched(sought: JobSearch) -> str:
+    """Describe where the id was not looked up."""
     words = []
-    if sought.systems:
-        words.append(f"no id is looked up in {' and '.join(sought.systems)}: / looks through a place")
-    if sought.failed:
-        words.append(f"{formats.numbered(sought.failed, 'queue')} could not be asked")
+    if sought.skipped_systems:
+        words.append(f"no id is looked up in {' and '.join(sought.skipped_systems)}: / looks through a place")
+    if sought.failed_queues:
+        words.append(f"{formats.format_quantity(sought.failed_queues, 'queue')} could not be asked")
     return " · ".join(words)
 
 
-def _name(look: keys.Look) -> str:
-    """What a look is called in the palette: its label, and more where two share one."""
-    same = [other for other in keys.LOOKS if other.label == look.label]
-    return look.label if len(same) == 1 else look.id.replace("_", " ")
+def _name_look(look: keys.GeneralKey) -> str:
+    """Return the name of a look in the palette: its label, or its id if two looks share the label."""
+    same_label = [other for other in keys.GENERAL_KEYS if other.label == look.label]
+    return look.label if len(same_label) == 1 else look.id.replace("_", " ")

@@ -1,7 +1,7 @@
-"""Session journal: writes down what this screen changes, and keeps what an undo needs.
+"""Record the changes of this session in the journal, together with the records that an undo needs.
 
-A change is an entry of the journal once all answers to it are there, with the records that were kept of its jobs; the
-journal itself is `operations.journal`, the records are `operations.undo`.
+A change becomes one journal entry after all its outcomes have arrived. `operations.journal` writes the journal,
+`operations.undo` the records of the jobs.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from rqtui.config.state_folder import state_folder
-from rqtui.engine.ticker import Answered
+from rqtui.config.state_folder import find_state_folder
+from rqtui.engine.ticker import CallFinished
 from rqtui.model import Queue, Ref
 from rqtui.operations.journal import Circumstances, Operation
 from rqtui.tui import keys
@@ -27,133 +27,150 @@ from rqtui.verbs import Field
 
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
-    from rqtui.tui.widgets.dialogs import Given
+    from rqtui.tui.widgets.question_dialog import FormReply
 
 
 class SessionJournal:
-    """The notes of a session."""
+    """Writes the changes of a session into its journal."""
 
     def __init__(self, host: Host, session: Session) -> None:
         self._host, self._session = host, session
-        self._was_asked = False  # why
+        self._has_asked_reason = False  # whether the reason for the changes was asked
 
-    def keep(self, engine: Engine) -> None:
-        """What this session changes through that engine is kept from now on, so that it can be undone."""
-        from rqtui.operations.undo import Keeper
+    def attach_undo_store(self, engine: Engine) -> None:
+        """Store an undo record for every change made through `engine` from now on."""
+        from rqtui.operations.undo import UndoRecorder
 
         session = self._session
-        session.ask(lambda _engine: session.journal.settle(), self._tell_of_the_past)
+        session.call_engine(lambda _engine: session.journal.recover_interrupted(), self._show_interrupted_changes)
         if session.is_read_only:
             return
-        session.keeper = engine.keeper = Keeper(self._folder(), session.settings.url, session.journal)
+        session.keeper = engine.change_recorder = UndoRecorder(
+            self._undo_folder(), session.settings.url, session.journal
+        )
         if session.keeper.problem:
-            self._host.say(f"Nothing can be undone: {session.keeper.problem}.", "warning")
+            self._host.show_toast(f"Nothing can be undone: {session.keeper.problem}.", "warning")
 
-    def _tell_of_the_past(self, answered: Answered) -> None:
-        """Changes that an earlier session was killed in."""
+    def _show_interrupted_changes(self, answered: CallFinished) -> None:
+        """Show the changes that were interrupted when an earlier session was killed."""
         for cut in answered.result or ():
-            self._host.say(f"A change {cut.cut_words()}; {keys.of('operations', 'o')} shows it.", "warning", timeout=20)
+            self._host.show_toast(
+                f"A change {cut.describe_interruption()}; {keys.find_dialog_key('operations', 'o')} shows it.",
+                "warning",
+                timeout=20,
+            )
 
-    def _folder(self) -> Path:
-        """That of a demo goes with its Redis, however the program ends."""
+    def _undo_folder(self) -> Path:
+        """Return the folder for undo records. A demo's records are deleted together with its Redis."""
         demo = self._session.demo
-        return Path(demo.folder) if demo and demo.folder else state_folder()
+        return Path(demo.folder) if demo and demo.folder else find_state_folder()
 
-    def coming(self, verb: str, ref: Ref, how: Circumstances) -> None:
-        """A change is sent now; what is known of it goes into its note."""
+    def announce_change(self, verb: str, ref: Ref, circumstances: Circumstances) -> None:
+        """Announce a change before it is sent, with the queue's counts at this time."""
         snapshot = self._session.snapshot
-        queue = snapshot.queue(ref) if snapshot else None
-        before = _counts([queue]) if queue else {}
-        told = replace(how, began_ms=int(time.time() * 1000), before=before)
-        self._session.journal.coming(verb, ref.queue, ref.layout, told)
+        queue = snapshot.find_queue(ref) if snapshot else None
+        before = _map_counts([queue]) if queue else {}
+        announced = replace(circumstances, began_ms=int(time.time() * 1000), before=before)
+        self._session.journal.expect_change(verb, ref.queue, ref.system, announced)
 
-    def stopped(self, verb: str, refs: Iterable[Ref], words: str) -> None:
-        """A change was stopped on the way; `words` say by what, after how many."""
+    def record_stop(self, verb: str, refs: Iterable[Ref], words: str) -> None:
+        """Record that a change was stopped early. `words` say by which person or limit, and after how many jobs."""
         for ref in refs:
-            self._session.journal.stopped(verb, ref.queue, ref.layout, words)
+            self._session.journal.record_stop(verb, ref.queue, ref.system, words)
 
-    def _count(self, operation: Operation, refs: Sequence[Ref]) -> None:
-        """Counts what stands there now that the change is over, and adds it to the note."""
+    def _count_afterwards(self, operation: Operation, refs: Sequence[Ref]) -> None:
+        """Count the places of the queues after a change, and add the counts to its journal entry."""
         session = self._session
 
-        def count(engine: Engine) -> list[Queue]:
-            return engine.ask_all([engine.layouts[ref.layout].queue_ask(ref.queue) for ref in refs])
+        def fetch_counts(engine: Engine) -> list[Queue]:
+            return engine.send_requests([engine.systems[ref.system].queue_request(ref.queue) for ref in refs])
 
-        def counted(answered: Answered) -> None:
+        def record_counts(answered: CallFinished) -> None:
             if answered.result:
-                session.journal.counted(operation, _counts(answered.result))
+                session.journal.record_counts_after(
+                    operation, _map_counts(answered.result, operation.is_of_several_systems)
+                )
 
-        session.ask(count, counted)
+        session.call_engine(fetch_counts, record_counts)
 
-    def note(self, tally: Tally, error: str, refs: Sequence[Ref], is_under_way: Callable[[str, Ref], bool]) -> None:
-        """Writes down a change that is over: an entry per verb, be it of several queues, with its undo records.
+    def record_change(
+        self, tally: Tally, error: str, refs: Sequence[Ref], is_under_way: Callable[[str, Ref], bool]
+    ) -> None:
+        """Write the journal entries of a finished change: one per verb, for all its queues, with their undo records.
 
-        Of a verb that `is_under_way` on a queue once more the record goes on.
+        The record of a verb that `is_under_way` again on a queue stays open.
         """
-        session, made = self._session, self._session.journal
-        told = session.keeper.told() if session.keeper else {}
-        over = {key: told[key] for key in told if key[1] in refs and not is_under_way(*key)}
-        for verb in dict.fromkeys(verb for verb, _ref in over):
-            done = {ref: each for (name, ref), each in over.items() if name == verb}
-            first, *others = done
-            records = [session.close_record(verb, ref.layout, ref.queue) for ref in done]
-            ids = [id for each in done.values() for id in each.ids]
-            answers = sum((each.answers for each in done.values()), Counter())
-            count, names = sum(each.count for each in done.values()), [ref.queue for ref in others]
-            noted = made.note(verb, first.queue, first.layout, ids, answers, error, records, count, names)
-            self._count(noted, list(done))
+        session, journal = self._session, self._session.journal
+        kept_records = session.keeper.open_changes() if session.keeper else {}
+        finished = {key: kept_records[key] for key in kept_records if key[1] in refs and not is_under_way(*key)}
+        for verb in dict.fromkeys(verb for verb, _ref in finished):
+            by_queue = {ref: each for (name, ref), each in finished.items() if name == verb}
+            first, *others = by_queue
+            records = [session.close_record(verb, ref.system, ref.queue) for ref in by_queue]
+            ids = [id for each in by_queue.values() for id in each.ids]
+            answers = sum((each.answers for each in by_queue.values()), Counter())
+            count, names = sum(each.count for each in by_queue.values()), [ref.queue for ref in others]
+            systems = [ref.system for ref in others]
+            operation = journal.record_change(
+                verb, first.queue, first.system, ids, answers, error, records, count, names, systems
+            )
+            self._count_afterwards(operation, list(by_queue))
         if session.keeper:
-            session.keeper.abandon(lambda verb, ref: ref in refs and not is_under_way(verb, ref))
-        if not over:
+            session.keeper.discard_unchanged(lambda verb, ref: ref in refs and not is_under_way(verb, ref))
+        if not finished:
             ref = tally.ref
-            made.note(tally.verb, ref.queue, ref.layout, sorted(tally.ids), tally.words, error)
+            journal.record_change(tally.verb, ref.queue, ref.system, sorted(tally.ids), tally.words, error)
 
-    def export(self) -> None:
-        """Writes a report of this session; asks once why its changes were made."""
-        kept = self._session.journal
-        if self._was_asked or not kept.operations:
-            self._write()
+    def export_report(self) -> None:
+        """Write a report of this session's changes. The first time, ask why they were made."""
+        journal = self._session.journal
+        if self._has_asked_reason or not journal.operations:
+            self._write_report()
             return
-        from rqtui.tui.widgets.dialogs import Question
+        from rqtui.tui.widgets.question_dialog import Question
 
         words = "what was found, what was done and what came of it, as Markdown and as JSON, into this folder"
         why = (Field("why", "why, in a few words"),)
         question = Question("Write the report", [Content(words)], why, "write", is_danger=False, is_form=True)
 
-        def decided(given: Given | None) -> None:
+        def handle_decision(given: FormReply | None) -> None:
             if given is None:
                 return
-            self._was_asked = True
-            if said := given.values.get("why"):
-                kept.explain(str(said))
-            self._write()
+            self._has_asked_reason = True
+            if reason := given.values.get("why"):
+                journal.set_reason(str(reason))
+            self._write_report()
 
-        self._host.app.push_screen(question, decided)
+        self._host.app.push_screen(question, handle_decision)
 
-    def _write(self) -> None:
-        """Into the current folder, with plots of the queues it is about, where Redis answers."""
-        session, kept = self._session, self._session.journal
-        operations, sightings = kept.operations, kept.sightings
-        refs = [Ref(each.layout, queue) for each in operations for queue in (each.queue, *each.others) if queue]
-        refs += [Ref(one.layout, one.queue) for one in sightings]
+    def _write_report(self) -> None:
+        """Write the report into the current folder, with plots of its queues if Redis replies."""
+        session, journal = self._session, self._session.journal
+        operations, sightings = journal.operations, journal.sightings
+        refs = [ref for each in operations for ref in each.refs]
+        refs += [Ref(one.system, one.queue) for one in sightings]
         now_ms = session.snapshot.taken_ms if session.snapshot else 0
 
         def draw(engine: Engine) -> list[postmortem.Plot]:
-            return postmortem.gathered(engine, [ref for ref in refs if ref.layout in engine.layouts], now_ms)
+            return postmortem.plot_last_hour(engine, [ref for ref in refs if ref.system in engine.systems], now_ms)
 
-        def write(answered: Answered) -> None:
-            plots = [*(answered.result or ()), *postmortem.sampled(session.watch.samples)]
+        def write(answered: CallFinished) -> None:
+            plots = [*(answered.result or ()), *postmortem.plot_samples(session.watch.samples)]
             try:
-                page, _data = postmortem.export(operations, Path.cwd(), sightings, plots)
+                page, _data = postmortem.export_report(operations, Path.cwd(), sightings, plots)
             except OSError as error:
-                self._host.say(f"The operations cannot be written here: {error.strerror or error}.", "error")
+                self._host.show_toast(f"The operations cannot be written here: {error.strerror or error}.", "error")
                 return
-            self._host.say(f"Written: {page.name} and .json, in {page.parent}")
+            self._host.show_toast(f"Written: {page.name} and .json, in {page.parent}")
 
         from rqtui.reports import postmortem
 
-        session.ask(draw, write)
+        session.call_engine(draw, write)
 
 
-def _counts(queues: Iterable[Queue]) -> Mapping[str, Mapping[str, int]]:
-    return {queue.name: queue.by_place() for queue in queues if not queue.error}
+def _map_counts(queues: Iterable[Queue], with_system: bool = False) -> Mapping[str, Mapping[str, int]]:
+    return {
+        f"{queue.system}:" * with_system + queue.name: queue.map_counts_by_place()
+        for queue in queues
+        if not queue.error
+    }

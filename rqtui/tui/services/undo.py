@@ -1,17 +1,19 @@
-"""Undo: undoes the last change made here, or the one that was picked; a long undo shows its progress.
+"""Undo the last change of this session or the selected one, and show the progress of a long undo.
 
-`operations.revert` does it, a step after the other on the engine's thread.
+`operations.revert` restores the jobs, step by step on the engine's thread.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from rqtui.engine.ticker import Answered
+from rqtui.engine.ticker import CallFinished
 from rqtui.model import Outcome, Ref
 from rqtui.operations.journal import Operation
 from rqtui.text import formats
@@ -22,12 +24,16 @@ from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.session import Session
 
-SHORT = 500  # jobs: an undo of more shows how far it is
+if TYPE_CHECKING:
+    from textual.notifications import SeverityLevel
+
+LONG_UNDO = 500  # jobs; a larger undo shows its progress
+_NO_RECORD, _REFUSED = "no record", "refused"  # words of outcomes of `operations.revert`
 
 
 @dataclass(slots=True)
-class _Undoing:
-    """An undo that goes on: of `total` jobs, a step after the other."""
+class _RunningUndo:
+    """An undo that is under way: the operation, its number of jobs, and the outcomes so far."""
 
     operation: Operation
     total: int
@@ -37,104 +43,127 @@ class _Undoing:
 
 
 class Undo:
-    """The undo of a session."""
+    """The undo of a session; only one runs at a time."""
 
     def __init__(self, host: Host, session: Session, navigation: Navigation) -> None:
         self._host, self._session, self._navigation = host, session, navigation
-        self._going: _Undoing | None = None
+        self._running: _RunningUndo | None = None
 
     @property
     def is_possible(self) -> bool:
-        """Whether `z` would find a change of this session."""
-        return not self._session.is_read_only and self._last() is not None
+        """Whether this session has a change that `z` can undo."""
+        return not self._session.is_read_only and self._find_last_operation() is not None
 
-    def _last(self) -> Operation | None:
+    def _find_last_operation(self) -> Operation | None:
         operations = self._session.journal.operations
         return next((each for each in operations if each.undo and not each.undone_at_ms), None)
 
-    def press(self) -> None:
-        """Undoes the last change made here, or the one under the cursor."""
-        from rqtui.operations.undo import is_too_large  # late: the first picture needs none
+    def undo_selected(self) -> None:
+        """Undo the selected change in the list of operations, or else the last change of this session."""
+        from rqtui.operations.undo import is_too_large  # imported late, because the first snapshot does not need it
 
         view = self._navigation.view
-        operation = view.picked() if view is not None and view.HAS_OPERATIONS else self._last()
+        operation = (
+            view.find_selected_operation() if view is not None and view.HAS_OPERATIONS else self._find_last_operation()
+        )
         first = next((each for each in self._session.journal.operations if not each.undone_at_ms), None)
         if first is not None and is_too_large(first) and not (view is not None and view.HAS_OPERATIONS):
-            self._host.say(
-                f"{first.verb} of {formats.count(first.count, width=12)} jobs has no undo; o shows the others."
+            self._host.show_toast(
+                f"{first.verb} of {formats.format_count(first.count, width=12)} jobs has no undo; o shows the others."
             )
         elif operation is None:
-            self._host.say("Nothing to undo: no change was made here that has an undo.")
+            self._host.show_toast("Nothing to undo: no change was made here that has an undo.")
         elif operation.undone_at_ms:
-            self._host.say(f"{operation.verb} was undone already.")
+            self._host.show_toast(f"{operation.verb} was undone already.")
         elif not operation.undo:
-            self._host.say(f"{operation.verb} has no undo.")
-        elif self._going is not None:
-            self._host.say("An undo is under way.")
+            self._host.show_toast(f"{operation.verb} has no undo.")
+        elif self._running is not None:
+            self._host.show_toast("An undo is under way.")
         else:
-            self._begin(operation)
+            self._start(operation)
 
-    def _begin(self, operation: Operation) -> None:
+    def _start(self, operation: Operation) -> None:
         from rqtui.operations import revert
 
         session, keeper = self._session, self._session.keeper
-        if keeper is None or session.engine is None or session.lost:
-            self._host.say("No changes now, so no undo either.", "warning")
+        if keeper is None or session.engine is None or session.connection_loss:
+            self._host.show_toast("No changes now, so no undo either.", "warning")
             return
 
-        def then(answered: Answered) -> None:
-            going.outcomes += answered.result or ()
+        def handle_step(answered: CallFinished) -> None:
+            running.outcomes += answered.result or ()
             if answered.is_last:
-                self._end(going, answered.error)
+                self._finish(running, answered.error)
             self._host.show_keys()
 
-        self._going = going = _Undoing(operation, operation.count)
-        going.request = session.work(
-            lambda engine: revert.all_reverted(engine, keeper.folder, operation.undo, session.url), then
+        self._running = running = _RunningUndo(operation, operation.count)
+        running.request = session.run_steps(
+            lambda engine: revert.revert_operation(engine, keeper.folder, operation.undo, session.url), handle_step
         )
         self._host.show_keys()
 
     def stop(self) -> bool:
-        """Ends the undo after the step under way; `z` goes on with the rest. False where no long one goes on."""
-        if self._going is None:
+        """Stop the undo after the current step; `z` continues with the rest. Return whether a long undo was stopped."""
+        if self._running is None:
             return False
-        self._going.is_stopped = True
-        self._session.end_work(self._going.request)
-        return self._going.total > SHORT
+        self._running.is_stopped = True
+        self._session.stop_steps(self._running.request)
+        return self._running.total > LONG_UNDO
 
-    def progress(self) -> Content | None:
-        """How far the undo is; None where none goes on, or a short one."""
-        going = self._going
-        if going is None or going.total <= SHORT:
+    def format_progress(self) -> Content | None:
+        """Format the progress of a long undo. Return None for a short one, or if none is running."""
+        running = self._running
+        if running is None or running.total <= LONG_UNDO:
             return None
-        done = formats.count(len(going.outcomes), width=9) if going.outcomes else "0"
-        words = f"undo of {going.operation.verb} {done} of {formats.count(going.total, width=9)}"
-        return Content.assemble((words, "$accented"), (keys.renamed("  Esc stops"), "$muted"))
+        done = formats.format_count(len(running.outcomes), width=9) if running.outcomes else "0"
+        words = f"undo of {running.operation.verb} {done} of {formats.format_count(running.total, width=9)}"
+        return Content.assemble((words, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
 
-    def _end(self, going: _Undoing, error: str) -> None:
-        journal, operation, outcomes = self._session.journal, going.operation, going.outcomes
-        self._going = None
-        if going.is_stopped and not error:
-            error = keys.renamed("stopped: z goes on with the rest")
+    def _finish(self, running: _RunningUndo, error: str) -> None:
+        """Record the undo in the journal, show its summary, and mark the changed jobs in the views."""
+        operation, outcomes = running.operation, running.outcomes
+        self._running = None
+        if running.is_stopped and not error:
+            error = keys.apply_keymap("stopped: z goes on with the rest")
         jobs = [outcome.id for outcome in outcomes if outcome.id]
-        answers = Counter(outcome.text for outcome in outcomes)
-        queue, layout = operation.queue, operation.layout
-        made = journal.note("undo", queue, layout, jobs, answers, error, others=operation.others)
-        is_whole = not error and not any(outcome.is_lost for outcome in outcomes)
-        lacking = [outcome for outcome in outcomes if outcome.word == "no record"]
-        if lacking and len(lacking) == len(outcomes):
-            journal.without_undo(operation.undo)  # `z` goes on to the one before
-        elif is_whole:
-            journal.undone(*operation.undo)
-        told = made.words() or "nothing was changed"
-        refused = [formats.job_id(outcome.id, 30) for outcome in outcomes if outcome.word == "refused"]
-        told += f" · not put back: {', '.join(refused[:3])}{' …' if len(refused) > 3 else ''}" if refused else ""
-        is_good = is_whole and not lacking and not refused
-        entry = recent.Entry(time.time(), "undo", Ref(layout, queue), safe(told), more=len(operation.others))
+        record = self._session.journal.record_change(
+            "undo",
+            operation.queue,
+            operation.system,
+            jobs,
+            Counter(outcome.text for outcome in outcomes),
+            error,
+            others=operation.others,
+            other_systems=operation.other_systems,
+        )
+        self._mark_operation(operation, outcomes, error)
+        summary = (record.describe_outcomes() or "nothing was changed") + _format_refused_jobs(outcomes)
+        is_good = not error and not any(
+            outcome.is_lost or outcome.word in (_NO_RECORD, _REFUSED) for outcome in outcomes
+        )
+        self._show_summary(operation, summary, "information" if is_good else "error")
+        for view in self._navigation.list_drawable_views():
+            view.handle_acted_jobs(jobs)
+        self._session.ticker.request_refresh()
+        self._host.request_refresh()
+
+    def _mark_operation(self, operation: Operation, outcomes: Sequence[Outcome], error: str) -> None:
+        """Mark the operation as undone, or as not undoable if none of its records exists any more."""
+        if outcomes and all(outcome.word == _NO_RECORD for outcome in outcomes):
+            self._session.journal.mark_not_undoable(operation.undo)  # so that `z` continues with the operation before
+        elif not error and not any(outcome.is_lost for outcome in outcomes):
+            self._session.journal.mark_undone(*operation.undo)
+
+    def _show_summary(self, operation: Operation, summary: str, severity: SeverityLevel) -> None:
+        """Show the result of the undo in a toast, and keep it among the recent changes."""
+        ref = Ref(operation.system, operation.queue)
+        entry = recent.Entry(time.time(), "undo", ref, safe(summary), more=len(operation.others))
         self._session.changes.append(entry)
-        where = entry.where(self._session.twins)
-        self._host.say(f"undo of {operation.verb} ({where}): {told}", "information" if is_good else "error")
-        for view in self._navigation.drawn():
-            view.acted(jobs)
-        self._session.ticker.refresh()
-        self._host.look_again()
+        where = entry.format_queue(self._session.ambiguous_names)
+        self._host.show_toast(f"undo of {operation.verb} ({where}): {summary}", severity)
+
+
+def _format_refused_jobs(outcomes: Sequence[Outcome]) -> str:
+    """Return ` · not put back: ID, ID, ID …` for the jobs that Redis refused; empty if there is none."""
+    refused = [formats.shorten_job_id(outcome.id, 30) for outcome in outcomes if outcome.word == _REFUSED]
+    return f" · not put back: {', '.join(refused[:3])}{' …' if len(refused) > 3 else ''}" if refused else ""

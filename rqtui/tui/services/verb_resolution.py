@@ -1,6 +1,7 @@
-"""From a key to a verb, and from a verb to its form and its scripts. Pure: `changes` asks, sends and shows.
+"""Resolve a key to a verb, and a verb to its form fields and scripts, without any side effect.
 
-It decides what a key means for what is under the cursor, whether a question comes first, and which inputs a form has.
+Decides which verb a key means for the current row, whether a question comes first, and which inputs a form has. Called
+by `verb_starter`, which sends the verb and shows the dialogs.
 """
 
 from __future__ import annotations
@@ -12,40 +13,42 @@ from typing import TYPE_CHECKING
 from rqtui import ids
 from rqtui.tui import keys
 from rqtui.tui.target import Target
-from rqtui.verbs import DRIP, HERE, VERBS, Field, Verb
+from rqtui.verbs import HERE, THROTTLE_FIELDS, VERBS, Field, Verb
 
 if TYPE_CHECKING:
-    from rqtui.layout.layout import Layout
+    from rqtui.system_base.system import System
 
 Values = dict[str, object]
 QUEUE_FIELD = Field("queue", "queue", default="default")
-# Nothing can be lost by these, and their forms are for the rare case: one job goes at once, by key; several jobs ask,
-# and so do the palette and a job that a worker would lose.
-AT_ONCE = frozenset({"requeue", "release"})
-_FIXED = frozenset(name for verb in VERBS for name, _value in verb.fixed)  # not every script takes them
-PURGE_LIMIT = 1000  # jobs per call: what the script takes at most
-EVERYTHING = 10**12  # jobs, where no script takes them
-FEW = 20  # marked jobs: for more, or for all that match, a dry run comes first
+# These verbs lose no data, and their forms are rarely needed. With one job they run at once by key. Several jobs,
+# the palette, and a job that a worker would lose lead to a question first.
+WITHOUT_QUESTION = frozenset({"requeue", "release"})
+_FIXED_ARGUMENTS = frozenset(
+    name for verb in VERBS for name, _value in verb.fixed
+)  # arguments that not every script accepts
+PURGE_CHUNK = 1000  # jobs per call, the maximum of the script
+UNLIMITED_JOBS = 10**12  # limit for systems that purge job by job
+MAX_WITHOUT_DRY_RUN = 20  # a dry run comes before a change of more marked jobs, or of all matching ones
 
 
-def verb_for(layouts: Mapping[str, Layout], key: str, target: Target) -> Verb | None:
-    """Which verb a key means for a target; None when it can do nothing there."""
+def find_verb(systems: Mapping[str, System], key: str, target: Target) -> Verb | None:
+    """Return the verb of a key for a target, or None if the key does nothing there."""
     if target.ref is None:
-        return next((verb for verb in keys.verbs_of(key) if verb.name == "enqueue"), None)
-    system = layouts[target.ref.layout]
-    return next((verb for verb in keys.verbs_of(key) if _fits(system, verb, target)), None)
+        return next((verb for verb in keys.find_verbs_on_key(key) if verb.name == "enqueue"), None)
+    system = systems[target.ref.system]
+    return next((verb for verb in keys.find_verbs_on_key(key) if _fits_target(system, verb, target)), None)
 
 
-def offered(system: Layout, verb: Verb, target: Target) -> bool:
-    """Whether the palette has this verb for the target."""
-    if verb.hidden and verb.scope != "worker":
+def is_offered(system: System, verb: Verb, target: Target) -> bool:
+    """Return whether the palette offers this verb for the target."""
+    if verb.is_hidden and verb.scope != "worker":
         return False
     if verb.scope == "place":
         return bool(target.place) and system.can(verb.name, target.place)
-    return _fits(system, verb, target)
+    return _fits_target(system, verb, target)
 
 
-def _fits(system: Layout, verb: Verb, target: Target) -> bool:
+def _fits_target(system: System, verb: Verb, target: Target) -> bool:
     if not system.can(verb.script or verb.name):
         return False
     if verb.scope == "worker":
@@ -53,77 +56,82 @@ def _fits(system: Layout, verb: Verb, target: Target) -> bool:
     if verb.scope == "queue":
         is_paused = target.queue is not None and system.can_resume(target.queue)
         return verb.name not in ("pause", "resume") or is_paused == (verb.name == "resume")
-    if verb.scope != "job" or not target.place or not (target.jobs or target.whole):
+    if verb.scope != "job" or not target.place or not (target.jobs or target.is_whole_place):
         return False
-    if verb.script == "enqueue" and (target.whole or len(target.jobs) != 1):
+    if verb.script == "enqueue" and (target.is_whole_place or len(target.jobs) != 1):
         return False
-    is_one_place = bool(target.filter) or not target.jobs  # what a filter chose may be 100 000 jobs of one place
+    is_one_place = bool(target.filter) or not target.jobs  # avoids a loop over a filter's 100 000 jobs of one place
     places = {target.place} if is_one_place else {job.place for job in target.jobs}
-    return all(_takes(system, verb, place) for place in places)
+    return all(_accepts_place(system, verb, place) for place in places)
 
 
-def _takes(system: Layout, verb: Verb, place: str) -> bool:
+def _accepts_place(system: System, verb: Verb, place: str) -> bool:
     if not verb.script:
         return system.can(verb.name, place)
     return system.place(place).state in verb.takes and system.can(verb.script, place)
 
 
 def is_bulk(verb: Verb, target: Target) -> bool:
-    """Whether a dry run comes before it."""
+    """Return whether a dry run comes before the verb."""
     if verb.scope != "job" or verb.script == "enqueue":
         return False
-    is_all = target.whole or (bool(target.filter) and len(target.jobs) > 1)
-    return is_all or len(target.jobs) > FEW or verb.script != ""
+    is_all = target.is_whole_place or (bool(target.filter) and len(target.jobs) > 1)
+    return is_all or len(target.jobs) > MAX_WITHOUT_DRY_RUN or verb.script != ""
 
 
-def asks_first(verb: Verb, target: Target, has_form: bool, is_chosen: bool = False) -> bool:
-    """Whether a question or a form comes before the verb; `is_chosen` from the palette always shows its form."""
-    is_many = target.whole or len(target.jobs) > 1
-    has_form = has_form and (is_chosen or verb.name not in AT_ONCE)
-    is_careful = verb.danger or bool(verb.effect) or (verb.name == "release" and bool(target.others))
+def needs_question(verb: Verb, target: Target, has_form: bool, is_chosen: bool = False) -> bool:
+    """Return whether a question or form comes before the verb. With `is_chosen` a form is always shown."""
+    is_many = target.is_whole_place or len(target.jobs) > 1
+    has_form = has_form and (is_chosen or verb.name not in WITHOUT_QUESTION)
+    is_careful = verb.is_dangerous or bool(verb.effect) or (verb.name == "release" and bool(target.other_holders))
     return is_careful or has_form or (is_many and verb.scope == "job")
 
 
-def of_system(system: Layout, verb: Verb) -> Verb:
-    """A verb with what it does in this system, where that is more than usual."""
-    return replace(verb, effect=system.effects.get(verb.script or verb.name, verb.effect))
+def add_system_effects(system: System, verb: Verb) -> Verb:
+    """Return the verb with the extra effects that it has in this system."""
+    return replace(verb, effect=system.verb_effects.get(verb.script or verb.name, verb.effect))
 
 
-def fields(system: Layout, verb: Verb) -> tuple[Field, ...]:
-    """The inputs of a verb's form that its scripts have in this system; the bodies of others are not JSON by nature."""
+def list_fields(system: System, verb: Verb) -> tuple[Field, ...]:
+    """Return the inputs of a verb's form that its scripts accept in this system.
+
+    A body that is not JSON in this system becomes an input of raw bytes.
+    """
     script = verb.script or verb.name
-    known = {
+    accepted_arguments = {
         (name, arg.name)
         for name in {script, *(each.verb for each in verb.form)}
         if name in system.scripts
         for arg in (*system.scripts[name].args, *system.scripts[name].each)
     }
-    form = (each for each in verb.form if each.verb == HERE or (each.verb or script, each.name) in known)
+    form = (each for each in verb.form if each.verb == HERE or (each.verb or script, each.name) in accepted_arguments)
     if verb.script == "enqueue" and not system.can("delete"):
         form = (each for each in form if each.name != "delete_original")
     if system.has_json_bodies:
-        is_new = verb.name == "enqueue"  # any other verb begins with the body of a job
+        is_new = verb.name == "enqueue"  # any other verb starts with the body of an existing job
         return tuple(
-            replace(each, default=system.new_body) if is_new and each.name == "body" else each for each in form
+            replace(each, default=system.body_template) if is_new and each.name == "body" else each for each in form
         )
     return tuple(replace(each, kind="bytes", default="") if each.kind == "body" else each for each in form)
 
 
-def with_drip(system: Layout, verb: Verb, fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """A form of many jobs: where they are to run again it may go by drips."""
+def add_rate_fields(system: System, verb: Verb, fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """Add the rate-limit inputs to the form of a verb that moves jobs to a ready place."""
     runs = "ready" in {system.place(place).state for place in system.script(verb.script or verb.name).targets}
-    return fields if not runs or any(each.kind == "rate" for each in fields) else (*fields, *DRIP)
+    return fields if not runs or any(each.kind == "rate" for each in fields) else (*fields, *THROTTLE_FIELDS)
 
 
-def by_verb(system: Layout, verb: Verb, values: Values) -> list[tuple[str, Values]]:
-    """The form's values by the verb they belong to: one form may serve two verbs (due time and priority).
+def group_values_by_script(system: System, verb: Verb, values: Values) -> list[tuple[str, Values]]:
+    """Group a form's values by the script that receives them: one form may serve two scripts (due time and priority).
 
-    A script that takes them all gets them all: where one verb rewrites a job, the other would not find it as it was.
+    A script that accepts all values receives all of them: if one script rewrote the job first, the other would not find
+    it unchanged.
     """
     script = verb.script or verb.name
-    taken = {arg.name for arg in (*system.script(script).args, *system.script(script).each)}
+    accepted_names = {arg.name for arg in (*system.script(script).args, *system.script(script).each)}
     owners = {
-        each.name: script if each.name in taken and each.verb != HERE else each.verb or script for each in verb.form
+        each.name: script if each.name in accepted_names and each.verb != HERE else each.verb or script
+        for each in verb.form
     }
     parts: dict[str, Values] = {}
     for name, value in values.items():
@@ -134,18 +142,18 @@ def by_verb(system: Layout, verb: Verb, values: Values) -> list[tuple[str, Value
     return [(name, {**form, **dict(verb.fixed)}) for name, form in parts.items()]
 
 
-def completed(system: Layout, name: str, target: Target, form: Values) -> Values:
-    """A form with what nobody had to type: a new id, the place, the size of a chunk, force against a worker's lease."""
+def complete_form(system: System, name: str, target: Target, form: Values) -> Values:
+    """Add the arguments that no person types: a new id, the place, the chunk size, and `force` for a leased job."""
     script = system.script(name)
     args = {arg.name for arg in script.args}
     form = dict(form)
-    known = args | {column.name for column in script.each}
-    form = {key: value for key, value in form.items() if key in known or key not in _FIXED}
+    accepted_names = args | {column.name for column in script.each}
+    form = {key: value for key, value in form.items() if key in accepted_names or key not in _FIXED_ARGUMENTS}
     if "force" in args and target.is_held:
-        form["force"] = True  # the question has said that a worker holds it
+        form["force"] = True  # the question has warned that a worker holds the job
     if name == "enqueue" and any(column.name == "id" and not column.optional for column in script.each):
-        form.setdefault("id", ids.new_id())
+        form.setdefault("id", ids.create_id())
     if name == "purge":
-        limit = EVERYTHING if system.purges_by_job(target.place) else PURGE_LIMIT
+        limit = UNLIMITED_JOBS if system.purges_by_job(target.place) else PURGE_CHUNK
         form.update(place=target.place, limit=limit)
     return form

@@ -1,7 +1,6 @@
-"""View counts: how much each view would show of some queues, from what is known without asking Redis.
+"""Count the rows that each view would show for some queues, from cached data without asking Redis.
 
-The header names the views with these numbers, and so does the list of views. None: nobody has looked yet, or the view
-is no list.
+The header and the list of views show these numbers. None means that the number is unknown or the view is no list.
 """
 
 from __future__ import annotations
@@ -15,65 +14,65 @@ from rqtui.tui.format import groups
 from rqtui.tui.session import Session
 
 
-class HowMany(NamedTuple):
-    """A number, and whether there are at least so many: not every queue was looked at."""
+class RowCount(NamedTuple):
+    """A number of rows. `is_lower_bound` is true for a lower bound, because not every queue was read."""
 
     number: int
-    is_more: bool = False
+    is_lower_bound: bool = False
 
 
-def how_many(name: str, session: Session, refs: Iterable[Ref]) -> HowMany | None:
-    """How much the view of that name would show of these queues; all queues where there are none."""
+def count_rows(name: str, session: Session, refs: Iterable[Ref]) -> RowCount | None:
+    """Return the number of rows that a view would show for these queues, or for all queues if `refs` is empty."""
     count = _COUNTS.get(name)
     return count(session, tuple(refs) or tuple(session.refs)) if count else None
 
 
-def means_something(name: str, session: Session) -> bool:
-    """Whether the view of that name can show anything in this Redis: a view that cannot is not offered."""
-    is_there = _MEANS.get(name)
-    return is_there is None or is_there(session)
+def is_relevant(name: str, session: Session) -> bool:
+    """Return whether a view can show anything in this Redis. A view that cannot is hidden."""
+    has_data = _RELEVANCE_CHECKS.get(name)
+    return has_data is None or has_data(session)
 
 
-def _keeps_schedules(session: Session) -> bool:
-    found = {ref.layout for ref in session.refs} & session.layouts.keys()
-    return any(schedules.keeps(session.layouts[name]) for name in found)
+def _has_schedules(session: Session) -> bool:
+    found = {ref.system for ref in session.refs} & session.systems.keys()
+    return any(schedules.has_schedules(session.systems[name]) for name in found)
 
 
-_MEANS: Mapping[str, Callable[[Session], bool]] = {"schedules": _keeps_schedules}
+_RELEVANCE_CHECKS: Mapping[str, Callable[[Session], bool]] = {"schedules": _has_schedules}
 
 
-def _known(session: Session, refs: tuple[Ref, ...]) -> list[Queue]:
-    return [session.known[ref] for ref in refs if ref in session.known]
+def _list_cached_queues(session: Session, refs: tuple[Ref, ...]) -> list[Queue]:
+    return [session.latest_queues[ref] for ref in refs if ref in session.latest_queues]
 
 
-def _errors(session: Session, refs: tuple[Ref, ...]) -> HowMany | None:
-    """Causes of death: of each queue with dead jobs those that a report or a page of them showed."""
-    queues = _known(session, refs)
-    dead = [Ref(queue.layout, queue.name) for queue in queues if queue.count_in(State.DEAD)]
-    seen = [session.causes[ref] for ref in dead if ref in session.causes]
+def _count_errors(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:
+    """Count the causes of death in reports and pages of dead jobs that were already read."""
+    queues = _list_cached_queues(session, refs)
+    dead = [Ref(queue.system, queue.name) for queue in queues if queue.count_in_state(State.DEAD)]
+    seen = [session.death_causes[ref] for ref in dead if ref in session.death_causes]
     if (dead and not seen) or not queues:
         return None
-    return HowMany(len(frozenset().union(*seen)), is_more=len(seen) < len(dead))
+    return RowCount(len(frozenset().union(*seen)), is_lower_bound=len(seen) < len(dead))
 
 
-def _workers(session: Session, refs: tuple[Ref, ...]) -> HowMany | None:
-    queues = _known(session, refs)
-    told = groups.workers(queues, [name for name, layout in session.layouts.items() if layout.shares_workers])
-    return HowMany(told[0], is_more=told[1] or len(queues) < len(refs)) if told else None
+def _count_workers(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:
+    queues = _list_cached_queues(session, refs)
+    told = groups.count_workers(queues, [name for name, system in session.systems.items() if system.shares_workers])
+    return RowCount(told[0], is_lower_bound=told[1] or len(queues) < len(refs)) if told else None
 
 
-def _warnings(session: Session, _refs: tuple[Ref, ...]) -> HowMany | None:
+def _count_warnings(session: Session, _refs: tuple[Ref, ...]) -> RowCount | None:
     number = len(session.engine.warnings) if session.engine else 0
-    return HowMany(number) if number else None
+    return RowCount(number) if number else None
 
 
-def _operations(session: Session, _refs: tuple[Ref, ...]) -> HowMany | None:
-    return HowMany(len(session.journal.operations))
+def _count_operations(session: Session, _refs: tuple[Ref, ...]) -> RowCount | None:
+    return RowCount(len(session.journal.operations))
 
 
-_COUNTS: Mapping[str, Callable[[Session, tuple[Ref, ...]], HowMany | None]] = {
-    "errors": _errors,
-    "workers": _workers,
-    "redis": _warnings,
-    "operations": _operations,
+_COUNTS: Mapping[str, Callable[[Session, tuple[Ref, ...]], RowCount | None]] = {
+    "errors": _count_errors,
+    "workers": _count_workers,
+    "redis": _count_warnings,
+    "operations": _count_operations,
 }

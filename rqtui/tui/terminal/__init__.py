@@ -1,1 +1,1 @@
-"""Hooks into the terminal and into parts of Textual that are not public, one module each."""
+"""Implement the hooks into the terminal and into private parts of Textual, one module each."""

@@ -1,8 +1,8 @@
-"""The look of `--ascii`: every sign of the screen, from frames to data, in the letters that any terminal has.
+"""Convert everything on the screen, from frames to data, to ASCII for `--ascii`.
 
-A filter on the lines as they are painted, so that no view needs to know of it: one cell stays one cell. What tells
-something keeps telling it (`>` for a running loop, `+` for a corner); a letter with an accent loses the accent, and
-what has no likeness becomes `?`.
+The filter works on painted lines, so that no view needs to know about it, and keeps the width of every character. Signs
+keep their meaning (`>` for a running loop, `+` for a corner); an accented letter loses its accent, and a character
+without an equivalent becomes `?`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from rich.segment import Segment
 from textual.color import Color
 from textual.filter import LineFilter
 
-_ALIKE = {
+_ASCII_SIGNS = {
     "-": "─━═╌╍┄┅┈┉╴╶╸╺╼╾–—−‐‑‒▔⎯",
     "|": "│┃║╎╏┆┇┊┋╵╷╹╻▐▏▎▍▋▊▉▕¦",
     "+": "╭╮╯╰┌┐┘└├┤┬┴┼┏┓┛┗┣┫┳┻╋╔╗╝╚╠╣╦╩╬",
@@ -42,15 +42,15 @@ _ALIKE = {
 
 
 class _Signs(dict[int, str]):
-    """Signs by their code; those that are not in the table are worked out once."""
+    """A translation table of characters by code; missing entries are computed once."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = shown = chr(code) if code < 0x80 else _likeness(chr(code))
+        self[code] = shown = chr(code) if code < 0x80 else _find_ascii(chr(code))
         return shown
 
 
-def _likeness(sign: str) -> str:
-    """ASCII as wide as `sign`: its letter without marks, a braille cell by its dots, else question marks."""
+def _find_ascii(sign: str) -> str:
+    """Return ASCII text as wide as `sign`: its base letter, a braille cell by its dots, else question marks."""
     width = cell_len(sign)
     code = ord(sign)
     if 0x2800 <= code <= 0x28FF:
@@ -59,28 +59,28 @@ def _likeness(sign: str) -> str:
     return letters if letters and len(letters) == width else "?" * width
 
 
-SIGNS = _Signs({ord(sign): letter for letter, signs in _ALIKE.items() for sign in signs})
+SIGNS = _Signs({ord(sign): letter for letter, signs in _ASCII_SIGNS.items() for sign in signs})
 
 
-def ascii_of(text: str) -> str:
-    """`text` in ASCII, as wide as it was."""
+def to_ascii(text: str) -> str:
+    """Return `text` in ASCII, with the same width."""
     return text if text.isascii() else text.translate(SIGNS)
 
 
 _SPELLED = {"⏎": "Enter", "␣": "Space"}
 
 
-def spelled(key: str) -> str:
-    """The sign of a key as a word, where one letter would not tell."""
+def spell_key(key: str) -> str:
+    """Return a key as a word if its ASCII sign would be unclear, such as `Enter`."""
     return _SPELLED.get(key, key)
 
 
 class Ascii(LineFilter):
-    """Puts `ascii_of` on every line."""
+    """A Textual line filter that applies `to_ascii` to every line."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """The same segments, in ASCII."""
-        return [Segment(ascii_of(text), style, control) for text, style, control in segments]
+        """Return the segments with their text in ASCII."""
+        return [Segment(to_ascii(text), style, control) for text, style, control in segments]
 
 
 ASCII = Ascii()

@@ -1,14 +1,15 @@
-"""Disputed widths: text that one terminal draws wider than another, and what keeps the rest of its line in place.
+"""Keep the rest of a line in place after text that terminals draw with different widths.
 
-Vowel signs of India (`नेहा`), marks, joined emoji: Rich, tmux and each terminal count cells by tables of their own.
-Where a terminal draws such a text wider than Textual counts, all behind it stands elsewhere than Textual thinks, and
-remains of it stay on the screen when only cells that changed are sent.
+Examples are vowel signs of Indian scripts (`नेहा`), combining marks and joined emoji: Rich, tmux and each terminal
+count cells by tables of their own. If a terminal draws such a text wider than Textual counts, everything after it is
+displaced, and remains of it stay on the screen when only changed cells are sent.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from unicodedata import category
 
 from rich.cells import cell_len
 from rich.control import Control
@@ -18,32 +19,46 @@ _DISPUTED = re.compile(
     "\ua66f-\ua6f1\ua800-\uabff\ud7b0-\ud7ff\ufb1e\ufe00-\ufe0f\ufe20-\ufe2f\ufeff"
     "\U00010a00-\U00011fff\U0001d165-\U0001d1ad\U0001f000-\U0001faff\U000e0000-\U000e01ef]"
 )
-"""Scripts with signs that stand on others, those signs alone, and emoji: more than is disputed, and all of it."""
-_PART = re.compile(r"(?:(?! {2}).)+ *|  +", re.DOTALL)  # up to the next gap of two blanks, with the gap
+"""Combining marks, scripts that use them, and emoji: a superset of the characters of disputed width."""
+_PART = re.compile(r"(?:(?! {2}).)+ *|  +", re.DOTALL)  # text up to the next gap of two blanks, including the gap
 
 
 def is_disputed(text: str) -> bool:
-    """Whether terminals draw it in more cells than one another."""
+    """Return whether terminals may draw the text with different widths."""
     return not text.isascii() and _DISPUTED.search(text) is not None
 
 
-def placed(text: str, x: int, y: int) -> str:
-    """The text as it is sent for cell (x, y), so that what follows stands where it is counted to stand.
+def measure_widest(text: str) -> int:
+    """Return the cells of the text in the terminal that draws it widest.
 
-    The cells are blanked first, for it may be drawn narrower. What is drawn wider may reach into the gap behind it.
+    A vowel sign behind its letter takes a cell in tmux and others, and none by Rich's count. Joined emoji may be drawn
+    side by side.
     """
-    return "".join(_placed(text, x, y))
+    width = cell_len(text)
+    if not is_disputed(text):
+        return width
+    return max(width, sum(max(cell_len(char), category(char) == "Mc") for char in text))
 
 
-def _placed(text: str, x: int, y: int) -> Iterator[str]:
+def place_text(text: str, x: int, y: int) -> str:
+    """Return the text with cursor moves for cell (x, y), so that the following text is where Textual expects it.
+
+    The cells are blanked first, because a terminal may draw the text narrower. Text that is drawn wider may reach into
+    the gap after it.
+    """
+    return "".join(_place_parts(text, x, y))
+
+
+def _place_parts(text: str, x: int, y: int) -> Iterator[str]:
+    """Yield the parts of the text, each disputed part with blanks and cursor moves around it."""
     for part in _PART.findall(text):
         width = cell_len(part)
         if is_disputed(part):
-            yield from (" " * width, _to(x, y), part.rstrip(" "), _to(x + width, y))
+            yield from (" " * width, _move_to(x, y), part.rstrip(" "), _move_to(x + width, y))
         else:
             yield part
         x += width
 
 
-def _to(x: int, y: int) -> str:
+def _move_to(x: int, y: int) -> str:
     return Control.move_to(x, y).segment.text

@@ -1,13 +1,15 @@
-"""Driver: Textual's own for Linux, which here reads the keyboard when there is something to read.
+"""Provide a terminal driver that reads the keyboard only when there is input. It replaces Textual's Linux driver.
 
-Textual 8.2 looks ten times a second whether a key was cut off in its middle, which is two thirds of what an app costs
-in which nothing happens. Here it does so only just after a key. Two faults of it are mended in passing: a byte that is
-no UTF-8 ended the app, and a standard input that has come to its end was read again and again for ever.
+Textual 8.2 checks ten times a second whether an escape sequence was cut off, which is two thirds of an idle app's
+processor time. This driver checks only just after a key. It also fixes three bugs: a byte that is not UTF-8 ended the
+app; a standard input at its end was read again and again for ever; and a SIGCONT to a program that was not stopped
+started a second keyboard thread, for which the end of the process waited for ever.
 """
 
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import select
 from threading import Event
@@ -18,33 +20,40 @@ from textual._xterm_parser import XTermParser
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 
-from rqtui.tui.terminal.hooks import takes
+from rqtui.tui.terminal.hooks import has_parameters
 
-LOOK_S, LOOKS = 0.1, 5  # how often, after a key, it is asked whether what began with Escape goes on
-OF_AN_INSTANCE = ("fileno", "exit_event", "_debug")
+ESCAPE_CHECK_S, ESCAPE_CHECKS = (
+    0.1,
+    5,
+)  # seconds between checks for the rest of an escape sequence, and checks after a key
+INSTANCE_ATTRIBUTES = ("fileno", "exit_event", "_debug")
 
 
 def fits(_app: App[Any]) -> bool:
-    """Whether Textual's driver reads the keyboard as it did when this one was written."""
+    """Return whether Textual's driver still has the methods that this driver overrides and calls."""
     return (
-        takes(LinuxDriver.run_input_thread)
-        and takes(LinuxDriver.process_message, "message")
-        and takes(XTermParser, "debug")
-        and takes(XTermParser.feed, "data")
-        and takes(XTermParser.tick)
+        has_parameters(LinuxDriver.run_input_thread)
+        and has_parameters(LinuxDriver.process_message, "message")
+        and has_parameters(XTermParser, "debug")
+        and has_parameters(XTermParser.feed, "data")
+        and has_parameters(XTermParser.tick)
+        and has_parameters(LinuxDriver._sigcont_application)
+        and has_parameters(LinuxDriver.stop_application_mode)
+        and has_parameters(LinuxDriver.suspend_application_mode)
+        and has_parameters(LinuxDriver.resume_application_mode)
     )
 
 
 def install(app: App[Any]) -> None:
-    """Lets the app read by this driver, unless another was asked for."""
+    """Make the app use this driver, unless another one was requested."""
     if app.driver_class is LinuxDriver:
         app.driver_class = QuietDriver
 
 
-class Waking(Event):
-    """An event that is also seen by who waits for files: once it is set, something can be read from `woken`.
+class SelectableEvent(Event):
+    """An event that also wakes a thread blocked in `select`: after `set`, the pipe `woken` is readable.
 
-    In this order: who is woken finds it set, and need not go on waiting.
+    The event is set before the pipe is written, so that the woken thread finds it set.
     """
 
     def __init__(self) -> None:
@@ -57,25 +66,79 @@ class Waking(Event):
 
 
 class QuietDriver(LinuxDriver):
-    """A terminal on standard input and output."""
+    """The driver of a terminal on standard input and output."""
+
+    has_ended = False  # the terminal was given back for good
+    _is_suspended = _is_suspending = False
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         if hasattr(self, "exit_event"):
-            self.exit_event = Waking()
+            self.exit_event = SelectableEvent()
+
+    def suspend_application_mode(self) -> None:
+        """Give the terminal back to the shell until `resume_application_mode`."""
+        self._is_suspending = True
+        try:
+            super().suspend_application_mode()
+        finally:
+            self._is_suspending = False
+        self._is_suspended = True
+
+    def resume_application_mode(self) -> None:
+        """Take the terminal again, unless the program was ended in the meantime."""
+        if not self.has_ended:
+            self._is_suspended = False
+            super().resume_application_mode()
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back, permanently unless the driver is being suspended.
+
+        A suspended program must not touch the terminal, which belongs to the shell: that would stop the program again.
+        """
+        self.has_ended = self.has_ended or not self._is_suspending
+        if not self._is_suspended:
+            super().stop_application_mode()
+
+    def disable_input(self) -> None:
+        """Stop reading keys. Does nothing while suspended, when the terminal belongs to the shell."""
+        if not self._is_suspended:
+            super().disable_input()
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Take the terminal again after SIGCONT.
+
+        This runs on the event loop, because the signal handler may interrupt a start or a stop.
+        """
+        if self._auto_restart:
+            with contextlib.suppress(RuntimeError):  # the event loop is closed
+                self._loop.call_soon_threadsafe(self._resume)
+
+    def _resume(self) -> None:
+        """Resume the application mode and repaint the screen, unless the program has ended."""
+        if self.has_ended:
+            return
+        if (
+            self._key_thread is not None and self._key_thread.is_alive()
+        ):  # after SIGSTOP, or a SIGCONT to a running program
+            self.suspend_application_mode()
+        self.resume_application_mode()
+        self._app.refresh(repaint=True, layout=True)
 
     def run_input_thread(self) -> None:
-        """Reads keys until the input is disabled; runs on a thread of its own."""
-        if not all(hasattr(self, name) for name in OF_AN_INSTANCE) or not isinstance(self.exit_event, Waking):
+        """Read keys until the input is disabled. Runs on its own thread."""
+        if not all(hasattr(self, name) for name in INSTANCE_ATTRIBUTES) or not isinstance(
+            self.exit_event, SelectableEvent
+        ):
             super().run_input_thread()
             return
         woken = self.exit_event.woken
         parser = XTermParser(self._debug)
         decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        watched, looks = [self.fileno, woken], 0
+        watched, checks_left = [self.fileno, woken], 0
         while not self.exit_event.is_set():
-            ready, _, _ = select.select(watched, (), (), LOOK_S if looks else None)
-            looks = LOOKS if ready else looks - 1
+            ready, _, _ = select.select(watched, (), (), ESCAPE_CHECK_S if checks_left else None)
+            checks_left = ESCAPE_CHECKS if ready else checks_left - 1
             if woken in ready:
                 os.read(woken, 64)
             if self.fileno in ready:

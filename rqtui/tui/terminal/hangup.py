@@ -1,7 +1,8 @@
-"""Hangup: ends the screen when its terminal is gone.
+"""End the screen when its terminal is gone.
 
-A SIGHUP says so only to the session that the terminal controls; a program that was moved out of it reads nothing for
-ever, and blocks at its thirtieth write. So a thread waits for the line to drop, which costs nothing until then.
+SIGHUP is sent only to the session that the terminal controls. A program that was moved out of that session reads no
+input for ever, and blocks at its thirtieth write. So a thread waits for the line to drop, which costs nothing until
+then.
 """
 
 from __future__ import annotations
@@ -14,24 +15,27 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-GRACE_S = 1.5  # for the end in good order; after that there may be a write that nobody will ever take
+GRACE_S = 1.5  # seconds to end in good order; after that the process may be blocked in a write
 
 
-def watch(end: Callable[[], object]) -> None:
-    """Calls `end` on a thread when the terminal on standard input is gone; the process does not outlive that by far."""
-    if not (hasattr(select, "poll") and sys.platform.startswith("linux")):  # elsewhere poll knows no terminals
+def watch_terminal(end: Callable[[], object]) -> None:
+    """Call `end` on a thread when the terminal on stdin is gone, and exit the process 1.5 seconds later."""
+    if not (
+        hasattr(select, "poll") and sys.platform.startswith("linux")
+    ):  # on other systems poll does not support terminals
         return
     with suppress(OSError, ValueError, AttributeError):  # no standard input, as in tests
         number = sys.stdin.fileno()
         if os.isatty(number):
-            threading.Thread(target=_wait, args=(number, end), name="rqtui-hangup", daemon=True).start()
+            threading.Thread(target=_wait_for_hangup, args=(number, end), name="rqtui-hangup", daemon=True).start()
 
 
-def _wait(number: int, end: Callable[[], None]) -> None:
+def _wait_for_hangup(number: int, end: Callable[[], None]) -> None:
+    """Wait for the hangup, call `end`, and exit the process after the grace period."""
     poll = select.poll()
-    poll.register(number, 0)  # nothing but that it hung up
+    poll.register(number, 0)  # only the hangup, which poll always reports
     poll.poll()
-    with suppress(RuntimeError):  # it has ended already
+    with suppress(RuntimeError):  # the app has ended already
         end()
     time.sleep(GRACE_S)
     os._exit(0)

@@ -1,47 +1,77 @@
-"""Job control: stops the program for the shell it was started from, and paints it again when `fg` wakes it."""
+"""Stop the program on Ctrl+Z as its shell expects, and repaint the screen when `fg` continues it."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from textual.app import App, SuspendNotSupported
 
-LATE_S, LOOKS = (
-    0.01,
-    200,
-)  # how long a signal that was told to another thread may take until the main one runs its handler
+# A signal that another thread receives may reach the main thread's handler late: seconds between checks, and checks.
+SIGNAL_CHECK_S, SIGNAL_CHECKS = 0.01, 200
+END_SIGNALS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 NO_SHELL = "no shell waits for this program here, so nobody could wake it again"
 
 
 def has_shell() -> bool:
-    """Whether a shell with job control started this program: it is then no part of the session leader's own group."""
+    """Return whether a shell with job control started this program: its process group is not the session leader's."""
     return hasattr(signal, "SIGTSTP") and os.getpgrp() != os.getsid(0)
 
 
-def stop(app: App[Any]) -> float:
-    """Gives the terminal back and stops until somebody wakes the program; the seconds that took.
+def call_on_quit(end: Callable[[], object]) -> None:
+    """Call `end` on the running event loop at SIGQUIT, which otherwise kills the program in the alternate screen.
 
-    The whole process group stops, also what started this program (`uv run`): the shell would not notice otherwise.
-    Textual's handler of SIGCONT starts the driver again unless it runs within `suspend`, which starts it, too. Where
-    another thread is told of the signal, the handler runs a little later; so that is waited for.
-    Raises SuspendNotSupported where nobody would wake it.
+    The handler is set with the signal module, not with the event loop, because another handler replaces it while an
+    editor runs.
+    """
+    loop = asyncio.get_running_loop()
+
+    def handle(_number: int, _frame: object) -> None:
+        with contextlib.suppress(RuntimeError):  # the event loop is closed, and the terminal was given back
+            loop.call_soon_threadsafe(end)
+
+    if hasattr(signal, "SIGQUIT") and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGQUIT, handle)
+
+
+def stop_program(app: App[Any]) -> float:
+    """Give the terminal back, stop the program until it is continued, and return how many seconds that took.
+
+    The whole process group is stopped, including the program's launcher (`uv run`), because otherwise the shell would
+    not notice. Textual's handler of SIGCONT would start the driver a second time after `suspend`, so SIGCONT is handled
+    here. If another thread receives the signal, the handler runs a little later, and the function waits for it.
+
+    Raises SuspendNotSupported if no shell could continue the program.
     """
     if not has_shell():
         raise SuspendNotSupported(NO_SHELL)
-    began_s = time.time()  # by the clock on the wall: the other one may stand while a laptop sleeps
+    began_s = time.time()  # wall-clock time, because the monotonic clock may stop while a laptop sleeps
     woken: list[int] = []
+    ends: list[int] = []
     with app.suspend():
-        before = signal.signal(signal.SIGCONT, lambda number, _frame: woken.append(number))
+        handlers = {
+            signal.SIGCONT: lambda number, _frame: woken.append(number),
+            **dict.fromkeys(
+                END_SIGNALS, lambda number, _frame: ends.append(number)
+            ),  # the event loop gets these signals too
+        }
+        previous_handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
         try:
             os.killpg(os.getpgrp(), signal.SIGTSTP)
-            for _look in range(LOOKS):
+            for _look in range(SIGNAL_CHECKS):
                 if woken:
                     break
-                time.sleep(LATE_S)
+                time.sleep(SIGNAL_CHECK_S)
         finally:
-            signal.signal(signal.SIGCONT, before)
+            for number, handler in previous_handlers.items():
+                signal.signal(number, handler)
+        if ends:  # after `kill %1` the shell has the terminal; taking it would stop the program again
+            app._driver.has_ended = True  # type: ignore[union-attr]  # of `driver.QuietDriver`; others ignore it
     app.refresh(repaint=True, layout=True)
     return time.time() - began_s

@@ -1,6 +1,6 @@
-"""Raw output: sends to the terminal what is no picture, the sequences of a clipboard for one.
+"""Send text that is not part of the painted screen to the terminal, such as clipboard sequences.
 
-On a Textual that differs there is no way; what `App.copy_to_clipboard` can send goes by it.
+With another version of Textual there is no such way, and `App.copy_to_clipboard` is used instead.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from typing import Any
 
 from textual.app import App
 
-from rqtui.tui.terminal.hooks import is_on, takes
+from rqtui.tui.terminal.hooks import has_parameters, is_usable
 
 
 def fits(app: App[Any]) -> bool:
-    """Whether the app has a driver that can be written to."""
-    return app._driver is not None and takes(app._driver.write, "data")
+    """Return whether the app has a driver that accepts text."""
+    return app._driver is not None and has_parameters(app._driver.write, "data")
 
 
-def writer(app: App[Any]) -> Callable[[str], object] | None:
-    """What sends a text to the terminal as it is; it is called on the app's thread."""
-    return app._driver.write if is_on(fits, app) and app._driver is not None else None
+def find_writer(app: App[Any]) -> Callable[[str], object] | None:
+    """Return a function that sends text unchanged to the terminal, for use on the app's thread; None if unavailable."""
+    return app._driver.write if is_usable(fits, app) and app._driver is not None else None

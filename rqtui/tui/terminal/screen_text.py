@@ -1,4 +1,4 @@
-"""Screen text: what stands on the screen, as lines of text. On a Textual that differs nobody can tell."""
+"""Read the text that is on the screen, as lines. With another version of Textual it is not readable."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from textual.screen import Screen
 
-from rqtui.tui.terminal.hooks import is_on, takes
+from rqtui.tui.terminal.hooks import has_parameters, is_usable
 
 
 def is_readable(screen: Screen[Any]) -> bool:
-    """Whether `lines` can tell."""
-    return is_on(lambda: takes(screen._compositor.render_strips))
+    """Return whether `read_lines` works with this version of Textual."""
+    return is_usable(lambda: has_parameters(screen._compositor.render_strips))
 
 
-def lines(screen: Screen[Any]) -> list[str]:
-    """The lines of the screen, without the blanks at their ends."""
+def read_lines(screen: Screen[Any]) -> list[str]:
+    """Return the lines of the screen without trailing blanks."""
     return ["".join(piece.text for piece in strip).rstrip() for strip in screen._compositor.render_strips()]

@@ -1,6 +1,6 @@
-"""Scroll length: tells the scrollbar of a widget that its content is longer or shorter, without a new layout.
+"""Update the scrollbar of a widget after its content became longer or shorter, without a new layout.
 
-Textual's own way lays out the whole screen, which is its way out here.
+With another version of Textual the whole screen is laid out again, as Textual does itself.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 from textual.geometry import Size
 from textual.widget import Widget
 
-from rqtui.tui.terminal.hooks import is_on, takes
+from rqtui.tui.terminal.hooks import has_parameters, is_usable
 
 
 def fits(widget: Widget) -> bool:
-    """Whether a widget can be told its length as it could when this was written."""
-    return takes(widget._scroll_update, "virtual_size")
+    """Return whether the widget's private method that updates its scroll size exists."""
+    return has_parameters(widget._scroll_update, "virtual_size")
 
 
-def tell(widget: Widget, size: Size) -> None:
-    """Tells a widget, whose `virtual_size` was set, that it is another one."""
-    if is_on(fits, widget):
+def notify_size_change(widget: Widget, size: Size) -> None:
+    """Make a widget redraw its scrollbar after its `virtual_size` changed."""
+    if is_usable(fits, widget):
         widget._scroll_update(size)
     else:
         widget.refresh(layout=True)

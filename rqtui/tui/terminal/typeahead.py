@@ -1,8 +1,8 @@
-"""Typeahead: keys keep their order, however fast they come.
+"""Process typed keys in order, however fast they arrive.
 
-A slow link hands over several keys at once, and so does a macro. Textual gives each of them to the widget that has the
-focus when it arrives, though the key before it may still be about to move the focus or to open a dialog: letters typed
-after `N Tab` would land in the field before Tab. Here a key waits until the one before it has had its effect.
+A slow link or a macro delivers several keys at once. Textual gives each of them to the widget that has the focus when
+it arrives, although the key before may still be about to move the focus or to open a dialog: letters typed after `N
+Tab` would land in the field before Tab. Here a key waits until the key before it has taken effect.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from textual.app import App
 from textual.dom import DOMNode
 from textual.events import Event, Key, Paste
 
-from rqtui.tui.terminal.hooks import takes
+from rqtui.tui.terminal.hooks import has_parameters
 
-PATIENCE_S = 1.0  # after which the next key goes on, whatever holds up the one before
+MAX_WAIT_S = 1.0  # seconds after which the next key is processed in any case
 
 
 def fits(app: App[Any]) -> bool:
-    """Whether every event of an app comes by `on_event`, and tells that it was handed on to a widget already."""
+    """Return whether all events of an app go through `on_event`, and carry the flag `is_forwarded`."""
     return (
         iscoroutinefunction(app.on_event)
-        and takes(app.on_event, "event")
-        and takes(app.call_later, "callback")
+        and has_parameters(app.on_event, "event")
+        and has_parameters(app.call_later, "callback")
         and not Key("a", "a").is_forwarded
         and not Paste("a").is_forwarded
         and hasattr(DOMNode, "ancestors_with_self")
@@ -34,62 +34,63 @@ def fits(app: App[Any]) -> bool:
 
 
 def install(app: App[Any]) -> None:
-    """Lets what is typed into the app go on one by one."""
+    """Make the app process typed keys one at a time."""
     app.on_event = Typeahead(app).on_event  # type: ignore[method-assign]
 
 
 class Typeahead:
-    """The keys of one app."""
+    """The queue of typed keys of one app."""
 
     def __init__(self, app: App[Any]) -> None:
-        self._app, self._hand_on = app, app.on_event
-        self._typed: deque[Key | Paste] = deque()  # what came while one was on its way
-        self._on_its_way: asyncio.Task[None] | None = None
+        self._app, self._forward = app, app.on_event
+        self._waiting: deque[Key | Paste] = deque()  # keys that wait for the one being processed
+        self._in_progress: asyncio.Task[None] | None = None
 
     @property
     def is_busy(self) -> bool:
-        """Whether a key is on its way, or waits for another."""
-        return self._on_its_way is not None
+        """Whether a key is being processed or waits for another."""
+        return self._in_progress is not None
 
     async def on_event(self, event: Event) -> None:
-        """Every event of the app comes through here; what is typed goes on one by one."""
+        """Handle every event of the app; a typed key waits for the key before it."""
         if not isinstance(event, Key | Paste) or event.is_forwarded:
-            await self._hand_on(event)
-        elif self._on_its_way is None:
-            await self._let_on(event)
+            await self._forward(event)
+        elif self._in_progress is None:
+            await self._process_key(event)
         else:
-            self._typed.append(event)
+            self._waiting.append(event)
 
-    async def _let_on(self, event: Key | Paste) -> None:
+    async def _process_key(self, event: Key | Paste) -> None:
+        """Pass a key to the app and start to wait for its effect."""
         target = self._app.focused or self._app.screen
-        await self._hand_on(event)
-        self._on_its_way = asyncio.create_task(self._follow(target))
+        await self._forward(event)
+        self._in_progress = asyncio.create_task(self._continue_after_effect(target))
 
-    async def _follow(self, target: DOMNode) -> None:
-        """Lets the next one on when the one that was given to `target` has had its effect."""
+    async def _continue_after_effect(self, target: DOMNode) -> None:
+        """Wait until the key that was sent to `target` has taken effect, then pass on the next one."""
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                await has_had_its_effect(self._app, target)
+            async with asyncio.timeout(MAX_WAIT_S):
+                await wait_for_effect(self._app, target)
         except TimeoutError:
             pass
-        if self._typed:
-            self._app.call_later(self._let_on, self._typed.popleft())
+        if self._waiting:
+            self._app.call_later(self._process_key, self._waiting.popleft())
         else:
-            self._on_its_way = None
+            self._in_progress = None
 
 
-async def has_had_its_effect(app: App[Any], target: DOMNode) -> None:
-    """Waits until a key that was given to `target` has had its effect."""
-    for node in target.ancestors_with_self:  # a key bubbles, and so does what a widget says of it
-        await _has_dealt(node)
-    await _has_dealt(app.screen)  # one that was opened: its widgets are made, and one has the focus
-    await _has_dealt(app)
+async def wait_for_effect(app: App[Any], target: DOMNode) -> None:
+    """Wait until a key that was sent to `target` has taken effect."""
+    for node in target.ancestors_with_self:  # a key bubbles, and so do the messages of widgets about it
+        await _wait_until_processed(node)
+    await _wait_until_processed(app.screen)  # a new screen must have created its widgets and set the focus
+    await _wait_until_processed(app)
 
 
-async def _has_dealt(node: DOMNode) -> None:
-    """Waits until a node has dealt with what it was sent, and with what it sent to itself meanwhile."""
+async def _wait_until_processed(node: DOMNode) -> None:
+    """Wait until a node has processed its messages, and those that it sent to itself meanwhile."""
     for _ in range(2):
-        dealt = asyncio.Event()
-        if not node.call_later(dealt.set):
-            return  # it is closed
-        await dealt.wait()
+        processed = asyncio.Event()
+        if not node.call_later(processed.set):
+            return  # the node is closed
+        await processed.wait()

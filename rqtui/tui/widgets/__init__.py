@@ -1,1 +1,1 @@
-"""The widgets: tables, lines, dialogs, help. They know no Redis and no app."""
+"""The widgets: tables, lines, dialogs and help. They know neither Redis nor the app."""

@@ -1,9 +1,8 @@
-"""Finder: one line to find anything in, and below it what was found for the words typed so far.
+"""The search dialog of the palette: one input line, and the matches below it.
 
-It knows neither queues nor commands: a Textual provider finds what is known here, at once and with each letter; what
-Redis has to be asked for is looked for by `look_for` when the typing rests, and joins the list when it is answered. A
-line that a person moved to stays under the cursor then. Enter takes the line under the cursor; where nothing fits well,
-it waits for the answer.
+A Textual provider searches the local commands and queues after each letter. `look_for` asks Redis once typing pauses,
+and its hits join the list when they arrive. A line that a person moved to stays selected then. Enter runs the selected
+line; if no hit is good enough yet, Enter waits for the reply.
 """
 
 from __future__ import annotations
@@ -23,39 +22,39 @@ from textual.widgets.option_list import Option
 
 from rqtui.tui.widgets.leavable import Leavable
 
-RESTS_S = 0.15  # without a letter, before Redis is asked
-GOOD = 1.0  # the least score of a hit that Enter takes at once while an answer is still to come
-MOST_ROWS = 0.7  # of those of the terminal, for what was found
+TYPING_PAUSE_S = 0.15  # pause in typing before Redis is asked
+GOOD_SCORE = 1.0  # score from which Enter runs a hit at once while a reply is pending
+MAX_HEIGHT_SHARE = 0.7  # share of the terminal's rows for the matches
 HINT = "a queue, the id of a job, a view, a command, a filter"
 
 
-class Found(NamedTuple):
-    """What an answer brought: hits that join the others, and words about what was not looked at."""
+class RedisHits(NamedTuple):
+    """The result of a request to Redis: additional hits, and words about what could not be searched."""
 
     hits: Sequence[Hit]
     words: str = ""
 
 
-LookFor = Callable[[str, Callable[[Found], None]], str]
+RequestHits = Callable[[str, Callable[[RedisHits], None]], str]
 """Asks for what a text means and hands the answer on; what is said meanwhile, empty where nothing is asked."""
 
 
 class Hits(OptionList, can_focus=False):
-    """The lines below; the keys stay with the line above."""
+    """The list of matches. The keyboard focus stays in the line above."""
 
 
 class FindLine(Input):
-    """The line to type in."""
+    """The input line of the search."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+u", "empty", show=False, id="find.empty")]
 
     def action_empty(self) -> None:
-        """Nothing stands in it any more."""
+        """Clear the line."""
         self.value = ""
 
 
 class Finder(ModalScreen[None], Leavable):
-    """The page; `make` makes the provider for the screen below."""
+    """The search dialog. `make` creates the provider that searches the commands."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "close", show=False, id="find.close"),
@@ -75,113 +74,113 @@ class Finder(ModalScreen[None], Leavable):
     Finder Hits > .option-list--option-disabled { color: $muted; }
     """
 
-    def __init__(self, make: Callable[[Finder], Provider], look_for: LookFor) -> None:
+    def __init__(self, make: Callable[[Finder], Provider], look_for: RequestHits) -> None:
         super().__init__()
         self._make, self._look_for = make, look_for
-        self._known: list[Hit | DiscoveryHit] = []
-        self._asked = Found(())
-        self._shown: list[Hit | DiscoveryHit] = []
-        self._rest: Timer | None = None
+        self._local_hits: list[Hit | DiscoveryHit] = []
+        self._redis_hits = RedisHits(())
+        self._shown_hits: list[Hit | DiscoveryHit] = []
+        self._pause_timer: Timer | None = None
         self._is_awaiting = self._has_entered = self._has_moved = False
-        self._number = 0  # of the search, which its answer must have
+        self._search_number = 0  # number of the current search; replies to earlier ones are dropped
 
     def compose(self) -> ComposeResult:
-        """The line, and what was found."""
+        """Create the input line and the list of matches."""
         with Vertical():
             yield FindLine(placeholder=HINT, compact=True, select_on_focus=False)
             yield Hits()
 
     async def on_mount(self) -> None:
-        """Nothing is typed yet: every command."""
+        """Create the provider and show every command."""
         self._provider = self._make(self)
         await self._search("")
 
     async def on_input_changed(self, event: Input.Changed) -> None:
-        """A letter more or less."""
+        """Search again after each edit."""
         event.stop()
         await self._search(event.value.strip())
 
     async def _search(self, text: str) -> None:
-        self._number += 1
+        self._search_number += 1
         self._has_entered = self._has_moved = False
-        if self._rest is not None:
-            self._rest.stop()
-        self._is_awaiting, self._asked = bool(text), Found(())
+        if self._pause_timer is not None:
+            self._pause_timer.stop()
+        self._is_awaiting, self._redis_hits = bool(text), RedisHits(())
         hits = self._provider.search(text) if text else self._provider.discover()
-        self._known = [hit async for hit in hits]
-        self._show()
+        self._local_hits = [hit async for hit in hits]
+        self._show_hits()
         if text:
-            self._rest = self.set_timer(RESTS_S, lambda: self._ask(text))
+            self._pause_timer = self.set_timer(TYPING_PAUSE_S, lambda: self._request_hits(text))
 
-    def _ask(self, text: str) -> None:
-        number = self._number
-        words = self._look_for(text, lambda found: self._heard(number, found))
+    def _request_hits(self, text: str) -> None:
+        number = self._search_number
+        words = self._look_for(text, lambda found: self._handle_hits(number, found))
         if words:
-            self._say(words)
+            self._show_message(words)
         else:
-            self._heard(number, Found(()))
+            self._handle_hits(number, RedisHits(()))
 
-    def _heard(self, number: int, found: Found) -> None:
-        if number != self._number or not self.is_attached:
-            return  # of other words than those that stand there now
-        self._is_awaiting, self._asked = False, found
-        self._show()
+    def _handle_hits(self, number: int, found: RedisHits) -> None:
+        if number != self._search_number or not self.is_attached:
+            return  # a reply to an earlier search
+        self._is_awaiting, self._redis_hits = False, found
+        self._show_hits()
         if self._has_entered:
             self._has_entered = False
-            self._take()
+            self._run_selected()
 
-    def _show(self) -> None:
+    def _show_hits(self) -> None:
         lines = self.query_one(Hits)
-        kept = lines.highlighted_option.id if self._has_moved and lines.highlighted_option else None
-        self._shown = sorted((*self._known, *self._asked.hits), key=lambda hit: -hit.score)
-        options = [Option(hit.prompt, id=str(id(hit))) for hit in self._shown]
+        selected_id = lines.highlighted_option.id if self._has_moved and lines.highlighted_option else None
+        self._shown_hits = sorted((*self._local_hits, *self._redis_hits.hits), key=lambda hit: -hit.score)
+        options = [Option(hit.prompt, id=str(id(hit))) for hit in self._shown_hits]
         nothing = "looking …" if self._is_awaiting else "nothing here has that name"
         lines.clear_options()
         lines.add_options(options or [Option(Content(nothing), disabled=True)])
         self._fit()
         ids = [option.id for option in options]
         if options:
-            lines.highlighted = ids.index(kept) if kept in ids else 0
-        self._say(self._asked.words)
+            lines.highlighted = ids.index(selected_id) if selected_id in ids else 0
+        self._show_message(self._redis_hits.words)
 
     def on_resize(self) -> None:
-        """As many lines as have room."""
+        """Fit the list to the terminal."""
         self._fit()
 
     def _fit(self) -> None:
-        """The frame is as high as its lines, up to seven tenths of the terminal."""
+        """Set the height of the list to its lines, up to seven tenths of the terminal."""
         lines = self.query_one(Hits)
-        lines.styles.height = 2 + max(1, min(lines.option_count, int(self.app.size.height * MOST_ROWS) - 2))
+        lines.styles.height = 2 + max(1, min(lines.option_count, int(self.app.size.height * MAX_HEIGHT_SHARE) - 2))
 
-    def _say(self, words: str) -> None:
+    def _show_message(self, words: str) -> None:
         self.query_one(Hits).border_subtitle = Content(f" {words} ") if words else Content()
 
     # -- keys and mouse -----------------------------------------------------------------------------------------------
 
     def action_move(self, way: str) -> None:
-        """Up and down the lines."""
+        """Move the selection in the list."""
         self._has_moved = True
         getattr(self.query_one(Hits), f"action_{way}")()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter."""
+        """Run the selected line, or wait for the reply if no hit is good enough."""
         event.stop()
-        best = self._shown[0].score if self._shown else 0.0
-        if self._is_awaiting and not self._has_moved and best < GOOD:
+        best = self._shown_hits[0].score if self._shown_hits else 0.0
+        if self._is_awaiting and not self._has_moved and best < GOOD_SCORE:
             self._has_entered = True
         else:
-            self._take()
+            self._run_selected()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """A click."""
+        """Handle a click on a match: select the match and run it."""
         event.stop()
         self.query_one(Hits).highlighted = event.option_index
-        self._take()
+        self._run_selected()
 
-    def _take(self) -> None:
+    def _run_selected(self) -> None:
         at = self.query_one(Hits).highlighted
-        if at is None or at >= len(self._shown):
+        if at is None or at >= len(self._shown_hits):
             return
-        command = self._shown[at].command
+        command = self._shown_hits[at].command
         self.dismiss()
         self.app.call_later(command)

@@ -1,7 +1,7 @@
-"""Leavable: a screen that may be left before it stands, by a key that comes early or because the program ends.
+"""A base class for dialogs that may be closed before Textual has created their widgets.
 
-Textual makes not all of its widgets then, and tells it all the same that it was mounted, and its size: handlers that
-look for their widgets would end the program.
+A key pressed early, or the end of the program, can close such a screen. Textual still sends it `Mount` and `Resize`
+then, and handlers that query their widgets would crash.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from textual.widget import Widget
 
 
 class Leavable(Widget):
-    """What such a screen has in common with others; behind its class of Textual, whose style sheet comes first."""
+    """A mixin for screens that may be closed before they are ready. List it after Textual's screen class."""
 
     async def on_event(self, event: Event) -> None:
-        """Hands an event on; while the screen is being removed, which `display` tells, not those about its widgets."""
+        """Handle an event, but drop `Mount` and `Resize` while the screen is being removed."""
         if self.display or not isinstance(event, Mount | Resize):
             await super().on_event(event)

@@ -1,8 +1,8 @@
-"""A widget of lines that repaints only those that changed: scrolling, the frame's words and the economy of both.
+"""A scrolling widget of lines that repaints only the lines that changed.
 
-It knows no rows, cursor or marks; `table.Table` says what a line shows. Three of Textual's habits are avoided here,
-each measured on a table of 40 rows: a new length of the list lays out the whole screen, a new frame title repaints
-all lines, and a scrollbar repaints itself though its thumb did not move.
+It knows no rows, cursor or marks; `table.Table` decides what a line shows. Three habits of Textual are avoided here,
+each measured on a table of 40 rows: a new length of the list lays out the whole screen, a new frame title repaints all
+lines, and a scrollbar repaints itself though its thumb did not move.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
-from rqtui.text.pieces import Cell, pieces_of
+from rqtui.text.pieces import Cell, to_pieces
 from rqtui.text.sanitise import safe
 from rqtui.tui.format import theme
 from rqtui.tui.format.rows import Column
-from rqtui.tui.terminal import frame_words, scroll_length
-from rqtui.tui.widgets.paint import Line, Painter
+from rqtui.tui.terminal import border_title, scroll_length
+from rqtui.tui.widgets.paint import PaintedLine, Painter
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
-    """Lines below an optional header; subclasses say how many (`length`) and what each shows (`line`)."""
+    """Lines below an optional header.
+
+    Subclasses define their number (`line_count`) and their content (`build_line`).
+    """
 
     ALLOW_SELECT = False  # a dragged mouse would start Textual's selection; Shift leaves it to the terminal
     DEFAULT_CSS = """
@@ -45,83 +48,83 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id, classes=classes)
         self.show_header = show_header
         self.ascii_only = ascii_only
-        self.painter = self._paint_with(columns)
-        self._painted: dict[int, Line] = {}  # by y: what stands on the screen
-        self._frame: dict[str, tuple[Cell, ...]] = {}  # its words, to colour them anew in another theme
+        self.painter = self._create_painter(columns)
+        self._painted: dict[int, PaintedLine] = {}  # lines on the screen, by y
+        self._frame_texts: dict[str, tuple[Cell, ...]] = {}  # words of the frame, to colour them again in another theme
 
     # ── what a subclass says ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def length(self) -> int:
-        """How many lines there are, without the header."""
+    def line_count(self) -> int:
+        """The number of lines without the header."""
         raise NotImplementedError
 
-    def line(self, y: int, width: int, top: int) -> Line:
-        """What line `y` of the widget (0 is the header, if there is one) shows now.
+    def build_line(self, y: int, width: int, top: int) -> PaintedLine:
+        """Return the content of line `y` of the widget, where 0 is the header if there is one.
 
-        It is `width` cells wide, and line `top` of the content is the first in sight.
+        The line is `width` cells wide, and line `top` of the content is the first visible one.
         """
         raise NotImplementedError
 
-    def scrolled(self) -> None:
-        """Other lines are in sight now."""
+    def handle_scroll(self) -> None:
+        """React to other lines becoming visible."""
 
     # ── what it offers ───────────────────────────────────────────────────────────────────────────────────────────
 
     def set_columns(self, columns: Sequence[Column]) -> None:
-        """Other columns; the rows that come next have them."""
-        self.painter = self._paint_with(columns)
+        """Replace the columns. The next rows must have cells for them."""
+        self.painter = self._create_painter(columns)
         self._painted.clear()
         self.refresh()
 
     def set_title(self, *cells: Cell) -> None:
-        """The words in the frame's top line; only that line is repainted."""
-        self._set_frame("border_title", cells, -self.styles.gutter.top)
+        """Set the words in the frame's top line. Only that line is repainted."""
+        self._set_frame_text("border_title", cells, -self.styles.gutter.top)
 
     def set_subtitle(self, *cells: Cell) -> None:
-        """The words in the frame's bottom line; only that line is repainted."""
-        self._set_frame("border_subtitle", cells, self.size.height + self.styles.gutter.bottom - 1)
+        """Set the words in the frame's bottom line. Only that line is repainted."""
+        self._set_frame_text("border_subtitle", cells, self.size.height + self.styles.gutter.bottom - 1)
 
     @property
     def title(self) -> tuple[Cell, ...]:
         """The words in the frame's top line."""
-        return self._frame.get("border_title", ())
+        return self._frame_texts.get("border_title", ())
 
     @property
-    def room(self) -> int:
-        """How many lines can be in sight."""
+    def visible_lines(self) -> int:
+        """The number of lines that are visible at once."""
         return max(1, self.size.height - self.show_header)
 
     @property
-    def top(self) -> int:
-        """The first line in sight, from 0."""
+    def first_visible_line(self) -> int:
+        """The first visible line, counted from 0."""
         return self.scroll_offset.y
 
-    def repaint(self) -> None:
-        """Ask for the parts of lines whose picture is another one now."""
+    def repaint_changes(self) -> None:
+        """Repaint the parts of visible lines that changed."""
         if not self.is_attached:
             return
-        width, top = self.scrollable_content_region.width, self.top
+        width, top = self.scrollable_content_region.width, self.first_visible_line
         for y in range(self.size.height):
-            before, now = self._painted.get(y), self.line(y, width, top)
+            before, now = self._painted.get(y), self.build_line(y, width, top)
             if before != now:
-                x, changed = self.painter.changes(before, now)
+                x, changed = self.painter.find_changes(before, now)
                 self.refresh(Region(x, y, changed, 1))
 
     def scroll_to_line(self, top: int) -> None:
-        """Make `top` the first line in sight, at once."""
-        if top != self.top:
+        """Scroll without animation so that `top` is the first visible line."""
+        if top != self.first_visible_line:
             self.scroll_to(y=max(0, top), animate=False, force=True)
 
-    def measure(self) -> None:
-        """Tell the scrollbar that `length` is another one."""
-        size = Size(self.scrollable_content_region.width, self.length + self.show_header)
+    def update_scrollbar(self) -> None:
+        """Update the scrollbar after `line_count` changed."""
+        size = Size(self.scrollable_content_region.width, self.line_count + self.show_header)
         if not self.is_attached or size == self.virtual_size:
             return
-        before = self._thumb()
+        before = self._measure_thumb()
         self.set_reactive(Widget.virtual_size, size)
-        if before != self._thumb():
-            scroll_length.tell(self, size)
+        if before != self._measure_thumb():
+            scroll_length.notify_size_change(self, size)
             return
         if self.show_vertical_scrollbar:
             self.vertical_scrollbar.set_reactive(ScrollBar.window_virtual_size, size.height)
@@ -130,49 +133,52 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     # ── what Textual calls ───────────────────────────────────────────────────────────────────────────────────────
 
     def render_line(self, y: int) -> Strip:
-        self._painted[y] = line = self.line(y, self.scrollable_content_region.width, self.top)
-        return self.painter.draw(line)
+        self._painted[y] = line = self.build_line(y, self.scrollable_content_region.width, self.first_visible_line)
+        return self.painter.draw_line(line)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Not as the base class does: rows inserted above the first one scroll, and change nothing in sight."""
+        """Repaint changed lines after scrolling, unlike the base class, which repaints everything.
+
+        Rows inserted above the first visible one also scroll, and change nothing that is visible.
+        """
         if self.show_vertical_scrollbar:
             self.vertical_scrollbar.position = new_value
-        self.repaint()
-        self.scrolled()
+        self.repaint_changes()
+        self.handle_scroll()
 
     def notify_style_update(self) -> None:
         super().notify_style_update()
-        self.painter.forget()
+        self.painter.clear_cache()
         self._painted.clear()
-        for name, cells in self._frame.items():
-            frame_words.show(self, name, self._content(cells))
+        for name, cells in self._frame_texts.items():
+            border_title.set_title(self, name, self._build_content(cells))
 
     # ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _paint_with(self, columns: Sequence[Column]) -> Painter:
-        return Painter(columns, self.ascii_only, self._style, lambda: self.rich_style)
+    def _create_painter(self, columns: Sequence[Column]) -> Painter:
+        return Painter(columns, self.ascii_only, self._find_style, lambda: self.rich_style)
 
-    def _style(self, name: str) -> Style:
-        return theme.ink(self.app.theme_variables, name)
+    def _find_style(self, name: str) -> Style:
+        return theme.resolve_style(self.app.theme_variables, name)
 
-    def _thumb(self) -> tuple[int, int, int]:
-        """The scrollbar's picture: track, thumb and position in eighths of a cell; zeros where it is not needed."""
+    def _measure_thumb(self) -> tuple[int, int, int]:
+        """Return track, thumb size and thumb position of the scrollbar in eighths of a cell; zeros without one."""
         track, length = self.container_size.height, self.virtual_size.height
         if length <= track:
             return 0, 0, 0
         return track, 8 * track * track // length, int(8 * track * self.scroll_y // length)
 
-    def _set_frame(self, name: str, cells: tuple[Cell, ...], y: int) -> None:
-        if self._frame.get(name) == cells:
+    def _set_frame_text(self, name: str, cells: tuple[Cell, ...], y: int) -> None:
+        if self._frame_texts.get(name) == cells:
             return
-        self._frame[name] = cells
+        self._frame_texts[name] = cells
         line = Region(-self.styles.gutter.left, y, self.outer_size.width, 1)
-        frame_words.show(self, name, self._content(cells), line)
+        border_title.set_title(self, name, self._build_content(cells), line)
 
-    def _content(self, cells: tuple[Cell, ...]) -> Content | None:
+    def _build_content(self, cells: tuple[Cell, ...]) -> Content | None:
         parts = [
-            (safe(text, self.ascii_only), VisualStyle.from_rich_style(self._style(style)) if style else "")
+            (safe(text, self.ascii_only), VisualStyle.from_rich_style(self._find_style(style)) if style else "")
             for cell in cells
-            for text, style in pieces_of(cell)
+            for text, style in to_pieces(cell)
         ]
         return Content.assemble(*parts) if parts else None

@@ -1,8 +1,8 @@
-"""A pane of a board: the jobs of one place, all of them or those that a filter lets through.
+"""The pane of a board that lists the jobs of one place, all of them or those that match a filter.
 
-A filter is live where the place is short (its page is filtered at each refresh), and works on what a scan found
-(`found.Found`) where it is long. Jobs that are shown but cannot be told by the page are asked for one by one, in the
-same round trip: `asks` makes the questions, `told` takes the answers. It sends nothing itself.
+A short place is filtered at each refresh; a long one shows the result of a scan (`place_scan.ScanResult`). Visible jobs
+that the page does not contain are requested one by one in the same round trip: `build_job_requests` builds the
+requests, `apply_job_state` receives the results. The pane itself sends nothing.
 """
 
 from __future__ import annotations
@@ -12,35 +12,36 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from rqtui.engine import filters
-from rqtui.layout.layout import Answers, Ask
-from rqtui.model import Job, Page, PageWish, Place, Ref
-from rqtui.text import hearing
+from rqtui.model import Job, Page, PageSelection, Place, Ref
+from rqtui.system_base.system import Replies, Request
+from rqtui.text import event_coverage
+from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns
 from rqtui.tui.format.rows import Column, Id, Row
-from rqtui.tui.widgets.board_scan import FILTER_BYTES, Found
+from rqtui.tui.widgets.place_scan import FILTER_BYTES, ScanResult
 from rqtui.tui.widgets.table import Table
 
 if TYPE_CHECKING:
-    from rqtui.layout.layout import Layout
+    from rqtui.system_base.system import System
 
-MARGIN = 20  # rows loaded beyond what is seen, so that a key finds them there
-LIVE = 200  # jobs of a place that is filtered at each refresh; a longer one is scanned
-ASKED = 60  # jobs asked for one by one in a round trip
-_FEWEST_ROWS = 20
+MARGIN_ROWS = 20  # rows loaded beyond the visible ones, so that moving the cursor needs no wait
+MAX_LIVE_JOBS = 200  # a place with more jobs is scanned instead of filtered at each refresh
+MAX_REQUESTED_JOBS = 60  # most jobs requested one by one in a round trip
+_MIN_ROWS = 20
 
 
-class Told(NamedTuple):
-    """What became of a job that a pane asked for."""
+class JobState(NamedTuple):
+    """The result of the request for one job of a pane."""
 
-    place: str  # the pane's
+    place: str  # place of the pane
     id: bytes
     job: Job | None
 
 
 class Pane(Table):
-    """The jobs of one place."""
+    """The table of the jobs of one place."""
 
     def __init__(
         self,
@@ -52,203 +53,207 @@ class Pane(Table):
         chosen: tuple[str, ...] = (),
         ascii_only: bool = False,
     ) -> None:
-        """`places`: all of its system; `chosen`: the columns that somebody wants instead of the usual ones."""
+        """Create the pane. `places` are all places of its system, `chosen` the configured columns."""
         self._choice = columns.Choice()
         self._chosen = chosen
-        self.tells = tells
-        self._id_cells = columns.LONG_ID
+        self.known_fields = tells
+        self._id_cells = columns.LONG_ID_CELLS
         self._is_short = False
         self.place, self.places = place, places
-        super().__init__(self._columns(), empty=empty, id=f"pane-{place.name}", ascii_only=ascii_only)
+        super().__init__(self._build_columns(), empty=empty, id=f"pane-{place.name}", ascii_only=ascii_only)
         self.ref = ref
-        self.says_empty = empty
+        self.empty_text = empty
         self.is_queue_gone = False
-        self.offset_wanted = 0
-        self.limit_wanted = 0
-        self.whole_place = False
+        self.wanted_offset = 0
+        self.wanted_limit = 0
+        self.is_whole_place = False
         self.jobs: dict[bytes, Job] = {}
         self.page: Page | None = None
         self.expression = ""
-        self.accepts: filters.Filter | None = None
-        self.found: Found | None = None
-        self.left: dict[bytes, str] = {}  # marked ones that are elsewhere now ("": nowhere)
-        self._asks_of: tuple[tuple[bytes, ...], tuple[Ask[Told], ...]] = ((), ())
-        self._turn = 0  # of the marked ones that are asked for
+        self.job_filter: filters.Filter | None = None
+        self.scan_result: ScanResult | None = None
+        self.left_places: dict[bytes, str] = {}  # new places of marked jobs that left ("": missing)
+        self._asks_of: tuple[tuple[bytes, ...], tuple[Request[JobState], ...]] = ((), ())
+        self._turn = 0  # counts refreshes, to choose the next marked jobs to request
 
     # -- columns ------------------------------------------------------------------------------------------------------
 
-    def _names(self) -> tuple[str, ...]:
-        return columns.shown(self.place.state, self._choice.told, self._chosen, self.tells)
+    def _list_column_names(self) -> tuple[str, ...]:
+        return columns.choose_names(self.place.state, self._choice.filled, self._chosen, self.known_fields)
 
-    def _columns(self) -> tuple[Column, ...]:
+    def _build_columns(self) -> tuple[Column, ...]:
         chosen = bool(self._chosen)
         state, is_timed = self.place.state, self.place.score.startswith("due")
-        names, cells, choice = self._names(), self._id_cells, self._choice
-        made = columns.columns(state, names, cells, choice, are_chosen=chosen, is_timed=is_timed)
-        return columns.short(made) if self._is_short else made
+        names, cells, choice = self._list_column_names(), self._id_cells, self._choice
+        built = columns.build_columns(state, names, cells, choice, are_chosen=chosen, is_timed=is_timed)
+        return columns.narrow_columns(built) if self._is_short else built
 
     def set_form(self, id_cells: int, *, is_short: bool) -> None:
-        """How much of an id is shown, which the next page has; a short one has the job and its time, and no header."""
+        """Set the width of ids for the next page. A short pane shows only the job and its time, without header."""
         if (id_cells, is_short) != (self._id_cells, self._is_short):
             self._id_cells, self._is_short = id_cells, is_short
             self.show_header = not is_short
-            self.set_columns(self._columns())
-            self.measure()
+            self.set_columns(self._build_columns())
+            self.update_scrollbar()
 
-    def _learn(self, seen: Sequence[Job], now_ms: int) -> None:
-        """What tells these jobs apart is chosen from the first page, and kept while it does."""
-        self._choice = columns.choose(self._choice, seen, now_ms)
-        if (made := self._columns()) != self.painter.columns:
+    def _choose_columns(self, seen: Sequence[Job], now_ms: int) -> None:
+        """Choose the columns that distinguish these jobs, and keep the choice while it still does."""
+        self._choice = columns.choose_columns(self._choice, seen, now_ms)
+        if (made := self._build_columns()) != self.painter.columns:
             self.set_columns(made)
 
     @property
-    def same(self) -> tuple[tuple[str, str], ...]:
-        """(name, value) of what all loaded jobs have in common and no row shows, for the frame to say."""
-        return self._choice.same
+    def shared_values(self) -> tuple[tuple[str, str], ...]:
+        """(name, value) of fields that all loaded jobs share and no row shows; the frame shows them."""
+        return self._choice.common_values
 
     # -- what it asks for ---------------------------------------------------------------------------------------------
 
-    def wish(self) -> PageWish | None:
-        """The page that it needs now; None where it shows what was found."""
-        if self.found is not None:
+    def build_page_selection(self) -> PageSelection | None:
+        """Return the page of jobs that the pane needs now, or None while it shows the result of a scan."""
+        if self.scan_result is not None:
             return None
-        limit = max(self.limit_wanted, max(_FEWEST_ROWS, self.size.height) + 2 * MARGIN)
-        if self.accepts is None:
-            return PageWish(self.ref, self.place.name, self.offset_wanted, limit, self.body_bytes())
-        return PageWish(self.ref, self.place.name, 0, LIVE, max(self.body_bytes(), self.filter_bytes()))
+        limit = max(self.wanted_limit, max(_MIN_ROWS, self.size.height) + 2 * MARGIN_ROWS)
+        if self.job_filter is None:
+            return PageSelection(self.ref, self.place.name, self.wanted_offset, limit, self.count_body_bytes())
+        return PageSelection(
+            self.ref, self.place.name, 0, MAX_LIVE_JOBS, max(self.count_body_bytes(), self.count_filter_bytes())
+        )
 
-    def body_bytes(self) -> int:
-        """How much of each body its columns need."""
-        return columns.body_bytes(self._names())
+    def count_body_bytes(self) -> int:
+        """Return how many bytes of each body the columns need."""
+        return columns.count_body_bytes(self._list_column_names())
 
-    def filter_bytes(self) -> int:
-        """How much of each body its filter reads."""
-        return FILTER_BYTES if self.accepts is not None and self.accepts.reads_body else 0
+    def count_filter_bytes(self) -> int:
+        """Return how many bytes of each body the filter reads."""
+        return FILTER_BYTES if self.job_filter is not None and self.job_filter.reads_body else 0
 
-    def asks(self, layout: Layout) -> tuple[Ask[Told], ...]:
-        """Questions for the found jobs in sight, and for marked ones that the page does not tell of."""
-        ids = (*self._found_in_sight(), *self._marks_in_turn())
+    def build_job_requests(self, system: System) -> tuple[Request[JobState], ...]:
+        """Build the requests for scanned jobs that are visible and for marked jobs outside the page."""
+        ids = (*self._list_visible_results(), *self._list_next_marks())
         if ids != self._asks_of[0]:
-            self._asks_of = ids, tuple(self._ask(layout, id) for id in ids)
+            self._asks_of = ids, tuple(self._build_job_request(system, id) for id in ids)
         return self._asks_of[1]
 
-    def _found_in_sight(self) -> tuple[bytes, ...]:
-        if self.found is None:
+    def _list_visible_results(self) -> tuple[bytes, ...]:
+        if self.scan_result is None:
             return ()
-        first, last = self.in_sight
-        return tuple(self.found.ids[first : min(last, first + ASKED)])
+        first, last = self.visible_range
+        return tuple(self.scan_result.ids[first : min(last, first + MAX_REQUESTED_JOBS)])
 
-    def _marks_in_turn(self) -> tuple[bytes, ...]:
-        """Some of the marked jobs that are not loaded; each refresh the next ones."""
+    def _list_next_marks(self) -> tuple[bytes, ...]:
+        """Return some of the marked jobs that are not loaded. Each refresh returns the next ones."""
         is_whole = self.page is not None and self.page.next is None and not self.page.offset and not self.has_more
-        if self.whole_place or (is_whole and self.found is None):
+        if self.is_whole_place or (is_whole and self.scan_result is None):
             return ()
-        shown = set(self._found_in_sight()) if self.found is not None else self._paged()
+        shown = set(self._list_visible_results()) if self.scan_result is not None else self._list_page_ids()
         away = [id for id in self.marks if isinstance(id, bytes) and id not in shown]
-        start = self._turn * ASKED % len(away) if away else 0
-        return tuple(islice((*away[start:], *away[:start]), min(ASKED, len(away))))
+        start = self._turn * MAX_REQUESTED_JOBS % len(away) if away else 0
+        return tuple(islice((*away[start:], *away[:start]), min(MAX_REQUESTED_JOBS, len(away))))
 
-    def _ask(self, layout: Layout, id: bytes) -> Ask[Told]:
-        ask = layout.job_ask(self.ref.queue, id, self.body_bytes())
+    def _build_job_request(self, system: System, id: bytes) -> Request[JobState]:
+        ask = system.job_request(self.ref.queue, id, self.count_body_bytes())
 
-        def read(answers: Answers) -> Told:
-            return Told(self.place.name, id, ask.read(answers))
+        def parse_reply(answers: Replies) -> JobState:
+            return JobState(self.place.name, id, ask.parse(answers))
 
-        return Ask(ask.calls, read)
+        return Request(ask.calls, parse_reply)
 
-    def _paged(self) -> set[bytes]:
+    def _list_page_ids(self) -> set[bytes]:
         return {job.id for job in self.page.jobs} if self.page else set()
 
     # -- what it shows ------------------------------------------------------------------------------------------------
 
     def show_page(self, page: Page, now_ms: int, leaving: Mapping[Id, str] | None = None) -> None:
-        """Draws a page; `leaving` are jobs of the one before, and where they are now: they stay for this once."""
+        """Show a page. `leaving` has jobs of the previous page with their new places, shown for one more refresh."""
         self.page = page
         for job in page.jobs:
-            self.left.pop(job.id, None)
-        accepts = self.accepts
+            self.left_places.pop(job.id, None)
+        accepts = self.job_filter
         jobs = page.jobs if accepts is None else tuple(job for job in page.jobs if accepts(job))
         total = page.total if accepts is None else len(jobs)
-        self._learn(jobs or page.jobs, now_ms)
-        gone = self._gone_rows(leaving or {}, now_ms)
-        self._keep(jobs)
-        self.empty = page.error or self._emptiness(now_ms)
-        rows = self._rows(jobs, now_ms)
-        shown = _with_leaving(rows, gone, self.rows)
-        self.lets_go = True
+        self._choose_columns(jobs or page.jobs, now_ms)
+        gone = self._build_leaving_rows(leaving or {}, now_ms)
+        self._cache_jobs(jobs)
+        self.empty = page.error or self._explain_empty(now_ms)
+        rows = self._build_rows(jobs, now_ms)
+        shown = _insert_leaving_rows(rows, gone, self.rows)
+        self.skips_missing_rows = True
         self.update(shown, total + len(shown) - len(rows), page.offset)
 
-    def show_found(self, now_ms: int) -> None:
-        """Draws the part of what was found that is in sight."""
-        if self.found is None:
+    def show_scan_result(self, now_ms: int) -> None:
+        """Show the visible part of the scan's result."""
+        if self.scan_result is None:
             return
-        offset = min(self.offset_wanted, max(0, len(self.found.ids) - 1))
-        limit = max(self.limit_wanted, max(_FEWEST_ROWS, self.size.height) + 2 * MARGIN)
-        jobs = self.found.page(offset, limit)
-        self._keep(jobs)
-        self.empty = self._emptiness(now_ms)
-        self._learn(jobs, now_ms)
-        self.lets_go = False  # what was found stays in its line
-        self.update(self._rows(jobs, now_ms, self.found.left), len(self.found.ids), offset)
+        offset = min(self.wanted_offset, max(0, len(self.scan_result.ids) - 1))
+        limit = max(self.wanted_limit, max(_MIN_ROWS, self.size.height) + 2 * MARGIN_ROWS)
+        jobs = self.scan_result.slice_jobs(offset, limit)
+        self._cache_jobs(jobs)
+        self.empty = self._explain_empty(now_ms)
+        self._choose_columns(jobs, now_ms)
+        self.skips_missing_rows = False  # a scanned job stays in its line
+        self.update(self._build_rows(jobs, now_ms, self.scan_result.left_places), len(self.scan_result.ids), offset)
 
-    def take(self, told: Told) -> None:
-        """What became of a job that was asked for."""
-        if self.found is not None:
-            self.found.seen(told.id, self.place.name, told.job)
-        if told.job is not None and told.job.place == self.place.name:
-            self.left.pop(told.id, None)
-        elif told.id in self.marks:
-            self.left[told.id] = told.job.place if told.job is not None else ""
+    def apply_job_state(self, state: JobState) -> None:
+        """Update a job with the result of its request."""
+        if self.scan_result is not None:
+            self.scan_result.update_job(state.id, self.place.name, state.job)
+        if state.job is not None and state.job.place == self.place.name:
+            self.left_places.pop(state.id, None)
+        elif state.id in self.marks:
+            self.left_places[state.id] = state.job.place if state.job is not None else ""
 
-    def took_turn(self) -> None:
-        """A picture came: other marked jobs are asked for in the next one."""
+    def advance_marks(self) -> None:
+        """Advance to the next marked jobs that are requested, after each snapshot."""
         self._turn += 1
 
-    def _keep(self, jobs: Sequence[Job]) -> None:
-        """These are known now; jobs of earlier pages stay known as long as they are marked or under the cursor."""
+    def _cache_jobs(self, jobs: Sequence[Job]) -> None:
+        """Cache these jobs. Jobs of earlier pages stay cached while they are marked or under the cursor."""
         keep = {*self.marks, self.cursor_id}
         self.jobs = {id: job for id, job in self.jobs.items() if id in keep}
         self.jobs.update((job.id, job) for job in jobs)
 
-    def _rows(self, jobs: Sequence[Job], now_ms: int, left: Mapping[bytes, str] | None = None) -> list[Row]:
-        names, left, choice = self._names(), left or {}, self._choice
-        return [columns.row(job, now_ms, self._id_cells, names, choice, left.get(job.id)) for job in jobs]
+    def _build_rows(self, jobs: Sequence[Job], now_ms: int, left: Mapping[bytes, str] | None = None) -> list[Row]:
+        names, left, choice = self._list_column_names(), left or {}, self._choice
+        return [columns.build_row(job, now_ms, self._id_cells, names, choice, left.get(job.id)) for job in jobs]
 
-    def _gone_rows(self, leaving: Mapping[Id, str], now_ms: int) -> dict[Id, Row]:
+    def _build_leaving_rows(self, leaving: Mapping[Id, str], now_ms: int) -> dict[Id, Row]:
         known = {id: self.jobs[id] for id in leaving if isinstance(id, bytes) and id in self.jobs}
-        names, choice = self._names(), self._choice
-        return {id: columns.row(job, now_ms, self._id_cells, names, choice, leaving[id]) for id, job in known.items()}
+        names, choice = self._list_column_names(), self._choice
+        return {
+            id: columns.build_row(job, now_ms, self._id_cells, names, choice, leaving[id]) for id, job in known.items()
+        }
 
-    def _emptiness(self, now_ms: int) -> str:
-        if self.page is not None and self.page.heard is not None and not self.expression:
-            return safe(hearing.emptiness(self.page.heard, now_ms))
+    def _explain_empty(self, now_ms: int) -> str:
+        if self.page is not None and self.page.coverage is not None and not self.expression:
+            return safe(event_coverage.describe_empty_place(self.page.coverage, now_ms))
         if self.is_queue_gone:
             queue = safe(self.ref.queue)
-            back = keys.key("back")
+            back = keys.find_current_key("back")
             return f"nothing is left of {queue}: its keys are gone from Redis. {back} goes back; new jobs show here"
         if not self.expression:
-            return self.says_empty
-        sought = safe(self.expression)
-        if self.found is not None and not self.found.is_over:
+            return self.empty_text
+        sought = format_value(self.expression)
+        if self.scan_result is not None and not self.scan_result.is_finished:
             return f"no job matches {sought} so far"
-        return f"no job matches {sought}: {keys.renamed('/ changes it, Esc shows all')}"
+        return f"no job matches {sought}: {keys.apply_keymap('/ changes it, Esc shows all')}"
 
     # -- the filter ---------------------------------------------------------------------------------------------------
 
-    def filter(self, expression: str) -> None:
-        """Shows only what this lets through from now on. Raises UsageError, and changes nothing, if it is none."""
-        accepts = filters.parse(expression) if expression else None
-        at = self._stands_at()
-        self.expression, self.accepts, self.found, self.whole_place = expression, accepts, None, False
+    def set_filter(self, expression: str) -> None:
+        """Set the filter of the pane. Raises UsageError for an invalid expression, and changes nothing then."""
+        accepts = filters.parse_filter(expression) if expression else None
+        at = self._find_position()
+        self.expression, self.job_filter, self.scan_result, self.is_whole_place = expression, accepts, None, False
         self.tints_arrivals = not expression
-        self.offset_wanted, self.limit_wanted = max(0, at - self.size.height), 0
+        self.wanted_offset, self.wanted_limit = max(0, at - self.size.height), 0
         self._choice = columns.Choice()
-        self.another_list(0 if expression else at)
+        self.expect_similar_list(0 if expression else at)
 
-    def _stands_at(self) -> int:
-        """Where in the whole place the cursor's job stands, as far as is known."""
-        if self.found is not None and isinstance(self.cursor_id, bytes):
-            return self.found.places.get(self.cursor_id, 0)
+    def _find_position(self) -> int:
+        """Return the position of the cursor's job in the whole place, as far as is known."""
+        if self.scan_result is not None and isinstance(self.cursor_id, bytes):
+            return self.scan_result.positions.get(self.cursor_id, 0)
         ids = [job.id for job in self.page.jobs] if self.page else []
         if self.page is not None and self.cursor_id in ids:
             return self.page.offset + ids.index(self.cursor_id)
@@ -256,64 +261,67 @@ class Pane(Table):
 
     @property
     def has_more(self) -> bool:
-        """Whether jobs of this queue may stand in a shared place behind those that can be listed."""
-        page, is_apart = self.page, self.place.is_shared and not self.place.is_heard
-        return is_apart and page is not None and page.of is not None
+        """Whether a shared place may hold more jobs of this queue behind those that can be listed."""
+        page, is_apart = self.page, self.place.is_shared and not self.place.is_from_events
+        return is_apart and page is not None and page.place_total is not None
 
     @property
     def is_too_long(self) -> bool:
-        """Whether its filter needs a scan."""
+        """Whether the place is too long for live filtering, so that the filter needs a scan."""
         page = self.page
-        is_long = page is not None and (page.total > LIVE or self.has_more)
-        return self.accepts is not None and self.found is None and is_long
+        is_long = page is not None and (page.total > MAX_LIVE_JOBS or self.has_more)
+        return self.job_filter is not None and self.scan_result is None and is_long
 
-    def lets_through(self, id: Id, fits: filters.Filter) -> bool:
-        """Whether a loaded job fits; what is shown fits the pane's own filter, also where its body is not here."""
+    def is_match(self, id: Id, fits: filters.Filter) -> bool:
+        """Return whether a loaded job matches a filter.
+
+        A job that is shown under the pane's own filter matches it, even if its body is not loaded.
+        """
         job = self.jobs.get(id) if isinstance(id, bytes) else None
-        return job is not None and (self.accepts is fits or fits(job))
+        return job is not None and (self.job_filter is fits or fits(job))
 
-    def matching(self) -> int:
-        """How many jobs the filter let through."""
-        if self.found is not None:
-            return len(self.found.ids)
-        return sum(1 for job in self.page.jobs if self.accepts is None or self.accepts(job)) if self.page else 0
+    def count_matches(self) -> int:
+        """Return the number of jobs that match the filter."""
+        if self.scan_result is not None:
+            return len(self.scan_result.ids)
+        return sum(1 for job in self.page.jobs if self.job_filter is None or self.job_filter(job)) if self.page else 0
 
     # -- what is chosen -----------------------------------------------------------------------------------------------
 
     def action_unmark_all(self) -> None:
-        """Chooses nothing, neither marked jobs nor the whole place."""
-        self.whole_place = False
-        self.left.clear()
+        """Clear all marks and the selection of the whole place."""
+        self.is_whole_place = False
+        self.left_places.clear()
         super().action_unmark_all()
 
-    def job(self) -> Job | None:
-        """The job under the cursor."""
+    def find_current_job(self) -> Job | None:
+        """Return the job under the cursor, or None."""
         return self.jobs.get(self.cursor_id) if isinstance(self.cursor_id, bytes) else None
 
-    def is_known(self, id: object) -> bool:
-        """Whether that job is still in the place, as far as is known."""
-        if id in self.left or (self.found is not None and id in self.found.left):
+    def is_still_here(self, id: object) -> bool:
+        """Return whether that job is still in the place, as far as is known."""
+        if id in self.left_places or (self.scan_result is not None and id in self.scan_result.left_places):
             return False
         page = self.page
-        if self.found is not None or page is None:
+        if self.scan_result is not None or page is None:
             return True
         return self.has_more or page.total > len(page.jobs) or any(job.id == id for job in page.jobs)
 
-    def chosen(self) -> tuple[Job, ...]:
-        """All that fits, when that was chosen; else the marked jobs, or the one under the cursor."""
-        if self.whole_place and self.accepts is not None:
-            return self.found.there() if self.found is not None else self._fitting()
+    def list_selected_jobs(self) -> tuple[Job, ...]:
+        """Return all matching jobs if the whole place is selected, else the marked jobs or the one under the cursor."""
+        if self.is_whole_place and self.job_filter is not None:
+            return self.scan_result.list_present_jobs() if self.scan_result is not None else self._list_live_matches()
         marked = tuple(self.jobs[id] for id in self.marks if isinstance(id, bytes) and id in self.jobs)
-        under = self.job()
-        return marked or ((under,) if under and not self.is_cursor_gone else ())
+        under = self.find_current_job()
+        return marked or ((under,) if under and not self.is_cursor_row_missing else ())
 
-    def _fitting(self) -> tuple[Job, ...]:
-        accepts = self.accepts
+    def _list_live_matches(self) -> tuple[Job, ...]:
+        accepts = self.job_filter
         return tuple(job for job in self.page.jobs if accepts is None or accepts(job)) if self.page else ()
 
 
-def _with_leaving(rows: Sequence[Row], gone: Mapping[Id, Row], before: Sequence[Row]) -> list[Row]:
-    """The rows with those that just left, each behind the row that stood above it."""
+def _insert_leaving_rows(rows: Sequence[Row], gone: Mapping[Id, Row], before: Sequence[Row]) -> list[Row]:
+    """Insert the rows of jobs that just left, each behind the row that was above it."""
     if not gone:
         return list(rows)
     present = {row.id for row in rows}

@@ -1,10 +1,10 @@
-"""The one table of the screen: queues, jobs, workers, errors and events are all drawn by it.
+"""The table of the screen: queues, jobs, workers, errors and events are all drawn by it.
 
-It draws its own lines and repaints only those that changed (a DataTable of 40 rows refreshed once a second costs
-5 % of a core). The cursor and the marks belong to ids, not to lines: what is under the cursor stays there over
-refreshes, also when it left the list, until the cursor moves on. Rows may be a window into a list of any length;
-the table says with `Wanted` which part it needs. It never interprets markup, and what is not safe to print is made
-so. Screens make the rows (`tui/format/rows.py`), call `update`, and listen to `Moved`, `Opened`, `Marked` and `Wanted`.
+It draws its own lines and repaints only those that changed (a DataTable of 40 rows refreshed once a second costs 5 % of
+a core). Cursor and marks belong to row ids, not to lines: the cursor stays on its row over refreshes, even after the
+row left the list, until the cursor moves. Rows may be a window into a list of any length; the message `Wanted` requests
+the missing part. Markup is never interpreted, and unsafe characters are replaced. Screens build the rows
+(`tui/format/rows.py`), call `update`, and handle `Moved`, `Opened`, `Marked` and `Wanted`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from rqtui.text import formats
-from rqtui.tui.format.rows import Column, Id, Row, Window, follow
+from rqtui.tui.format.rows import Column, Id, Row, Window, follow_cursor
 from rqtui.tui.widgets.lines import Lines
-from rqtui.tui.widgets.paint import GUTTER, Line
+from rqtui.tui.widgets.paint import GUTTER, PaintedLine
 
-TITLE_AT = 3  # cells before the words in a frame's top line: corner, line, blank
-_OF_MARKS = ("mark", "range", "mark_loaded", "unmark_all")  # actions
+TITLE_OFFSET = 3  # cells before the words in a frame's top line: corner, line, blank
+_MARK_ACTIONS = ("mark", "range", "mark_loaded", "unmark_all")  # actions that need marks
 
 
 class Table(Lines, can_focus=True, inherit_bindings=False):
-    """A table of rows with ids. See the module's text; keys are in `BINDINGS`."""
+    """A table of rows with ids, a cursor and marks. See the module's text; keys are in `BINDINGS`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down,j", "move(1)", "Down", show=False, id="table.down"),
@@ -48,7 +48,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     """The connection is lost: all is muted, and it is the last known picture."""
 
     class Said(Message):
-        """What a table says; `control` makes `@on(Table.Opened, "#ready")` work."""
+        """Base class of the table's messages. `control` allows `@on(Table.Opened, "#ready")`."""
 
         def __init__(self, table: Table) -> None:
             super().__init__()
@@ -59,33 +59,33 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             return self.table
 
     class Moved(Said):
-        """The cursor is on another row: `id`, or None where there is none."""
+        """Message that the cursor is on another row: `id`, or None without a row."""
 
         def __init__(self, table: Table, id: Id | None) -> None:
             super().__init__(table)
             self.id = id
 
     class Fitted(Said):
-        """The table got another size: other rows are in sight now."""
+        """Message that the table was resized, so other rows are visible."""
 
     class Opened(Said):
-        """Enter or a double click on the row `id`."""
+        """Message that the row `id` was opened by Enter or a double click."""
 
         def __init__(self, table: Table, id: Id) -> None:
             super().__init__(table)
             self.id = id
 
     class Marked(Said):
-        """The set of marked ids changed."""
+        """Message that the set of marked ids changed."""
 
         def __init__(self, table: Table, ids: tuple[Id, ...]) -> None:
             super().__init__(table)
             self.ids = ids
 
     class Wanted(Said):
-        """Rows in sight (or about to be) are not loaded: load `limit` of them from `offset` on, and `update`.
+        """Message that rows in or near the visible part are missing: load `limit` rows from `offset` and update.
 
-        The same offset is not asked for twice in a row, so a request that fails has to be repeated by who got it.
+        The same offset is not requested twice in a row, so the receiver has to repeat a failed request.
         """
 
         def __init__(self, table: Table, offset: int, limit: int) -> None:
@@ -94,14 +94,14 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             self.limit = limit
 
     class HeadClicked(Said):
-        """The head of the column with this key was clicked."""
+        """Message that the header of the column with this key was clicked."""
 
         def __init__(self, table: Table, column: str) -> None:
             super().__init__(table)
             self.column = column
 
     class CellClicked(Said):
-        """A cell of that column was clicked, and the cursor is on its row."""
+        """Message that a cell of this column was clicked. The cursor is on its row."""
 
         def __init__(self, table: Table, id: Id, column: str) -> None:
             super().__init__(table)
@@ -109,7 +109,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
             self.column = column
 
     class TitleClicked(Said):
-        """The frame's top line was clicked; `at` cells from the beginning of its words."""
+        """Message that the frame's top line was clicked, `at` cells behind the start of its words."""
 
         def __init__(self, table: Table, at: int) -> None:
             super().__init__(table)
@@ -130,8 +130,8 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         super().__init__(columns, show_header, ascii_only, id, classes)
         self.has_marks = has_marks
         self._window = Window()
-        self._place = 0  # of the cursor, from 0, in the whole list
-        self._held: Row | None = None  # the row under the cursor as last seen
+        self._cursor_place = 0  # cursor position in the whole list, from 0
+        self._cursor_row: Row | None = None  # last known content of the row under the cursor
         self._marks: dict[Id, None] = {}
         self._range_from: Id | None = None
         self.empty = empty
@@ -141,102 +141,117 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         self.page_size = page_size
         self.follow_head = False
         """Stay on the first row whatever arrives (a feed that is followed)."""
+        self.stays_first = False
+        """Keep the cursor on the first row until a person moves it, although the table has the focus."""
         self.tints_arrivals = True
         """Rows that were not there before have a ground of their own until the next update."""
-        self.lets_go = False
+        self.skips_missing_rows = False
         """A cursor that nobody has moved is on what is there, not on a row that left."""
         self._is_loaded = False
-        self._pressed: Id | None = None  # the row on which a button of the mouse went down
-        self._is_touched = False  # somebody moved the cursor; before that an unfocused table shows its head
-        self._asked: int | None = None
+        self._pressed: Id | None = None  # the row on which a mouse button was pressed
+        self._is_touched = False  # a person moved the cursor; until then an unfocused table shows its first rows
+        self._requested_offset: int | None = None
 
     # ── what screens call ────────────────────────────────────────────────────────────────────────────────────
 
     def update(self, rows: Iterable[Row], total: int | None = None, offset: int = 0) -> None:
-        """Show `rows`, which stand at `offset` in a list of `total`; cursor, marks and scroll keep to their ids."""
+        """Show `rows`, which begin at `offset` in a list of `total`. Cursor, marks and scroll follow their ids."""
         rows = tuple(rows)
         total = offset + len(rows) if total is None else total
-        before, top, held, place = self._held, self.top, self._held, self._place
-        if self.follow_head or not (self._is_touched or self.has_focus or top):
+        before, top, held, place = self._cursor_row, self.first_visible_line, self._cursor_row, self._cursor_place
+        if self.follow_head or not (self._is_touched or top or (self.has_focus and not self._returns_to_first(rows))):
             top, held, place = 0, None, 0
-        elif self._is_left_alone(rows, offset):
+        elif self._has_untouched_row_left(rows, offset):
             held, place = (
                 None,
                 next((at for at, row in enumerate(rows, offset) if at >= place and not row.is_gone), place),
             )
-        is_cursor_in_sight = top <= place < top + self.room
-        anchor = self._window.row(top)  # what stands still: the cursor, or the top line if the cursor is elsewhere
+        is_cursor_in_sight = top <= place < top + self.visible_lines
+        # Row that keeps its position: the cursor's, or the top one if the cursor is not visible.
+        anchor = self._window.find_row(top)
         is_another = not self._is_loaded
         if self._is_loaded:
-            self._window, self._place = follow(self._window, rows, offset, total, held, place)
+            self._window, self._cursor_place = follow_cursor(self._window, rows, offset, total, held, place)
         else:
             self._window = Window(rows, offset, max(total, offset + len(rows)))
-            self._place = self._found(held, place)
+            self._cursor_place = self._find_cursor_place(held, place)
         self._is_loaded = True
         if is_cursor_in_sight:
-            top += self._place - place
+            top += self._cursor_place - place
         elif anchor is not None:
             top = self._window.places.get(anchor.id, top)
-        self.measure()
+        self.update_scrollbar()
         self.scroll_to_line(top)
         if is_another:
             self._bring_into_sight()
-        self._hold(before)
-        self.repaint()
-        self._want()
+        self._store_cursor_row(before)
+        self.repaint_changes()
+        self._request_missing_rows()
 
-    def exchange(self, changed: Iterable[Row]) -> None:
-        """Show these rows as they look now, where they stand; the list is the one of the last `update`."""
-        before = self._held
-        self._window = self._window.exchanged(changed)
-        self._hold(before)
-        self.repaint()
+    def replace_rows(self, changed: Iterable[Row]) -> None:
+        """Replace the content of some rows in their places. The list is still the one of the last `update`."""
+        before = self._cursor_row
+        self._window = self._window.replace_rows(changed)
+        self._store_cursor_row(before)
+        self.repaint_changes()
 
-    def _is_left_alone(self, rows: Sequence[Row], offset: int) -> bool:
-        """Whether nobody chose the row under the cursor, and it left."""
-        if not self.lets_go or self._is_touched or self._marks or self._held is None:
+    def _returns_to_first(self, rows: Sequence[Row]) -> bool:
+        """Return whether an untouched cursor goes to the first row of a new list. It stays on a row that left."""
+        row = self._cursor_row
+        return self.stays_first and (row is None or any(other.id == row.id for other in rows))
+
+    def _has_untouched_row_left(self, rows: Sequence[Row], offset: int) -> bool:
+        """Return whether no person chose the row under the cursor, and that row left the list."""
+        if not self.skips_missing_rows or self._is_touched or self._marks or self._cursor_row is None:
             return False
-        is_loaded = offset <= self._place < offset + len(rows)
-        return (is_loaded or not rows) and all(row.id != self._held.id or row.is_gone for row in rows)
+        is_loaded = offset <= self._cursor_place < offset + len(rows)
+        return (is_loaded or not rows) and all(row.id != self._cursor_row.id or row.is_gone for row in rows)
 
-    def _found(self, held: Row | None, place: int) -> int:
-        """Where the cursor goes in another list: with its row, if that is there."""
+    def _find_cursor_place(self, held: Row | None, place: int) -> int:
+        """Return the cursor's place in a new list: with its row, if the row is in it."""
         last = max(0, self._window.total - 1)
         return min(place, last) if held is None else self._window.places.get(held.id, min(place, last))
 
-    def another_list(self, place: int = 0) -> None:
-        """What comes next is another list of the same things: marks stay, and the cursor on its row; where that row is
-        not in it, the cursor goes to `place`."""
-        self._window, self._is_loaded, self._place = Window(), False, place
-        self._is_touched = self._is_touched or place > 0  # else a table without the focus shows its head
-        self._range_from, self._asked = None, None
+    def expect_similar_list(self, place: int = 0) -> None:
+        """Prepare for another list of the same kind of rows. Marks stay, and the cursor stays on its row.
 
-    def reset(self) -> None:
-        """Forget rows, cursor and marks: what comes next is another list."""
+        If the row is not in the new list, the cursor goes to `place`.
+        """
+        self._window, self._is_loaded, self._cursor_place = Window(), False, place
+        self._is_touched = self._is_touched or place > 0  # otherwise a table without the focus shows its first rows
+        self._range_from, self._requested_offset = None, None
+
+    def clear_rows(self) -> None:
+        """Clear rows, cursor and marks before another list."""
         self._window, self._is_loaded = Window(), False
-        self._place, self._held, self._is_touched = 0, None, False
-        self._range_from, self._asked = None, None
+        self._cursor_place, self._cursor_row, self._is_touched = 0, None, False
+        self._range_from, self._requested_offset = None, None
         self._marks.clear()
         if self.is_attached:
-            self.measure()
+            self.update_scrollbar()
             self.scroll_to_line(0)
-            self.repaint()
+            self.repaint_changes()
 
     @property
     def cursor_id(self) -> Id | None:
-        """The id under the cursor, also while its row is not loaded or gone."""
-        return self._held.id if self._held else None
+        """The id of the row under the cursor, even if the row is not loaded or has left."""
+        return self._cursor_row.id if self._cursor_row else None
 
     @property
-    def is_cursor_gone(self) -> bool:
-        """Whether the row under the cursor is in the list no more."""
-        is_ghost = self._window.ghost is not None and self._window.ghost == self._place
-        return is_ghost or (self._held is not None and self._held.is_gone)
+    def is_touched(self) -> bool:
+        """Whether a person moved the cursor."""
+        return self._is_touched
+
+    @property
+    def is_cursor_row_missing(self) -> bool:
+        """Whether the row under the cursor has left the list."""
+        is_ghost = self._window.ghost is not None and self._window.ghost == self._cursor_place
+        return is_ghost or (self._cursor_row is not None and self._cursor_row.is_gone)
 
     @property
     def is_at_end(self) -> bool:
         """Whether the cursor is on the last row."""
-        return self._place >= self._window.total - 1
+        return self._cursor_place >= self._window.total - 1
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -244,273 +259,284 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         return self._window.rows
 
     @property
-    def in_sight(self) -> tuple[int, int]:
-        """(first, behind the last) of the places that are on the screen, from 0, for `1-17 of 12 431`."""
-        top = self.top
-        return top, min(top + self.room, self._window.total)
+    def visible_range(self) -> tuple[int, int]:
+        """(first, last + 1) of the visible places, counted from 0, for `1-17 of 12 431`."""
+        top = self.first_visible_line
+        return top, min(top + self.visible_lines, self._window.total)
 
-    def to_first(self) -> None:
-        """Put the cursor on the first row, also of a list that is still to come."""
+    def move_to_first(self) -> None:
+        """Move the cursor to the first row, even if the list is not loaded yet."""
         if self._is_loaded:
-            self._move(0)
+            self._move_cursor(0)
         else:
-            self._held, self._place, self._is_touched = None, 0, True
+            self._cursor_row, self._cursor_place, self._is_touched = None, 0, True
 
     def move_to(self, id: Id) -> bool:
-        """Put the cursor on a loaded row; False where it is not loaded."""
+        """Move the cursor to a loaded row. Return False if the row is not loaded."""
         if id not in self._window.places:
             return False
-        self._move(self._window.places[id])
+        self._move_cursor(self._window.places[id])
         return True
 
     def move_to_next(self, fits: Callable[[Row], bool]) -> bool:
-        """Put the cursor on the next loaded row that fits, from the top again behind the last; False: there is none."""
-        ahead = [place for place in self._window.places.values() if place > self._place]
-        behind = [place for place in self._window.places.values() if place < self._place]
+        """Move the cursor to the next loaded row for which `fits` is true, wrapping at the end.
+
+        Return False if there is no such row.
+        """
+        ahead = [place for place in self._window.places.values() if place > self._cursor_place]
+        behind = [place for place in self._window.places.values() if place < self._cursor_place]
         for place in (*ahead, *behind):
-            row = self._window.row(place)
+            row = self._window.find_row(place)
             if row is not None and fits(row):
-                self._move(place)
+                self._move_cursor(place)
                 return True
         return False
 
     # ── keys and mouse ───────────────────────────────────────────────────────────────────────────────────────
 
     def action_move(self, lines: int) -> None:
-        self._move(self._place + lines)
+        self._move_cursor(self._cursor_place + lines)
 
     def action_page(self, pages: int) -> None:
-        step = pages * max(1, self.room - 1)
-        self.scroll_to_line(self.top + step)
-        self._move(self._place + step)
+        step = pages * max(1, self.visible_lines - 1)
+        self.scroll_to_line(self.first_visible_line + step)
+        self._move_cursor(self._cursor_place + step)
 
     def action_first(self) -> None:
-        self._move(0)
-        self._is_touched = False  # back to showing the head, should the focus go elsewhere
+        self._move_cursor(0, keep_missing=False)
+        self._is_touched = False  # the table shows its first rows again when it loses the focus
 
     def action_last(self) -> None:
-        self._move(self._window.total - 1)
+        self._move_cursor(self._window.total - 1, keep_missing=False)
 
     def action_open(self) -> None:
-        if self._held is not None:
-            self.post_message(self.Opened(self, self._held.id))
+        if self._cursor_row is not None:
+            self.post_message(self.Opened(self, self._cursor_row.id))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc is the table's only while a range is open, else the screen gets it; the keys of marks are nobody's where
-        nothing is done to several rows."""
+        """Return whether a key works now: Esc only while a range is open, marking keys only in a table with marks."""
         if action == "end_range":
             return self._range_from is not None
-        return self.has_marks or action not in _OF_MARKS
+        return self.has_marks or action not in _MARK_ACTIONS
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """A press on the frame or on a row counts at once: the focus that comes with it may move this table from under
-        the mouse before the click is over. The event has the place in the table as it stood then."""
+        """Move the cursor on mouse down, because the focus that follows may move the table before the click ends.
+
+        The event has the position in the table before that move.
+        """
         self._pressed = None
         x, y = event.get_content_offset_capture(self)
         if event.y == 0 > y:
-            self.post_message(self.TitleClicked(self, event.x - TITLE_AT))
+            self.post_message(self.TitleClicked(self, event.x - TITLE_OFFSET))
         elif 0 <= x < self.size.width and self.show_header <= y < self.size.height:
-            place = self.top + y - self.show_header
+            place = self.first_visible_line + y - self.show_header
             if place < self._window.total:
-                self._move(place)
-                self._pressed = self._held.id if self._held is not None else None
+                self._move_cursor(place)
+                self._pressed = self._cursor_row.id if self._cursor_row is not None else None
 
     def on_click(self, event: events.Click) -> None:
         pressed, self._pressed = self._pressed, None
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        column = self.painter.column_at(offset.x, self.scrollable_content_region.width)
+        column = self.painter.find_column(offset.x, self.scrollable_content_region.width)
         if offset.y < self.show_header:
             self.post_message(self.HeadClicked(self, column))
-        elif pressed is not None and self._held is not None and pressed == self._held.id:  # else it began elsewhere
+        # Otherwise the press began on another row.
+        elif pressed is not None and self._cursor_row is not None and pressed == self._cursor_row.id:
             if event.chain == 2:  # a double click
                 self.action_open()
             else:
                 self.post_message(self.CellClicked(self, pressed, column))
 
     def on_focus(self) -> None:
-        self.repaint()
+        self.repaint_changes()
 
     def on_blur(self) -> None:
-        self.repaint()
+        self.repaint_changes()
 
     def on_resize(self) -> None:
-        self.measure()
+        self.update_scrollbar()
         self._bring_into_sight()
-        self.repaint()
-        self._want()
+        self.repaint_changes()
+        self._request_missing_rows()
         self.post_message(self.Fitted(self))
 
-    def scrolled(self) -> None:
-        self._want()
+    def handle_scroll(self) -> None:
+        self._request_missing_rows()
 
     def watch_dimmed(self) -> None:
-        self.repaint()
+        self.repaint_changes()
 
     # ── what stands where ────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def length(self) -> int:
+    def line_count(self) -> int:
         return self._window.total
 
     # ── the cursor ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _move(self, place: int) -> None:
-        """The cursor to `place`; the row it leaves goes away if it was gone."""
+    def _move_cursor(self, place: int, *, keep_missing: bool = True) -> None:
+        """Move the cursor to `place`. A row that had already left the list disappears when the cursor leaves it.
+
+        With `keep_missing` false it disappears also if it is at `place`: the first and the last row of a list are rows
+        that are still in it.
+        """
         place = max(0, min(place, self._window.total - 1))
         ghost = self._window.ghost
-        if ghost is not None and (place != ghost or self._window.total == 1):
-            self._window = self._window.without_ghost()
+        if ghost is not None and (place != ghost or self._window.total == 1 or not keep_missing):
+            self._window = self._window.remove_ghost()
             place = max(0, min(place - (place > ghost), self._window.total - 1))
-            self.measure()
+            self.update_scrollbar()
         self._is_touched = True
-        held, self._place = self._held, place
-        if self._window.row(place) is None:
-            self._held = None  # not loaded: whatever turns out to stand there
+        held, self._cursor_place = self._cursor_row, place
+        if self._window.find_row(place) is None:
+            self._cursor_row = None  # the row is not loaded and becomes known with the next update
         self._bring_into_sight()
-        self._hold(held)
-        self.repaint()
-        self._want()
+        self._store_cursor_row(held)
+        self.repaint_changes()
+        self._request_missing_rows()
 
-    def _hold(self, before: Row | None) -> None:
-        """Remember the row under the cursor (it is shown even after it left), and say so if it is another one."""
-        row = self._window.row(self._place)
+    def _store_cursor_row(self, before: Row | None) -> None:
+        """Store the row under the cursor, which stays visible after it left, and post `Moved` if its id changed."""
+        row = self._window.find_row(self._cursor_place)
         if row is not None:
-            self._held = row
+            self._cursor_row = row
         elif not self._window.total:
-            self._held = None
-        now, was = self._held.id if self._held else None, before.id if before else None
+            self._cursor_row = None
+        now, was = self._cursor_row.id if self._cursor_row else None, before.id if before else None
         if now != was:
             self.post_message(self.Moved(self, now))
 
     def _bring_into_sight(self) -> None:
-        top = self.top
-        self.scroll_to_line(max(min(top, self._place), self._place - self.room + 1))
+        top = self.first_visible_line
+        self.scroll_to_line(max(min(top, self._cursor_place), self._cursor_place - self.visible_lines + 1))
 
-    def _want(self) -> None:
-        """Ask for rows when what is in sight, or half a screen above or below it, is not loaded."""
-        top, bottom = self.in_sight
-        margin = self.room // 2
+    def _request_missing_rows(self) -> None:
+        """Post `Wanted` if a visible row, or one within half a screen of them, is not loaded."""
+        top, bottom = self.visible_range
+        margin = self.visible_lines // 2
         window = self._window
         if not self._is_loaded or not self.is_attached:
             return
         if window.offset <= max(0, top - margin) and min(window.total, bottom + margin) <= window.end:
-            self._asked = None
+            self._requested_offset = None
             return
-        limit = max(self.page_size, 2 * self.room)
+        limit = max(self.page_size, 2 * self.visible_lines)
         offset = max(0, (top + bottom - limit) // 2)
-        if offset != self._asked:
-            self._asked = offset
+        if offset != self._requested_offset:
+            self._requested_offset = offset
             self.post_message(self.Wanted(self, offset, limit))
 
     # ── marks: of ids, not of lines ─────────────────────────────────────────────────────────────────────────────
 
     @property
     def marks(self) -> tuple[Id, ...]:
-        """The marked ids, oldest mark first; also those that are not loaded."""
+        """The marked ids, oldest mark first, including rows that are not loaded."""
         return tuple(self._marks)
 
     def set_marks(self, ids: Iterable[Id]) -> None:
-        """Mark these and no others."""
+        """Mark exactly these ids."""
         self._marks = dict.fromkeys(ids)
         self._range_from = None
-        self.say_marks()
+        self.post_marks()
 
-    def stay(self) -> None:
-        """What is under the cursor was chosen: it stays there until somebody moves the cursor."""
+    def keep_cursor(self) -> None:
+        """Keep the cursor on its row until a person moves it."""
         self._is_touched = True
 
     def unmark(self, ids: Iterable[Id]) -> None:
-        """Take the marks off these (they have been acted on)."""
+        """Remove the marks of these ids, for example after a change."""
         for each in ids:
             self._marks.pop(each, None)
-        self.say_marks()
+        self.post_marks()
 
     def action_mark(self) -> None:
         if self._range_from is not None:
             self.action_range()
             return
-        if self._held is None:
+        if self._cursor_row is None:
             return
         self._is_touched = True
-        if self._held.id in self._marks:
-            del self._marks[self._held.id]
+        if self._cursor_row.id in self._marks:
+            del self._marks[self._cursor_row.id]
         else:
-            self._marks[self._held.id] = None
-        self.say_marks()
+            self._marks[self._cursor_row.id] = None
+        self.post_marks()
         self.action_move(1)
 
     def action_range(self) -> None:
-        """Begin a range at the cursor, or mark everything from its beginning to here."""
+        """Begin a range at the cursor, or mark all rows from its beginning to the cursor."""
         if self._range_from is None:
-            self._range_from = self._held.id if self._held else None
+            self._range_from = self._cursor_row.id if self._cursor_row else None
         else:
-            first, last = self._range()
-            rows = (self._window.row(place) for place in range(first, last))
+            first, last = self._find_range()
+            rows = (self._window.find_row(place) for place in range(first, last))
             self._marks.update((row.id, None) for row in rows if row)
             self._range_from = None
-            self.say_marks()
-        self.repaint()
+            self.post_marks()
+        self.repaint_changes()
 
     def action_end_range(self) -> None:
         self._range_from = None
-        self.repaint()
+        self.repaint_changes()
 
     def action_mark_loaded(self) -> None:
-        self._marks.update((row.id, None) for row in self._window.without_ghost().rows)
-        self.say_marks()
+        self._marks.update((row.id, None) for row in self._window.remove_ghost().rows)
+        self.post_marks()
 
     def action_unmark_all(self) -> None:
         self.set_marks(())
 
-    def say_marks(self) -> None:
-        """Other rows are marked now."""
-        self.repaint()
+    def post_marks(self) -> None:
+        """Repaint and post `Marked` after the marks changed."""
+        self.repaint_changes()
         self.post_message(self.Marked(self, self.marks))
 
-    def _range(self) -> tuple[int, int]:
-        """(first, behind the last) place of the open range; empty where there is none."""
+    def _find_range(self) -> tuple[int, int]:
+        """Return (first, last + 1) of the open range, or an empty range."""
         start = self._window.places.get(self._range_from) if self._range_from is not None else None
         if start is None:
             return 0, 0
-        return min(start, self._place), max(start, self._place) + 1
+        return min(start, self._cursor_place), max(start, self._cursor_place) + 1
 
     # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def line(self, y: int, width: int, top: int) -> Line:
-        """What line `y` of the widget shows now, so wide, with row `top` as the first one in sight."""
+    def build_line(self, y: int, width: int, top: int) -> PaintedLine:
+        """Return the content of line `y` of the widget, `width` cells wide, with row `top` as the first visible one."""
         if self.show_header and y == 0:
-            return Line(width, is_header=True, is_dimmed=self.dimmed)
+            return PaintedLine(width, is_header=True, is_dimmed=self.dimmed)
         if not self._window.total:
-            return Line(width, text=self._sentence(y - self.show_header, width))
+            return PaintedLine(width, text=self._build_empty_line(y - self.show_header, width))
         place = top + y - self.show_header
         if place >= self._window.total:
             is_foot = place == self._window.total + 1 and self.foot
-            return Line(width, text=formats.fit(self.foot, width - GUTTER - 1).rstrip() if is_foot else "")
-        row = self._window.row(place)
-        cursor = ("accented" if self.has_focus else "muted") if self._shows_cursor(place) else ""
+            return PaintedLine(width, text=formats.fit(self.foot, width - GUTTER - 1).rstrip() if is_foot else "")
+        row = self._window.find_row(place)
+        cursor = ("accented" if self.has_focus else "muted") if self._is_cursor_shown(place) else ""
         if row is None:
-            return Line(width, text=self.painter.glyphs.absent, cursor=cursor)
+            return PaintedLine(width, text=self.painter.glyphs.absent, cursor=cursor)
         is_gone = place == self._window.ghost or row.is_gone
-        mark, mark_style = self._mark(row.id, place, is_gone)
+        mark, mark_style = self._find_mark(row.id, place, is_gone)
         has_arrived = self.tints_arrivals and not is_gone and row.id in self._window.arrived
-        return Line(width, row.whole, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed)
+        return PaintedLine(
+            width, row.with_cells, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed
+        )
 
-    def _shows_cursor(self, place: int) -> bool:
-        return place == self._place and (self._is_touched or self.has_focus)
+    def _is_cursor_shown(self, place: int) -> bool:
+        return place == self._cursor_place and (self._is_touched or self.has_focus)
 
-    def _mark(self, id: Id, place: int, is_gone: bool) -> tuple[str, str]:
-        """The sign beside a row, and its style."""
+    def _find_mark(self, id: Id, place: int, is_gone: bool) -> tuple[str, str]:
+        """Return the sign beside a row and its style."""
         glyphs = self.painter.glyphs
         if id in self._marks:
-            return (glyphs.marked_gone if is_gone else glyphs.mark), "accented"
-        first, last = self._range()
+            return (glyphs.marked_missing if is_gone else glyphs.mark), "accented"
+        first, last = self._find_range()
         if first <= place < last:
             return glyphs.mark, "muted"
-        return (glyphs.gone, "muted") if is_gone else ("", "")
+        return (glyphs.missing, "muted") if is_gone else ("", "")
 
-    def _sentence(self, line: int, width: int) -> str:
-        """Line `line` of the sentence that an empty table shows, one line below its header."""
+    def _build_empty_line(self, line: int, width: int) -> str:
+        """Return line `line` of the sentence for an empty table, which begins one line below the header."""
         lines = formats.wrap(self.empty, width - GUTTER - 1) if self._is_loaded else []
         return lines[line - 1] if 1 <= line <= len(lines) else ""

@@ -1,7 +1,7 @@
-"""Toast: what a person is told for a few seconds; its time may end while Textual puts it on the screen.
+"""Avoid an endless timer loop of Textual when a toast expires while it is being shown.
 
-Textual (8.2) asks a toast whether its time is over, asks again how much is left, and starts a timer of that. Where the
-time ends between the two questions it is negative, and the timer turns in a circle for ever: the program stands still.
+Textual 8.2 asks a toast whether it has expired, then asks for the time left, and starts a timer of that length. If the
+toast expires between the two calls, the time is negative and the timer never ends.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ SHORTEST_S = 0.01
 
 
 class Toast(Notification):
-    """A notification that always has a time left to wait for; whether it is over is another question."""
+    """A notification whose `time_left` is never negative, because Textual 8.2 hangs in a timer loop otherwise."""
 
     @property
     def time_left(self) -> float:
-        """The seconds until it goes, at least SHORTEST_S."""
+        """The seconds until the toast disappears, at least `SHORTEST_S`."""
         return max(SHORTEST_S, super().time_left)
 
     @property
     def has_expired(self) -> bool:
-        """Whether its time is over."""
+        """Whether the time of the toast is over."""
         return super().time_left <= 0

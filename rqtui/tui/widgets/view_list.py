@@ -1,7 +1,7 @@
-"""The list of views: a small dialog with the letter of each, how much is in it, and what it shows.
+"""A dialog with all views: the key, the number of rows and the help of each.
 
-For terminals whose header has no room for them. A letter goes there at once, as it does without the list; so do Enter
-and a click. It returns the name of a view, or None.
+It replaces the header's names of views on a narrow terminal. A view's key, Enter or a click returns its name; Esc
+returns None.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from rqtui.text.pieces import Piece
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.widgets.chrome import Door
+from rqtui.tui.widgets.frame import ViewLink
 from rqtui.tui.widgets.leavable import Leavable
 from rqtui.tui.widgets.table import Table
 
@@ -32,52 +32,54 @@ COLUMNS = (
 
 
 class ViewList(ModalScreen["str | None"], Leavable):
-    """The views by their letters."""
+    """The dialog with all views."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,semicolon", "dismiss(None)", "close", show=False, id="views.close")
     ]
 
-    def __init__(self, doors: Sequence[Door]) -> None:
+    def __init__(self, doors: Sequence[ViewLink]) -> None:
         super().__init__()
-        self._doors = tuple(doors)
+        self._links = tuple(doors)
 
     def compose(self) -> ComposeResult:
-        """A line per view."""
+        """Create a table with one line per view."""
         with Vertical(id="dialog") as dialog:
             dialog.border_title = Content(" views ")
-            dialog.border_subtitle = Content(f" its letter goes there   {keys.of('views.close', 'Esc')} closes ")
+            dialog.border_subtitle = Content(
+                f" its letter goes there   {keys.find_dialog_key('views.close', 'Esc')} closes "
+            )
             yield Table(COLUMNS, show_header=False, id="view-list", has_marks=False)
 
     def on_mount(self) -> None:
-        """The cursor stands on the view in sight."""
+        """Fill the table, with the cursor on the current view."""
         table = self.query_one(Table)
-        table.styles.height = len(self._doors)
-        helps = {look.id: look.help for look in keys.LOOKS}
+        table.styles.height = len(self._links)
+        helps = {look.id: look.help for look in keys.GENERAL_KEYS}
         table.update(
             [
-                Row(door.name, (door.key, door.label, Piece(door.number), keys.renamed(helps[door.name])))
-                for door in self._doors
+                Row(door.name, (door.key, door.label, Piece(door.number), keys.apply_keymap(helps[door.name])))
+                for door in self._links
             ]
         )
-        table.move_to(next((door.name for door in self._doors if door.is_here), self._doors[0].name))
+        table.move_to(next((door.name for door in self._links if door.is_current), self._links[0].name))
         table.focus()
 
     def on_key(self, event: events.Key) -> None:
-        """A view's own letter."""
-        for look in keys.LOOKS:
-            if look.id in keys.VIEWS and event.key in keys.keys_of(look).split(","):
+        """Return the view whose key was pressed."""
+        for look in keys.GENERAL_KEYS:
+            if look.id in keys.VIEWS and event.key in keys.find_current_keys(look).split(","):
                 event.stop()
                 self.dismiss(look.id)
                 return
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """Enter."""
+        """Return the view under the cursor."""
         self.dismiss(str(event.id))
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a line goes there."""
+        """Return the view of the clicked line."""
         table = self.query_one(Table)
         offset = event.get_content_offset(table)
-        if offset is not None and 0 <= offset.y < len(self._doors):
-            self.dismiss(self._doors[offset.y].name)
+        if offset is not None and 0 <= offset.y < len(self._links):
+            self.dismiss(self._links[offset.y].name)

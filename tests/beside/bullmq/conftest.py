@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from beside.bullmq.stock import Stock
-from beside.environments import BULLMQ, bullmq
+from beside.environments import BULLMQ, build_bullmq
 from redis import Redis
 
 
@@ -15,5 +15,5 @@ from redis import Redis
 def stock(request: pytest.FixtureRequest, client: Redis, url: str, tmp_path: Path) -> Iterator[Stock]:
     """Stock BullMQ, each version in turn, at an empty server."""
     version = str(request.param)
-    with Stock(bullmq(version), version, url, tmp_path) as found:
+    with Stock(build_bullmq(version), version, url, tmp_path) as found:
         yield found

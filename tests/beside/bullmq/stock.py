@@ -29,12 +29,12 @@ class Stock(stock.Stock):
         super().__init__(["node", str(APP / "driver.js"), url], environ, url, logs)
 
     def add(self, *ids: str, name: str = "work", data: Any = None, queue: str = "mail", **opts: Any) -> None:
-        """`Queue.add` of a job for each id."""
+        """Add a job for each id with `Queue.add`."""
         for id in ids:
             self.do("add", queue=queue, name=name, data=data if data is not None else {}, opts={"jobId": id, **opts})
 
     def start(self, queue: str = "mail", *, name: str = "", threads: int = 1) -> Worker:
-        """A worker, at work; it is killed when the test ends."""
+        """Start a worker and wait until it is ready. The worker is killed when the test ends."""
         name = name or f"stock-{self._number + 1}"
         command = ["node", str(APP / "shop.js"), self.url, queue, name, str(threads)]
         called = f"bull:{base64.b64encode(queue.encode()).decode()}:w:{name}"
@@ -44,59 +44,59 @@ class Stock(stock.Stock):
 
     @contextmanager
     def worker(self, queue: str = "mail", *, name: str = "", threads: int = 1) -> Iterator[Worker]:
-        """A worker, at work; at the end of the block it is told to finish, and has gone."""
+        """Run a worker for the block, then terminate it and wait for its end."""
         made = self.start(queue, name=name, threads=threads)
         yield made
         made.process.terminate()
         made.process.wait(SLOW_S)
 
     def state(self, id: str) -> str:
-        """What BullMQ says of a job; `unknown` where it is gone."""
+        """Return the state of a job according to BullMQ, `unknown` if the job is missing."""
         return str(self.do("states", queue="mail", ids=[id])[id])
 
     def states(self, *ids: str) -> dict[str, str]:
-        """What BullMQ says of each."""
+        """Return the states of jobs according to BullMQ."""
         found: dict[str, str] = self.do("states", queue="mail", ids=list(ids))
         return found
 
     def until(self, id: str, state: str) -> None:
-        """Waits until BullMQ says that of a job."""
+        """Wait until BullMQ reports this state of a job."""
         wait_until(lambda: self.state(id) == state, SLOW_S, f"{id} is {state}", 0.03)
 
     def job(self, id: str) -> dict[str, Any]:
-        """All that BullMQ knows of a job."""
+        """Return the document of a job from BullMQ."""
         found: dict[str, Any] = self.do("job", queue="mail", id=id)
         return found
 
     def counts(self) -> dict[str, int]:
-        """`getJobCounts`, by the names of rqtui's places; BullMQ 6 knows no `paused`."""
+        """Return `getJobCounts` by the names of rqtui's places. BullMQ 6 has no `paused`."""
         found: dict[str, int] = self.do("counts", queue="mail")
         return {"paused": 0} | {STATES.get(state, state): number for state, number in found.items()}
 
-    def shown(self) -> dict[str, int]:
-        """How many stand in each place, as `rqtui snapshot` has it."""
+    def read_counts(self) -> dict[str, int]:
+        """Return the jobs per place as `rqtui snapshot` counts them."""
         [queue] = [each for each in self.rqtui("snapshot")["queues"] if each["queue"] == "mail"]
         return {place["place"]: place["count"] for place in queue["places"]}
 
-    def holding(self, id: str, worker: str = "", **opts: Any) -> Worker:
-        """A worker that has begun job `id`, which goes on until the key `go` is there."""
+    def run_holding(self, id: str, worker: str = "", **opts: Any) -> Worker:
+        """Start a worker that runs job `id` until the key `go` exists, and wait until the job runs."""
         self.add(id, name="hold", data={"key": "go"}, **opts)
         made = self.start(name=worker)
         self.until_ran(id)
         return made
 
-    def killed(self, id: str, worker: str = "killed", **opts: Any) -> None:
-        """A worker was killed with −9 in the midst of job `id`, so long ago that the lock is over."""
-        self.holding(id, worker, **opts).kill()
-        self.lock_over(id)
+    def run_killed_worker(self, id: str, worker: str = "killed", **opts: Any) -> None:
+        """Kill a worker while it runs job `id`, and let the job's lock expire."""
+        self.run_holding(id, worker, **opts).kill()
+        self.expire_lock(id)
 
-    def lock_over(self, id: str) -> None:
-        """As if the time of a lock had passed, and nobody had renewed it."""
+    def expire_lock(self, id: str) -> None:
+        """Let a job's lock expire, as if its worker had not renewed the lock."""
         self.client.pexpire(f"{P}{id}:lock", 1)
         wait_until(lambda: not self.client.exists(f"{P}{id}:lock"), what="the lock is over", every_s=0.01)
 
     def idle(self) -> None:
-        """Waits until a worker waits for the next job: only the marker wakes it."""
+        """Wait until a worker blocks for the next job, so that only the marker key wakes it."""
         wait_until(
             lambda: any(each["cmd"].lower() == "bzpopmin" for each in self.client.client_list()),
             SLOW_S,

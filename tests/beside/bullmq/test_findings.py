@@ -1,10 +1,10 @@
-"""Faults that BullMQ makes, or a kill: named by `rqtui health`, mended by the remedy that it names, seen by stock."""
+"""`rqtui health` finds faults of BullMQ and of killed workers. Its fix repairs them for stock BullMQ."""
 
 from __future__ import annotations
 
 import pytest
 from beside.bullmq.stock import SLOW_S, P, Stock
-from beside.environments import BULLMQ, bullmq
+from beside.environments import BULLMQ, build_bullmq
 from redis import Redis
 from waiting import wait_until
 
@@ -14,67 +14,67 @@ FIVE, SIX = sorted(BULLMQ)
 
 
 def test_what_a_killed_worker_held_is_found_and_reaped_and_another_finishes_it(stock: Stock, client: Redis) -> None:
-    worker = stock.holding("held", "killed")
-    assert not stock.is_said("stalled")
+    worker = stock.run_holding("held", "killed")
+    assert not stock.has_finding("stalled")
     assert stock.rqtui("reap", "bullmq:mail", "--once")["reaped"] == {"ready": 0, "dead": 0}
     worker.kill()
-    assert not stock.is_said("stalled"), "its lock lives"
-    stock.lock_over("held")
-    finding = stock.found("stalled")
+    assert not stock.has_finding("stalled"), "its lock lives"
+    stock.expire_lock("held")
+    finding = stock.find_finding("stalled")
     assert (finding["jobs"], finding["ids"]) == (1, ["held"])
-    stock.mend(finding, "rqtui reap bullmq:mail --once")
+    stock.apply_fix(finding, "rqtui reap bullmq:mail --once")
     assert stock.state("held") == "waiting"
-    assert not stock.is_said("stalled")
+    assert not stock.has_finding("stalled")
     client.set("go", 1)
     with stock.worker(name="next"):
         stock.until("held", "completed")
     assert stock.runs() == {"held": ["killed", "next"]}
 
 
-def test_what_stood_in_paused_after_an_upgrade_is_found_and_none_is_lost(
+def test_jobs_left_in_paused_after_an_upgrade_are_found_and_none_is_lost(
     client: Redis, url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """BullMQ 5 pauses and 6 goes on: both of its faults, on one server."""
-    old = Stock(bullmq(FIVE), FIVE, url, tmp_path_factory.mktemp("old"))
-    new = Stock(bullmq(SIX), SIX, url, tmp_path_factory.mktemp("new"))
+    """Check both faults on one server, which BullMQ 5 leaves when it pauses and BullMQ 6 continues."""
+    old = Stock(build_bullmq(FIVE), FIVE, url, tmp_path_factory.mktemp("old"))
+    new = Stock(build_bullmq(SIX), SIX, url, tmp_path_factory.mktemp("new"))
     with old, new:
         old.do("whole", queue="mail", verb="pause")
         old.add("old-1", "old-2")
         new.add("new-1")
         assert [client.llen(f"{P}{key}") for key in ("paused", "wait")] == [2, 1], "6 leaves it in wait"
-        finding = new.found("mixed")
+        finding = new.find_finding("mixed")
         assert finding["severity"] == "critical"
-        new.mend(finding, "rqtui act resume bullmq:mail")
+        new.apply_fix(finding, "rqtui act resume bullmq:mail")
         assert new.do("ids", queue="mail", state="wait") == ["old-1", "old-2", "new-1"]
-        assert not new.is_said("mixed")
+        assert not new.has_finding("mixed")
         old.do("whole", queue="mail", verb="pause")
         client.hdel(f"{P}meta", "paused")  # as a hand does that knows only BullMQ 6
-        left = new.found("left-in-paused")
+        left = new.find_finding("left-in-paused")
         assert left["jobs"] == 3
         with new.worker():
-            new.mend(left, "rqtui act resume bullmq:mail")
+            new.apply_fix(left, "rqtui act resume bullmq:mail")
             for id in ("old-1", "old-2", "new-1"):
                 new.until(id, "completed")
-        assert not new.is_said("left-in-paused")
+        assert not new.has_finding("left-in-paused")
         assert {id: len(runs) for id, runs in new.runs().items()} == {"old-1": 1, "old-2": 1, "new-1": 1}
 
 
 def test_what_a_resume_by_5_took_out_of_every_place_is_found_and_queued_again(
     client: Redis, url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    old = Stock(bullmq(FIVE), FIVE, url, tmp_path_factory.mktemp("old"))
-    new = Stock(bullmq(SIX), SIX, url, tmp_path_factory.mktemp("new"))
+    old = Stock(build_bullmq(FIVE), FIVE, url, tmp_path_factory.mktemp("old"))
+    new = Stock(build_bullmq(SIX), SIX, url, tmp_path_factory.mktemp("new"))
     with old, new:
         old.do("whole", queue="mail", verb="pause")
         old.add("kept")
         lost = new.do("add", queue="mail", name="work", data={}, opts={})
         old.do("whole", queue="mail", verb="resume")
         assert new.states("kept", lost) == {"kept": "waiting", lost: "unknown"}
-        finding = new.found("orphan")
+        finding = new.find_finding("orphan")
         assert (finding["severity"], finding["ids"]) == ("critical", [lost])
         for command in (f"redis-cli LPUSH {P}wait {lost}", f"redis-cli ZADD {P}marker 0 0"):
-            new.mend(finding, command)
-        assert not new.is_said("orphan")
+            new.apply_fix(finding, command)
+        assert not new.has_finding("orphan")
         with new.worker():
             for id in ("kept", lost):
                 new.until(id, "completed")
@@ -87,13 +87,13 @@ def test_data_that_is_no_json_stalls_and_never_fails_and_is_found_and_killed(sto
         taker = stock.start()
         wait_until(lambda times=times: client.hget(f"{P}poison", "ats") == b"%d" % times, SLOW_S, "it is taken", 0.02)
         taker.kill()
-        stock.lock_over("poison")
-        stock.mend(stock.found("poison-active"), "rqtui reap bullmq:mail --once")
+        stock.expire_lock("poison")
+        stock.apply_fix(stock.find_finding("poison-active"), "rqtui reap bullmq:mail --once")
     assert stock.state("poison") == "waiting"
-    finding = stock.found("poison")
+    finding = stock.find_finding("poison")
     assert finding["severity"] == "critical"
-    stock.mend(finding, "rqtui act kill bullmq:mail poison")
-    assert not stock.is_said("poison")
+    stock.apply_fix(finding, "rqtui act kill bullmq:mail poison")
+    assert not stock.has_finding("poison")
     assert stock.state("poison") == "failed"
     stock.add("good")
     with stock.worker():
@@ -108,14 +108,14 @@ def test_an_id_whose_hash_is_gone_is_run_without_a_name_and_found_before(stock: 
         stock.until_ran("ghost")
         wait_until(lambda: client.llen(f"{P}active") == 0, SLOW_S, "it has ended", 0.02)
     assert client.zrange(f"{P}completed", 0, -1) == [b"ghost"]
-    stock.mend(stock.found("ghost"), "rqtui act delete bullmq:mail ghost")
+    stock.apply_fix(stock.find_finding("ghost"), "rqtui act delete bullmq:mail ghost")
     assert not client.exists(f"{P}completed")
     stock.add("other", "good")
     client.delete(f"{P}other")
-    finding = stock.found("ghost")
+    finding = stock.find_finding("ghost")
     assert finding["ids"] == ["other"]
-    stock.mend(finding, "rqtui act delete bullmq:mail other")
-    assert not stock.is_said("ghost")
+    stock.apply_fix(finding, "rqtui act delete bullmq:mail other")
+    assert not stock.has_finding("ghost")
     with stock.worker():
         stock.until("good", "completed")
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"ghost": 1, "good": 1}
@@ -127,13 +127,13 @@ def test_a_deduplication_key_without_a_job_swallows_in_5_and_is_found(stock: Sto
     client.delete(f"{P}{first}")
     client.lrem(f"{P}wait", 0, first)
     second = stock.do("add", queue="mail", name="work", data={}, opts=opts)
-    assert stock.shown()["wait"] == (0 if stock.is_5 else 1)
+    assert stock.read_counts()["wait"] == (0 if stock.is_5 else 1)
     if stock.is_5:
         assert second == first, "it was swallowed"
-        finding = stock.found("stale-dedup")
+        finding = stock.find_finding("stale-dedup")
         assert finding["severity"] == "critical"
-        stock.mend(finding, f"redis-cli DEL {P}de:once")
-        assert not stock.is_said("stale-dedup")
+        stock.apply_fix(finding, f"redis-cli DEL {P}de:once")
+        assert not stock.has_finding("stale-dedup")
         second = stock.do("add", queue="mail", name="work", data={}, opts=opts)
     assert stock.act("delete", second) == {second: "moved"}
     assert not client.exists(f"{P}de:once"), "delete frees it"
@@ -160,9 +160,9 @@ def test_a_scheduler_whose_next_job_is_gone_is_found_and_taken_off(stock: Stock,
         client.lrem(f"{P}wait", 0, id)
         client.delete(f"{P}{id}")
     client.zadd(f"{P}repeat", {"stopped": 1000})
-    finding = stock.found("scheduler-stopped")
-    stock.mend(finding, "rqtui act unschedule bullmq:mail --set scheduler=stopped")
-    assert not stock.is_said("scheduler-stopped")
+    finding = stock.find_finding("scheduler-stopped")
+    stock.apply_fix(finding, "rqtui act unschedule bullmq:mail --set scheduler=stopped")
+    assert not stock.has_finding("scheduler-stopped")
     assert stock.do("schedulers", queue="mail") == ["goes-on"]
     stock.rqtui("act", "unschedule", "bullmq:mail", "--set", "scheduler=goes-on", "--yes")
     assert stock.do("schedulers", queue="mail") == []
@@ -174,17 +174,17 @@ def test_a_parent_whose_child_is_gone_waits_for_ever_and_is_found(stock: Stock, 
     stock.do("flow", tree={"name": "work", "queueName": "mail", "opts": {"jobId": "parent"}, "children": children})
     with stock.worker():
         stock.until("child", "failed")
-    finding = stock.found("parent-of-failed")
+    finding = stock.find_finding("parent-of-failed")
     assert finding["ids"] == ["parent"]
     assert "rqtui act requeue" in finding["remedy"]
     client.zrem(f"{P}failed", "child")
     client.delete(f"{P}child")
-    gone = stock.found("parent-of-none")
-    stock.mend(gone, f"redis-cli SREM {P}parent:dependencies {P}child")
-    free = stock.found("parent-free")
+    gone = stock.find_finding("parent-of-none")
+    stock.apply_fix(gone, f"redis-cli SREM {P}parent:dependencies {P}child")
+    free = stock.find_finding("parent-free")
     for command in free["remedy"].split(" && "):
-        stock.mend(free, command)
-    assert not any(stock.is_said(kind) for kind in ("parent-free", "parent-of-none", "parent-of-failed"))
+        stock.apply_fix(free, command)
+    assert not any(stock.has_finding(kind) for kind in ("parent-free", "parent-of-none", "parent-of-failed"))
     with stock.worker():
         stock.until("parent", "completed")
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"child": 1, "parent": 1}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from beside.bullmq.stock import SLOW_S, P, Stock
-from beside.monitored import looked
+from beside.monitored import check_reads_only
 from redis import Redis
 from shell import shell
 from waiting import wait_until
@@ -24,20 +24,20 @@ def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
     with stock.worker():
         stock.until("bad", "failed")
         stock.until("done", "completed")
-    stock.killed("held")
+    stock.run_killed_worker("held")
     stock.add("later", delay=HOUR_MS)
     stock.add("next")
-    looked(stock, client, LOOKS, lambda: stock.do("act", queue="mail", id="next", verb="remove"))
+    check_reads_only(stock, client, LOOKS, lambda: stock.do("act", queue="mail", id="next", verb="remove"))
 
 
 def test_what_a_worker_holds_is_left_to_it(stock: Stock, client: Redis) -> None:
-    stock.holding("held", "living")
+    stock.run_holding("held", "living")
     assert stock.rqtui("reap", "bullmq:mail", "--once")["reaped"] == {"ready": 0, "dead": 0}
     for verb in ("release", "delete"):
-        assert "holds its lock" in stock.refused(verb, "held"), verb
+        assert "holds its lock" in stock.read_refusal(verb, "held"), verb
     for verb in ("kill", "requeue", "promote", "reprioritise"):
         more = ("--set", "priority=1") if verb == "reprioritise" else ()
-        stock.refused(verb, "held", *more)
+        stock.read_refusal(verb, "held", *more)
     assert stock.state("held") == "active"
     client.set("go", 1)
     stock.until("held", "completed")
@@ -56,12 +56,12 @@ def test_no_lease_is_taken_and_no_job_ended_for_a_worker(stock: Stock, client: R
 def test_the_next_job_of_a_scheduler_and_a_child_are_spared(stock: Stock, client: Redis) -> None:
     stock.do("schedule", queue="mail", id="often", every={"pattern": "0 3 * * *"}, name="work", data={})
     [next_id] = stock.do("ids", queue="mail", state="delayed")
-    assert "unschedule" in stock.refused("delete", next_id)
-    assert "unschedule" in stock.refused("kill", next_id)
+    assert "unschedule" in stock.read_refusal("delete", next_id)
+    assert "unschedule" in stock.read_refusal("kill", next_id)
     children = [{"name": "work", "queueName": "mail", "data": {}, "opts": {"jobId": "child"}}]
     stock.do("flow", tree={"name": "work", "queueName": "mail", "opts": {"jobId": "parent"}, "children": children})
-    assert "delete it instead" in stock.refused("kill", "child")
-    assert "force" in stock.refused("delete", "parent")
+    assert "delete it instead" in stock.read_refusal("kill", "child")
+    assert "force" in stock.read_refusal("delete", "parent")
     assert stock.states("child", "parent", next_id) == {
         "child": "waiting",
         "parent": "waiting-children",

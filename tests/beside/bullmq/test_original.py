@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from beside.bullmq.stock import P, Stock
-from beside.environments import VARIABLE, bullmq
+from beside.environments import VARIABLE, build_bullmq
 from redis import Redis
 
 from rqtui.scenarios.originals import bullmq as original
@@ -69,9 +69,9 @@ def test_the_demo_runs_what_stock_adds_and_the_stock_api_sees_its_worker(stock: 
     assert taken is not None
     assert stock.state("held") == "active"
     client.delete(f"{P}held:lock")
-    assert worker.queue.look_for_stalled() == 0, "the first look only remembers"
+    assert worker.queue.move_stalled_jobs() == 0, "the first look only remembers"
     client.delete(f"{P}stalled-check")
-    assert worker.queue.look_for_stalled() == 1
+    assert worker.queue.move_stalled_jobs() == 1
     with stock.worker(name="next"):
         stock.until("held", "completed")
 
@@ -88,7 +88,7 @@ def test_a_stock_pause_and_that_of_the_demo_lose_the_same(stock: Stock, client: 
             stock.do("whole", queue="mail", verb="pause")
         else:
             assert queue.pause_as_5(True) == []
-        client.hset(f"{P}{name}-lost", mapping=queue.fields("work", {}, {}))
+        client.hset(f"{P}{name}-lost", mapping=queue.build_fields("work", {}, {}))
         client.lpush(f"{P}wait", f"{name}-lost")  # as BullMQ 6 does
         if is_stock:
             stock.do("whole", queue="mail", verb="resume")
@@ -109,8 +109,8 @@ def test_stock_that_is_not_there_skips_its_tests_with_the_reason(
     monkeypatch.setenv(VARIABLE, str(tmp_path / "beside"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     with pytest.raises(pytest.skip.Exception, match=r"BullMQ 6\.7\.0 .*: no registry here"):
-        bullmq("6.7.0")
+        build_bullmq("6.7.0")
     (tmp_path / "npm").unlink()
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(pytest.skip.Exception, match="needs npm"):
-        bullmq("6.7.0")
+        build_bullmq("6.7.0")

@@ -28,11 +28,11 @@ async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_me
         await it.until(lambda: stock.state("bad") == "completed", "the stock worker has finished it")
         assert stock.runs() == {"bad": ["w1", "w1"]}
         first.kill()
-        killed = stock.holding("held", "killed")
+        killed = stock.run_holding("held", "killed")
         await it.press("6")
         await it.until_shown("active 1", "held", "killed")
         killed.kill()
-        stock.lock_over("held")
+        stock.expire_lock("held")
         await it.until_shown("without a lock", ". reaper")
         await it.press("full_stop")
         await it.until(lambda: stock.state("held") == "waiting", "the reaper has put it back")

@@ -54,7 +54,7 @@ class BullMQ(Thousand[Stock]):
             *(lambda id=id: self.put(id, {"ms": WORK_MS}, "--name", "work") for id in self.ids["put"]),
             *self.some("bump", "plain"),
             *(self.requeue_failed for _ in range(10)),
-            *(self.rest for _ in range(3)),
+            *(self.pause_workers for _ in range(3)),
         ]
 
     def requeue_failed(self) -> None:
@@ -64,7 +64,7 @@ class BullMQ(Thousand[Stock]):
     def is_over(self) -> bool:
         """Whether nothing waits or runs; what failed once is requeued."""
         self.requeue_failed()
-        counts = self.stock.shown()
+        counts = self.stock.read_counts()
         return not any(counts[place] for place in counts if place not in ("completed", "failed"))
 
 
@@ -86,7 +86,7 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
         killed.kill()
         assert not any(stock.rqtui("reap", "bullmq:mail", "--once")["reaped"].values()), "their locks live"
         for id in of.ids["held"]:
-            stock.lock_over(id)
+            stock.expire_lock(id)
         assert stock.rqtui("reap", "bullmq:mail", "--once")["reaped"] == {"ready": 2, "dead": 0}
 
     of.act_beside(of.acts(), BESIDE, killed_half_way)
@@ -97,20 +97,20 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     runs = of.account(f"BullMQ {stock.version}", states, workers)
     times = {id: len(runs[id]) for id in of.words}
     once = (1, "completed")
-    for id in of.of("plain", "promoted", "rescheduled", "urgent", "put"):
+    for id in of.list_ids("plain", "promoted", "rescheduled", "urgent", "put"):
         assert (times[id], states[id]) == once, id
     for id in of.ids["flaky"]:
         assert (times[id], states[id]) == (2, "completed"), id
     for id in of.ids["killed"]:
-        assert (times[id], states[id]) == ((0, "failed") if of.answered(id, "kill") else once), id
+        assert (times[id], states[id]) == ((0, "failed") if of.is_moved_by(id, "kill") else once), id
     for id in of.ids["deleted"]:
         gone = (min(times[id], 1), "unknown")  # it may have been done before
-        assert (times[id], states[id]) == (gone if of.answered(id, "delete") else once), id
+        assert (times[id], states[id]) == (gone if of.is_moved_by(id, "delete") else once), id
     for id in of.ids["held"]:
         assert (times[id], states[id], runs[id][0]) == (2, "completed", killed.name), id
     for verb in ("kill", "delete", "reprioritise"):
-        assert any(of.answered(id, verb) for id in of.words), verb
-    shown = stock.shown()
-    assert {place: stock.counts()[place] for place in shown} == shown
-    assert shown["failed"] == sum(states[id] == "failed" for id in of.words)
-    assert shown["completed"] == sum(states[id] == "completed" for id in of.words)
+        assert any(of.is_moved_by(id, verb) for id in of.words), verb
+    counts = stock.read_counts()
+    assert {place: stock.counts()[place] for place in counts} == counts
+    assert counts["failed"] == sum(states[id] == "failed" for id in of.words)
+    assert counts["completed"] == sum(states[id] == "completed" for id in of.words)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from beside.bullmq.stock import SLOW_S, P, Stock
-from beside.monitored import monitored
+from beside.monitored import record_commands
 from beside.stock import FIXED
 from redis import Redis
 from waiting import wait_until
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.beside
 HOUR_MS = 3_600_000
 
 
-def _in_every_place(stock: Stock) -> None:
+def _add_job_in_every_place(stock: Stock) -> None:
     """A job of stock BullMQ in each place; `failed` has two."""
     stock.add("done", data={"of": ["ä"]})
     stock.add("bad-1", "bad-2", name="confirm", data={"order": 7})
     with stock.worker():
         for id, state in (("done", "completed"), ("bad-1", "failed"), ("bad-2", "failed")):
             stock.until(id, state)
-    stock.holding("held", "w1")
+    stock.run_holding("held", "w1")
     stock.add("next", "last", data={"to": "a@b.c"})
     stock.add("prior", priority=5)
     stock.add("later", delay=HOUR_MS)
@@ -32,8 +32,8 @@ def _in_every_place(stock: Stock) -> None:
 
 
 def test_rqtui_shows_what_the_stock_api_tells(stock: Stock, client: Redis) -> None:
-    _in_every_place(stock)
-    counts, shown = stock.counts(), stock.shown()
+    _add_job_in_every_place(stock)
+    counts, shown = stock.counts(), stock.read_counts()
     assert {place: counts[place] for place in shown} == shown
     assert sum(counts.values()) == sum(shown.values()) == 9
     for place in shown:
@@ -52,7 +52,7 @@ def test_rqtui_shows_what_the_stock_api_tells(stock: Stock, client: Redis) -> No
     assert worker["worker"] == "w1"
     assert any(name.endswith(":w:w1") for name in stock.do("workers", queue="mail"))
     stock.do("whole", queue="mail", verb="pause")
-    assert {place: stock.counts()[place] for place in shown} == stock.shown()
+    assert {place: stock.counts()[place] for place in shown} == stock.read_counts()
     [queue] = [each for each in stock.rqtui("snapshot")["queues"] if each["queue"] == "mail"]
     assert queue["paused"]
 
@@ -116,7 +116,7 @@ def test_a_stock_worker_runs_what_each_verb_left(stock: Stock, client: Redis) ->
     assert [id for id in runs if id not in ran] == ["given-up"]
     assert stock.job("put")["returnvalue"] == json.loads(put)
     assert (stock.counts()["completed"], stock.counts()["failed"]) == (len(ran), 2)
-    assert {place: stock.counts()[place] for place in stock.shown()} == stock.shown()
+    assert {place: stock.counts()[place] for place in stock.read_counts()} == stock.read_counts()
 
 
 def test_a_stock_worker_that_waits_is_woken_by_each_verb(stock: Stock, client: Redis) -> None:
@@ -124,7 +124,7 @@ def test_a_stock_worker_that_waits_is_woken_by_each_verb(stock: Stock, client: R
 
     def wakes(act: Callable[[], object]) -> bool:
         stock.idle()
-        with monitored(client) as seen:
+        with record_commands(client) as seen:
             act()
         return any([words[0].upper(), words[1]] == ["ZADD", f"{P}marker"] for words in seen if len(words) > 1)
 
@@ -171,7 +171,7 @@ def test_pause_and_resume_agree_with_the_stock_ones_both_ways(stock: Stock, clie
 
 
 def test_release_gives_back_what_a_killed_worker_held(stock: Stock, client: Redis) -> None:
-    stock.killed("held")
+    stock.run_killed_worker("held")
     assert stock.act("release", "held") == {"held": "moved"}
     assert stock.state("held") == "waiting"
     client.set("go", 1)
@@ -209,5 +209,5 @@ def test_a_parent_goes_on_when_its_failed_child_is_requeued_or_deleted(stock: St
     stock.start()
     for parent in ("p1", "p2"):
         stock.until(parent, "completed")
-    wait_until(lambda: stock.shown()["waiting_children"] == 0, SLOW_S, "nobody waits")
+    wait_until(lambda: stock.read_counts()["waiting_children"] == 0, SLOW_S, "nobody waits")
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"p1": 1, "p2": 1, "p1-child": 2, "p2-child": 1}

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from beside.celery.stock import Stock
-from beside.environments import CELERY, celery
+from beside.environments import CELERY, build_celery
 from redis import Redis
 
 
 @pytest.fixture(params=sorted(CELERY))
 def stock(request: pytest.FixtureRequest, client: Redis, url: str, tmp_path: Path) -> Iterator[Stock]:
     """Stock Celery at an empty server."""
-    with Stock(celery(str(request.param)), url, tmp_path) as found:
+    with Stock(build_celery(str(request.param)), url, tmp_path) as found:
         yield found

@@ -1,4 +1,4 @@
-"""What a channel of Redis says in a block: the test's own ear, beside which rqtui's is held."""
+"""Record Pub/Sub messages in a test, to compare with the events that rqtui caches."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from redis import Redis
 
 
 @dataclass(slots=True)
-class Heard:
-    """Messages in order, as (channel, text); `drain` fetches what came since."""
+class MessageLog:
+    """Messages in order, as (channel, text), up to the last call of `drain`."""
 
     pubsub: object
     messages: list[tuple[str, str]] = field(default_factory=list)
 
     def drain(self) -> list[tuple[str, str]]:
-        """All that was heard until now."""
-        while (told := self.pubsub.get_message(ignore_subscribe_messages=True)) is not None:  # type: ignore[attr-defined]
-            self.messages.append((told["channel"].decode(), told["data"].decode("utf-8", "replace")))
+        """Read the messages that arrived, and return all messages so far."""
+        while (message := self.pubsub.get_message(ignore_subscribe_messages=True)) is not None:  # type: ignore[attr-defined]
+            self.messages.append((message["channel"].decode(), message["data"].decode("utf-8", "replace")))
         return self.messages
 
     def channels(self) -> set[str]:
-        """Those on which something was said."""
+        """Return the channels of all messages so far."""
         return {channel for channel, _text in self.drain()}
 
 
 @contextmanager
-def heard(client: Redis, *patterns: str) -> Iterator[Heard]:
-    """Listens to these patterns."""
+def record_messages(client: Redis, *patterns: str) -> Iterator[MessageLog]:
+    """Subscribe to these patterns for the block."""
     with client.pubsub() as pubsub:
         pubsub.psubscribe(*patterns)
         for _pattern in patterns:
             pubsub.get_message(timeout=10)
-        yield Heard(pubsub)
+        yield MessageLog(pubsub)

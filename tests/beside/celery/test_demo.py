@@ -21,7 +21,7 @@ SWEEPS = {"visibility_timeout": 30, "unacked_restore_interval": 1, "unacked_rest
 
 def _send(client: Redis, id: str, name: str, args: tuple[object, ...], **more: Any) -> None:
     original.declare(client, "default")
-    original.publish(client, "default", original.task(name, id, "default", args, **more))
+    original.publish(client, "default", original.build_task_message(name, id, "default", args, **more))
 
 
 def test_a_stock_worker_runs_what_the_demo_sends(stock: Stock, client: Redis) -> None:
@@ -59,13 +59,13 @@ def test_the_demo_runs_what_stock_sends_and_stock_tools_see_the_outcome(stock: S
     assert [stock.do("result", id=id)["value"] for id in ("low", "sum", "due")] == [3, 3, 7]
     assert stock.do("result", id="bad")["status"] == "FAILURE"
     assert "no such order" in stock.do("result", id="bad")["error"]
-    assert stock.unacked() == {}
+    assert stock.read_unacked() == {}
 
     is_over = threading.Event()
 
     def tend() -> None:
         while not is_over.wait(0.02):
-            worker.tend(client)
+            worker.run_background_step(client)
 
     tending = threading.Thread(target=tend)
     tending.start()
@@ -79,7 +79,7 @@ def test_the_demo_runs_what_stock_sends_and_stock_tools_see_the_outcome(stock: S
     stock.enqueue("dropped")
     assert worker.step() == "revoked"
     worker.leave()
-    assert stock.unacked() == {}
+    assert stock.read_unacked() == {}
 
 
 def test_what_a_killed_worker_of_the_demo_held_a_stock_worker_gives_out_again(stock: Stock, client: Redis) -> None:
@@ -96,7 +96,7 @@ def test_what_a_killed_worker_of_the_demo_held_a_stock_worker_gives_out_again(st
     with pytest.raises(Killed):
         worker.step()
     worker.die()
-    assert {*stock.unacked()} == {"held", "prefetched"}
+    assert {*stock.read_unacked()} == {"held", "prefetched"}
     stock.configure(broker_transport_options=SWEEPS)
     stock.start(name="next")
     for id in ("held", "prefetched"):
@@ -106,7 +106,7 @@ def test_what_a_killed_worker_of_the_demo_held_a_stock_worker_gives_out_again(st
 
 def test_the_demo_gives_out_again_what_a_killed_stock_worker_held(stock: Stock, client: Redis) -> None:
     stock.configure(task_acks_late=True)
-    stock.holding("held", worker="killed").kill()
+    stock.run_holding("held", worker="killed").kill()
     assert original.sweep(client, 3600.0) == 0
     stock.age(3700)
     assert original.sweep(client, 3600.0) == 1

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from beside.celery.stock import STEPS, Stock
-from beside.monitored import looked, monitored, writes
+from beside.monitored import check_reads_only, filter_writes, record_commands
 from beside.stock import SLOW_S
 from redis import Redis
 from screens import WIDE, on_screen, screen
@@ -27,33 +27,33 @@ LOOKS = (
 )
 
 
-def _in_every_place(stock: Stock) -> None:
+def _add_job_in_every_place(stock: Stock) -> None:
     stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)
     stock.enqueue("bad", "shop.confirm", (7,))
     with stock.worker():
         stock.until("bad", "FAILURE")
         stock.until_acked()
     stock.enqueue("later", countdown=HOUR_S)
-    stock.holding("held", worker="w1")
-    wait_until(lambda: {*stock.unacked()} == {"held", "later"}, SLOW_S, "both are taken")
+    stock.run_holding("held", worker="w1")
+    wait_until(lambda: {*stock.read_unacked()} == {"held", "later"}, SLOW_S, "both are taken")
     stock.enqueue("next", priority=6)
 
 
 def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
-    _in_every_place(stock)
+    _add_job_in_every_place(stock)
     stock.kill_all()
     stock.age(HOUR_S + 200, "held")
-    seen = looked(stock, client, LOOKS, lambda: stock.ask_of_workers("inspect", visibility_s=HOUR_S))
+    seen = check_reads_only(stock, client, LOOKS, lambda: stock.ask_of_workers("inspect", visibility_s=HOUR_S))
     assert not [words for words in seen if words[0].lower() == "publish"]
-    assert stock.waiting()[0] == "held", "a look of the original gave it out again"
+    assert stock.read_waiting()[0] == "held", "a look of the original gave it out again"
 
 
 @on_screen
 async def test_the_screen_only_listens(stock: Stock, client: Redis, url: str) -> None:
-    _in_every_place(stock)
+    _add_job_in_every_place(stock)
     stock.kill_all()
     before = dump(client)
-    with monitored(client) as seen:
+    with record_commands(client) as seen:
         async with screen(url, WIDE) as it:
             await it.until_shown("default", "celery")
             await it.press("enter")
@@ -63,18 +63,18 @@ async def test_the_screen_only_listens(stock: Stock, client: Redis, url: str) ->
             await it.press("w")
             await it.until_refreshed()
     assert any(words[0].lower() == "psubscribe" for words in seen)
-    assert writes(client, seen) == []
+    assert filter_writes(client, seen) == []
     assert dump(client) == before
 
 
 def test_what_a_living_worker_holds_is_neither_released_nor_reaped_nor_deleted(stock: Stock, client: Redis) -> None:
-    _in_every_place(stock)
+    _add_job_in_every_place(stock)
     before = dump(client)
     for id in ("held", "later"):
         for verb in ("release", "delete"):
-            said = stock.refused(verb, id)
-            assert "would run" in said or "is not" in said or "not in a place" in said, (verb, id, said)
-        said = stock.refused("reschedule", id, "--set", "delay_ms=0")
+            refusal = stock.read_refusal(verb, id)
+            assert "would run" in refusal or "is not" in refusal or "not in a place" in refusal, (verb, id, refusal)
+        refusal = stock.read_refusal("reschedule", id, "--set", "delay_ms=0")
     assert not any(stock.rqtui("reap", stock.queue, "--once")["reaped"].values())
     assert dump(client) == before
     assert stock.act("release", "held", "--force") == {"held": "moved"}
@@ -97,14 +97,14 @@ def test_what_is_no_message_is_refused_and_never_stands_in_a_list(stock: Stock, 
         '{"body": "W10=", "headers": {"task": "shop.add", "id": "x"}}',
         '{"body": "no base64!", "headers": {"task": "a", "id": "x"}, "properties": {}}',
     ):
-        ran = shell(stock.url, "put", stock.queue, body, "--id", "bad")
+        ran = shell(stock.url, "put", stock.queue, body)
         assert ran.code in (1, 2), (body, ran.out, ran.err)
         assert ran.err, body
         assert "Traceback" not in ran.err, body
         assert "should not happen" not in ran.err, (body, ran.err)
         assert client.dbsize() == 0, body
     odd = {"task": "shop.confirm", "args": ["ä", [1.5, None, True, {"b": []}], 10**25], "kwargs": {}}
-    ran = shell(stock.url, "put", stock.queue, json.dumps({**odd, "args": odd["args"][:1]}), "--id", "odd")
+    ran = shell(stock.url, "put", stock.queue, json.dumps({**odd, "args": odd["args"][:1], "id": "odd"}))
     assert ran.code == 0, ran.err
     client.set("beside:fixed", 1)
     worker = stock.start()
@@ -114,12 +114,12 @@ def test_what_is_no_message_is_refused_and_never_stands_in_a_list(stock: Stock, 
 
 def test_an_eta_beyond_the_visibility_timeout_is_not_written(stock: Stock, client: Redis) -> None:
     call = '{"task": "shop.add", "args": [1, 2]}'
-    ran = shell(stock.url, "put", stock.queue, call, "--id", "twice", "--delay", "2h")
+    ran = shell(stock.url, "put", stock.queue, call, "--delay", "2h")
     assert ran.code in (1, 2), ran.out
     assert "would run twice" in ran.err
     assert client.dbsize() == 0
     stock.enqueue("later", countdown=60)
-    assert "would run twice" in stock.refused("reschedule", "later", "--set", "delay_ms=7200000")
+    assert "would run twice" in stock.read_refusal("reschedule", "later", "--set", "delay_ms=7200000")
 
 
 def test_a_failure_whose_arguments_nobody_knows_is_not_requeued(stock: Stock, client: Redis) -> None:

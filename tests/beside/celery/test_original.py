@@ -1,4 +1,4 @@
-"""What stock Celery writes and how it fails: the facts that the layout `celery` stands on."""
+"""Check what stock Celery writes and how it fails, on which the system `celery` relies."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from beside.celery.heard import heard
+from beside.celery.heard import record_messages
 from beside.celery.stock import SLOW_S, STEPS, Stock
 from redis import Redis
 from waiting import wait_until
@@ -73,7 +73,7 @@ def test_a_message_stands_in_the_list_of_its_priority_and_0_is_taken_first(stock
     assert message["properties"]["delivery_info"] == {"exchange": "", "routing_key": "default"}
     now = str(client.time()[0])[:6]
     assert now not in client.lindex("default", -1).decode(), "no time of its enqueueing stands in it"
-    order = stock.waiting()
+    order = stock.read_waiting()
     assert order == ["p2", "p0", "pNone", "p5", "p3", "p7", "p6", "p9"]
     members = {key: client.smembers(key) for key in client.scan_iter("_kombu.binding.*")}
     assert b"default\x06\x16\x06\x16default" in members[b"_kombu.binding.default"]
@@ -98,14 +98,14 @@ def test_the_least_message_that_a_stock_worker_runs(stock: Stock, client: Redis)
 def test_what_workers_hold_stands_in_one_hash_for_all_queues_and_names_no_worker(stock: Stock, client: Redis) -> None:
     stock.configure(task_acks_late=True)
     stock.enqueue("later", countdown=HOUR_S)
-    assert stock.waiting() == ["later"]
+    assert stock.read_waiting() == ["later"]
     assert json.loads(client.lindex("default", 0))["headers"]["eta"].startswith(time.strftime("%Y-"))
     before = time.time()
-    stock.holding("held", worker="w1")
+    stock.run_holding("held", worker="w1")
     stock.enqueue("next")
-    wait_until(lambda: {*stock.unacked()} == {"held", "later", "next"}, SLOW_S, "all are taken")
-    assert stock.waiting() == []
-    assert all(before <= since <= time.time() + 1 for since in stock.unacked().values())
+    wait_until(lambda: {*stock.read_unacked()} == {"held", "later", "next"}, SLOW_S, "all are taken")
+    assert stock.read_waiting() == []
+    assert all(before <= since <= time.time() + 1 for since in stock.read_unacked().values())
     for tag, entry in client.hgetall("unacked").items():
         message, exchange, routing_key = json.loads(entry)
         assert (exchange, routing_key, message["properties"]["delivery_tag"]) == ("", "default", tag.decode())
@@ -117,26 +117,27 @@ def test_what_workers_hold_stands_in_one_hash_for_all_queues_and_names_no_worker
     assert (active["id"], reserved["id"], scheduled["request"]["id"]) == ("held", "next", "later")
     client.set("go", 1)
     stock.until("next", "SUCCESS")
-    wait_until(lambda: {*stock.unacked()} == {"later"}, SLOW_S, "they are acknowledged")
+    wait_until(lambda: {*stock.read_unacked()} == {"later"}, SLOW_S, "they are acknowledged")
 
 
 @pytest.mark.parametrize("late", [False, True])
 def test_kill_9_leaves_only_what_is_acknowledged_late(stock: Stock, client: Redis, late: bool) -> None:
     stock.configure(task_acks_late=late)
-    worker = stock.holding("held", worker="killed")
+    worker = stock.run_holding("held", worker="killed")
     if not late:
         stock.until_acked()
     worker.kill()
-    assert [*stock.unacked()] == (["held"] if late else [])
+    assert [*stock.read_unacked()] == (["held"] if late else [])
     stock.start(name="next")
     stock.enqueue("other")
     stock.until("other", "SUCCESS")
-    assert [*stock.unacked()] == (["held"] if late else []), "not before its visibility timeout"
-    assert "held" not in stock.waiting()
+    left = ["held"] if late else []
+    wait_until(lambda: [*stock.read_unacked()] == left, SLOW_S, "the next job is acknowledged, the killed one stays")
+    assert "held" not in stock.read_waiting()
 
 
 def test_outcomes_stand_under_their_ids_for_a_day_and_are_said_aloud(stock: Stock, client: Redis) -> None:
-    with heard(client, "*celery-task-meta-*") as ear:
+    with record_messages(client, "*celery-task-meta-*") as ear:
         stock.enqueue("sum")
         stock.enqueue("bad", "shop.confirm", (7,))
         stock.start()
@@ -156,8 +157,8 @@ def test_outcomes_stand_under_their_ids_for_a_day_and_are_said_aloud(stock: Stoc
     with stock.worker(name="extended"):
         stock.enqueue("told", kwargs={})
         stock.until("told", "SUCCESS")
-    told = json.loads(client.get("celery-task-meta-told"))
-    assert (told["name"], told["args"], told["queue"], told["worker"]) == (
+    document = json.loads(client.get("celery-task-meta-told"))
+    assert (document["name"], document["args"], document["queue"], document["worker"]) == (
         "shop.add",
         [1, 2],
         "default",
@@ -167,7 +168,7 @@ def test_outcomes_stand_under_their_ids_for_a_day_and_are_said_aloud(stock: Stoc
 
 @pytest.mark.parametrize("events", [False, True])
 def test_workers_beat_in_any_case_and_tell_of_tasks_only_with_e(stock: Stock, client: Redis, events: bool) -> None:
-    with heard(client, "/0.celeryev/*") as ear:
+    with record_messages(client, "/0.celeryev/*") as ear:
         stock.start(name="w1", events=events)
         stock.enqueue("sum")
         stock.enqueue("bad", "shop.confirm", (7,))
@@ -201,11 +202,13 @@ def test_workers_beat_in_any_case_and_tell_of_tasks_only_with_e(stock: Stock, cl
 
 def test_with_a_prefix_keys_and_channels_have_it(stock: Stock, client: Redis) -> None:
     stock.configure(broker_transport_options={"global_keyprefix": "shop:"}, task_acks_late=True)
-    with heard(client, "*") as ear:
-        stock.holding("held", events=True)
+    with record_messages(client, "*") as ear:
+        stock.run_holding("held", events=True)
         stock.enqueue("sum")
         client.set("go", 1)
-        wait_until(lambda: not stock.unacked("shop:") and not stock.waiting(prefix="shop:"), SLOW_S, "all is done")
+        wait_until(
+            lambda: not stock.read_unacked("shop:") and not stock.read_waiting(prefix="shop:"), SLOW_S, "all is done"
+        )
         told = {"shop:/0.celeryev/worker.heartbeat", "shop:/0.celeryev/task.multi", "celery-task-meta-sum"}
         wait_until(lambda: told <= ear.channels(), SLOW_S, "all is told", 0.05)
     keys = {key.decode() for key in client.scan_iter("*")} - {"beside:ran", "go"}
@@ -215,7 +218,7 @@ def test_with_a_prefix_keys_and_channels_have_it(stock: Stock, client: Redis) ->
 
 def test_results_have_a_prefix_of_their_own(stock: Stock, client: Redis) -> None:
     stock.configure(result_backend_transport_options={"global_keyprefix": "shop:"})
-    with heard(client, "*") as ear:
+    with record_messages(client, "*") as ear:
         stock.start()
         stock.enqueue("sum")
         stock.until("sum", "SUCCESS")
@@ -226,10 +229,10 @@ def test_results_have_a_prefix_of_their_own(stock: Stock, client: Redis) -> None
 
 def test_a_revoke_written_by_hand_is_heard_and_its_answer_is_how_many_heard_it(stock: Stock, client: Redis) -> None:
     assert broadcast(client, "revoke", task_id="waits", terminate=False) == 0
-    worker = stock.holding("held", worker="w1")
+    worker = stock.run_holding("held", worker="w1")
     stock.enqueue("waits")
     assert broadcast(client, "revoke", task_id="waits", terminate=False) == 1
-    wait_until(lambda: "waits" in worker.said, SLOW_S, "it notes it", 0.05)
+    wait_until(lambda: "waits" in worker.read_log(), SLOW_S, "it notes it", 0.05)
     assert broadcast(client, "revoke", task_id="held", terminate=True, signal="SIGTERM") == 1
     stock.until("held", "REVOKED")
     stock.until("waits", "REVOKED")
@@ -247,7 +250,7 @@ def test_a_consumer_that_is_cancelled_takes_nothing_of_the_queue_until_it_is_add
     stock.enqueue("waits")
     stock.enqueue("passes", queue="other")
     stock.until("passes", "SUCCESS")
-    assert stock.waiting() == ["waits"]
+    assert stock.read_waiting() == ["waits"]
     assert broadcast(client, "add_consumer", queue="default") == 1
     stock.until("waits", "SUCCESS")
 
@@ -257,7 +260,7 @@ def test_what_is_no_json_ends_the_worker_that_pops_it(stock: Stock, client: Redi
     client.lpush("default", "this is no JSON")
     wait_until(lambda: worker.process.poll() is not None, SLOW_S, "it has ended")
     assert client.llen("default") == 0, "and the message is lost"
-    assert "JSONDecodeError" in worker.said or "Expecting value" in worker.said
+    assert "JSONDecodeError" in worker.read_log() or "Expecting value" in worker.read_log()
 
 
 def test_a_message_without_properties_restarts_the_consumer_and_is_lost(stock: Stock, client: Redis) -> None:
@@ -268,16 +271,16 @@ def test_a_message_without_properties_restarts_the_consumer_and_is_lost(stock: S
     stock.enqueue("after")
     stock.until("after", "SUCCESS")
     assert worker.process.poll() is None
-    assert "KeyError" in worker.said
+    assert "KeyError" in worker.read_log()
     assert [*stock.runs()] == ["after"]
-    assert stock.unacked() == {}
+    stock.until_acked()
 
 
 def test_an_eta_beyond_the_visibility_timeout_is_given_out_again_and_runs_twice(stock: Stock, client: Redis) -> None:
     stock.configure(broker_transport_options={"visibility_timeout": 2, **SWEEPS})
     stock.enqueue("reminder", countdown=15)
     stock.start(name="w1")
-    wait_until(stock.unacked, SLOW_S, "it is taken")
+    wait_until(stock.read_unacked, SLOW_S, "it is taken")
     wait_until(lambda: len(stock.runs()["reminder"]) >= 2, 90, "it has run twice", 0.1)
     assert {*stock.runs()["reminder"]} == {"w1"}
 
@@ -285,12 +288,12 @@ def test_an_eta_beyond_the_visibility_timeout_is_given_out_again_and_runs_twice(
 @pytest.mark.parametrize("tool", ["inspect", "flower"])
 def test_whoever_asks_the_workers_restores_by_a_timeout_of_its_own(stock: Stock, client: Redis, tool: str) -> None:
     stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)  # it takes no second one
-    stock.holding("held", worker="living")
+    stock.run_holding("held", worker="living")
     stock.age(60)
     stock.ask_of_workers("inspect", visibility_s=HOUR_S)
-    assert {*stock.unacked()} == {"held"}, "a tool with the same timeout leaves it"
+    assert {*stock.read_unacked()} == {"held"}, "a tool with the same timeout leaves it"
     stock.ask_of_workers(tool, visibility_s=5)
-    wait_until(lambda: stock.waiting() == ["held"], 120, "it is given out again while it runs", 0.1)
+    wait_until(lambda: stock.read_waiting() == ["held"], 120, "it is given out again while it runs", 0.1)
     message = json.loads(client.lindex("default", -1))
     assert message["headers"]["redelivered"] is True
     assert message["properties"]["delivery_info"]["redelivered"] is True
@@ -303,10 +306,10 @@ def test_whoever_asks_the_workers_restores_by_a_timeout_of_its_own(stock: Stock,
 def test_replies_to_an_inspect_that_is_killed_stay_for_ever(stock: Stock, client: Redis) -> None:
     worker = stock.start(name="w1")
     worker.stop()
-    with heard(client, "/0.celery.pidbox") as ear:
+    with record_messages(client, "/0.celery.pidbox") as ear:
         asking = stock.begin(stock.command("inspect", "-t", "600", "active"))
         wait_until(ear.drain, SLOW_S, "it has asked", 0.05)
     asking.kill()
-    worker.go_on()
+    worker.resume()
     [reply] = wait_until(lambda: [*client.scan_iter("*.reply.celery.pidbox", _type="list")], SLOW_S, "an answer", 0.05)
     assert client.ttl(reply) == -1

@@ -53,7 +53,7 @@ async def test_a_worker_killed_with_9_is_followed_to_the_mended_state_by_keys(
         await it.press("w")
         await it.until_shown("killed@shop", "silent")
         await it.press("escape", "full_stop")
-        await it.until(lambda: stock.waiting() == ["held"], "the reaper has given it out again")
+        await it.until(lambda: stock.read_waiting() == ["held"], "the reaper has given it out again")
         await it.until(lambda: "no worker acked in time" not in it.text(), "the finding is gone")
         client.set("go", 1)
         stock.start(name="next", events=True)
@@ -76,14 +76,14 @@ async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_told(
         await it.until_shown("unacked 1", "living@shop")
         stock.age(60)
         stock.ask_of_workers(tool, visibility_s=5)
-        await it.until(lambda: stock.waiting() == ["held"], "it is given out again while it runs")
+        await it.until(lambda: stock.read_waiting() == ["held"], "it is given out again while it runs")
         await it.until_shown("given out again, the last held while living@shop ran it", "visibility_timeout")
         await it.press("2")
         await it.until_shown("queue 1", "held")
         await it.press("D")
         await it.until_shown("Delete: held")
         await it.press("y")
-        await it.until(lambda: stock.waiting() == [], "D deletes the second one")
+        await it.until(lambda: stock.read_waiting() == [], "D deletes the second one")
         client.set("go", 1)
         await it.until_shown("succeeded 1")
         assert living.process.poll() is None
@@ -114,8 +114,8 @@ async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_told(stock: 
         await it.until_shown("running 1")
         killed.kill()
         await it.until_shown("1 lost with killed@shop, such as held")
-    assert stock.unacked() == {}
-    assert stock.waiting() == []
+    assert stock.read_unacked() == {}
+    assert stock.read_waiting() == []
 
 
 @on_screen
@@ -144,7 +144,7 @@ async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
         await it.press("D")
         await it.until_shown("Delete: deleted")
         await it.press("y")
-        await it.until(lambda: stock.waiting() == ["stays", "sooner"], "D deletes")
+        await it.until(lambda: stock.read_waiting() == ["stays", "sooner"], "D deletes")
         await it.until_shown("queue 2")
         await it.press("G", "T")
         await it.until_shown("due from now")
@@ -153,7 +153,7 @@ async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
         await it.press("N")
         await it.until_shown("Enqueue a job in default", "tasks.add")
         await it.press("end", "ctrl+u", '"{"task": "shop.add", "args": [20, 22]}', "tab", '"new', "enter")
-        await it.until(lambda: "new" in stock.waiting(), "N enqueues")
+        await it.until(lambda: "new" in stock.read_waiting(), "N enqueues")
         worker = stock.start(name="w1", events=True)
         await it.until_shown("succeeded 3")
         await it.press("P")
@@ -296,3 +296,9 @@ async def test_a_prefix_needs_no_option_on_the_screen_either(stock: Stock, clien
         await it.until_shown("failed 1", "eta 1")
         await it.press("7")
         await it.until_shown("bad", "no such order: 4711")
+
+
+def test_the_workers_command_lists_a_worker_that_only_sends_events(stock: Stock) -> None:
+    stock.start(name="w1")
+    stock.enqueue("waits", countdown=3600)
+    assert [worker["worker"] for worker in stock.rqtui("workers", stock.queue)] == ["w1@shop"]

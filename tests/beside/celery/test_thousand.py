@@ -61,17 +61,17 @@ class Celery(Thousand[Stock]):
             *(lambda id=id: put(id) for id in self.ids["put"]),
             *self.some("bump", "plain"),
             *self.some("reprioritise", "flaky", "--set", "priority=6"),
-            *(self.rest for _ in range(2)),
+            *(self.pause_workers for _ in range(2)),
         ]
 
-    def rest(self) -> None:
-        """All workers rest for a moment. A busy one does what it heard meanwhile in any order: each is waited for."""
+    def pause_workers(self) -> None:
+        """Pause and resume all workers, and wait for each order, because a busy worker obeys them in any order."""
         for verb, word in (("pause", "Canceling queue"), ("resume", "Started consuming")):
-            said = {worker: worker.said.count(word) for worker in self.workers if worker.process.poll() is None}
+            said = {worker: worker.read_log().count(word) for worker in self.workers if worker.process.poll() is None}
             self.stock.rqtui("act", verb, self.stock.queue, "--yes")
 
             def is_done(word: str = word, said: dict[Worker, int] = said) -> bool:
-                return all(worker.said.count(word) > number for worker, number in said.items())
+                return all(worker.read_log().count(word) > number for worker, number in said.items())
 
             wait_until(is_done, SLOW_S, f"{verb} is done by all", 0.02)
 
@@ -79,7 +79,7 @@ class Celery(Thousand[Stock]):
         """Whether nothing waits in a list, and workers hold only what is not due; what is late is reaped."""
         self.stock.rqtui("reap", self.stock.queue, "--once")
         waits = any(self.client.llen(f"default{step}") for step in STEPS)
-        return not waits and not self.stock.unacked().keys() - {*self.ids["undue"]}
+        return not waits and not self.stock.read_unacked().keys() - {*self.ids["undue"]}
 
 
 @pytest.mark.timeout(300)
@@ -87,7 +87,7 @@ class Celery(Thousand[Stock]):
 def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> None:
     of = Celery(stock, client)
     stock.configure(task_acks_late=True)
-    killed = stock.holding(*of.ids["held"], worker="killed")
+    killed = stock.run_holding(*of.ids["held"], worker="killed")
     of.enqueue()
     for at in range(0, len(of.ids["later"]), TOGETHER):
         of.act("reschedule", *of.ids["later"][at : at + TOGETHER], "--set", "delay_ms=0")
@@ -95,7 +95,7 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     of.workers = [killed, *(stock.start(name=f"w{n}", events=n == 0) for n in range(3))]
     of.act_beside(of.acts(), BESIDE, killed.kill)
     assert not any(stock.rqtui("reap", stock.queue, "--once")["reaped"].values()), "nothing is late"
-    lost = {*RECEIVED.findall(killed.said)} & {*stock.unacked()}
+    lost = {*RECEIVED.findall(killed.read_log())} & {*stock.read_unacked()}
     assert lost >= {*of.ids["held"]}
     stock.age(HOUR_S + 60, *lost)
     client.set("go", 1)
@@ -108,18 +108,18 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     for (group, verb, word), jobs in sorted(words.items()):
         print(f"  {jobs:4} {group:12} {verb}: {word}")
     print(f"  {len(lost)} were held by the worker that was killed, {len(lost & {*of.ids['undue']})} of them not due")
-    for id in of.of(*ONCE):
+    for id in of.list_ids(*ONCE):
         assert (times[id], statuses[id]) == (1, "SUCCESS"), id
     for id in of.ids["flaky"]:
         assert (times[id], statuses[id]) == (2, "SUCCESS"), id
     for id in of.ids["revoked"]:
         assert (times[id], statuses[id]) in ((0, "REVOKED"), (1, "SUCCESS")), id
     for id in of.ids["deleted"]:
-        assert (times[id], statuses[id]) == ((0, "PENDING") if of.answered(id, "delete") else (1, "SUCCESS")), id
+        assert (times[id], statuses[id]) == ((0, "PENDING") if of.is_moved_by(id, "delete") else (1, "SUCCESS")), id
     for id in of.ids["undue"]:
         assert (times[id], statuses[id]) == (0, "PENDING"), id
     for id in of.ids["held"]:
         assert (times[id], statuses[id], runs[id][0]) == (2, "SUCCESS", killed.name), id
     assert any(times[id] == 0 for id in of.ids["revoked"])
-    assert any(of.answered(id, "delete") for id in of.ids["deleted"])
-    assert {*stock.unacked()} == {*of.ids["undue"]}
+    assert any(of.is_moved_by(id, "delete") for id in of.ids["deleted"])
+    assert {*stock.read_unacked()} == {*of.ids["undue"]}

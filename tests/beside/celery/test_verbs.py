@@ -15,12 +15,18 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.beside
 HOUR_S = 3600
-CALL = json.dumps({"task": "shop.add", "args": [1], "kwargs": {"b": 2}})
+
+
+def call(id: str) -> str:
+    """A task as a person writes one, with an id."""
+    return json.dumps({"task": "shop.add", "args": [1], "kwargs": {"b": 2}, "id": id})
+
+
 LATE = {"task_acks_late": True}
 
 
 def counts(stock: Stock, queue: str = "default") -> dict[str, int | None]:
-    """How many stand where, as `rqtui snapshot` says."""
+    """Return the jobs per place as `rqtui snapshot` counts them."""
     [found] = [each for each in stock.rqtui("snapshot")["queues"] if each["queue"] == queue]
     return {place["place"]: place["count"] for place in found["places"]}
 
@@ -34,10 +40,10 @@ def test_rqtui_shows_what_stock_tools_show(stock: Stock, client: Redis) -> None:
     stock.configure(**LATE)
     for id in ("later-2", "later-1"):
         stock.enqueue(id, countdown=HOUR_S - int(id[-1]) * 60)
-    stock.holding("held", worker="w1")
+    stock.run_holding("held", worker="w1")
     for id in ("next", "other"):
         stock.enqueue(id)
-    wait_until(lambda: len(stock.unacked()) == 5, SLOW_S, "all are taken")
+    wait_until(lambda: len(stock.read_unacked()) == 5, SLOW_S, "all are taken")
     stock.enqueue("mailed", "shop.confirm", ({"of": [1, None]},), queue="mail", kwargs={"big": 10**25})
     for priority in (9, 6, 0):
         stock.enqueue(f"p{priority}", queue="mail", priority=priority)
@@ -51,7 +57,9 @@ def test_rqtui_shows_what_stock_tools_show(stock: Stock, client: Redis) -> None:
         0,
     )
     assert counts(stock, "mail")["queue"] == stock.do("length", queue="mail") == 6
-    assert ids(stock, "queue", "mail") == stock.waiting("mail") == ["mailed", "p0", "pickled", "zipped", "p6", "p9"]
+    assert (
+        ids(stock, "queue", "mail") == stock.read_waiting("mail") == ["mailed", "p0", "pickled", "zipped", "p6", "p9"]
+    )
     [active] = stock.do("inspect", method="active")["w1@shop"]
     reserved = [each["id"] for each in stock.do("inspect", method="reserved")["w1@shop"]]
     scheduled = {each["request"]["id"]: each for each in stock.do("inspect", method="scheduled")["w1@shop"]}
@@ -92,13 +100,13 @@ def test_a_stock_worker_runs_what_rqtui_put_moved_ahead_rescheduled_and_repriori
     for id in ("sooner", "never"):
         stock.enqueue(id, countdown=HOUR_S, priority=3)
     stock.enqueue("pickled", args=({"a": (1,)}, {}), serializer="pickle", priority=9)
-    assert stock.rqtui("put", stock.queue, CALL, "--id", "put")["results"] == [{"id": "put", "word": "moved"}]
-    stock.rqtui("put", stock.queue, CALL, "--id", "low", "--priority", "6")
-    stock.rqtui("put", stock.queue, CALL, "--id", "put-later", "--delay", "1h")
+    assert stock.rqtui("put", stock.queue, call("put"))["results"] == [{"id": "put", "word": "moved"}]
+    stock.rqtui("put", stock.queue, call("low"), "--priority", "6")
+    stock.rqtui("put", stock.queue, call("put-later"), "--delay", "1h")
     assert [client.llen(f"default{step}") for step in STEPS] == [2, 6, 1, 1]
     assert stock.act("delete", "deleted") == {"deleted": "moved"}
     assert stock.act("bump", "second") == {"second": "moved"}
-    assert stock.waiting()[0] == "second"
+    assert stock.read_waiting()[0] == "second"
     assert stock.act("reprioritise", "urgent", "--set", "priority=0") == {"urgent": "moved"}
     assert stock.act("reschedule", "sooner", "--set", "delay_ms=0") == {"sooner": "moved"}
     assert stock.act("reschedule", "put-later", "--set", "delay_ms=0") == {"put-later": "moved"}
@@ -122,7 +130,7 @@ def test_a_stock_worker_runs_what_rqtui_put_moved_ahead_rescheduled_and_repriori
     assert {*order} == {*ran, "pickled"}
     assert order.index("low") > order.index("first") > order.index("urgent")
     assert {len(runs) for runs in stock.runs().values()} == {1}
-    assert [*stock.unacked()] == ["never"]
+    wait_until(lambda: [*stock.read_unacked()] == ["never"], SLOW_S, "all others are acknowledged")
     [scheduled] = stock.do("inspect", method="scheduled")["w1@shop"]
     assert scheduled["request"]["id"] == "never"
     assert ids(stock, "eta") == ["never"]
@@ -130,8 +138,8 @@ def test_a_stock_worker_runs_what_rqtui_put_moved_ahead_rescheduled_and_repriori
 
 def test_what_is_put_for_later_runs_when_it_is_due(stock: Stock, client: Redis) -> None:
     worker = stock.start()
-    stock.rqtui("put", stock.queue, CALL, "--id", "soon", "--delay", "2s")
-    stock.rqtui("put", stock.queue, CALL, "--id", "due", "--due", "2026-01-01T00:00Z")
+    stock.rqtui("put", stock.queue, call("soon"), "--delay", "2s")
+    stock.rqtui("put", stock.queue, call("due"), "--due", "2026-01-01T00:00Z")
     assert stock.until("soon", "SUCCESS")["value"] == 3
     assert stock.until("due", "SUCCESS")["value"] == 3
     assert worker.process.poll() is None
@@ -140,12 +148,12 @@ def test_what_is_put_for_later_runs_when_it_is_due(stock: Stock, client: Redis) 
 def test_rqtui_revokes_what_waits_what_is_not_due_and_what_runs(stock: Stock, client: Redis) -> None:
     assert stock.act("cancel", "waits", code=1) == {"waits": "gone"}
     stock.configure(**LATE, worker_prefetch_multiplier=2)
-    worker = stock.holding("held", worker="w1")
+    worker = stock.run_holding("held", worker="w1")
     stock.enqueue("later", countdown=HOUR_S)
     stock.enqueue("prefetched")
-    wait_until(lambda: len(stock.unacked()) == 3, SLOW_S, "they are taken")
+    wait_until(lambda: len(stock.read_unacked()) == 3, SLOW_S, "they are taken")
     stock.enqueue("waits")
-    assert stock.waiting() == ["waits"]
+    assert stock.read_waiting() == ["waits"]
     for id in ("later", "prefetched", "waits", "held"):
         assert stock.act("cancel", id) == {id: "asked"}
     wait_until(
@@ -163,7 +171,7 @@ def test_rqtui_revokes_what_waits_what_is_not_due_and_what_runs(stock: Stock, cl
 
 
 def test_rqtui_pauses_a_queue_of_workers_that_listen_and_says_how_many(stock: Stock, client: Redis) -> None:
-    refused = stock.refused("pause", queue="celery:celery")
+    refused = stock.read_refusal("pause", queue="celery:celery")
     assert "no worker listens" in refused
     stock.start("default", "other", name="w1")
     stock.start("default", name="w2")
@@ -179,16 +187,16 @@ def test_rqtui_pauses_a_queue_of_workers_that_listen_and_says_how_many(stock: St
     stock.enqueue("waits")
     stock.enqueue("passes", queue="other")
     stock.until("passes", "SUCCESS")
-    assert stock.waiting() == ["waits"]
+    assert stock.read_waiting() == ["waits"]
     stock.rqtui("act", "resume", stock.queue, "--yes")
     stock.until("waits", "SUCCESS")
     wait_until(lambda: consumed() == {"w1 default", "w1 other", "w2 default"}, SLOW_S, "both take of it", 0.05)
 
 
 def test_a_worker_that_is_stopped_ends_after_its_job(stock: Stock, client: Redis) -> None:
-    one, other = stock.holding("held", worker="w1"), stock.start(name="w2")
+    one, other = stock.run_holding("held", worker="w1"), stock.start(name="w2")
     assert stock.rqtui("act", "stop", stock.queue, "w1@shop", "--yes")["results"][0]["word"] == "asked"
-    wait_until(lambda: "Got shutdown from remote" in one.said, SLOW_S, "it was told", 0.05)
+    wait_until(lambda: "Got shutdown from remote" in one.read_log(), SLOW_S, "it was told", 0.05)
     assert one.process.poll() is None
     client.set("go", 1)
     wait_until(lambda: one.process.poll() is not None, SLOW_S, "it has ended", 0.05)
@@ -198,9 +206,9 @@ def test_a_worker_that_is_stopped_ends_after_its_job(stock: Stock, client: Redis
 
 def test_rqtui_gives_out_again_what_a_killed_worker_held_as_kombu_does(stock: Stock, client: Redis) -> None:
     stock.configure(**LATE)
-    killed = stock.holding("held", worker="killed")
+    killed = stock.run_holding("held", worker="killed")
     stock.enqueue("prefetched", priority=6)
-    wait_until(lambda: len(stock.unacked()) == 2, SLOW_S, "they are taken")
+    wait_until(lambda: len(stock.read_unacked()) == 2, SLOW_S, "they are taken")
     killed.kill()
     before = {json.loads(entry)[0]["headers"]["id"]: json.loads(entry)[0] for entry in client.hvals("unacked")}
     assert not any(stock.rqtui("reap", stock.queue, "--once")["reaped"].values())
@@ -208,7 +216,7 @@ def test_rqtui_gives_out_again_what_a_killed_worker_held_as_kombu_does(stock: St
     stock.age(HOUR_S + 2, "prefetched")
     assert stock.act("release", "prefetched") == {"prefetched": "moved"}
     assert stock.rqtui("reap", stock.queue, "--once")["reaped"]["ready"] == 1
-    assert stock.unacked() == {}
+    assert stock.read_unacked() == {}
     assert [client.llen(f"default{step}") for step in STEPS] == [1, 0, 1, 0]
     for step in (STEPS[0], STEPS[2]):
         [message] = map(json.loads, client.lrange(f"default{step}", 0, -1))
@@ -257,24 +265,24 @@ def test_purge_and_what_celery_purges(stock: Stock, client: Redis) -> None:
 def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
     settings = {"broker_transport_options": {"global_keyprefix": "shop:"}, **LATE}
     stock.configure(**settings)
-    layout = ("--layout", "celery:prefix=shop:")
+    system = ("--system", "celery:prefix=shop:")
     stock.enqueue("later", countdown=HOUR_S)
-    killed = stock.holding("held", worker="w1")
-    wait_until(lambda: len(stock.unacked("shop:")) == 2, SLOW_S, "they are taken")
-    stock.rqtui(*layout, "put", stock.queue, CALL, "--id", "put")
-    for said in (layout, ()):  # where all keys of Celery have the same prefix, nobody has to say it
+    killed = stock.run_holding("held", worker="w1")
+    wait_until(lambda: len(stock.read_unacked("shop:")) == 2, SLOW_S, "they are taken")
+    stock.rqtui(*system, "put", stock.queue, call("put"))
+    for said in (system, ()):  # where all keys of Celery have the same prefix, nobody has to say it
         [queue] = stock.rqtui(*said, "snapshot")["queues"]
         assert (queue["queue"], queue["layout"]) == ("default", "celery")
         assert {place["place"]: place["count"] for place in queue["places"]}["eta"] == 1
-    assert stock.rqtui(*layout, "act", "cancel", stock.queue, "held", "--yes")["results"][0]["word"] == "asked"
+    assert stock.rqtui(*system, "act", "cancel", stock.queue, "held", "--yes")["results"][0]["word"] == "asked"
     stock.until("held", "REVOKED")
     assert stock.until("put", "SUCCESS")["value"] == 3
-    facts = stock.rqtui(*layout, "show", stock.queue, "put")["facts"]
+    facts = stock.rqtui(*system, "show", stock.queue, "put")["facts"]
     assert ("status", "SUCCESS") in [(fact["name"], fact["value"]) for fact in facts]
     killed.kill()
     tag = client.zrange("shop:unacked_index", 0, 0)[0]
     client.zincrby("shop:unacked_index", -2 * HOUR_S, tag)
-    assert [each["id"] for each in stock.rqtui(*layout, "jobs", stock.queue, "eta")["jobs"]] == ["later"]
+    assert [each["id"] for each in stock.rqtui(*system, "jobs", stock.queue, "eta")["jobs"]] == ["later"]
 
 
 @pytest.mark.parametrize(("prefix", "patterns"), [("/shop/{db}.", True), (False, False)])
@@ -284,17 +292,17 @@ async def test_exchanges_of_other_names_are_heard_and_told(
 ) -> None:
     options = {"fanout_prefix": prefix, "fanout_patterns": patterns}
     stock.configure(broker_transport_options=options, event_exchange="shopev", control_exchange="shopctl", **LATE)
-    layout = f"celery:fanout={prefix or ''},events=shopev,control=shopctl"
+    system = f"celery:fanout={prefix or ''},events=shopev,control=shopctl"
     stock.enqueue("waits", queue="mail")
-    async with screen(url, WIDE, layouts=(layout,)) as it:
+    async with screen(url, WIDE, systems=(system,)) as it:
         await it.until_shown("mail", "celery")
         await it.press("enter", "w")
         worker = stock.start(name="w1", events=True)
         await it.until_shown("w1@shop")
-    told = stock.rqtui("--layout", layout, "act", "stop", stock.queue, "w1@shop", "--yes")
+    told = stock.rqtui("--system", system, "act", "stop", stock.queue, "w1@shop", "--yes")
     assert told["results"][0]["word"] == "asked"
     wait_until(lambda: worker.process.poll() is not None, SLOW_S, "it has ended", 0.05)
-    assert "Got shutdown from remote" in worker.said
+    assert "Got shutdown from remote" in worker.read_log()
 
 
 def test_a_copy_of_a_stock_message_runs_too(stock: Stock, client: Redis) -> None:
@@ -302,7 +310,7 @@ def test_a_copy_of_a_stock_message_runs_too(stock: Stock, client: Redis) -> None
     stock.enqueue("pickled", args=(20, 22), serializer="pickle", priority=6)
     for id in ("one", "pickled"):
         stock.rqtui("act", "duplicate", stock.queue, id, "--yes")
-    copies = [id for id in stock.waiting() if id not in ("one", "pickled")]
+    copies = [id for id in stock.read_waiting() if id not in ("one", "pickled")]
     assert len(copies) == 2
     tags = [json.loads(each)["properties"]["delivery_tag"] for each in client.lrange(f"default{STEPS[2]}", 0, -1)]
     tags += [json.loads(each)["properties"]["delivery_tag"] for each in client.lrange("default", 0, -1)]
@@ -315,7 +323,7 @@ def test_a_copy_of_a_stock_message_runs_too(stock: Stock, client: Redis) -> None
 
 def test_migration_takes_what_waits_and_leaves_what_workers_hold(stock: Stock, client: Redis) -> None:
     stock.configure(task_acks_late=True, worker_prefetch_multiplier=1)
-    stock.holding("held", worker="w1")
+    stock.run_holding("held", worker="w1")
     for number, priority in enumerate((0, 3, 9)):
         stock.enqueue(f"moved-{number}", priority=priority)
     bodies = {
@@ -324,8 +332,8 @@ def test_migration_takes_what_waits_and_leaves_what_workers_hold(stock: Stock, c
     moved = stock.rqtui("migrate", stock.queue, "native:mail", code=1)
     assert moved["moved"] == 3
     assert moved["left"] == 1
-    assert stock.waiting() == []
-    assert {*stock.unacked()} == {"held"}
+    assert stock.read_waiting() == []
+    assert {*stock.read_unacked()} == {"held"}
     for id, body in bodies.items():
         shown = stock.rqtui("show", "native:mail", id, "--body")
         assert shown["body"]["value"] == json.loads(body)
@@ -349,7 +357,7 @@ def test_a_chain_a_group_and_a_chord_show_what_follows_them(stock: Stock, client
     made = stock.do("canvas", queue="default")
     facts = {
         id: {fact["name"]: fact["value"] for fact in stock.rqtui("show", stock.queue, id)["facts"]}
-        for id in stock.waiting()
+        for id in stock.read_waiting()
     }
     assert "shop.add(3)" in facts[made["chain"]]["chain"]
     assert [facts[id]["group"] for id in made["chord"]] == [facts[made["chord"][0]]["group"]] * 2

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from beside.environments import PINS, environment
+from beside.environments import PINS, build_rq
 from beside.rq.stock import Stock
 from redis import Redis
 
@@ -15,5 +15,5 @@ from redis import Redis
 def stock(request: pytest.FixtureRequest, client: Redis, url: str, tmp_path: Path) -> Iterator[Stock]:
     """Stock RQ, each version in turn, at an empty server."""
     version = str(request.param)
-    with Stock(environment(version), version, url, tmp_path) as found:
+    with Stock(build_rq(version), version, url, tmp_path) as found:
         yield found

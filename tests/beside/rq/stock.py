@@ -13,7 +13,7 @@ from beside.stock import FIXED, RAN, SLOW_S, Worker
 from redis import Redis
 from waiting import wait_until
 
-__all__ = ["FIXED", "RAN", "SLOW_S", "Stock", "Worker", "aged"]
+__all__ = ["FIXED", "RAN", "SLOW_S", "Stock", "Worker", "age_leases"]
 
 APP = Path(__file__).parent / "app"
 
@@ -29,23 +29,23 @@ class Stock(stock.Stock):
         super().__init__([str(self._bin / "python"), str(APP / "driver.py"), url], environ, url, logs)
 
     def rq(self, *words: str) -> str:
-        """What `rq WORDS…` prints."""
+        """Run `rq WORDS…` and return its output."""
         command = [str(self._bin / "rq"), *words, "-u", self.url]
         return subprocess.run(command, env=self._environ, capture_output=True, text=True, check=True).stdout
 
     def cron(self) -> Worker:
-        """`rq cron` with the application's schedule; it is killed when the test ends."""
+        """Start `rq cron` with the application's schedule. It is killed when the test ends."""
         return self.begin([str(self._bin / "rq"), "cron", "-u", self.url, str(APP / "night.py")], name="cron")
 
     def start(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Worker:
-        """A worker, at work; it is killed when the test ends."""
+        """Start a worker and wait until it is ready. The worker is killed when the test ends."""
         name = name or f"stock-{self._number + 1}"
         command = [str(self._bin / "rq"), "worker", "-u", self.url, "--name", name, *options, *(queues or ("default",))]
         return self.begin(command, self._is_there, name)
 
     @contextmanager
     def worker(self, *queues: str, name: str = "", options: tuple[str, ...] = ()) -> Iterator[Worker]:
-        """A worker, at work; at the end of the block it is told to finish, and has gone."""
+        """Run a worker for the block, then terminate it and wait for its end."""
         made = self.start(*queues, name=name, options=options)
         yield made
         made.process.terminate()
@@ -55,21 +55,21 @@ class Stock(stock.Stock):
         return self.client.hget(f"rq:worker:{worker.name}", "state") in (b"idle", b"busy")
 
     def until(self, id: str, status: str) -> dict[str, Any]:
-        """Waits until RQ says that of a job; all it says."""
+        """Wait until RQ reports this status of a job, and return its report."""
         wait_until(lambda: (self.do("job", id=id) or {}).get("status") == status, SLOW_S, f"{id} is {status}", 0.02)
         found: dict[str, Any] = self.do("job", id=id)
         return found
 
-    def holding(self, id: str, worker: str = "", queue: str = "default", **options: Any) -> Worker:
-        """A worker that has begun job `id`, which goes on until the key `go` is there."""
+    def run_holding(self, id: str, worker: str = "", queue: str = "default", **options: Any) -> Worker:
+        """Start a worker that runs job `id` until the key `go` exists, and wait until the job runs."""
         self.do("enqueue", queue=queue, func="shop.hold", args=["go"], id=id, **options)
         made = self.start(queue, name=worker)
         self.until_ran(id)
         return made
 
 
-def aged(client: Redis, queue: str, seconds: int) -> None:
-    """Makes the leases of a queue, the workers and the executions so much older, as if nobody had renewed them."""
+def age_leases(client: Redis, queue: str, seconds: int) -> None:
+    """Move leases, workers and executions back in time, as if no worker had renewed them."""
     for member, score in client.zrange(f"rq:wip:{queue}", 0, -1, withscores=True):
         client.zadd(f"rq:wip:{queue}", {member: score - seconds})
     for pattern in ("rq:worker:*", "rq:execution:*", "rq:executions:*"):

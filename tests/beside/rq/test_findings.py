@@ -1,4 +1,4 @@
-"""Faults that RQ makes, or a kill: named by `rqtui health`, mended by the remedy that it names, seen by stock RQ."""
+"""`rqtui health` finds faults of RQ and of killed workers. Its fix repairs them for stock RQ."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from beside.rq.stock import FIXED, SLOW_S, Stock, aged
+from beside.rq.stock import FIXED, SLOW_S, Stock, age_leases
 from redis import Redis
 from shell import shell
 from waiting import wait_until
@@ -17,9 +17,9 @@ pytestmark = pytest.mark.beside
 DAY_S = 24 * 3600
 
 
-def found(stock: Stock, kind: str) -> dict[str, Any]:
-    """The one finding of that kind."""
-    finding = stock.found(kind)
+def find_finding(stock: Stock, kind: str) -> dict[str, Any]:
+    """Return the only finding of this kind, and check its queue."""
+    finding = stock.find_finding(kind)
     assert finding["queue"] == "default"
     return finding
 
@@ -28,26 +28,26 @@ def test_abandoned_and_a_worker_that_is_gone_after_kill_9(stock: Stock, client: 
     stock.do("enqueue", queue="default", func="shop.hold", args=["go"], id="again", retries=2)
     first = stock.start(name="first")
     stock.until_ran("again")
-    second = stock.holding("once", "second")
-    assert not stock.is_said("abandoned")
+    second = stock.run_holding("once", "second")
+    assert not stock.has_finding("abandoned")
     first.kill()
     second.kill()
-    assert not stock.is_said("abandoned"), "its lease is not over"
-    aged(client, "default", 600)
-    gone, abandoned = found(stock, "worker-gone"), found(stock, "abandoned")
+    assert not stock.has_finding("abandoned"), "its lease is not over"
+    age_leases(client, "default", 600)
+    gone, abandoned = find_finding(stock, "worker-gone"), find_finding(stock, "abandoned")
     assert set(gone["keys"]) <= {"rq:workers:default"}
     assert abandoned["jobs"] == 2 or "2" in abandoned["text"]
     assert {"again", "once"} & set(abandoned["ids"])
-    stock.mend(abandoned, "rqtui reap rq:default")
-    assert not stock.is_said("abandoned")
+    stock.apply_fix(abandoned, "rqtui reap rq:default")
+    assert not stock.has_finding("abandoned")
     assert stock.do("statuses", ids=["again", "once"]) == ["queued", "failed"]
     assert "AbandonedJobError" in stock.do("job", id="once")["error"]
     for worker in ("first", "second"):
-        gone = found(stock, "worker-gone")
+        gone = find_finding(stock, "worker-gone")
         [command] = re.findall(r"redis-cli SREM \S+ \S+?(?=[;.\s]|$)", gone["remedy"])
-        stock.mend(gone, command)
+        stock.apply_fix(gone, command)
         assert worker in "first second"
-    assert not stock.is_said("worker-gone")
+    assert not stock.has_finding("worker-gone")
     assert stock.do("workers") == []
     client.set("go", 1)
     stock.start(name="third")
@@ -60,17 +60,17 @@ def test_no_scheduler_where_delayed_jobs_and_retries_wait_for_ever(stock: Stock,
         stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id=id, in_s=0)
     stock.start()
     wait_until(lambda: all(late_s < 0 for late_s in stock.do("due", queue="default").values()), what="they are due")
-    finding = found(stock, "no-scheduler")
+    finding = find_finding(stock, "no-scheduler")
     assert finding["severity"] == "critical"
-    stock.mend(finding, "rqtui dispatch rq:default")
+    stock.apply_fix(finding, "rqtui dispatch rq:default")
     for id in ("reminder", "another"):
         stock.until(id, "finished")
-    assert not stock.is_said("no-scheduler")
+    assert not stock.has_finding("no-scheduler")
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="third", in_s=0)
-    wait_until(lambda: stock.is_said("no-scheduler"), what="it is due")
+    wait_until(lambda: stock.has_finding("no-scheduler"), what="it is due")
     stock.start(options=("--with-scheduler",))
     stock.until("third", "finished")
-    assert not stock.is_said("no-scheduler")
+    assert not stock.has_finding("no-scheduler")
     assert {len(runs) for runs in stock.runs().values()} == {1}
 
 
@@ -80,11 +80,11 @@ def test_vanishing_after_a_stock_requeue(stock: Stock, client: Redis) -> None:
         stock.until("bad", "failed")
     stock.do("requeue", queue="default", id="bad")
     assert 0 < stock.do("job", id="bad")["ttl"] <= 500
-    finding = found(stock, "vanishing")
+    finding = find_finding(stock, "vanishing")
     assert "bad" in finding["ids"]
-    stock.mend(finding, "redis-cli PERSIST rq:job:bad")
+    stock.apply_fix(finding, "redis-cli PERSIST rq:job:bad")
     assert stock.do("job", id="bad")["ttl"] == -1
-    assert not stock.is_said("vanishing")
+    assert not stock.has_finding("vanishing")
     client.set(FIXED, 1)
     stock.start()
     stock.until("bad", "finished")
@@ -95,11 +95,11 @@ def test_a_ghost_whose_time_to_live_is_over_counts_until_it_is_deleted(stock: St
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="lasting")
     wait_until(lambda: stock.do("job", id="brief") is None, what="its time is over")
     assert stock.do("counts", queue="default")["queued"] == 2
-    finding = found(stock, "ghost")
+    finding = find_finding(stock, "ghost")
     assert (finding["ids"], finding["keys"][:1]) == (["brief"], ["rq:queue:default"])
-    stock.mend(finding, "rqtui act delete rq:default brief")
+    stock.apply_fix(finding, "rqtui act delete rq:default brief")
     assert stock.do("counts", queue="default")["queued"] == 1
-    assert not stock.is_said("ghost")
+    assert not stock.has_finding("ghost")
 
 
 def test_stale_in_between_when_a_worker_is_killed_before_it_begins(stock: Stock, client: Redis) -> None:
@@ -109,16 +109,16 @@ def test_stale_in_between_when_a_worker_is_killed_before_it_begins(stock: Stock,
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="stuck")
     assert client.lrange("rq:queue:default:intermediate", 0, -1) == [b"stuck"]
     worker.kill()
-    aged(client, "default", DAY_S)
-    finding = found(stock, "stale-intermediate")
+    age_leases(client, "default", DAY_S)
+    finding = find_finding(stock, "stale-intermediate")
     assert finding["ids"] == ["stuck"]
-    stock.mend(finding, "rqtui reap rq:default")
+    stock.apply_fix(finding, "rqtui reap rq:default")
     first_seen = "rq:queue:default:intermediate:first_seen:stuck"
     if client.exists(first_seen):  # it is noted at the first look, as RQ notes it, and taken out a minute later
-        assert found(stock, "stale-intermediate")["ids"] == ["stuck"]
+        assert find_finding(stock, "stale-intermediate")["ids"] == ["stuck"]
         client.set(first_seen, time.time() - 61, ex=DAY_S)
-        stock.mend(finding, "rqtui reap rq:default")
-    assert not stock.is_said("stale-intermediate")
+        stock.apply_fix(finding, "rqtui reap rq:default")
+    assert not stock.has_finding("stale-intermediate")
     assert stock.do("ids", queue="default", place="queued") == ["stuck"]
     stock.start(name="second")
     assert stock.until("stuck", "finished")["value"] == 3
@@ -136,11 +136,11 @@ def test_an_id_that_stock_leaves_in_between_after_its_job_has_expired(stock: Sto
         stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="next")
         stock.until("next", "finished")
     assert client.lrange("rq:queue:default:intermediate", 0, -1) == [b"brief"]
-    finding = found(stock, "ghost")
+    finding = find_finding(stock, "ghost")
     assert (finding["ids"], finding["keys"][:1]) == (["brief"], ["rq:queue:default:intermediate"])
-    stock.mend(finding, "rqtui reap rq:default")
+    stock.apply_fix(finding, "rqtui reap rq:default")
     assert client.llen("rq:queue:default:intermediate") == 0
-    assert not stock.is_said("ghost")
+    assert not stock.has_finding("ghost")
 
 
 def test_a_scheduler_that_hangs_keeps_its_lock_and_is_told(stock: Stock, client: Redis) -> None:
@@ -149,12 +149,12 @@ def test_a_scheduler_that_hangs_keeps_its_lock_and_is_told(stock: Stock, client:
     hanging.stop()
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="reminder", in_s=0)
     client.zadd("rq:scheduled:default", {"reminder": int(time.time()) - 300})
-    assert not stock.is_said("no-scheduler")
-    finding = found(stock, "scheduler-behind")
+    assert not stock.has_finding("no-scheduler")
+    finding = find_finding(stock, "scheduler-behind")
     hanging.kill()
     client.delete("rq:scheduler-lock:default")  # after 61 s
-    stock.mend(finding, "rqtui dispatch rq:default")
-    assert not stock.is_said("scheduler-behind")
+    stock.apply_fix(finding, "rqtui dispatch rq:default")
+    assert not stock.has_finding("scheduler-behind")
     stock.start()
     stock.until("reminder", "finished")
     assert len(stock.runs()["reminder"]) == 1
@@ -210,11 +210,11 @@ def test_heavy_results_of_jobs_that_are_kept(stock: Stock, client: Redis) -> Non
     stock.do("enqueue", queue="default", func="shop.letters", args=[4000], id="one", result_ttl=DAY_S)
     with stock.worker():
         stock.until("one", "finished")
-    assert not stock.is_said("heavy-results")
+    assert not stock.has_finding("heavy-results")
     client.eval(COPIES, 1, "rq:finished:default", "one", 20_000)
     assert stock.do("counts", queue="default")["finished"] == 20_001
-    finding = found(stock, "heavy-results")
-    stock.mend(finding, "rqtui act delete rq:default --place finished --all")
-    assert not stock.is_said("heavy-results")
+    finding = find_finding(stock, "heavy-results")
+    stock.apply_fix(finding, "rqtui act delete rq:default --place finished --all")
+    assert not stock.has_finding("heavy-results")
     assert stock.do("counts", queue="default")["finished"] == 0
     assert not [*client.scan_iter("rq:results:*", count=1000)]

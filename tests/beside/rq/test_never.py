@@ -6,8 +6,8 @@ import json
 import time
 
 import pytest
-from beside.monitored import looked
-from beside.rq.stock import Stock, aged
+from beside.monitored import check_reads_only
+from beside.rq.stock import Stock, age_leases
 from redis import Redis
 from shell import shell
 from waiting import wait_until
@@ -35,25 +35,25 @@ def test_looking_writes_nothing_where_rq_info_moves_jobs(stock: Stock, client: R
     stock.do("enqueue", queue="default", func="shop.confirm", args=[7], id="bad")
     with stock.worker():
         stock.until("bad", "failed")
-    stock.holding("held", "first").kill()
+    stock.run_holding("held", "first").kill()
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="later", in_s=0)
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="next")
-    aged(client, "default", 600)
-    looked(stock, client, LOOKS, lambda: stock.rq("info"), telling=("health",))
+    age_leases(client, "default", 600)
+    check_reads_only(stock, client, LOOKS, lambda: stock.rq("info"), telling=("health",))
     assert stock.do("job", id="held")["status"] == "failed"
 
 
 def test_what_a_living_worker_runs_is_neither_reaped_nor_deleted(stock: Stock, client: Redis) -> None:
-    stock.holding("held", "living")
+    stock.run_holding("held", "living")
     client.zadd("rq:wip:default", {client.zrange("rq:wip:default", 0, 0)[0]: time.time() - 5})
     before = client.zrange("rq:wip:default", 0, -1)
     reaped = shell(stock.url, "reap", "rq:default", "--once", "--json")
     assert reaped.code == 0
     assert not any(reaped.json["reaped"].values())
-    assert "cancel it first" in stock.refused("delete", "held")
-    assert "cancel it first" in stock.refused("delete", "held", "--force")
+    assert "cancel it first" in stock.read_refusal("delete", "held")
+    assert "cancel it first" in stock.read_refusal("delete", "held", "--force")
     for verb in ("kill", "requeue", "promote"):
-        stock.refused(verb, "held")
+        stock.read_refusal(verb, "held")
     assert client.zrange("rq:wip:default", 0, -1) == before
     client.set("go", 1)
     stock.until("held", "finished")
@@ -92,7 +92,7 @@ def test_a_body_that_is_no_call_is_refused_and_what_stands_there_is_a_pickle(sto
 def test_a_job_that_others_wait_for_is_not_deleted_unasked(stock: Stock, client: Redis) -> None:
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="parent")
     stock.do("enqueue", queue="default", func="shop.add", args=[3, 4], id="child", depends_on="parent")
-    assert "other jobs wait for it" in stock.refused("delete", "parent")
+    assert "other jobs depend on it" in stock.read_refusal("delete", "parent")
     assert stock.do("statuses", ids=["parent", "child"]) == ["queued", "deferred"]
     assert stock.act("delete", "parent", "--force") == {"parent": "moved"}
     assert stock.do("statuses", ids=["parent", "child"]) == [None, "deferred"]
@@ -107,8 +107,8 @@ def test_jobs_with_a_rate_limit_are_left_to_rq(stock: Stock, client: Redis) -> N
         stock.do("limited", queue="default", func="shop.add", args=[1, 2], id=id, key="api")
     before = dump(client)
     for verb, id in (("kill", "first"), ("delete", "first"), ("delete", "second")):
-        assert "it has a rate limit, whose slots only RQ may give" in stock.refused(verb, id), verb
-    stock.refused("promote", "second")  # it stands in no place of the queue
+        assert "it has a rate limit, whose slots only RQ can assign" in stock.read_refusal(verb, id), verb
+    stock.read_refusal("promote", "second")  # it stands in no place of the queue
     assert dump(client) == before
     stock.start()
     for id in ("first", "second"):

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
-from beside.environments import VARIABLE, environment
+from beside.environments import VARIABLE, build_rq
 from beside.rq.stock import Stock
 from redis import Redis
 from waiting import wait_until
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.beside
 
 
 def _enqueue(queue: original.Queue, id: str, function: str, *args: object, **fields: object) -> None:
-    queue.enqueue(id, original.encoded(function, *args), original.described(function, *args), **fields)
+    queue.enqueue(id, original.encode_call(function, *args), original.format_call(function, *args), **fields)
 
 
 def test_a_stock_worker_runs_what_the_demo_enqueues_delays_and_retries(stock: Stock, client: Redis) -> None:
@@ -25,7 +25,7 @@ def test_a_stock_worker_runs_what_the_demo_enqueues_delays_and_retries(stock: St
     _enqueue(queue, "sum", "shop.add", 1, 2)
     _enqueue(queue, "bad", "shop.confirm", 7)
     _enqueue(queue, "twice", "shop.confirm", 8, retries_left=1)
-    queue.enqueue_in(0, "due", original.encoded("shop.add", 1, b=4), original.described("shop.add", 1, b=4))
+    queue.enqueue_in(0, "due", original.encode_call("shop.add", 1, b=4), original.format_call("shop.add", 1, b=4))
     stock.start(options=("--with-scheduler",))
     assert stock.until("sum", "finished")["value"] == 3
     assert stock.until("due", "finished")["value"] == 5
@@ -47,7 +47,7 @@ def test_the_demo_runs_what_stock_enqueues_and_stock_tools_see_the_outcome(stock
     worker = original.Worker(client, "default", "demo-1", run)
     worker.register()
     assert [worker.step() for _ in range(5)] == ["finished", "failed", "retried", "failed", "idle"]
-    wait_until(lambda: original.schedule(client, "default", "me"), what="it is due")
+    wait_until(lambda: original.enqueue_due_jobs(client, "default", "me"), what="it is due")
     assert [worker.step() for _ in range(2)] == ["finished", "idle"]
     places = ("queued", "scheduled", "started", "finished", "failed")
     assert [stock.do("counts", queue="default")[place] for place in places] == [0, 0, 0, 2, 2]
@@ -90,4 +90,4 @@ def test_an_environment_that_cannot_be_made_skips_its_tests_with_the_reason(
     ):
         monkeypatch.setenv(VARIABLE, str(root))
         with pytest.raises(pytest.skip.Exception, match=reason):
-            environment("3.0.0")
+            build_rq("3.0.0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from beside.rq.stock import FIXED, Stock, aged
+from beside.rq.stock import FIXED, Stock, age_leases
 from redis import Redis
 from screens import WIDE, on_screen, screen
 
@@ -30,17 +30,17 @@ async def test_r_requeues_a_failed_job_and_the_stock_worker_finishes_it(stock: S
 async def test_a_worker_killed_with_9_is_told_and_its_job_reaped_by_a_key(
     stock: Stock, client: Redis, url: str
 ) -> None:
-    stock.holding("held", "killed", retries=1).kill()
-    aged(client, "default", 600)
+    stock.run_holding("held", "killed", retries=1).kill()
+    age_leases(client, "default", 600)
     async with screen(url, WIDE) as it:
         await it.until_shown("default", "rq")
         await it.press("enter")
-        await it.until_shown("without a sign of life", "killed", ". reaper", "without a hash")
+        await it.until_shown("without a heartbeat for", "killed", ". reaper", "without a hash")
         await it.press("w")
         await it.until_shown("gone", "silent 1 with 1 job")
         await it.press("escape", "full_stop")
         await it.until(lambda: stock.do("job", id="held")["status"] == "queued", "the reaper has queued it again")
-        await it.until(lambda: "without a sign of life" not in it.text(), "the finding is gone")
+        await it.until(lambda: "without a heartbeat for" not in it.text(), "the finding is gone")
         client.set("go", 1)
         stock.start(name="next")
         await it.until(lambda: stock.do("job", id="held")["status"] == "finished", "a stock worker has run it again")

@@ -50,15 +50,15 @@ class Rq(Thousand[Stock]):
             *(lambda id=id: self.put(id, {"func": "shop.add", "args": [5, 6]}) for id in self.ids["put"]),
             *self.some("bump", "plain"),
             *(self.requeue_failed for _ in range(10)),
-            *(self.rest for _ in range(2)),
+            *(self.pause_workers for _ in range(2)),
         ]
 
     def requeue_failed(self) -> None:
         """Whatever is failed runs again."""
         self.act("requeue", "--place", "failed", "--all")
 
-    def rest(self) -> None:
-        """All workers rest for a moment."""
+    def pause_workers(self) -> None:
+        """Pause and resume all workers."""
         self.stock.rqtui("act", "pause", self.stock.queue, "--yes")
         assert self.stock.do("suspended")
         self.stock.rqtui("act", "resume", self.stock.queue, "--yes")
@@ -92,19 +92,19 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     statuses = dict(zip(of.words, stock.do("statuses", ids=[*of.words]), strict=True))
     runs = of.account(f"RQ {stock.version}", statuses, workers)
     times = {id: len(runs[id]) for id in of.words}
-    for id in of.of("plain", "promoted", "rescheduled", "put"):
+    for id in of.list_ids("plain", "promoted", "rescheduled", "put"):
         assert (times[id], statuses[id]) == (1, "finished"), id
     for id in of.ids["flaky"]:
         assert (times[id], statuses[id]) == (2, "finished"), id
     for id in of.ids["killed"]:
-        assert (times[id], statuses[id]) == ((0, "canceled") if of.answered(id, "kill") else (1, "finished")), id
+        assert (times[id], statuses[id]) == ((0, "canceled") if of.is_moved_by(id, "kill") else (1, "finished")), id
     for id in of.ids["deleted"]:
-        assert statuses[id] == (None if of.answered(id, "delete") else "finished"), id
+        assert statuses[id] == (None if of.is_moved_by(id, "delete") else "finished"), id
         assert times[id] == (1 if statuses[id] else times[id]) <= 1, id
     assert (times[first], statuses[first], runs[first][0]) == (2, "finished", killed.name)
     assert (times[second], statuses[second]) == (1, "finished")
-    assert any(of.answered(id, "kill") for id in of.ids["killed"])
-    assert any(of.answered(id, "delete") for id in of.ids["deleted"])
+    assert any(of.is_moved_by(id, "kill") for id in of.ids["killed"])
+    assert any(of.is_moved_by(id, "delete") for id in of.ids["deleted"])
     assert of.counts() == Counter(status for status in statuses.values() if status)
 
 

@@ -14,7 +14,7 @@ HOUR_S = 3600
 CALL = json.dumps({"func": "shop.add", "args": [1, 2]})
 
 
-def _in_every_place(stock: Stock) -> None:
+def _add_job_in_every_place(stock: Stock) -> None:
     """A job of stock RQ in each place but between queue and start; `failed` has two."""
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="done")
     for id in ("bad-1", "bad-2"):
@@ -22,7 +22,7 @@ def _in_every_place(stock: Stock) -> None:
     with stock.worker():
         stock.until("done", "finished")
         stock.until("bad-2", "failed")
-    stock.holding("held")
+    stock.run_holding("held")
     stock.do("enqueue", queue="default", func="shop.add", args=[1], kwargs={"b": 2}, id="next")
     stock.do("enqueue", queue="default", func="shop.add", args=["a", "b"], id="last")
     stock.do("enqueue", queue="default", func="shop.add", args=[3, 4], id="later", in_s=HOUR_S)
@@ -32,7 +32,7 @@ def _in_every_place(stock: Stock) -> None:
 
 
 def test_rqtui_shows_what_stock_tools_show(stock: Stock) -> None:
-    _in_every_place(stock)
+    _add_job_in_every_place(stock)
     counts = stock.do("counts", queue="default")
     [queue] = stock.rqtui("snapshot")["queues"]
     assert (queue["queue"], queue["layout"], queue["workers"]) == ("default", "rq", 1)
@@ -121,7 +121,7 @@ def test_a_stock_worker_runs_what_rqtui_put_requeued_promoted_rescheduled_and_mo
 
 
 def test_rqtui_cancels_a_job_that_runs_stops_a_worker_and_suspends_all(stock: Stock, client: Redis) -> None:
-    worker = stock.holding("endless", "alone", retries=3)
+    worker = stock.run_holding("endless", "alone", retries=3)
     assert stock.act("cancel", "endless") == {"endless": "asked"}
     stock.until("endless", "stopped")
     assert stock.do("ids", queue="default", place="failed") == ["endless"]

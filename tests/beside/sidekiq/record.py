@@ -19,13 +19,13 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "support")]
 
-from beside.environments import SIDEKIQ, sidekiq  # noqa: E402
+from beside.environments import SIDEKIQ, build_sidekiq  # noqa: E402
 from beside.sidekiq.stock import APP, Stock  # noqa: E402
 from redis import Redis  # noqa: E402
 from waiting import wait_until  # noqa: E402
 
 from rqtui.connection.connect import connect  # noqa: E402
-from rqtui.connection.embedded import embedded  # noqa: E402
+from rqtui.connection.embedded import start_server  # noqa: E402
 
 READERS = {
     "string": lambda client, key: client.get(key),
@@ -47,7 +47,7 @@ def run(stock: Stock, client: Redis) -> None:
         for jid in ("fails-1", "fails-2", "flaky"):
             stock.until(jid, "retry")
         wait_until(lambda: stock.do("stats")["processed"] == 6, what="all are counted")
-    stock.holding("slow-1", "slow-2", worker="web-2")
+    stock.run_holding("slow-1", "slow-2", worker="web-2")
     stock.push("waits-1", "waits-2", args=(1, 2), tags=["vip"])
     stock.push("later-1", "later-2", in_s=3600, args=(3,))
     if stock.has["active_job"]:
@@ -59,8 +59,8 @@ def run(stock: Stock, client: Redis) -> None:
     stock.push("low-1", queue="low", args=("ä",))
 
 
-def told(client: Redis) -> dict[str, Any]:
-    """Every key of Sidekiq's."""
+def dump_keys(client: Redis) -> dict[str, Any]:
+    """Return every key of Sidekiq."""
     found = {}
     for key in sorted(client.scan_iter()):
         if not key.startswith(b"beside:"):
@@ -82,8 +82,8 @@ def _plain(value: Any) -> Any:
 
 def main() -> None:
     """Records the newest Sidekiq, or that of the version that is named."""
-    ruby = sidekiq(sys.argv[1] if len(sys.argv) > 1 else max(SIDEKIQ))
-    with embedded("auto") as running, connect(running.url) as client, tempfile.TemporaryDirectory() as folder:
+    ruby = build_sidekiq(sys.argv[1] if len(sys.argv) > 1 else max(SIDEKIQ))
+    with start_server("auto") as running, connect(running.url) as client, tempfile.TemporaryDirectory() as folder:
         shop = shutil.copytree(APP, Path(folder) / "shop")  # backtraces name the file
         with Stock(ruby, running.url, Path(folder), shop) as stock:
             run(stock, client)
@@ -93,7 +93,7 @@ def main() -> None:
                 "how": "record.py: a run of the stock program with the jobs of app/shop.rb, read while it ran",
                 "at": time.time(),
             }
-            keys = told(client)
+            keys = dump_keys(client)
     file = FOLDER / f"recorded-{header['version']}.json"
     rows = ",\n".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in keys.items())
     file.write_text(f'{{"recorded": {json.dumps(header)},\n"keys": {{\n{rows}\n}}}}\n', encoding="utf-8")

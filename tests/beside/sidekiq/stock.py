@@ -20,7 +20,7 @@ BEAT_S, LIFE_S = 10, 60  # of a process: how often it beats, and how long its ke
 
 
 class Stock(stock.Stock):
-    """Sidekiq of one version at one Redis. A worker's name is that of its machine, the begin of its identity."""
+    """Sidekiq of one version at one Redis. A worker's name is its host name, the start of its identity."""
 
     queue = "sidekiq:default"
 
@@ -31,31 +31,31 @@ class Stock(stock.Stock):
 
     @cached_property
     def version(self) -> str:
-        """Sidekiq's."""
+        """The version of Sidekiq."""
         return str(self.do("version"))
 
     @cached_property
     def has(self) -> dict[str, bool]:
-        """Whether `active_job`, `cron` and `steps` are there."""
+        """The availability of `active_job`, `cron` and `steps`."""
         found: dict[str, bool] = self.do("has")
         return found
 
     @cached_property
     def work_key(self) -> str:
-        """What its hash of running jobs is called behind the identity."""
+        """The suffix of the key of running jobs, after the identity of a process."""
         return ":workers" if int(self.version.split(".")[0]) < 7 else ":work"
 
     def push(
         self, *jids: str, job: str = "HardJob", args: tuple[Any, ...] = (), queue: str = "default", **more: Any
     ) -> None:
-        """`Sidekiq::Client.push` of a job for each jid; `in_s`: so much later."""
+        """Push a job for each jid with `Sidekiq::Client.push`, to run after `in_s`."""
         if (in_s := more.pop("in_s", None)) is not None:
             more["at"] = time.time() + in_s
         items = [{"class": job, "args": list(args), "jid": jid, "queue": queue, **more} for jid in jids]
         self.do("push", items=items)
 
     def start(self, *queues: str, name: str = "", threads: int = 2, grace_s: int = 1) -> Worker:
-        """A process, at work; it is killed when the test ends. At TERM it waits for its jobs for `grace_s`."""
+        """Start a process, which waits `grace_s` for its jobs at SIGTERM. It is killed when the test ends."""
         name = name or f"stock-{self._number + 1}"
         of_queues = [word for queue in queues or ("default",) for word in ("-q", queue)]
         options = ("-r", str(self._app / "shop.rb"), "-g", "shop", "-c", str(threads), "-t", str(grace_s), *of_queues)
@@ -63,14 +63,14 @@ class Stock(stock.Stock):
 
     @contextmanager
     def worker(self, *queues: str, name: str = "", threads: int = 2) -> Iterator[Worker]:
-        """A process, at work; at the end of the block it is told to finish, and has gone."""
+        """Run a process for the block, then terminate it and wait for its end."""
         made = self.start(*queues, name=name, threads=threads)
         yield made
         made.process.terminate()
         made.process.wait(SLOW_S)
 
     def identity(self, worker: Worker) -> str:
-        """What Sidekiq calls that process; empty before its first beat."""
+        """Return the identity of a process, or an empty string before its first heartbeat."""
         begin = f"{worker.name}:".encode()
         return next((each.decode() for each in self.client.smembers("processes") if each.startswith(begin)), "")
 
@@ -79,18 +79,18 @@ class Stock(stock.Stock):
         return bool(identity) and self.client.hexists(identity, "beat")
 
     def where(self, jid: str) -> str:
-        """Where the stock API finds a job: a queue, `schedule`, `retry`, `dead`, `work`; empty: nowhere."""
+        """Return where the stock API finds a job: a queue, `schedule`, `retry`, `dead`, `work` or an empty string."""
         return " ".join(self.do("where", jids=[jid])[jid])
 
     def until(self, jid: str, place: str) -> None:
-        """Waits until a job stands there, and nowhere else."""
+        """Wait until a job is in this place and no other."""
         wait_until(lambda: self.where(jid) == place, SLOW_S, f"{jid} is in {place or 'no place'}", 0.05)
 
     def jids(self, place: str) -> list[str]:
-        """Which jobs stand in a queue or a set, as the stock API gives them."""
+        """Return the jobs of a queue or a set in the order of the stock API."""
         return [job["jid"] for job in self.do("jobs", place=place)]
 
-    def holding(
+    def run_holding(
         self,
         *jids: str,
         worker: str = "",
@@ -98,7 +98,7 @@ class Stock(stock.Stock):
         job: str = "SlowJob",
         args: tuple[Any, ...] = ("go",),
     ) -> Worker:
-        """A process that runs these jobs, which go on until the key `go` is there, and has beaten with them."""
+        """Start a process that runs these jobs until the key `go` exists, and wait for its heartbeat with them."""
         self.push(*jids, job=job, args=args, queue=queue)
         made = self.start(queue, name=worker, threads=len(jids))
         for jid in jids:
@@ -109,7 +109,7 @@ class Stock(stock.Stock):
         return made
 
     def age(self, worker: Worker, seconds: int) -> None:
-        """Its last beat is so much older, and its keys are so much nearer to their end, as if that time had passed."""
+        """Move the last heartbeat of a process and the expiry of its keys back by `seconds`."""
         identity = self.identity(worker)
         for key in (identity, f"{identity}{self.work_key}"):
             if (left_s := self.client.ttl(key)) > 0:
@@ -119,5 +119,5 @@ class Stock(stock.Stock):
 
 
 def is_blocked(client: Redis) -> bool:
-    """Whether somebody waits for a job."""
+    """Return whether a process waits for a job."""
     return any(each["cmd"].lower() == "brpop" for each in client.client_list())

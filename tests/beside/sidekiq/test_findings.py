@@ -1,4 +1,4 @@
-"""Faults that Sidekiq makes, or a kill: named by `rqtui health`, mended by the remedy that it names, seen by stock."""
+"""`rqtui health` finds faults of Sidekiq and of killed workers. Its fix repairs them for stock Sidekiq."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ TORN = b'{"retry":true,"queue":"default","class":"HardJob","args":["ada@exam'
 def test_what_a_killed_process_ran_is_found_with_a_countdown_and_reaped_before_it_is_gone(
     stock: Stock, client: Redis
 ) -> None:
-    worker = stock.holding("one", "two", worker="killed")
-    assert not stock.is_said("lost-on-kill")
+    worker = stock.run_holding("one", "two", worker="killed")
+    assert not stock.has_finding("lost-on-kill")
     worker.kill()
-    assert not stock.is_said("lost-on-kill"), "its beat is not old"
+    assert not stock.has_finding("lost-on-kill"), "its beat is not old"
     stock.age(worker, 22)
-    finding = stock.found("lost-on-kill")
+    finding = stock.find_finding("lost-on-kill")
     assert (finding["severity"], finding["jobs"]) == ("critical", 2)
     assert {*finding["ids"]} & {"one", "two"}
     until_ms = finding["until_at_ms"]
     assert 0 < until_ms - client.time()[0] * 1000 < LIFE_S * 1000
-    stock.mend(finding, "rqtui reap sidekiq:default")
+    stock.apply_fix(finding, "rqtui reap sidekiq:default")
     assert stock.jids("default") == [], "it is not silent for 30 s yet"
     stock.age(worker, 10)
-    stock.mend(finding, "rqtui reap sidekiq:default")
+    stock.apply_fix(finding, "rqtui reap sidekiq:default")
     assert sorted(stock.jids("default")) == ["one", "two"]
     assert stock.do("work") == []
-    assert not stock.is_said("lost-on-kill")
+    assert not stock.has_finding("lost-on-kill")
     client.set("go", 1)
     stock.start(name="next")
     for jid in ("one", "two"):
@@ -51,19 +51,21 @@ def test_a_member_that_a_stock_poller_loses_is_found_and_kept_by_kill(stock: Sto
     assert client.zcard("retry") == client.zcard("dead") == client.llen("queue:default") == 0, "and has lost it"
     stock.push("good")
     client.zadd("schedule", {TORN: time.time() + HOUR_S})
-    finding = stock.found("undecodable")
+    finding = stock.find_finding("undecodable")
     assert finding["severity"] == "critical"
     shown = stock.rqtui("jobs", "sidekiq:default", "schedule")["jobs"]
     [job] = shown
     assert job["problem"]
     assert stock.act("kill", job["id"]) == {job["id"]: "moved"}
     assert client.zrange("dead", 0, -1) == [TORN]
-    assert not stock.is_said("undecodable")
-    raw = stock.found("raw-bytes")
+    assert not stock.has_finding("undecodable")
+    raw = stock.find_finding("raw-bytes")
     [dead] = stock.rqtui("jobs", "sidekiq:default", "dead")["jobs"]
-    stock.mend({"remedy": raw["remedy"].replace("ID", dead["id"])}, f"rqtui act delete sidekiq:default {dead['id']}")
+    stock.apply_fix(
+        {"remedy": raw["remedy"].replace("ID", dead["id"])}, f"rqtui act delete sidekiq:default {dead['id']}"
+    )
     assert client.zcard("dead") == 0
-    assert not stock.is_said("raw-bytes")
+    assert not stock.has_finding("raw-bytes")
 
 
 def test_bytes_that_nobody_reads_are_killed_by_the_stock_process_that_takes_them_and_found(
@@ -71,31 +73,31 @@ def test_bytes_that_nobody_reads_are_killed_by_the_stock_process_that_takes_them
 ) -> None:
     client.sadd("queues", "default")
     client.lpush("queue:default", RAW)
-    assert stock.found("unreadable")["severity"] == "critical"
+    assert stock.find_finding("unreadable")["severity"] == "critical"
     with stock.worker():
         wait_until(lambda: client.zcard("dead"), SLOW_S, "it is dead", 0.05)
     assert client.zrange("dead", 0, -1) == [RAW]
-    assert stock.found("raw-bytes")["jobs"] == 1
-    assert not stock.is_said("unreadable")
+    assert stock.find_finding("raw-bytes")["jobs"] == 1
+    assert not stock.has_finding("unreadable")
 
 
 def test_nobody_polls_and_nobody_works_on_a_queue(stock: Stock, client: Redis) -> None:
     stock.push("reminder", "other", in_s=HOUR_S)
     for member in client.zrange("schedule", 0, -1):
         client.zadd("schedule", {member: time.time() - 90})
-    finding = stock.found("nobody-polls")
+    finding = stock.find_finding("nobody-polls")
     assert (finding["severity"], finding["jobs"]) == ("critical", 2)
     [command] = {each for each in ("reminder", "other") if f"promote sidekiq:default {each}" in finding["remedy"]}
-    stock.mend(finding, f"rqtui act promote sidekiq:default {command}")
+    stock.apply_fix(finding, f"rqtui act promote sidekiq:default {command}")
     assert stock.jids("default") == [command]
     stock.start("low")  # it polls, and works on another queue
     wait_until(lambda: client.zcard("schedule") == 0, SLOW_S, "it polls", 0.05)
-    assert not stock.is_said("nobody-polls")
-    assert stock.found("no-consumer")["queue"] == "default"
+    assert not stock.has_finding("nobody-polls")
+    assert stock.find_finding("no-consumer")["queue"] == "default"
     stock.start()
     for jid in ("reminder", "other"):
         stock.until_ran(jid)
-    assert not stock.is_said("no-consumer")
+    assert not stock.has_finding("no-consumer")
 
 
 def test_a_job_without_retry_vanishes_where_its_class_cannot_be_loaded_and_is_found_before(
@@ -111,16 +113,16 @@ def test_a_job_without_retry_vanishes_where_its_class_cannot_be_loaded_and_is_fo
     for jid in ("bare", "bare-too"):
         client.lpush("queue:default", json.dumps({**body, "jid": jid}))
     client.sadd("queues", "default")
-    finding = stock.found("no-retry")
+    finding = stock.find_finding("no-retry")
     assert (finding["jobs"], finding["ids"][0][:4]) == (2, "bare")
     assert stock.act("delete", "bare") == {"bare": "moved"}
-    put = stock.rqtui("put", "sidekiq:default", '{"class": "NoSuchJob", "args": [7]}', "--id", "whole")
+    put = stock.rqtui("put", "sidekiq:default", '{"class": "NoSuchJob", "args": [7], "jid": "whole"}')
     assert put["results"] == [{"id": "whole", "word": "moved"}]
     with stock.worker():
         stock.until("whole", "retry")
         stock.until("bare-too", "")
     assert client.zcard("dead") == 0
-    assert not stock.is_said("no-retry")
+    assert not stock.has_finding("no-retry")
 
 
 def test_a_process_that_is_gone_stays_on_the_list_until_it_is_taken_off(stock: Stock, client: Redis) -> None:
@@ -130,10 +132,10 @@ def test_a_process_that_is_gone_stays_on_the_list_until_it_is_taken_off(stock: S
     worker.kill()
     stock.age(worker, LIFE_S + 1)
     assert not client.exists(identity)
-    finding = stock.found("stale-process")
+    finding = stock.find_finding("stale-process")
     assert identity in finding["remedy"]
-    stock.mend(finding, f"redis-cli SREM processes {identity}")
-    assert not stock.is_said("stale-process")
+    stock.apply_fix(finding, f"redis-cli SREM processes {identity}")
+    assert not stock.has_finding("stale-process")
     assert stock.do("processes") == []
 
 
@@ -147,7 +149,7 @@ def test_a_job_in_the_hands_of_a_process_between_two_beats_is_in_no_place_when_i
         stock.push(f"lost-{number}")
         if not client.llen("queue:default"):
             break
-        worker.go_on()
+        worker.resume()
         stock.until_ran(f"lost-{number}")
     worker.kill()
     assert stock.where(f"lost-{number}") == ""

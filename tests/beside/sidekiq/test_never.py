@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from beside.monitored import looked
+from beside.monitored import check_reads_only
 from beside.sidekiq.record import run as in_every_place
 from beside.sidekiq.stock import SLOW_S, Stock
 from redis import Redis
@@ -26,15 +26,15 @@ LOOKS = (
 def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
     in_every_place(stock, client)
     stock.kill_all()
-    looked(stock, client, LOOKS, lambda: stock.do("act", place="dead", jid="fatal", verb="delete"))
+    check_reads_only(stock, client, LOOKS, lambda: stock.do("act", place="dead", jid="fatal", verb="delete"))
 
 
 def test_what_a_process_that_beats_runs_is_left_to_it(stock: Stock, client: Redis) -> None:
-    stock.holding("held", worker="living")
+    stock.run_holding("held", worker="living")
     assert stock.rqtui("reap", "sidekiq:default", "--once")["reaped"] == {"ready": 0, "dead": 0}
-    assert "beats" in stock.refused("release", "held")
+    assert "beats" in stock.read_refusal("release", "held")
     for verb in ("delete", "kill", "requeue", "promote"):
-        stock.refused(verb, "held")
+        stock.read_refusal(verb, "held")
     assert stock.jids("default") == stock.jids("dead") == []
     client.set("go", 1)
     stock.until("held", "")
@@ -73,12 +73,12 @@ def test_there_is_no_pause_and_it_is_said(stock: Stock, client: Redis) -> None:
 
 def test_a_body_that_is_no_job_is_refused_and_what_is_put_is_stock_json(stock: Stock, client: Redis) -> None:
     for body in ("[1, 2]", "{}", '{"class": 7}', '{"class": "HardJob", "args": 3}', "no json", '{"args": []}'):
-        ran = shell(stock.url, "put", "sidekiq:default", body, "--id", "bad")
+        ran = shell(stock.url, "put", "sidekiq:default", body)
         assert (ran.code, ran.out) == (2, ""), body
         assert "class" in ran.err or "args" in ran.err or "JSON" in ran.err, ran.err
     assert client.dbsize() == 0
     args = ["ä", [1.5, None, True, {"b": [], "c": {}}], 12345678901234567890]
-    stock.rqtui("put", "sidekiq:default", json.dumps({"class": "HardJob", "args": args}), "--id", "odd")
+    stock.rqtui("put", "sidekiq:default", json.dumps({"class": "HardJob", "args": args, "jid": "odd"}))
     [job] = stock.do("jobs", place="default")
     assert (job["jid"], job["args"], job["item"]["retry"]) == ("odd", args, True)
     with stock.worker():

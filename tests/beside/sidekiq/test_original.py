@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from beside.environments import VARIABLE, sidekiq
+from beside.environments import VARIABLE, build_sidekiq
 from beside.sidekiq.stock import SLOW_S, Stock
 from redis import Redis
 from waiting import wait_until
@@ -15,17 +15,17 @@ pytestmark = pytest.mark.beside
 
 def test_a_stock_process_runs_what_the_demo_pushes_delays_and_fails(stock: Stock, client: Redis) -> None:
     producer = original.Client(client, "default")
-    producer.push(producer.item("plain", "HardJob", 1, {"of": ["ä"]}))
-    producer.push_in(0, producer.item("later", "HardJob", 2))
+    producer.push(producer.build_item("plain", "HardJob", 1, {"of": ["ä"]}))
+    producer.push_in(0, producer.build_item("later", "HardJob", 2))
     if stock.has["active_job"]:
-        job = original.wrapped("GreetJob", "0d-1", "zoë")
+        job = original.wrap_active_job("GreetJob", "0d-1", "zoë")
         is_new = int(stock.version.split(".")[0]) >= 7
         old = {} if is_new else {"class": "ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper"}
-        producer.push(producer.item("greeting", "GreetJob", **{**job, **old}))
+        producer.push(producer.build_item("greeting", "GreetJob", **{**job, **old}))
     error = original.JobError("ArgumentError", "no such order: 7", "shop.rb:1:in `perform'")
     failing = original.Process(client, "default", "demo", lambda _item: _raise(error))
-    producer.push(producer.item("fails", "HardJob", 7))
-    producer.push({**producer.item("dies", "HardJob", 8), "retry": 0})
+    producer.push(producer.build_item("fails", "HardJob", 7))
+    producer.push({**producer.build_item("dies", "HardJob", 8), "retry": 0})
     taken = [failing.step() for _ in range(client.llen("queue:default"))]
     assert taken.count("dead") == 1
     assert set(taken) == {"retried", "dead"}
@@ -50,9 +50,9 @@ def test_the_demo_runs_and_polls_what_stock_pushes_and_the_stock_api_sees_its_pr
     stock.push("one", "two")
     stock.push("later", in_s=3600)
     assert [process.step(), process.step(), process.step()] == ["finished", "finished", "idle"]
-    assert original.poll(client) == 0
+    assert original.enqueue_due_jobs(client) == 0
     client.zadd("schedule", {client.zrange("schedule", 0, 0)[0]: 1})
-    assert original.poll(client) == 1
+    assert original.enqueue_due_jobs(client) == 1
     assert process.step() == "finished"
     assert ran == ["one", "two", "later"]
     stock.push("held")
@@ -75,7 +75,7 @@ def test_a_stock_poller_and_the_demos_lose_the_same(stock: Stock, client: Redis)
                 wait_until(lambda: not client.zcard("schedule"), SLOW_S, "the poller takes it", 0.05)
         else:
             with pytest.raises(original.Unreadable):
-                original.poll(client)
+                original.enqueue_due_jobs(client)
         assert client.zcard("schedule") == client.zcard("dead") == client.llen("queue:default") == 0
 
 
@@ -86,9 +86,9 @@ def test_stock_that_is_not_there_skips_its_tests_with_the_reason(tmp_path, monke
     monkeypatch.setenv(VARIABLE, str(tmp_path / "beside"))
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
     with pytest.raises(pytest.skip.Exception, match=r"Sidekiq 8.1.7 .*: no rubygems.org here"):
-        sidekiq("8.1.7")
+        build_sidekiq("8.1.7")
     with pytest.raises(pytest.skip.Exception, match="apt-get install ruby-sidekiq"):
-        sidekiq("debian")
+        build_sidekiq("debian")
 
 
 def _raise(error: Exception) -> None:

@@ -63,7 +63,7 @@ class Sidekiq(Thousand[Stock]):
 @pytest.mark.slow
 def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> None:
     of = Sidekiq(stock, client)
-    killed = stock.holding(*of.ids["held"], worker="killed")  # both of its threads: it takes no other job
+    killed = stock.run_holding(*of.ids["held"], worker="killed")  # both of its threads: it takes no other job
     of.enqueue()
     of.before("kill", "killed")
     of.before("delete", "deleted")
@@ -82,16 +82,16 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
     places = stock.do("where", jids=[*of.words])
     runs = of.account(f"Sidekiq {stock.version}", {id: " ".join(places[id]) or "gone" for id in of.words}, workers)
     times = {id: len(runs[id]) for id in of.words}
-    for id in of.of("plain", "promoted", "rescheduled", "put"):
+    for id in of.list_ids("plain", "promoted", "rescheduled", "put"):
         assert (times[id], places[id]) == (1, []), id
     for id in of.ids["flaky"]:
         assert (times[id], places[id]) == (2, []), id
     for id in of.ids["killed"]:
-        assert (times[id], places[id]) == ((0, ["dead"]) if of.answered(id, "kill") else (1, [])), id
+        assert (times[id], places[id]) == ((0, ["dead"]) if of.is_moved_by(id, "kill") else (1, [])), id
     for id in of.ids["deleted"]:
-        assert (times[id], places[id]) == (0 if of.answered(id, "delete") else 1, []), id
+        assert (times[id], places[id]) == (0 if of.is_moved_by(id, "delete") else 1, []), id
     for id in of.ids["held"]:
         assert (times[id], places[id], runs[id][0]) == (2, [], killed.name), id
-    assert any(of.answered(id, "kill") for id in of.ids["killed"])
-    assert any(of.answered(id, "delete") for id in of.ids["deleted"])
+    assert any(of.is_moved_by(id, "kill") for id in of.ids["killed"])
+    assert any(of.is_moved_by(id, "delete") for id in of.ids["deleted"])
     assert of.counts().get("dead", 0) == sum(places[id] == ["dead"] for id in of.words)

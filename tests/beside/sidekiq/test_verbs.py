@@ -13,7 +13,11 @@ from waiting import wait_until
 
 pytestmark = pytest.mark.beside
 HOUR_S = 3600
-CALL = json.dumps({"class": "HardJob", "args": [1, 2]})
+
+
+def call(jid: str) -> str:
+    """A job as a person writes one, with a jid."""
+    return json.dumps({"class": "HardJob", "args": [1, 2], "jid": jid})
 
 
 def test_rqtui_shows_what_the_stock_api_tells(stock: Stock, client: Redis) -> None:
@@ -76,8 +80,8 @@ def test_a_stock_process_runs_what_rqtui_put_requeued_promoted_rescheduled_and_m
     stock.push("later", "sooner", "killed-later", in_s=HOUR_S)
     stock.push("first", "second", "killed", "deleted", "revived", args=(5, {"of": [], "big": 10**25, "ratio": 1.0}))
 
-    assert stock.rqtui("put", "sidekiq:default", CALL, "--id", "put")["results"] == [{"id": "put", "word": "moved"}]
-    stock.rqtui("put", "sidekiq:default", CALL, "--id", "put-later", "--delay", "1h")
+    assert stock.rqtui("put", "sidekiq:default", call("put"))["results"] == [{"id": "put", "word": "moved"}]
+    stock.rqtui("put", "sidekiq:default", call("put-later"), "--delay", "1h")
     assert stock.act("requeue", "bad", "worse") == {"bad": "moved", "worse": "moved"}
     assert stock.act("promote", "again") == {"again": "moved"}
     killed = ("killed", "killed-later", "revived", "buried")
@@ -141,8 +145,8 @@ def test_rqtui_tells_a_process_quiet_and_stop_and_cancels_a_job_that_goes_in_ste
     assert stock.runs() == {}
     if stock.has["steps"]:
         stock.act("delete", "waits")
-        stock.holding("long", job="StepsJob", args=(100_000,))
-        assert "it keeps no state of an iteration" in stock.refused("cancel", "long")
+        stock.run_holding("long", job="StepsJob", args=(100_000,))
+        assert "it keeps no state of an iteration" in stock.read_refusal("cancel", "long")
         wait_until(lambda: client.exists("it-long"), SLOW_S, "where it stands is kept, after 5 s", 0.05)
         assert stock.act("cancel", "long") == {"long": "asked"}
         wait_until(lambda: stock.where("long") == "", SLOW_S, "it has ended", 0.05)

@@ -1,4 +1,4 @@
-"""The native layout keeps what every layout must keep: the conformance suite over all its scripts."""
+"""The native system keeps what every system must keep: the conformance suite over all its scripts."""
 
 from __future__ import annotations
 

@@ -19,12 +19,12 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from native_jobs import NOW, PLACES, ask, key
-from native_model import Model, Said
-from native_state import meaning
+from native_jobs import NOW, PLACES, build_key, run_script
+from native_model import Model, Outcome
+from native_state import read_meaning
 from redis import Redis
 
-from rqtui.scripts.script import Answer
+from rqtui.scripts.script import Reply
 
 POOL = [b"a", b"b", b"c", b"d d", b"\xff\n\x00", b"-", b"f" * 512]
 IDS = st.sampled_from(POOL)
@@ -68,7 +68,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 400), TOKENS), min_size=1, max_size=4)
 READ = st.sampled_from(["", "now", "before"])  # when the line was read that goes along with a delete
 
 
-def said(answer: Answer) -> list[Said]:
+def read_outcomes(answer: Reply) -> list[Outcome]:
     """The answers per row in the model's shape: the word, or the word and its first value."""
     return [(row.word, *list(row.values.values())[:1]) if row.values else row.word for row in answer.each]
 
@@ -85,8 +85,8 @@ class Machine(RuleBasedStateMachine):
         self.tokens: dict[bytes, list[str]] = {}
         self.trash: list[tuple[bytes, tuple[Any, ...], Model]] = []
 
-    def ask(self, verb: str, rows: Any = (), **args: Any) -> Answer:
-        return ask(self.client, verb, rows, now_ms=self.model.now_ms, **args)
+    def ask(self, verb: str, rows: Any = (), **args: Any) -> Reply:
+        return run_script(self.client, verb, rows, now_ms=self.model.now_ms, **args)
 
     def pick(self, number: int, *places: str) -> bytes:
         """Mostly a job that stands in one of `places`, now and then any id: a random way hits too few by chance."""
@@ -112,7 +112,7 @@ class Machine(RuleBasedStateMachine):
     )
     def begin(self, rows: list[dict[str, Any]], limit: int, keep_ms: str, seq: int) -> None:
         """Jobs, some of them leased, where numbers are small or as large as they get."""
-        self.client.hset(key("meta"), "seq", seq)
+        self.client.hset(build_key("meta"), "seq", seq)
         self.model.meta["seq"] = seq
         self.configure(("keep_ms", keep_ms))
         self.enqueue(rows)
@@ -124,7 +124,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(rows=st.lists(new_jobs(), min_size=1, max_size=4))
     def enqueue(self, rows: list[dict[str, Any]]) -> None:
-        assert said(self.ask("enqueue", rows)) == self.model.enqueue(rows)
+        assert read_outcomes(self.ask("enqueue", rows)) == self.model.enqueue(rows)
 
     @rule(limit=LIMITS, worker=st.sampled_from(["", "w1", "two words"]), ttr_ms=st.sampled_from([None, 1, 9000]))
     def reserve(self, limit: int, worker: str, ttr_ms: int | None) -> None:
@@ -145,7 +145,7 @@ class Machine(RuleBasedStateMachine):
     @rule(rows=ROWS, keep_ms=st.sampled_from([None, None, 0, 20_000]))
     def ack(self, rows: Any, keep_ms: int | None) -> None:
         rows = self.proven(rows)
-        assert said(self.ask("ack", rows, keep_ms=keep_ms)) == self.model.ack(rows, keep_ms)
+        assert read_outcomes(self.ask("ack", rows, keep_ms=keep_ms)) == self.model.ack(rows, keep_ms)
 
     @rule(
         rows=ROWS,
@@ -155,19 +155,19 @@ class Machine(RuleBasedStateMachine):
     )
     def reject(self, rows: Any, final: bool, delay_ms: int | None, why: str) -> None:
         rows = [(*row, why) for row in self.proven(rows)]
-        assert said(self.ask("reject", rows, final=final, delay_ms=delay_ms)) == self.model.reject(
+        assert read_outcomes(self.ask("reject", rows, final=final, delay_ms=delay_ms)) == self.model.reject(
             rows, final, delay_ms
         )
 
     @rule(rows=ROWS, delay_ms=SPANS)
     def release(self, rows: Any, delay_ms: int) -> None:
         rows = self.proven(rows)
-        assert said(self.ask("release", rows, delay_ms=delay_ms)) == self.model.release(rows, delay_ms)
+        assert read_outcomes(self.ask("release", rows, delay_ms=delay_ms)) == self.model.release(rows, delay_ms)
 
     @rule(rows=ROWS, ttr_ms=st.sampled_from([None, 5, 90_000]))
     def extend(self, rows: Any, ttr_ms: int | None) -> None:
         rows = self.proven(rows)
-        assert said(self.ask("extend", rows, ttr_ms=ttr_ms)) == self.model.extend(rows, ttr_ms)
+        assert read_outcomes(self.ask("extend", rows, ttr_ms=ttr_ms)) == self.model.extend(rows, ttr_ms)
 
     @rule(limit=LIMITS)
     def dispatch(self, limit: int) -> None:
@@ -182,35 +182,39 @@ class Machine(RuleBasedStateMachine):
     @rule(picks=PICKS)
     def promote(self, picks: list[int]) -> None:
         ids = [self.pick(number, "scheduled") for number in picks]
-        assert said(self.ask("promote", [(id,) for id in ids])) == self.model.promote(ids)
+        assert read_outcomes(self.ask("promote", [(id,) for id in ids])) == self.model.promote(ids)
 
     @rule(picks=PICKS, span=SPANS, absolute=st.booleans())
     def reschedule(self, picks: list[int], span: int, absolute: bool) -> None:
         ids = [self.pick(number, "scheduled", "ready") for number in picks]
         due_ms = (NOW if absolute else self.model.now_ms) + span
         when = {"due_ms": due_ms} if absolute else {"delay_ms": span}
-        assert said(self.ask("reschedule", [(id,) for id in ids], **when)) == self.model.reschedule(ids, due_ms)
+        assert read_outcomes(self.ask("reschedule", [(id,) for id in ids], **when)) == self.model.reschedule(
+            ids, due_ms
+        )
 
     @rule(picks=PICKS, priority=st.sampled_from([-4096, -2, 0, 4095]))
     def reprioritise(self, picks: list[int], priority: int) -> None:
         ids = [self.pick(number, "scheduled", "ready") for number in picks]
         answer = self.ask("reprioritise", [(id,) for id in ids], priority=priority)
-        assert said(answer) == self.model.reprioritise(ids, priority)
+        assert read_outcomes(answer) == self.model.reprioritise(ids, priority)
 
     @rule(picks=PICKS, keep=st.booleans())
     def requeue(self, picks: list[int], keep: bool) -> None:
         ids = [self.pick(number, "dead", "done") for number in picks]
-        assert said(self.ask("requeue", [(id,) for id in ids], keep_attempts=keep)) == self.model.requeue(ids, keep)
+        assert read_outcomes(self.ask("requeue", [(id,) for id in ids], keep_attempts=keep)) == self.model.requeue(
+            ids, keep
+        )
 
     @rule(rows=ROWS, place=st.one_of(st.just(""), PLACE), with_token=st.booleans(), force=st.booleans())
     def kill(self, rows: Any, place: str, with_token: bool, force: bool) -> None:
         rows = [(id, token if with_token else "") for id, token in self.proven(rows, *PLACES)]
         answer = self.ask("kill", rows, place=place, reason=b"why", force=force)
-        assert said(answer) == self.model.kill(rows, place, "why", force)
+        assert read_outcomes(answer) == self.model.kill(rows, place, "why", force)
 
     def line_of(self, id: bytes) -> bytes:
         """A job's line of attempts as Redis has it, `-` for none."""
-        return self.client.hget(key("attempts"), id) or b"-"
+        return self.client.hget(build_key("attempts"), id) or b"-"
 
     @rule(rows=ROWS, place=st.one_of(st.just(""), PLACE), with_token=st.booleans(), force=st.booleans(), read=READ)
     def delete(self, rows: Any, place: str, with_token: bool, force: bool, read: str) -> None:
@@ -219,7 +223,7 @@ class Machine(RuleBasedStateMachine):
         lines = {"": lambda id: b"", "now": self.line_of, "before": lambda id: b"before " + self.line_of(id)}
         asked = [(id, token, lines[read](id)) for id, token in rows]
         answer = self.ask("delete", asked, place=place, force=force)
-        assert said(answer) == self.model.delete(rows, place, force, read != "before")
+        assert read_outcomes(answer) == self.model.delete(rows, place, force, read != "before")
         for (id, _), row in zip(rows, answer.each, strict=True):
             if row.word == "moved":
                 self.trash.append((id, tuple(row.values.values()), before))
@@ -228,7 +232,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def restore(self, data: st.DataObject) -> None:
         id, values, was = data.draw(st.sampled_from(self.trash))
-        assert said(self.ask("restore", [(id, *values)])) == self.model.restore(id, was)
+        assert read_outcomes(self.ask("restore", [(id, *values)])) == self.model.restore(id, was)
 
     @precondition(lambda self: len(self.model.records) > 4)
     @rule(place=PLACE, limit=st.sampled_from([1, 3]), force=st.booleans())
@@ -251,12 +255,12 @@ class Machine(RuleBasedStateMachine):
 
     @rule(setting=SETTINGS)
     def configure(self, setting: tuple[str, str]) -> None:
-        assert self.flat(ask(self.client, "configure", [setting])) == self.model.configure(*setting)
+        assert self.flat(run_script(self.client, "configure", [setting])) == self.model.configure(*setting)
 
     @rule(rows=ROWS, with_token=st.booleans())
     def cancel(self, rows: Any, with_token: bool) -> None:
         rows = [(id, token if with_token else "") for id, token in self.proven(rows)]
-        assert said(self.ask("cancel", rows)) == self.model.cancel(rows)
+        assert read_outcomes(self.ask("cancel", rows)) == self.model.cancel(rows)
 
     @rule(worker=st.sampled_from([b"w1", b"w 2"]), job=st.sampled_from([b"", b"a b"]), leave=st.booleans())
     def beat(self, worker: bytes, job: bytes, leave: bool) -> None:
@@ -265,17 +269,17 @@ class Machine(RuleBasedStateMachine):
 
     @rule(worker=st.sampled_from([b"w1", b"w 2"]), order=st.sampled_from(["quiet", "stop"]))
     def tell(self, worker: bytes, order: str) -> None:
-        assert said(self.ask(order, [(worker,)])) == self.model.tell(worker, order)
+        assert read_outcomes(self.ask(order, [(worker,)])) == self.model.send_order(worker, order)
 
     @rule(picks=PICKS)
     def repair(self, picks: list[int]) -> None:
         ids = [self.pick(number, "ready") for number in picks]
         expected = ["fine" if self.model.place(id) else "gone" for id in ids]
-        assert said(self.ask("repair", [(id,) for id in ids])) == expected
+        assert read_outcomes(self.ask("repair", [(id,) for id in ids])) == expected
 
     @rule()
     def marker_is_taken(self) -> None:
-        self.client.delete(key("wake"))
+        self.client.delete(build_key("wake"))
         self.model.wake = False
 
     @rule(place=PLACE)
@@ -284,18 +288,18 @@ class Machine(RuleBasedStateMachine):
         assert {name: counts[name] for name in PLACES} == {name: len(ids) for name, ids in self.model.places.items()}
         assert counts["overdue"] == sum(due <= self.model.now_ms for due in self.model.places["scheduled"].values())
         assert counts["expired"] == sum(due <= self.model.now_ms for due in self.model.places["reserved"].values())
-        page = ask(self.client, "page", place=place, offset=0, limit=100, body_bytes=10)
+        page = run_script(self.client, "page", place=place, offset=0, limit=100, body_bytes=10)
         assert [row[0] for row in page.rows] == self.model.order(place)
         for walk in ("scheduled", "ready", "reserved", "done", "dead", "jobs", "bodies", "attempts", "errors"):
-            assert ask(self.client, "check", walk=walk, cursor="0", limit=1000).rows == []
+            assert run_script(self.client, "check", walk=walk, cursor="0", limit=1000).rows == []
 
     @staticmethod
-    def flat(answer: Answer) -> Said:
+    def flat(answer: Reply) -> Outcome:
         return (answer.word, *answer.values.values()) if answer.values else answer.word
 
     @invariant()
     def every_key_means_what_the_model_says(self) -> None:
-        found = meaning(self.client)
+        found = read_meaning(self.client)
         expected = self.model.keyspace()
         assert found == expected
         for place in PLACES:

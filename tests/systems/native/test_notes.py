@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from families import in_one
-from native_jobs import HOUR, LEASE, NOW, SCRIPTS, ask, key, line, meta, plant_job, put
+from native_jobs import HOUR, LEASE, NOW, SCRIPTS, build_key, build_line, enqueue_ids, plant_job, read_meta, run_script
 from native_subject import NATIVE, USES
 from redis import Redis
 
@@ -14,7 +14,7 @@ MINUTE = 60_000
 
 def minutes(client: Redis) -> dict[int, dict[str, int]]:
     """Minute → the counters as it began, from the script that reads them."""
-    rows = ask(client, "stats", limit=1440).rows
+    rows = run_script(client, "stats", limit=1440).rows
     return {
         minute: {name: int(value) for name, value in zip(*[iter(fields.split())] * 2, strict=True) if value.isdigit()}
         for minute, fields in rows
@@ -22,20 +22,20 @@ def minutes(client: Redis) -> dict[int, dict[str, int]]:
 
 
 def events(client: Redis) -> list[tuple[str, bytes]]:
-    return [(fields[b"verb"].decode(), fields.get(b"id", b"")) for _, fields in client.xrange(key("events"))]
+    return [(fields[b"verb"].decode(), fields.get(b"id", b"")) for _, fields in client.xrange(build_key("events"))]
 
 
 # --- counters and minutes -------------------------------------------------------------------------------------------
 
 
 def test_counters_say_how_often_each_verb_moved_a_job(any_client: Redis) -> None:
-    put(any_client, *(b"%d" % n for n in range(9)), max_attempts=1)
-    rows = ask(any_client, "reserve", limit=5).rows
-    ask(any_client, "ack", [row[:2] for row in rows[:2]])
-    ask(any_client, "reject", [(*rows[2][:2], b"")])
-    ask(any_client, "release", [rows[3][:2]])
-    ask(any_client, "reap", limit=9, now_ms=NOW + LEASE)
-    ask(any_client, "pull", limit=1)
+    enqueue_ids(any_client, *(b"%d" % n for n in range(9)), max_attempts=1)
+    rows = run_script(any_client, "reserve", limit=5).rows
+    run_script(any_client, "ack", [row[:2] for row in rows[:2]])
+    run_script(any_client, "reject", [(*rows[2][:2], b"")])
+    run_script(any_client, "release", [rows[3][:2]])
+    run_script(any_client, "reap", limit=9, now_ms=NOW + LEASE)
+    run_script(any_client, "pull", limit=1)
     expected = {
         "enqueued": 9,
         "reserved": 5,
@@ -46,14 +46,14 @@ def test_counters_say_how_often_each_verb_moved_a_job(any_client: Redis) -> None
         "dead": 2,
         "pulled": 1,
     }
-    assert {name: meta(any_client, name) for name in expected} == expected
+    assert {name: read_meta(any_client, name) for name in expected} == expected
 
 
 def test_differences_of_minutes_are_numbers_per_minute(any_client: Redis) -> None:
     start = NOW - NOW % MINUTE
     for minute, number in enumerate((3, 0, 5, 1)):
         for n in range(number):
-            put(any_client, b"%d-%d" % (minute, n), now_ms=start + minute * MINUTE + n)
+            enqueue_ids(any_client, b"%d-%d" % (minute, n), now_ms=start + minute * MINUTE + n)
     rows = minutes(any_client)
     now = rows.pop(0)["enqueued"]
     assert sorted(rows) == [start, start + 2 * MINUTE, start + 3 * MINUTE], "one row per active minute"
@@ -66,7 +66,7 @@ def test_every_changing_verb_that_counts_begins_its_minute(client: Redis) -> Non
             continue
         source = (USES[name].sources or script.sources or ("",))[0]
         Scene.build(NATIVE, client, name, source).run()
-        assert [entry[0] for entry in client.xrange(key("minutes"))] == [b"%d-0" % (NOW - NOW % MINUTE)], name
+        assert [entry[0] for entry in client.xrange(build_key("minutes"))] == [b"%d-0" % (NOW - NOW % MINUTE)], name
 
 
 def test_no_verb_begins_a_minute_twice(client: Redis) -> None:
@@ -76,43 +76,43 @@ def test_no_verb_begins_a_minute_twice(client: Redis) -> None:
         source = (USES[name].sources or script.sources or ("",))[0]
         for last, number in ((NOW - NOW % MINUTE, 0), (NOW - NOW % MINUTE - 1, 1), (NOW - NOW % MINUTE + 1, 0)):
             scene = Scene.build(NATIVE, client, name, source)
-            client.hset(key("meta"), "minute", last)
+            client.hset(build_key("meta"), "minute", last)
             scene.run()
-            assert client.xlen(key("minutes")) == number, name
-            assert client.hget(key("meta"), "minute") == b"%d" % (NOW - NOW % MINUTE if number else last), name
-            assert meta(client, "unnoted") == 0, name
+            assert client.xlen(build_key("minutes")) == number, name
+            assert client.hget(build_key("meta"), "minute") == b"%d" % (NOW - NOW % MINUTE if number else last), name
+            assert read_meta(client, "unnoted") == 0, name
 
 
 def test_a_clock_that_goes_back_writes_no_minute(any_client: Redis) -> None:
-    put(any_client, b"a")
-    put(any_client, b"b", now_ms=NOW - HOUR)
-    put(any_client, b"c", now_ms=NOW + MINUTE)
-    assert any_client.xlen(key("minutes")) == 2
-    assert meta(any_client, "unnoted") == 0
+    enqueue_ids(any_client, b"a")
+    enqueue_ids(any_client, b"b", now_ms=NOW - HOUR)
+    enqueue_ids(any_client, b"c", now_ms=NOW + MINUTE)
+    assert any_client.xlen(build_key("minutes")) == 2
+    assert read_meta(any_client, "unnoted") == 0
 
 
 def test_about_a_day_of_minutes_is_kept(client: Redis) -> None:
     pipe = client.pipeline()
     for n in range(3000):
-        pipe.xadd(key("minutes"), {"enqueued": n}, id=f"{NOW - 4000 * MINUTE + n * MINUTE}-0")
+        pipe.xadd(build_key("minutes"), {"enqueued": n}, id=f"{NOW - 4000 * MINUTE + n * MINUTE}-0")
     pipe.execute()
-    put(client, b"a")
-    assert 1440 <= client.xlen(key("minutes")) < 1440 + 200
+    enqueue_ids(client, b"a")
+    assert 1440 <= client.xlen(build_key("minutes")) < 1440 + 200
 
 
 # --- events ---------------------------------------------------------------------------------------------------------
 
 
 def test_events_are_recorded_only_while_somebody_watches(any_client: Redis) -> None:
-    put(any_client, b"unseen")
-    ask(any_client, "configure", [("events", str(NOW + 1000))])
-    put(any_client, b"seen", now_ms=NOW + 999)
-    put(any_client, b"late", now_ms=NOW + 1000)
+    enqueue_ids(any_client, b"unseen")
+    run_script(any_client, "configure", [("events", str(NOW + 1000))])
+    enqueue_ids(any_client, b"seen", now_ms=NOW + 999)
+    enqueue_ids(any_client, b"late", now_ms=NOW + 1000)
     assert events(any_client) == [("enqueue", b"seen")]
-    ask(any_client, "configure", [("events", "on")])
-    put(any_client, b"again", now_ms=NOW + HOUR)
-    ask(any_client, "configure", [("events", "off")])
-    put(any_client, b"never", now_ms=NOW + HOUR)
+    run_script(any_client, "configure", [("events", "on")])
+    enqueue_ids(any_client, b"again", now_ms=NOW + HOUR)
+    run_script(any_client, "configure", [("events", "off")])
+    enqueue_ids(any_client, b"never", now_ms=NOW + HOUR)
     assert events(any_client) == [("enqueue", b"seen"), ("enqueue", b"again")]
 
 
@@ -122,7 +122,7 @@ def test_every_verb_that_moves_a_job_says_so_in_events(client: Redis) -> None:
             continue
         for source in USES[name].sources or script.sources or ("",):
             scene = Scene.build(NATIVE, client, name, source)
-            client.hset(key("meta"), "events", "on")
+            client.hset(build_key("meta"), "events", "on")
             scene.run()
             expected = scene.targets[0].id if USES[name].knows_jobs else b""
             assert events(client) == [(name, expected)], name
@@ -136,9 +136,9 @@ def test_no_verb_tells_anything_once_the_watch_is_over(client: Redis) -> None:
         for watch, number in ((b"", 0), (b"off", 0), (b"%d" % NOW, 0), (b"%d" % (NOW + 1), 1)):
             scene = Scene.build(NATIVE, client, name, source)
             if watch:
-                client.hset(key("meta"), "events", watch)
+                client.hset(build_key("meta"), "events", watch)
             scene.run()
-            assert client.xlen(key("events")) == number, (name, watch)
+            assert client.xlen(build_key("events")) == number, (name, watch)
 
 
 # --- the wake marker ------------------------------------------------------------------------------------------------
@@ -146,27 +146,27 @@ def test_no_verb_tells_anything_once_the_watch_is_over(client: Redis) -> None:
 
 def woken(client: Redis) -> bool:
     """Whether the marker stands there; it is taken away."""
-    return bool(client.delete(key("wake")))
+    return bool(client.delete(build_key("wake")))
 
 
 def test_the_marker_is_one_member(any_client: Redis) -> None:
     for n in range(3):
-        put(any_client, b"%d" % n)
-    assert any_client.zrange(key("wake"), 0, -1) == [b"wake"]
+        enqueue_ids(any_client, b"%d" % n)
+    assert any_client.zrange(build_key("wake"), 0, -1) == [b"wake"]
 
 
 def test_an_enqueue_wakes_when_it_is_ready_or_nearer_than_the_next(any_client: Redis) -> None:
-    put(any_client, b"a", delay_ms=100)
+    enqueue_ids(any_client, b"a", delay_ms=100)
     assert woken(any_client)
-    put(any_client, b"b", delay_ms=200)
+    enqueue_ids(any_client, b"b", delay_ms=200)
     assert not woken(any_client), "something nearer is known"
-    put(any_client, b"c", delay_ms=50)
+    enqueue_ids(any_client, b"c", delay_ms=50)
     assert woken(any_client)
-    put(any_client, b"c", delay_ms=1)
+    enqueue_ids(any_client, b"c", delay_ms=1)
     assert not woken(any_client), "it exists"
-    ask(any_client, "enqueue", [{"id": b"e", "body": b"", "delay_ms": due} for due in (60, 1)])
+    run_script(any_client, "enqueue", [{"id": b"e", "body": b"", "delay_ms": due} for due in (60, 1)])
     assert not woken(any_client), "of one id twice in a batch the second is not put"
-    put(any_client, b"d")
+    enqueue_ids(any_client, b"d")
     assert woken(any_client)
 
 
@@ -193,49 +193,49 @@ def test_what_makes_a_job_ready_wakes(any_client: Redis, name: str, source: str)
 def test_a_reject_or_reschedule_wakes_only_when_it_is_the_nearest(any_client: Redis) -> None:
     plant_job(any_client, "scheduled", b"near", NOW + 500)
     for id in (b"a", b"b"):
-        plant_job(any_client, "reserved", id, NOW + LEASE, attempts=line(1, "7"))
-    ask(any_client, "reject", [(b"a", "7", b"")], delay_ms=501)
+        plant_job(any_client, "reserved", id, NOW + LEASE, attempts=build_line(1, "7"))
+    run_script(any_client, "reject", [(b"a", "7", b"")], delay_ms=501)
     assert not woken(any_client)
-    ask(any_client, "reject", [(b"b", "7", b"")], delay_ms=499)
+    run_script(any_client, "reject", [(b"b", "7", b"")], delay_ms=499)
     assert woken(any_client)
-    ask(any_client, "reschedule", [(b"a",)], delay_ms=600)
+    run_script(any_client, "reschedule", [(b"a",)], delay_ms=600)
     assert not woken(any_client)
-    ask(any_client, "reschedule", [(b"a",)], delay_ms=400)
+    run_script(any_client, "reschedule", [(b"a",)], delay_ms=400)
     assert woken(any_client)
 
 
 def test_a_reserve_passes_the_baton_only_if_it_took_a_job_and_something_is_near(any_client: Redis) -> None:
-    put(any_client, b"a", b"b", ttr_ms=HOUR)
+    enqueue_ids(any_client, b"a", b"b", ttr_ms=HOUR)
     woken(any_client)
-    ask(any_client, "reserve", limit=1)
+    run_script(any_client, "reserve", limit=1)
     assert woken(any_client), "more is ready"
-    ask(any_client, "reserve", limit=1)
+    run_script(any_client, "reserve", limit=1)
     assert not woken(any_client), "nothing is ready, and the leases last longer than ten seconds"
-    put(any_client, b"c", delay_ms=10_000)
+    enqueue_ids(any_client, b"c", delay_ms=10_000)
     woken(any_client)
-    ask(any_client, "reserve", limit=1)
+    run_script(any_client, "reserve", limit=1)
     assert not woken(any_client), "it took nothing"
-    put(any_client, b"d", ttr_ms=HOUR)
+    enqueue_ids(any_client, b"d", ttr_ms=HOUR)
     woken(any_client)
-    ask(any_client, "reserve", limit=1)
+    run_script(any_client, "reserve", limit=1)
     assert woken(any_client), "c falls due within ten seconds"
-    put(any_client, b"e", ttr_ms=HOUR, now_ms=NOW - 1)
+    enqueue_ids(any_client, b"e", ttr_ms=HOUR, now_ms=NOW - 1)
     woken(any_client)
-    ask(any_client, "reserve", limit=1, now_ms=NOW - 1)
+    run_script(any_client, "reserve", limit=1, now_ms=NOW - 1)
     assert not woken(any_client), "c is 10 001 ms away"
 
 
 def test_a_due_job_that_cannot_be_read_dies_and_wakes_nobody(any_client: Redis) -> None:
-    put(any_client, b"a", b"b", delay_ms=1, now_ms=NOW - 9)
-    any_client.hset(key("jobs"), mapping={b"a": b"garbage", b"b": b"garbage"})
+    enqueue_ids(any_client, b"a", b"b", delay_ms=1, now_ms=NOW - 9)
+    any_client.hset(build_key("jobs"), mapping={b"a": b"garbage", b"b": b"garbage"})
     woken(any_client)
-    answer = ask(any_client, "dispatch", limit=9)
-    assert answer.word == "moved" and any_client.zcard(key("dead")) == 2
-    assert meta(any_client, "dead") == 2
+    answer = run_script(any_client, "dispatch", limit=9)
+    assert answer.word == "moved" and any_client.zcard(build_key("dead")) == 2
+    assert read_meta(any_client, "dead") == 2
     assert not woken(any_client)
-    put(any_client, b"c", delay_ms=1, now_ms=NOW - 9)
+    enqueue_ids(any_client, b"c", delay_ms=1, now_ms=NOW - 9)
     woken(any_client)
-    ask(any_client, "dispatch", limit=9)
+    run_script(any_client, "dispatch", limit=9)
     assert woken(any_client)
 
 

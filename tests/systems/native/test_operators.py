@@ -9,20 +9,20 @@ from native_jobs import (
     HOUR,
     LEASE,
     NOW,
-    ask,
-    attempts,
-    facts,
-    history,
-    key,
-    lease,
-    line,
-    members,
-    places_of,
+    build_history,
+    build_key,
+    build_line,
+    build_record,
+    enqueue_ids,
+    find_places,
+    list_ids,
     plant_job,
-    put,
-    record,
-    taken,
-    words,
+    read_attempts,
+    read_facts,
+    read_outcomes,
+    reserve_jobs,
+    reserve_one,
+    run_script,
 )
 from redis import Redis
 
@@ -31,162 +31,171 @@ from rqtui.testing.keyspace import dump
 
 
 def test_a_cancelled_job_is_told_at_extend_and_is_not_tried_again(any_client: Redis) -> None:
-    put(any_client, b"a")
-    proof = taken(any_client)
-    assert words(ask(any_client, "extend", [proof], now_ms=NOW + 5)) == ["extended"]
-    deadline = any_client.zscore(key("reserved"), b"a")
-    assert words(ask(any_client, "cancel", [(b"a", "")])) == ["asked"]
-    assert words(ask(any_client, "extend", [proof], now_ms=NOW + 10)) == ["cancelled"]
-    assert any_client.zscore(key("reserved"), b"a") == deadline == NOW + 5 + LEASE
-    assert ask(any_client, "reject", [(*proof, b"stopped")]).each[0].values["place"] == "dead"
+    enqueue_ids(any_client, b"a")
+    proof = reserve_one(any_client)
+    assert read_outcomes(run_script(any_client, "extend", [proof], now_ms=NOW + 5)) == ["extended"]
+    deadline = any_client.zscore(build_key("reserved"), b"a")
+    assert read_outcomes(run_script(any_client, "cancel", [(b"a", "")])) == ["asked"]
+    assert read_outcomes(run_script(any_client, "extend", [proof], now_ms=NOW + 10)) == ["cancelled"]
+    assert any_client.zscore(build_key("reserved"), b"a") == deadline == NOW + 5 + LEASE
+    assert run_script(any_client, "reject", [(*proof, b"stopped")]).each[0].values["place"] == "dead"
 
 
 def test_a_cancelled_job_that_finished_all_the_same_is_acked(any_client: Redis) -> None:
-    put(any_client, b"a")
-    proof = taken(any_client)
-    ask(any_client, "cancel", [(b"a", "")])
-    assert words(ask(any_client, "ack", [proof])) == ["moved"]
+    enqueue_ids(any_client, b"a")
+    proof = reserve_one(any_client)
+    run_script(any_client, "cancel", [(b"a", "")])
+    assert read_outcomes(run_script(any_client, "ack", [proof])) == ["moved"]
 
 
 def test_requeue_resets_attempts_unless_told_not_to(any_client: Redis) -> None:
-    plant_job(any_client, "dead", b"a", NOW, attempts=line(5))
-    plant_job(any_client, "dead", b"b", NOW, attempts=line(5))
-    ask(any_client, "requeue", [(b"a",)])
-    ask(any_client, "requeue", [(b"b",)], keep_attempts=True)
-    assert (attempts(any_client, b"a"), attempts(any_client, b"b")) == (0, 5)
-    assert members(any_client, "ready") == [b"a", b"b"]
+    plant_job(any_client, "dead", b"a", NOW, attempts=build_line(5))
+    plant_job(any_client, "dead", b"b", NOW, attempts=build_line(5))
+    run_script(any_client, "requeue", [(b"a",)])
+    run_script(any_client, "requeue", [(b"b",)], keep_attempts=True)
+    assert (read_attempts(any_client, b"a"), read_attempts(any_client, b"b")) == (0, 5)
+    assert list_ids(any_client, "ready") == [b"a", b"b"]
 
 
 def test_delete_and_restore_bring_back_every_byte(any_client: Redis) -> None:
     for place in ("scheduled", "ready", "dead", "done"):
-        plant_job(any_client, place, place.encode(), NOW + 7, b"\x00\xff" * 3000, line(2), history("x"), priority=-3)
-    before = {place: facts(any_client, place.encode()) for place in ("scheduled", "ready", "dead", "done")}
+        plant_job(
+            any_client,
+            place,
+            place.encode(),
+            NOW + 7,
+            b"\x00\xff" * 3000,
+            build_line(2),
+            build_history("x"),
+            priority=-3,
+        )
+    before = {place: read_facts(any_client, place.encode()) for place in ("scheduled", "ready", "dead", "done")}
     for place, known in before.items():
-        (gone,) = ask(any_client, "delete", [(place.encode(), "", "")]).each
-        assert facts(any_client, place.encode()) == {}
-        ask(any_client, "restore", [(place.encode(), *gone.values.values())])
-        assert facts(any_client, place.encode()) == known
+        (gone,) = run_script(any_client, "delete", [(place.encode(), "", "")]).each
+        assert read_facts(any_client, place.encode()) == {}
+        run_script(any_client, "restore", [(place.encode(), *gone.values.values())])
+        assert read_facts(any_client, place.encode()) == known
 
 
 def test_delete_takes_a_job_only_as_it_was_read_where_the_caller_says_how(any_client: Redis) -> None:
-    put(any_client, b"a")
-    assert words(ask(any_client, "delete", [(b"a", "", "1 - 1 1 - - ")])) == ["changed"]
-    taken(any_client)
-    line = any_client.hget(key("attempts"), b"a")
-    assert words(ask(any_client, "delete", [(b"a", "", "-")], force=True)) == ["changed"]
+    enqueue_ids(any_client, b"a")
+    assert read_outcomes(run_script(any_client, "delete", [(b"a", "", "1 - 1 1 - - ")])) == ["changed"]
+    reserve_one(any_client)
+    line = any_client.hget(build_key("attempts"), b"a")
+    assert read_outcomes(run_script(any_client, "delete", [(b"a", "", "-")], force=True)) == ["changed"]
     before = dump(any_client)
-    assert words(ask(any_client, "delete", [(b"a", "", line + b"x")], force=True)) == ["changed"]
+    assert read_outcomes(run_script(any_client, "delete", [(b"a", "", line + b"x")], force=True)) == ["changed"]
     assert dump(any_client) == before
-    assert words(ask(any_client, "delete", [(b"a", "", line)], force=True)) == ["moved"]
+    assert read_outcomes(run_script(any_client, "delete", [(b"a", "", line)], force=True)) == ["moved"]
 
 
 def test_a_reserved_job_that_was_deleted_comes_back_to_ready_at_its_old_place(any_client: Redis) -> None:
-    put(any_client, b"a", b"b")
-    proof = taken(any_client)
-    assert words(ask(any_client, "delete", [(b"a", "", "")])) == ["reserved"]
-    (gone,) = ask(any_client, "delete", [(b"a", "", "")], force=True).each
-    assert words(ask(any_client, "ack", [proof])) == ["gone"]
-    ask(any_client, "restore", [(b"a", *gone.values.values())])
-    assert members(any_client, "ready") == [b"a", b"b"]
-    assert words(ask(any_client, "ack", [proof])) == ["stale"]
+    enqueue_ids(any_client, b"a", b"b")
+    proof = reserve_one(any_client)
+    assert read_outcomes(run_script(any_client, "delete", [(b"a", "", "")])) == ["reserved"]
+    (gone,) = run_script(any_client, "delete", [(b"a", "", "")], force=True).each
+    assert read_outcomes(run_script(any_client, "ack", [proof])) == ["gone"]
+    run_script(any_client, "restore", [(b"a", *gone.values.values())])
+    assert list_ids(any_client, "ready") == [b"a", b"b"]
+    assert read_outcomes(run_script(any_client, "ack", [proof])) == ["stale"]
 
 
 def test_a_killed_job_says_why_and_its_worker_learns_that_it_is_stale(any_client: Redis) -> None:
-    put(any_client, b"a")
-    proof = taken(any_client)
-    assert words(ask(any_client, "kill", [(b"a", "")], reason=b"too old")) == ["reserved"]
-    assert words(ask(any_client, "kill", [(b"a", proof[1])], reason=b"too old", force=True)) == ["moved"]
-    assert json.loads(any_client.hget(key("errors"), b"a"))[-1][3] == "too old"
-    assert words(ask(any_client, "ack", [proof])) == ["stale"]
+    enqueue_ids(any_client, b"a")
+    proof = reserve_one(any_client)
+    assert read_outcomes(run_script(any_client, "kill", [(b"a", "")], reason=b"too old")) == ["reserved"]
+    assert read_outcomes(run_script(any_client, "kill", [(b"a", proof[1])], reason=b"too old", force=True)) == ["moved"]
+    assert json.loads(any_client.hget(build_key("errors"), b"a"))[-1][3] == "too old"
+    assert read_outcomes(run_script(any_client, "ack", [proof])) == ["stale"]
 
 
 def test_acting_on_a_place_leaves_jobs_that_went_elsewhere(any_client: Redis) -> None:
-    put(any_client, b"a")
+    enqueue_ids(any_client, b"a")
     before = dump(any_client)
     for verb, row in (("kill", (b"a", "")), ("delete", (b"a", "", ""))):
-        (said,) = ask(any_client, verb, [row], place="scheduled").each
+        (said,) = run_script(any_client, verb, [row], place="scheduled").each
         assert (said.word, said.values["place"]) == ("wrong_place", "ready")
     assert dump(any_client) == before
 
 
 def test_a_paused_queue_hands_out_nothing_but_finishes_what_runs(any_client: Redis) -> None:
-    put(any_client, b"a", b"b", ttr_ms=400)
-    proof = taken(any_client)
-    assert ask(any_client, "pause").word == "paused"
-    any_client.delete(key("wake"))
-    answer = lease(any_client)
+    enqueue_ids(any_client, b"a", b"b", ttr_ms=400)
+    proof = reserve_one(any_client)
+    assert run_script(any_client, "pause").word == "paused"
+    any_client.delete(build_key("wake"))
+    answer = reserve_jobs(any_client)
     assert (answer.word, answer.values["next_ms"]) == ("paused", 400)
-    assert ask(any_client, "pull", limit=1).word == "paused"
-    assert not any_client.exists(key("wake")), "paused never wakes anybody"
-    assert put(any_client, b"c") == ["moved"]
-    assert words(ask(any_client, "ack", [proof])) == ["moved"]
-    assert ask(any_client, "resume").word == "resumed"
-    assert taken(any_client)[0] == b"b"
+    assert run_script(any_client, "pull", limit=1).word == "paused"
+    assert not any_client.exists(build_key("wake")), "paused never wakes anybody"
+    assert enqueue_ids(any_client, b"c") == ["moved"]
+    assert read_outcomes(run_script(any_client, "ack", [proof])) == ["moved"]
+    assert run_script(any_client, "resume").word == "resumed"
+    assert reserve_one(any_client)[0] == b"b"
 
 
 def test_purging_the_queue_is_refused_while_leases_are_live(any_client: Redis) -> None:
-    put(any_client, b"a", b"b")
-    taken(any_client)
+    enqueue_ids(any_client, b"a", b"b")
+    reserve_one(any_client)
     before = dump(any_client)
     for place in ("", "reserved"):
-        answer = ask(any_client, "purge", place=place, limit=100)
+        answer = run_script(any_client, "purge", place=place, limit=100)
         assert (answer.word, answer.values["leases"]) == ("reserved", 1)
     assert dump(any_client) == before
-    assert ask(any_client, "purge", place="", limit=100, force=True).values == {"moved": 2, "left": 0}
+    assert run_script(any_client, "purge", place="", limit=100, force=True).values == {"moved": 2, "left": 0}
     assert dump(any_client) == {}
-    assert ask(any_client, "purge", place="", limit=100).word == "empty"
+    assert run_script(any_client, "purge", place="", limit=100).word == "empty"
 
 
 def test_purging_a_place_goes_in_chunks_from_the_oldest_on(any_client: Redis) -> None:
-    put(any_client, *(b"%d" % n for n in range(5)), body=b"x" * 5000)
-    assert ask(any_client, "purge", place="ready", limit=2).values == {"moved": 2, "left": 3}
-    assert members(any_client, "ready") == [b"2", b"3", b"4"]
-    assert set(any_client.hkeys(key("bodies"))) == {b"2", b"3", b"4"}
+    enqueue_ids(any_client, *(b"%d" % n for n in range(5)), body=b"x" * 5000)
+    assert run_script(any_client, "purge", place="ready", limit=2).values == {"moved": 2, "left": 3}
+    assert list_ids(any_client, "ready") == [b"2", b"3", b"4"]
+    assert set(any_client.hkeys(build_key("bodies"))) == {b"2", b"3", b"4"}
 
 
 def test_expired_leases_do_not_protect_a_queue_from_purge(any_client: Redis) -> None:
-    put(any_client, b"a")
-    taken(any_client)
-    assert ask(any_client, "purge", place="", limit=1, now_ms=NOW + LEASE).word == "moved"
+    enqueue_ids(any_client, b"a")
+    reserve_one(any_client)
+    assert run_script(any_client, "purge", place="", limit=1, now_ms=NOW + LEASE).word == "moved"
 
 
 def test_a_worker_is_told_to_be_quiet_or_to_stop_at_its_beat(any_client: Redis) -> None:
     def beat(**args: object) -> str:
-        return ask(any_client, "beat", worker="w1", ttl_ms=60000, pid="7", host="h", **args).word
+        return run_script(any_client, "beat", worker="w1", ttl_ms=60000, pid="7", host="h", **args).word
 
     assert beat(job=b"a b") == "run"
-    assert any_client.hget(key("workers"), "w1") == b"%d 60000 run %d 7 h a b" % (NOW, NOW)
-    assert words(ask(any_client, "quiet", [("w1",), ("w2",)])) == ["asked", "gone"]
+    assert any_client.hget(build_key("workers"), "w1") == b"%d 60000 run %d 7 h a b" % (NOW, NOW)
+    assert read_outcomes(run_script(any_client, "quiet", [("w1",), ("w2",)])) == ["asked", "gone"]
     assert beat() == "quiet"
-    assert words(ask(any_client, "stop", [("w1",)])) == ["asked"]
+    assert read_outcomes(run_script(any_client, "stop", [("w1",)])) == ["asked"]
     assert beat(now_ms=NOW + 9) == "stop"
-    assert any_client.hget(key("workers"), "w1") == b"%d 60000 stop %d 7 h " % (NOW + 9, NOW)
+    assert any_client.hget(build_key("workers"), "w1") == b"%d 60000 stop %d 7 h " % (NOW + 9, NOW)
     assert beat(leave=True) == "left"
-    assert any_client.hgetall(key("workers")) == {}
+    assert any_client.hgetall(build_key("workers")) == {}
 
 
 def test_workers_silent_for_ten_of_their_ttl_are_dropped(any_client: Redis) -> None:
     for n in range(20):
-        ask(any_client, "beat", worker=f"w{n}", ttl_ms=100)
+        run_script(any_client, "beat", worker=f"w{n}", ttl_ms=100)
     for n in range(100):
-        ask(any_client, "beat", worker="alive", ttl_ms=100, now_ms=NOW + 1001 + n)
-    assert any_client.hkeys(key("workers")) == [b"alive"]
+        run_script(any_client, "beat", worker="alive", ttl_ms=100, now_ms=NOW + 1001 + n)
+    assert any_client.hkeys(build_key("workers")) == [b"alive"]
 
 
 def test_workers_silent_for_just_ten_of_their_ttl_stay(any_client: Redis) -> None:
     for n in range(3):
-        ask(any_client, "beat", worker=f"w{n}", ttl_ms=100)
+        run_script(any_client, "beat", worker=f"w{n}", ttl_ms=100)
     for _ in range(30):
-        ask(any_client, "beat", worker="alive", ttl_ms=100, now_ms=NOW + 1000)
-    assert any_client.hlen(key("workers")) == 4
+        run_script(any_client, "beat", worker="alive", ttl_ms=100, now_ms=NOW + 1000)
+    assert any_client.hlen(build_key("workers")) == 4
 
 
 def test_a_beat_takes_what_a_worker_may_be_and_nothing_beyond(any_client: Redis) -> None:
     def beat(**args: object) -> str:
-        return ask(any_client, "beat", **{"worker": "w", "ttl_ms": 1, **args}).word
+        return run_script(any_client, "beat", **{"worker": "w", "ttl_ms": 1, **args}).word
 
     assert beat(worker="w" * 200) == beat(worker="é w") == beat(started_ms=NOW - 5, pid="1", host="h.example") == "run"
-    assert any_client.hget(key("workers"), "w") == b"%d 1 run %d 1 h.example " % (NOW, NOW - 5)
+    assert any_client.hget(build_key("workers"), "w") == b"%d 1 run %d 1 h.example " % (NOW, NOW - 5)
     beat(now_ms=9_999_999_999_999, ttl_ms=9_999_999_999_999, started_ms=9_999_999_999_999)
     before = dump(any_client)
     wrong = ({"worker": "w" * 201}, {"worker": ""}, {"worker": "a\tb"}, {"ttl_ms": 0}, {"ttl_ms": 10**13})
@@ -194,29 +203,29 @@ def test_a_beat_takes_what_a_worker_may_be_and_nothing_beyond(any_client: Redis)
         with pytest.raises(Refused, match="nothing was changed"):
             beat(**args)
         assert dump(any_client) == before, args
-    any_client.hset(key("workers"), "w", "no beat at all")  # another program's line is written anew
-    assert beat() == "run" and any_client.hget(key("workers"), "w") == b"%d 1 run %d - - " % (NOW, NOW)
+    any_client.hset(build_key("workers"), "w", "no beat at all")  # another program's line is written anew
+    assert beat() == "run" and any_client.hget(build_key("workers"), "w") == b"%d 1 run %d - - " % (NOW, NOW)
 
 
 def test_pull_takes_a_job_out_for_good(any_client: Redis) -> None:
-    put(any_client, b"a", b"b")
-    answer = ask(any_client, "pull", limit=1)
-    assert answer.rows == [(b"a", record(enqueued_ms=NOW), b"")]
-    assert facts(any_client, b"a") == {}
-    assert members(any_client, "ready") == [b"b"]
+    enqueue_ids(any_client, b"a", b"b")
+    answer = run_script(any_client, "pull", limit=1)
+    assert answer.rows == [(b"a", build_record(enqueued_ms=NOW), b"")]
+    assert read_facts(any_client, b"a") == {}
+    assert list_ids(any_client, "ready") == [b"b"]
 
 
 def test_each_job_is_in_exactly_one_place_on_its_whole_way(any_client: Redis) -> None:
     seen = []
-    put(any_client, b"a", delay_ms=10, keep_ms=HOUR)
-    seen.append(places_of(any_client, b"a"))
-    ask(any_client, "dispatch", limit=1, now_ms=NOW + 10)
-    seen.append(places_of(any_client, b"a"))
-    proof = taken(any_client, NOW + 10)
-    seen.append(places_of(any_client, b"a"))
-    ask(any_client, "reject", [(*proof, b"")], final=True)
-    seen.append(places_of(any_client, b"a"))
-    ask(any_client, "requeue", [(b"a",)])
-    ask(any_client, "ack", [taken(any_client)])
-    seen.append(places_of(any_client, b"a"))
+    enqueue_ids(any_client, b"a", delay_ms=10, keep_ms=HOUR)
+    seen.append(find_places(any_client, b"a"))
+    run_script(any_client, "dispatch", limit=1, now_ms=NOW + 10)
+    seen.append(find_places(any_client, b"a"))
+    proof = reserve_one(any_client, NOW + 10)
+    seen.append(find_places(any_client, b"a"))
+    run_script(any_client, "reject", [(*proof, b"")], final=True)
+    seen.append(find_places(any_client, b"a"))
+    run_script(any_client, "requeue", [(b"a",)])
+    run_script(any_client, "ack", [reserve_one(any_client)])
+    seen.append(find_places(any_client, b"a"))
     assert seen == [["scheduled"], ["ready"], ["reserved"], ["dead"], ["done"]]

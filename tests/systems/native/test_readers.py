@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from native_jobs import HOUR, LEASE, NOW, ask, body, history, key, line, plant_job, put, taken
+from native_jobs import (
+    HOUR,
+    LEASE,
+    NOW,
+    build_history,
+    build_key,
+    build_line,
+    enqueue_ids,
+    plant_job,
+    read_body,
+    reserve_one,
+    run_script,
+)
 from redis import Redis
 
-from rqtui.engine.engine import with_layouts
+from rqtui.engine.engine import build_engine
+from rqtui.errors import Refused
 from rqtui.model import Focus
 from rqtui.systems import registry
 
@@ -16,11 +31,11 @@ COUNTED = (
 
 
 def ids(client: Redis, place: str, offset: int, limit: int) -> list[bytes]:
-    return [row[0] for row in ask(client, "page", place=place, offset=offset, limit=limit, body_bytes=0).rows]
+    return [row[0] for row in run_script(client, "page", place=place, offset=offset, limit=limit, body_bytes=0).rows]
 
 
 def test_pages_go_through_a_place_in_its_order(any_client: Redis) -> None:
-    put(any_client, *(b"%d" % n for n in range(7)))
+    enqueue_ids(any_client, *(b"%d" % n for n in range(7)))
     assert ids(any_client, "ready", 0, 3) == [b"0", b"1", b"2"]
     assert ids(any_client, "ready", 3, 3) == [b"3", b"4", b"5"]
     assert ids(any_client, "ready", 6, 3) == [b"6"]
@@ -31,27 +46,34 @@ def test_pages_go_through_a_place_in_its_order(any_client: Redis) -> None:
 @pytest.mark.parametrize("size", [0, 10, 4096, 4097])
 def test_a_page_shows_the_beginning_of_a_body_and_touches_no_long_one(any_client: Redis, size: int) -> None:
     text = b"z" * size
-    put(any_client, b"a", body=text, name="send invoice")
-    (row,) = ask(any_client, "page", place="ready", offset=0, limit=1, body_bytes=20).rows
+    enqueue_ids(any_client, b"a", body=text, name="send invoice")
+    (row,) = run_script(any_client, "page", place="ready", offset=0, limit=1, body_bytes=20).rows
     head, shown_bytes, shown = row[2], row[3], row[4]
     assert head[-13:] == (b" " if size > 4096 else b":") + b"send invoice" and shown_bytes == size
     assert shown == (b"" if size > 4096 else text[:20])
-    assert ask(any_client, "show", id=b"a", body_bytes=-1).values["body"] == text
-    assert ask(any_client, "show", id=b"a", body_bytes=size - 1 if size else 0).values["body"] == b""
+    assert run_script(any_client, "show", id=b"a", body_bytes=-1).values["body"] == text
+    assert run_script(any_client, "show", id=b"a", body_bytes=size - 1 if size else 0).values["body"] == b""
 
 
 def test_a_page_shows_the_last_error(any_client: Redis) -> None:
-    plant_job(any_client, "dead", b"a", NOW, attempts=line(2), errors=history("first", "last" + "!" * 600))
+    plant_job(any_client, "dead", b"a", NOW, attempts=build_line(2), errors=build_history("first", "last" + "!" * 600))
     plant_job(any_client, "dead", b"b", NOW + 1, errors=b"{garbled")
-    rows = ask(any_client, "page", place="dead", offset=0, limit=9, body_bytes=9).rows
+    rows = run_script(any_client, "page", place="dead", offset=0, limit=9, body_bytes=9).rows
     assert [row[6] for row in rows] == [b"last" + b"!" * 496, b""]
 
 
 def test_a_page_without_bodies_has_room_for_longer_errors(any_client: Redis) -> None:
     frames = "".join(f'  File "a{n}.py", line {n}, in f\n' for n in range(90))
-    plant_job(any_client, "dead", b"a", NOW, attempts=line(1), errors=history(f"Traceback:\n{frames}ValueError: no"))
+    plant_job(
+        any_client,
+        "dead",
+        b"a",
+        NOW,
+        attempts=build_line(1),
+        errors=build_history(f"Traceback:\n{frames}ValueError: no"),
+    )
     texts = {
-        body_bytes: ask(any_client, "page", place="dead", offset=0, limit=9, body_bytes=body_bytes).rows[0][6]
+        body_bytes: run_script(any_client, "page", place="dead", offset=0, limit=9, body_bytes=body_bytes).rows[0][6]
         for body_bytes in (0, 9)
     }
     assert [len(texts[body_bytes]) for body_bytes in (0, 9)] == [760 + 7 + 1200, 190 + 7 + 300]
@@ -61,28 +83,28 @@ def test_a_page_without_bodies_has_room_for_longer_errors(any_client: Redis) -> 
 def test_a_record_that_cannot_be_read_spoils_no_page(any_client: Redis) -> None:
     for n, damaged in enumerate((b"garbage", b"", b"\n", b"a b c d e f g h i j\nx")):
         plant_job(any_client, "ready", b"%d" % n, n)
-        any_client.hset(key("jobs"), b"%d" % n, damaged)
-    any_client.zadd(key("ready"), {b"none": 9})
+        any_client.hset(build_key("jobs"), b"%d" % n, damaged)
+    any_client.zadd(build_key("ready"), {b"none": 9})
     assert len(ids(any_client, "ready", 0, 9)) == 5
     for id in ids(any_client, "ready", 0, 9):
-        assert ask(any_client, "show", id=id, body_bytes=-1).word == "shown"
+        assert run_script(any_client, "show", id=id, body_bytes=-1).word == "shown"
 
 
 def test_show_tells_all_that_is_known_of_a_job(any_client: Redis) -> None:
-    plant_job(any_client, "reserved", b"a", NOW + LEASE, b"{}", line(2, "77", 5), history("boom"))
-    shown = ask(any_client, "show", id=b"a", body_bytes=-1).values
+    plant_job(any_client, "reserved", b"a", NOW + LEASE, b"{}", build_line(2, "77", 5), build_history("boom"))
+    shown = run_script(any_client, "show", id=b"a", body_bytes=-1).values
     assert (shown["place"], float(shown["score"])) == ("reserved", NOW + LEASE)
-    assert (shown["body"], shown["line"], shown["errors"]) == (b"{}", line(2, "77", 5), history("boom"))
+    assert (shown["body"], shown["line"], shown["errors"]) == (b"{}", build_line(2, "77", 5), build_history("boom"))
 
 
 def test_counts_tell_ages_and_what_is_late(any_client: Redis) -> None:
-    empty = ask(any_client, "counts").values
+    empty = run_script(any_client, "counts").values
     assert (empty["oldest_ms"], empty["due_ms"], empty["deadline_ms"], empty["paused_ms"]) == (-1, -1, -1, -1)
-    put(any_client, b"a", b"b", now_ms=NOW - 5000, ttr_ms=1000)
-    put(any_client, b"late", now_ms=NOW - 5000, delay_ms=1000)
-    put(any_client, b"later", delay_ms=HOUR)
-    taken(any_client, NOW - 5000)
-    found = ask(any_client, "counts").values
+    enqueue_ids(any_client, b"a", b"b", now_ms=NOW - 5000, ttr_ms=1000)
+    enqueue_ids(any_client, b"late", now_ms=NOW - 5000, delay_ms=1000)
+    enqueue_ids(any_client, b"later", delay_ms=HOUR)
+    reserve_one(any_client, NOW - 5000)
+    found = run_script(any_client, "counts").values
     assert (found["scheduled"], found["ready"], found["reserved"]) == (2, 1, 1)
     assert (found["oldest_ms"], found["overdue"], found["expired"]) == (5000, 1, 1)
     assert (found["due_ms"], found["deadline_ms"]) == (NOW - 4000, NOW - 4000)
@@ -90,72 +112,109 @@ def test_counts_tell_ages_and_what_is_late(any_client: Redis) -> None:
 
 
 def test_counts_tell_how_many_workers_live(any_client: Redis) -> None:
-    ask(any_client, "beat", worker="silent", ttl_ms=1000, now_ms=NOW - 1001)
-    ask(any_client, "beat", worker="alive", ttl_ms=1000, now_ms=NOW - 1000)
-    found = ask(any_client, "counts").values
+    run_script(any_client, "beat", worker="silent", ttl_ms=1000, now_ms=NOW - 1001)
+    run_script(any_client, "beat", worker="alive", ttl_ms=1000, now_ms=NOW - 1000)
+    found = run_script(any_client, "counts").values
     assert (found["workers"], found["live"]) == (2, 1)
-    assert {row[0] for row in ask(any_client, "roster").rows} == {b"silent", b"alive"}
+    assert {row[0] for row in run_script(any_client, "roster").rows} == {b"silent", b"alive"}
 
 
 def test_stats_begin_with_what_holds_now(any_client: Redis) -> None:
-    put(any_client, b"a", body=b"x")
-    put(any_client, b"b", now_ms=NOW + 60_000)
-    rows = ask(any_client, "stats", limit=1).rows
+    enqueue_ids(any_client, b"a", body=b"x")
+    enqueue_ids(any_client, b"b", now_ms=NOW + 60_000)
+    rows = run_script(any_client, "stats", limit=1).rows
     assert [minute for minute, _ in rows] == [0, (NOW + 60_000) - (NOW + 60_000) % 60_000]
     assert "enqueued 2" in rows[0][1] and "enqueued 1" in rows[1][1]
-    assert body(any_client, b"a") == b"x"
+    assert read_body(any_client, b"a") == b"x"
 
 
 def test_the_failed_are_those_that_were_rejected_and_those_whose_lease_ended(any_client: Redis) -> None:
-    put(any_client, *(b"%d" % n for n in range(3)), ttr_ms=1000)
-    ask(any_client, "reject", [(*taken(any_client), b"boom")], final=True)
-    taken(any_client, NOW - 5000)
-    ask(any_client, "reap", limit=10)
-    found = ask(any_client, "counts").values
+    enqueue_ids(any_client, *(b"%d" % n for n in range(3)), ttr_ms=1000)
+    run_script(any_client, "reject", [(*reserve_one(any_client), b"boom")], final=True)
+    reserve_one(any_client, NOW - 5000)
+    run_script(any_client, "reap", limit=10)
+    found = run_script(any_client, "counts").values
     assert (found["rejected"], found["expired_ever"], found["dead_ever"]) == (1, 1, 1)
 
 
 def test_one_queue_is_counted_as_many_are(any_client: Redis) -> None:
-    put(any_client, b"a", b"b", now_ms=NOW - 5000, ttr_ms=1000)
-    put(any_client, b"late", now_ms=NOW - 5000, delay_ms=1000)
-    put(any_client, b"later", delay_ms=HOUR)
-    taken(any_client, NOW - 5000)
+    enqueue_ids(any_client, b"a", b"b", now_ms=NOW - 5000, ttr_ms=1000)
+    enqueue_ids(any_client, b"late", now_ms=NOW - 5000, delay_ms=1000)
+    enqueue_ids(any_client, b"later", delay_ms=HOUR)
+    reserve_one(any_client, NOW - 5000)
     for number, name in enumerate(COUNTED, 11):
-        any_client.hset(key("meta"), name, number)
-    any_client.hset(key("meta"), "paused", NOW)
-    any_client.zadd(key("scheduled"), {b"late": 1})  # by the server's clock, of which a snapshot is
-    any_client.zadd(key("reserved"), {b"a": 1})
-    any_client.hset(key("workers"), "w1", "1 1000 run 1 - - ")
+        any_client.hset(build_key("meta"), name, number)
+    any_client.hset(build_key("meta"), "paused", NOW)
+    any_client.zadd(build_key("scheduled"), {b"late": 1})  # by the server's clock, of which a snapshot is
+    any_client.zadd(build_key("reserved"), {b"a": 1})
+    any_client.hset(build_key("workers"), "w1", "1 1000 run 1 - - ")
     for place, number in (("done", 3), ("dead", 4)):
         for n in range(number):
             plant_job(any_client, place, b"%s-%d" % (place.encode(), n), NOW + n)
-    engine, layout = with_layouts(any_client, [registry.make("native")]), registry.make("native")
-    one, [other, empty] = engine.ask(layout.queue_ask("mail")), engine.ask(layout.queues_ask(["mail", "empty"]))
+    engine, system = build_engine(any_client, [registry.create_system("native")]), registry.create_system("native")
+    one, [other, empty] = (
+        engine.send_request(system.queue_request("mail")),
+        engine.send_request(system.queues_request(["mail", "empty"])),
+    )
     assert abs(one.counted_ms - other.counted_ms) < 600_000
     for queue in (one, other):
         counters = dict(queue.counters)
         assert (counters.pop("in"), counters.pop("out"), counters.pop("failed")) == (11, 13 + 17, 14 + 16)
         assert counters == {
-            "dead": 15, "reserved": 12, "dispatched": 18, "unnoted": 19, "dead_max": 20, "registered": 1
+            "dead": 15, "expired": 16, "reserved": 12, "dispatched": 18, "unnoted": 19, "dead_max": 20, "registered": 1
         }  # fmt: skip
-        assert [count.count for count in queue.counts] == [2, 1, 1, 3, 4] and queue.paused
+        assert [count.count for count in queue.counts] == [2, 1, 1, 3, 4] and queue.is_paused
         assert (queue.workers, queue.overdue, queue.expired) == (0, 1, 1)
         assert queue.next_due_ms is not None and queue.next_expiry_ms is not None and queue.oldest_ready_ms is not None
     assert [count.count for count in empty.counts] == [0] * 5 and empty.counters["dead_max"] == 100_000
-    assert (empty.next_due_ms, empty.next_expiry_ms, empty.oldest_ready_ms, empty.paused) == (None,) * 3 + (False,)
+    assert (empty.next_due_ms, empty.next_expiry_ms, empty.oldest_ready_ms, empty.is_paused) == (None,) * 3 + (False,)
 
 
 def test_what_is_due_or_over_at_this_very_instant_counts_as_that(any_client: Redis) -> None:
     plant_job(any_client, "scheduled", b"now", NOW)
-    plant_job(any_client, "reserved", b"over", NOW, attempts=line(1, "7"))
-    found = ask(any_client, "counts", now_ms=NOW).values
+    plant_job(any_client, "reserved", b"over", NOW, attempts=build_line(1, "7"))
+    found = run_script(any_client, "counts", now_ms=NOW).values
     assert (found["overdue"], found["expired"]) == (1, 1)
-    found = ask(any_client, "counts", now_ms=NOW - 1).values
+    found = run_script(any_client, "counts", now_ms=NOW - 1).values
     assert (found["overdue"], found["expired"]) == (0, 0)
 
 
 def test_a_job_that_was_put_in_1970_waits_since_then(any_client: Redis) -> None:
     plant_job(any_client, "ready", b"a", 1, enqueued_ms=0)
-    engine = with_layouts(any_client, [registry.make("native")])
-    (queue,) = engine.snapshot(Focus(queues=(engine.find("mail"),))).queues
+    engine = build_engine(any_client, [registry.create_system("native")])
+    (queue,) = engine.take_snapshot(Focus(queues=(engine.resolve("mail"),))).queues
     assert queue.oldest_ready_ms == queue.counted_ms
+
+
+def test_a_job_that_lost_two_leases_is_found_with_the_number_of_workers_that_died(any_client: Redis) -> None:
+    expired = "the lease expired"
+    run_script(any_client, "beat", worker="alive", ttl_ms=60_000)
+    histories = {
+        "ready": [[NOW - 9000, NOW - 8000, "dead-1", expired], [NOW - 7000, NOW - 6000, "dead-2", expired]],
+        "reserved": [[NOW - 9000, NOW - 8000, "alive", expired], [NOW - 7000, NOW - 6000, "dead-1", expired]],
+        "dead": [[NOW - 9000, NOW - 8000, "dead-1", expired]] * 3 + [[NOW - 7000, NOW - 6000, "alive", "boom"]],
+    }
+    for place, history in histories.items():
+        plant_job(any_client, place, place.encode(), NOW, errors=json.dumps(history).encode())
+        once = json.dumps([history[0], [NOW, NOW, "alive", f"boom: {expired}"]]).encode()
+        plant_job(any_client, place, b"once " + place.encode(), NOW, errors=once)
+    plant_job(any_client, "dead", b"old", NOW - HOUR - 1, errors=json.dumps(histories["dead"]).encode())
+    plant_job(any_client, "dead", b"unreadable", NOW, errors=b"{the lease expired")
+    plant_job(any_client, "dead", b"strange", NOW, errors=b'["the lease expired", "the lease expired"]')
+
+    def find() -> list[object]:
+        return run_script(any_client, "interrupted", within_ms=HOUR, limit=20).rows
+
+    assert find() == [], "the counter says that no lease expired, so no job is read"
+    any_client.hset(build_key("meta"), "expired", 7)
+    assert find() == [
+        (b"reserved", "reserved", 2, 1, NOW - 8000),
+        (b"ready", "ready", 2, 2, NOW - 8000),
+        (b"dead", "dead", 3, 3, NOW - 8000),
+    ]
+
+
+@pytest.mark.parametrize("limit", [0, 1001])
+def test_the_search_for_interrupted_jobs_is_bounded(any_client: Redis, limit: int) -> None:
+    with pytest.raises(Refused, match="limit is 1 to 1000"):
+        run_script(any_client, "interrupted", within_ms=HOUR, limit=limit)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from native_jobs import HOUR, LEASE, NOW, ask, facts, key, meta, put, taken
+from native_jobs import HOUR, LEASE, NOW, build_key, enqueue_ids, read_facts, read_meta, reserve_one, run_script
 from redis import Redis
 
 from rqtui.client.leased_job import Leased
 from rqtui.client.queue import BYTES, Queue
 from rqtui.errors import ServerError
 from rqtui.model import Job
-from rqtui.systems.native import decode
+from rqtui.systems.native import decode_job
 
 LONG, SHORT = b"1799996400000 - 0 - - - - - - send invoice\n", b"1799996400000:send invoice\n"  # of NOW - HOUR
 BODY = b'{"n": 1}\n1799996400000:2 - 0'
@@ -22,45 +22,45 @@ BODY = b'{"n": 1}\n1799996400000:2 - 0'
 def plant(client: Redis, header: bytes) -> None:
     """A queue of three jobs that wait, one that is due later, and one that died, byte for byte."""
     client.flushall()
-    client.hset(key("meta"), mapping={"version": 1, "seq": 3})
-    client.zadd(key("ready"), {"a": 1, "b": 2, "c": 3})
-    client.zadd(key("scheduled"), {"later": NOW + HOUR})
-    client.zadd(key("dead"), {"died": NOW - 5})
-    client.hset(key("attempts"), "died", f"5 - 7 {NOW - 5} - - w1")
-    client.hset(key("jobs"), mapping={id: header + BODY for id in ("a", "b", "c", "later", "died")})
+    client.hset(build_key("meta"), mapping={"version": 1, "seq": 3})
+    client.zadd(build_key("ready"), {"a": 1, "b": 2, "c": 3})
+    client.zadd(build_key("scheduled"), {"later": NOW + HOUR})
+    client.zadd(build_key("dead"), {"died": NOW - 5})
+    client.hset(build_key("attempts"), "died", f"5 - 7 {NOW - 5} - - w1")
+    client.hset(build_key("jobs"), mapping={id: header + BODY for id in ("a", "b", "c", "later", "died")})
 
 
 def life(client: Redis) -> Iterator[Any]:
     """What every verb that reads a header answers, one after the other."""
-    yield ask(client, "counts")
-    yield ask(client, "page", place="ready", offset=0, limit=9, body_bytes=99)
-    yield ask(client, "show", id=b"a", body_bytes=-1).values | {"now_ms": NOW}
-    yield ask(client, "check", walk="jobs", cursor="0", limit=99)
-    yield ask(client, "check", walk="ready", cursor="0", limit=99)
-    yield ask(client, "repair", [(b"a",), (b"later",), (b"died",)])
-    proof = taken(client)
+    yield run_script(client, "counts")
+    yield run_script(client, "page", place="ready", offset=0, limit=9, body_bytes=99)
+    yield run_script(client, "show", id=b"a", body_bytes=-1).values | {"now_ms": NOW}
+    yield run_script(client, "check", walk="jobs", cursor="0", limit=99)
+    yield run_script(client, "check", walk="ready", cursor="0", limit=99)
+    yield run_script(client, "repair", [(b"a",), (b"later",), (b"died",)])
+    proof = reserve_one(client)
     yield proof
-    yield ask(client, "extend", [proof], now_ms=NOW + 5)
-    yield ask(client, "reject", [(*proof, b"boom")])
-    yield ask(client, "promote", [(b"a",), (b"later",)])
-    yield ask(client, "reprioritise", [(b"b",)], priority=-1)
-    yield ask(client, "bump", [(b"c",)])
-    yield ask(client, "reschedule", [(b"c",)], delay_ms=1000)
-    yield ask(client, "dispatch", limit=9, now_ms=NOW + 2000)
-    yield ask(client, "requeue", [(b"died",)])
-    yield [ask(client, "reserve", limit=9, worker="w2")]
-    yield ask(client, "reap", limit=2, now_ms=NOW + 2 * LEASE)
-    left = facts(client, b"b")
-    yield ask(client, "kill", [(b"b", "")], force=True)
-    known, score = facts(client, b"b")["attempts"], str(int(left["ready"]))  # type: ignore[call-overload]
-    yield ask(client, "revert", [(b"b", "dead", known, "ready", score, left["attempts"], b"")])
-    (gone,) = ask(client, "delete", [(b"b", "", "")]).each
+    yield run_script(client, "extend", [proof], now_ms=NOW + 5)
+    yield run_script(client, "reject", [(*proof, b"boom")])
+    yield run_script(client, "promote", [(b"a",), (b"later",)])
+    yield run_script(client, "reprioritise", [(b"b",)], priority=-1)
+    yield run_script(client, "bump", [(b"c",)])
+    yield run_script(client, "reschedule", [(b"c",)], delay_ms=1000)
+    yield run_script(client, "dispatch", limit=9, now_ms=NOW + 2000)
+    yield run_script(client, "requeue", [(b"died",)])
+    yield [run_script(client, "reserve", limit=9, worker="w2")]
+    yield run_script(client, "reap", limit=2, now_ms=NOW + 2 * LEASE)
+    facts = read_facts(client, b"b")
+    yield run_script(client, "kill", [(b"b", "")], force=True)
+    known, score = read_facts(client, b"b")["attempts"], str(int(facts["ready"]))  # type: ignore[call-overload]
+    yield run_script(client, "revert", [(b"b", "dead", known, "ready", score, facts["attempts"], b"")])
+    (gone,) = run_script(client, "delete", [(b"b", "", "")]).each
     yield gone
-    yield ask(client, "restore", [(b"b", *gone.values.values())])
-    yield ask(client, "pull", limit=1)
-    proof = taken(client, now_ms=NOW + 5)
-    yield ask(client, "ack", [proof], keep_ms=HOUR)
-    yield ask(client, "ack", [proof])
+    yield run_script(client, "restore", [(b"b", *gone.values.values())])
+    yield run_script(client, "pull", limit=1)
+    proof = reserve_one(client, now_ms=NOW + 5)
+    yield run_script(client, "ack", [proof], keep_ms=HOUR)
+    yield run_script(client, "ack", [proof])
 
 
 def test_every_verb_does_the_same_whichever_form_a_header_has(any_client: Redis) -> None:
@@ -68,7 +68,7 @@ def test_every_verb_does_the_same_whichever_form_a_header_has(any_client: Redis)
     for header in (LONG, SHORT):
         plant(any_client, header)
         told = [repr(answer).replace(repr(header)[2:-3], "HEADER") for answer in life(any_client)]
-        kept = {id: facts(any_client, id) for id in (b"a", b"b", b"c", b"later", b"died")}
+        kept = {id: read_facts(any_client, id) for id in (b"a", b"b", b"c", b"later", b"died")}
         found.append((told, repr(kept).replace(repr(header)[2:-3], "HEADER")))
     (long, kept_long), (short, kept_short) = found
     for one, other in zip(long, short, strict=True):
@@ -78,7 +78,7 @@ def test_every_verb_does_the_same_whichever_form_a_header_has(any_client: Redis)
 
 
 def test_both_forms_are_the_same_job_to_python() -> None:
-    jobs = [decode("mail", "ready", b"a", 1.0, header, b"") for header in (LONG, SHORT)]
+    jobs = [decode_job("mail", "ready", b"a", 1.0, header, b"") for header in (LONG, SHORT)]
     assert jobs[0] == jobs[1] and jobs[0].name == "send invoice" and jobs[0].enqueued_ms == NOW - HOUR
     queue = Queue("mail", "redis://localhost", BYTES)
     rows = [Leased(queue, b"a", "1", 1, 5, 1, header + BODY, b"") for header in (LONG, SHORT)]
@@ -87,14 +87,14 @@ def test_both_forms_are_the_same_job_to_python() -> None:
 
 @pytest.mark.parametrize("name", ["- 0 - - - - - 5000 x", "2 3 4 5 6 7 8 9 10", ":", "1:2", ""])
 def test_a_name_that_looks_like_a_header_is_a_name(any_client: Redis, name: str) -> None:
-    put(any_client, b"a", name=name, body=BODY)
-    assert any_client.hget(key("jobs"), b"a") == f"{NOW}:{name}\n".encode() + BODY
-    (row,) = ask(any_client, "page", place="ready", offset=0, limit=1, body_bytes=99).rows
-    job: Job = decode("mail", "ready", b"a", 1.0, row[2], b"")
+    enqueue_ids(any_client, b"a", name=name, body=BODY)
+    assert any_client.hget(build_key("jobs"), b"a") == f"{NOW}:{name}\n".encode() + BODY
+    (row,) = run_script(any_client, "page", place="ready", offset=0, limit=1, body_bytes=99).rows
+    job: Job = decode_job("mail", "ready", b"a", 1.0, row[2], b"")
     assert (job.name, row[3], row[4]) == (name, len(BODY), BODY)
-    assert ask(any_client, "show", id=b"a", body_bytes=-1).values["body"] == BODY
-    assert ask(any_client, "check", walk="ready", cursor="0", limit=9).rows == []
-    (taken_row,) = ask(any_client, "reserve", limit=1, worker="w").rows
+    assert run_script(any_client, "show", id=b"a", body_bytes=-1).values["body"] == BODY
+    assert run_script(any_client, "check", walk="ready", cursor="0", limit=9).rows == []
+    (taken_row,) = run_script(any_client, "reserve", limit=1, worker="w").rows
     assert Leased(Queue("mail", "redis://localhost", BYTES), *taken_row).name == name
 
 
@@ -105,35 +105,35 @@ def test_what_says_more_than_the_short_form_can_is_long(any_client: Redis) -> No
     )  # fmt: skip
     for number, option in enumerate(options):
         id = b"%d" % number
-        put(any_client, id, **option)
-        assert any_client.hget(key("jobs"), id).startswith(b"%d " % NOW), option
+        enqueue_ids(any_client, id, **option)
+        assert any_client.hget(build_key("jobs"), id).startswith(b"%d " % NOW), option
 
 
 def test_a_queue_of_schema_1_goes_on_and_says_2_with_the_first_put(any_client: Redis) -> None:
     plant(any_client, LONG)
-    proof = taken(any_client)
-    ask(any_client, "ack", [proof])
-    assert meta(any_client, "version") == 1, "no short header was written"
-    put(any_client, b"new")
-    assert meta(any_client, "version") == 2
-    assert [any_client.hget(key("jobs"), id)[13:14] for id in (b"b", b"new")] == [b" ", b":"]
+    proof = reserve_one(any_client)
+    run_script(any_client, "ack", [proof])
+    assert read_meta(any_client, "version") == 1, "no short header was written"
+    enqueue_ids(any_client, b"new")
+    assert read_meta(any_client, "version") == 2
+    assert [any_client.hget(build_key("jobs"), id)[13:14] for id in (b"b", b"new")] == [b" ", b":"]
 
 
 def test_whatever_writes_a_short_header_or_the_version_says_2(any_client: Redis) -> None:
     plant(any_client, LONG)
-    put(any_client, b"new")
-    (gone,) = ask(any_client, "delete", [(b"new", "", "")]).each
-    any_client.delete(key("meta"))
-    ask(any_client, "restore", [(b"new", *gone.values.values())])
-    assert meta(any_client, "version") == 2
+    enqueue_ids(any_client, b"new")
+    (gone,) = run_script(any_client, "delete", [(b"new", "", "")]).each
+    any_client.delete(build_key("meta"))
+    run_script(any_client, "restore", [(b"new", *gone.values.values())])
+    assert read_meta(any_client, "version") == 2
     for verb, args in (("pause", {}), ("repair", {}), ("configure", {})):
-        any_client.hset(key("meta"), "version", 2)
-        any_client.zrem(key("ready"), b"new")
-        ask(any_client, verb, {"repair": [(b"new",)], "configure": [("ttr_ms", "5")]}.get(verb, []), **args)
-        assert meta(any_client, "version") == 2, verb
+        any_client.hset(build_key("meta"), "version", 2)
+        any_client.zrem(build_key("ready"), b"new")
+        run_script(any_client, verb, {"repair": [(b"new",)], "configure": [("ttr_ms", "5")]}.get(verb, []), **args)
+        assert read_meta(any_client, "version") == 2, verb
 
 
 def test_a_durable_put_does_not_lower_the_version(client: Redis) -> None:
     with pytest.raises(ServerError):  # this server has neither a replica nor a file
         Queue("mail", client, BYTES).put(BODY, durable=True)
-    assert meta(client, "version") == 2
+    assert read_meta(client, "version") == 2

@@ -9,15 +9,16 @@ from dataclasses import replace
 import msgpack
 import pytest
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen, text_of
+from screens import Screen, Seeded, on_screen, read_text, screen
 
 from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
 from rqtui.model import Job, Ref, State
 from rqtui.scenarios.originals import timeout_sets
 from rqtui.text import formats
-from rqtui.text.body import MASK, also_mask, body_view, is_secret
-from rqtui.text.pieces import pieces_of
+from rqtui.text.body import render_body
+from rqtui.text.masking import MASK, add_mask_patterns, is_secret
+from rqtui.text.pieces import to_pieces
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import columns
 from rqtui.tui.format.rows import arrange
@@ -30,7 +31,7 @@ BODY = {"user": {"id": 7, "tags": ["new", "eu"], "password": "hunter2"}, "note":
 def usual_secrets() -> Iterator[None]:
     """What one test masks is none of the next one's business."""
     yield
-    also_mask(())
+    add_mask_patterns(())
 
 
 def job(body: bytes, **more: object) -> Job:
@@ -41,8 +42,8 @@ def job(body: bytes, **more: object) -> Job:
 
 def texts(one: Job, *names: str) -> list[str]:
     """The cells of its row, without the id."""
-    row = columns.row(one, 60_000, 16, names)
-    return ["".join(piece.text for piece in pieces_of(cell)) for cell in row.cells[1:]]
+    row = columns.build_row(one, 60_000, 16, names)
+    return ["".join(piece.text for piece in to_pieces(cell)) for cell in row.cells[1:]]
 
 
 @pytest.mark.parametrize("pack", [lambda value: json.dumps(value).encode(), msgpack.packb], ids=["json", "msgpack"])
@@ -87,12 +88,12 @@ def page(number: int, **more: object) -> list[Job]:
 
 def heads(state: State, choice: columns.Choice, width: int) -> list[str]:
     """The titles of the columns that a pane of this width shows."""
-    made = columns.columns(state, columns.shown(state, choice.told), columns.LONG_ID, choice)
+    made = columns.build_columns(state, columns.choose_names(state, choice.filled), columns.LONG_ID_CELLS, choice)
     return [made[slot.column].title for slot in arrange(made, width, 2)]
 
 
 def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_tells_the_most() -> None:
-    choice = columns.choose(columns.Choice(), page(20, error="CardDeclined: 51"), 0)
+    choice = columns.choose_columns(columns.Choice(), page(20, error="CardDeclined: 51"), 0)
     assert heads(State.DEAD, choice, 120) == ["…id", "job", "order", "to", "died", "last error"]
     assert heads(State.DEAD, choice, 50) == ["…id", "job", "order", "died", "last error"]
     assert heads(State.DEAD, choice, 24) == ["job", "order", "died"]
@@ -100,81 +101,81 @@ def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_t
 
 
 def test_what_all_jobs_have_is_said_by_the_frame_and_by_no_row() -> None:
-    choice = columns.choose(columns.Choice(), page(20, name="charge"), 0)
-    assert choice.same == (("job", "charge"), ("attempts", "5/5"), ("queue", "orders"))
+    choice = columns.choose_columns(columns.Choice(), page(20, name="charge"), 0)
+    assert choice.common_values == (("job", "charge"), ("attempts", "5/5"), ("queue", "orders"))
     assert heads(State.DEAD, choice, 120) == ["…id", "order", "to", "died"]
-    few = columns.choose(columns.Choice(), page(3, name="charge"), 0)
-    assert few.same == (("queue", "orders"),) and "job" in few.told
+    few = columns.choose_columns(columns.Choice(), page(3, name="charge"), 0)
+    assert few.common_values == (("queue", "orders"),) and "job" in few.filled
 
 
 def test_a_column_that_is_empty_in_all_rows_gives_its_room_away_and_one_that_came_stays() -> None:
     fresh = page(20, attempts=0)
-    choice = columns.choose(columns.Choice(), fresh, 0)
-    assert {"tried", "error", "worker"}.isdisjoint(choice.told)
-    failed = columns.choose(choice, [*fresh[1:], replace(fresh[0], attempts=1, error="E")], 0)
-    assert {"tried", "error"} <= failed.told
-    assert columns.choose(failed, fresh, 0).told == failed.told
+    choice = columns.choose_columns(columns.Choice(), fresh, 0)
+    assert {"tried", "error", "worker"}.isdisjoint(choice.filled)
+    failed = columns.choose_columns(choice, [*fresh[1:], replace(fresh[0], attempts=1, error="E")], 0)
+    assert {"tried", "error"} <= failed.filled
+    assert columns.choose_columns(failed, fresh, 0).filled == failed.filled
 
 
 def test_columns_stand_still_from_page_to_page_and_change_when_they_tell_nothing() -> None:
     jobs = page(60)
-    choice = columns.choose(columns.Choice(), jobs[:40], 0)
-    names = columns.shown(State.DEAD, choice.told)
-    before = columns.columns(State.DEAD, names, 16, choice)
+    choice = columns.choose_columns(columns.Choice(), jobs[:40], 0)
+    names = columns.choose_names(State.DEAD, choice.filled)
+    before = columns.build_columns(State.DEAD, names, 16, choice)
     for part in (jobs[20:], jobs[30:31], jobs[:40]):
-        choice = columns.choose(choice, part, 0)
-        assert columns.columns(State.DEAD, columns.shown(State.DEAD, choice.told), 16, choice) == before
+        choice = columns.choose_columns(choice, part, 0)
+        assert columns.build_columns(State.DEAD, columns.choose_names(State.DEAD, choice.filled), 16, choice) == before
     mails = [replace(each, body=b'{"mail": "m%d"}' % at) for at, each in enumerate(jobs)]
-    other = columns.choose(choice, mails, 0)
+    other = columns.choose_columns(choice, mails, 0)
     assert [field.path for field in other.body.columns] == ["mail"]
 
 
 def test_a_name_that_is_said_once_comes_back_with_the_first_job_of_another_name() -> None:
     jobs = page(20, name="charge")
-    choice = columns.choose(columns.Choice(), jobs, 0)
-    assert "job" not in choice.told
-    mixed = columns.choose(choice, [*jobs[1:], replace(jobs[0], name="notify")], 0)
-    assert "job" in mixed.told and ("job", "charge") not in mixed.same
+    choice = columns.choose_columns(columns.Choice(), jobs, 0)
+    assert "job" not in choice.filled
+    mixed = columns.choose_columns(choice, [*jobs[1:], replace(jobs[0], name="notify")], 0)
+    assert "job" in mixed.filled and ("job", "charge") not in mixed.common_values
 
 
 def test_secrets_do_not_tell_jobs_apart() -> None:
     jobs = [job(json.dumps({"token": f"t{n}", "n": n}).encode()) for n in range(20)]
-    choice = columns.choose(columns.Choice(), jobs, 0)
-    row = columns.row(jobs[3], 0, 16, ("fields",), choice)
+    choice = columns.choose_columns(columns.Choice(), jobs, 0)
+    row = columns.build_row(jobs[3], 0, 16, ("fields",), choice)
     assert [str(cell) for cell in row.cells[1:]] == ["3"]
 
 
 def test_a_body_that_was_too_long_to_fetch_is_no_empty_one() -> None:
     jobs = page(20)
-    choice = columns.choose(columns.Choice(), jobs, 0)
-    long = columns.row(
+    choice = columns.choose_columns(columns.Choice(), jobs, 0)
+    long = columns.build_row(
         replace(jobs[0], body=None, member=jobs[0].id, body_bytes=30_000_000), 0, 16, ("fields",), choice
     )
-    assert {pieces_of(cell)[0].text for cell in long.cells[1:]} == {"…"}
+    assert {to_pieces(cell)[0].text for cell in long.cells[1:]} == {"…"}
 
 
 def test_the_settings_name_columns_by_state_or_for_all_boards_and_others_are_told() -> None:
     settings = {"dead": ("job", "errr", "body.a"), "board": ("id", "job", "size", "body.")}
-    assert columns.wanted(settings, State.DEAD) == (("job", "body.a"), ("errr",))
-    assert columns.wanted(settings, State.READY) == (("job", "size"), ("body.",))
-    assert columns.wanted({}, State.READY) == ((), ())
+    assert columns.read_settings(settings, State.DEAD) == (("job", "body.a"), ("errr",))
+    assert columns.read_settings(settings, State.READY) == (("job", "size"), ("body.",))
+    assert columns.read_settings({}, State.READY) == ((), ())
 
 
 def test_where_it_is_narrow_the_last_of_the_chosen_columns_go_first() -> None:
-    made = columns.columns(State.DEAD, ("error", "job", "size"), 16, are_chosen=True)
+    made = columns.build_columns(State.DEAD, ("error", "job", "size"), 16, are_chosen=True)
     assert [column.drop for column in made] == [0, 1, 2, 3]
 
 
 def test_a_pattern_of_the_config_masks_bodies_columns_texts_and_errors_too() -> None:
     body = b'{"iban": "DE02", "customer": {"ssn": "123"}}'
-    assert "DE02" in body_view(body).text
-    assert columns.error_line("Refused: iban=DE02") == "Refused: iban=DE02"
-    also_mask(["iban", "^ssn$"])
+    assert "DE02" in render_body(body).text
+    assert columns.format_error_line("Refused: iban=DE02") == "Refused: iban=DE02"
+    add_mask_patterns(["iban", "^ssn$"])
     for viewer in ("", "text", "hex"):
-        assert "DE02" not in body_view(body, viewer=viewer).text
-    assert "123" not in body_view(body).text
-    assert "DE02" in body_view(body, revealed=True).text
-    assert columns.error_line("Refused: iban=DE02") == f"Refused: iban={MASK}"
+        assert "DE02" not in render_body(body, viewer=viewer).text
+    assert "123" not in render_body(body).text
+    assert "DE02" in render_body(body, revealed=True).text
+    assert columns.format_error_line("Refused: iban=DE02") == f"Refused: iban={MASK}"
     assert texts(job(body), "body.customer.ssn", "body") == [
         MASK,
         f'{{ "iban": {MASK}, "customer": {{ "ssn": {MASK} }} }}',
@@ -183,7 +184,7 @@ def test_a_pattern_of_the_config_masks_bodies_columns_texts_and_errors_too() -> 
 
 def test_a_pattern_that_cannot_be_read_is_said_and_changes_nothing() -> None:
     with pytest.raises(UsageError, match=r"redaction pattern '\(' cannot be read"):
-        also_mask(["iban", "("])
+        add_mask_patterns(["iban", "("])
     assert not is_secret("iban") and is_secret("api_token")
 
 
@@ -197,10 +198,10 @@ async def test_a_board_shows_the_columns_of_the_settings_and_says_which_are_none
         await it.until(lambda: app.session.snapshot is not None)
         await it.press("enter")
         await it.until_shown("a1", "prio", "password")
-        await it.until_told("no such column: nope")
-        row = next(line for line in text_of(app).splitlines() if "a1" in line)
+        await it.until_toast("no such column: nope")
+        row = next(line for line in read_text(app).splitlines() if "a1" in line)
         assert row.split()[1:6] == ["a1", "send", "7", MASK, "3"]
-        assert "hunter2" not in text_of(app)
+        assert "hunter2" not in read_text(app)
 
 
 @on_screen
@@ -208,7 +209,7 @@ async def test_the_bracket_at_the_end_of_a_sample_takes_other_members(url: str, 
     many = 25_000
     client.sadd(timeout_sets.DONE, *range(many))
     client.sadd(timeout_sets.TODOS, 1_000_000)
-    async with screen(url, (100, 24), layouts=("timeout_sets",)) as it:
+    async with screen(url, (100, 24), systems=("timeout_sets",)) as it:
         it.app.open_board(Ref("timeout_sets", "todos"))
         await it.until(lambda: isinstance(it.app.navigation.view, Board) and it.app.navigation.view.is_drawn)
         await it.until_refreshed()
@@ -216,13 +217,13 @@ async def test_the_bracket_at_the_end_of_a_sample_takes_other_members(url: str, 
         board = it.app.navigation.view
         assert isinstance(board, Board)
         await it.until_shown("a sample of 25 000")
-        pane = board.pane()
+        pane = board.find_current_pane()
         first = {row.id for row in pane.rows}
         await it.press("right_square_bracket")
         await it.until_refreshed()
-        assert pane.in_sight[0] > 0  # a page on, in the same sample
+        assert pane.visible_range[0] > 0  # a page on, in the same sample
         await it.press("G")
         await it.until(lambda: pane.is_at_end and pane.cursor_id is not None)
         await it.press("right_square_bracket")
-        await it.until(lambda: pane.rows and pane.in_sight[0] == 0 and not first & {row.id for row in pane.rows})
+        await it.until(lambda: pane.rows and pane.visible_range[0] == 0 and not first & {row.id for row in pane.rows})
         assert client.scard(timeout_sets.DONE) == many

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from rqtui.engine.loops import Loop, Round, Step
+from rqtui.engine.loops import Loop, Round, ScriptStep
 from rqtui.model import Ref
-from rqtui.text.names import twins
+from rqtui.text.names import find_duplicate_names
 from rqtui.tui.format import recent
 
 RQ, SIDEKIQ, MAIL = Ref("rq", "default"), Ref("sidekiq", "default"), Ref("rq", "mail")
 
 
-def reaped(*refs: Ref) -> Loop:
+def build_loop(*refs: Ref) -> Loop:
     loop = Loop("reap", Round)
-    loop.rounds.append(Round(tuple(Step("reap", ref, 2, at_s=1_800_000_000.0 + at) for at, ref in enumerate(refs))))
+    loop.rounds.append(
+        Round(tuple(ScriptStep("reap", ref, 2, at_s=1_800_000_000.0 + at) for at, ref in enumerate(refs)))
+    )
     return loop
 
 
 def test_steps_on_queues_of_one_name_in_two_systems_are_two_lines_each_with_its_system() -> None:
-    shown = recent.entries([reaped(RQ, RQ, SIDEKIQ, MAIL)], [], 9)
-    assert [(each.ref, each.moved) for each in shown] == [(MAIL, 2), (SIDEKIQ, 2), (RQ, 4)]
-    text = recent.lines(shown, 80, twins([RQ, SIDEKIQ, MAIL])).plain
+    entries = recent.list_entries([build_loop(RQ, RQ, SIDEKIQ, MAIL)], [], 9)
+    assert [(each.ref, each.moved) for each in entries] == [(MAIL, 2), (SIDEKIQ, 2), (RQ, 4)]
+    text = recent.format_lines(entries, 80, find_duplicate_names([RQ, SIDEKIQ, MAIL])).plain
     assert [line.split()[2] for line in text.splitlines()] == ["mail", "sidekiq:default", "rq:default"]
 
 
 def test_a_change_of_several_queues_names_the_first_with_its_system_where_another_has_its_name() -> None:
     change = recent.Entry(0.0, "pause", RQ, "paused", more=2)
-    assert change.where({"default"}) == "rq:default and 2 more"
-    assert change.where(()) == "default and 2 more"
+    assert change.format_queue({"default"}) == "rq:default and 2 more"
+    assert change.format_queue(()) == "default and 2 more"

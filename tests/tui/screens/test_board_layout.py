@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mill_system import NAMES as NAMES_OF_THE_MILL
-from mill_system import Mill, grind, mill
+from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 
@@ -48,7 +48,7 @@ def pane(it: Screen, name: str) -> Pane:
     return next(pane for pane in board(it).panes() if pane.place.name == name)
 
 
-def at(it: Screen, words: str) -> tuple[int, int]:
+def find_position(it: Screen, words: str) -> tuple[int, int]:
     rows = it.text().splitlines()
     y = next(y for y, row in enumerate(rows) if words in row)
     return rows[y].index(words), y
@@ -60,27 +60,27 @@ def at(it: Screen, words: str) -> tuple[int, int]:
 @pytest.mark.parametrize("width", [120, 139, 140, 160, 200, 250])
 @pytest.mark.parametrize("current", NAMES)
 def test_the_pane_in_the_middle_has_half_of_the_width_or_more(width: int, current: str) -> None:
-    made = board_layout.shape(width, NAMES, current, ("done",), is_zoomed=False)
-    cells = [int(part) for part in made.columns.split() if part != "1fr"]
+    shape = board_layout.build_shape(width, NAMES, current, ("done",), is_zoomed=False)
+    cells = [int(part) for part in shape.columns.split() if part != "1fr"]
     assert width - sum(cells) >= width / 2
-    assert made.has_detail == (width >= 140)
+    assert shape.has_detail == (width >= 140)
 
 
 def test_a_place_without_jobs_folds_and_the_others_share_the_height() -> None:
-    made = board_layout.shape(160, NAMES, "dead", ("done",), is_zoomed=False)
-    assert made.side == ("scheduled", "ready", "reserved", "done")
-    assert made.rows == "1fr 1fr 1fr 1"
-    assert made.in_sight == ("dead", "scheduled", "ready", "reserved")
+    shape = board_layout.build_shape(160, NAMES, "dead", ("done",), is_zoomed=False)
+    assert shape.side == ("scheduled", "ready", "reserved", "done")
+    assert shape.rows == "1fr 1fr 1fr 1"
+    assert shape.in_sight == ("dead", "scheduled", "ready", "reserved")
 
 
 def test_below_120_cells_and_zoomed_one_pane_has_all() -> None:
-    assert board_layout.shape(119, NAMES, "dead", (), is_zoomed=False) == board_layout.Shape("dead")
-    assert board_layout.shape(250, NAMES, "dead", (), is_zoomed=True) == board_layout.Shape("dead")
+    assert board_layout.build_shape(119, NAMES, "dead", (), is_zoomed=False) == board_layout.Shape("dead")
+    assert board_layout.build_shape(250, NAMES, "dead", (), is_zoomed=True) == board_layout.Shape("dead")
 
 
 def test_where_nothing_stands_beside_it_the_pane_has_the_side_as_well() -> None:
-    made = board_layout.shape(160, NAMES, "ready", tuple(NAMES), is_zoomed=False)
-    assert made.side == () and made.columns.startswith("1fr ")
+    shape = board_layout.build_shape(160, NAMES, "ready", tuple(NAMES), is_zoomed=False)
+    assert shape.side == () and shape.columns.startswith("1fr ")
 
 
 # ── which place opens ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -106,7 +106,7 @@ def test_where_nothing_stands_beside_it_the_pane_has_the_side_as_well() -> None:
     ],
 )
 def test_a_board_opens_on_the_place_with_the_trouble_else_on_the_fullest(counted: Queue, opens: str) -> None:
-    assert board_layout.first_place(PLACES, counted) == opens
+    assert board_layout.choose_first_place(PLACES, counted) == opens
 
 
 @on_screen
@@ -114,7 +114,9 @@ async def test_a_board_whose_jobs_are_dead_opens_on_the_dead(url: str, seeded: S
     seeded.bury("d1", "d2", "d3")
     async with screen(url, NARROW) as it:
         await it.press("enter")
-        await it.until(lambda: board(it).pane().place.name == "dead" and board(it).pane().has_focus)
+        await it.until(
+            lambda: board(it).find_current_pane().place.name == "dead" and board(it).find_current_pane().has_focus
+        )
         await it.until_shown("d1")
 
 
@@ -125,7 +127,7 @@ async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Se
         await it.press("enter", "1")
         seeded.bury("d1", "d2", "d3")
         await it.until(lambda: "5 dead 3" in it.text(), "its tab counts")
-        assert board(it).pane().place.name == "scheduled"
+        assert board(it).find_current_pane().place.name == "scheduled"
 
 
 # ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -147,14 +149,16 @@ async def test_the_places_in_the_side_are_short_and_a_click_brings_one_to_the_mi
     seeded.put("later", delay_ms=90_000)
     async with screen(url, WIDE) as it:
         await it.press("enter")
-        await it.until(lambda: board(it).pane().place.name == "ready")
+        await it.until(lambda: board(it).find_current_pane().place.name == "ready")
         await it.until(
             lambda: pane(it, "scheduled").rows and pane(it, "scheduled").size.width < 30, "short, at the side"
         )
         assert pane(it, "ready").size.width >= 80 and pane(it, "done").size.height == 0
         scheduled = pane(it, "scheduled")
         await it.pilot.click(scheduled, offset=(5, 1))
-        await it.until(lambda: board(it).pane() is scheduled and scheduled.size.width >= 80, "in the middle")
+        await it.until(
+            lambda: board(it).find_current_pane() is scheduled and scheduled.size.width >= 80, "in the middle"
+        )
         await it.until(lambda: pane(it, "ready").size.width < 30)
 
 
@@ -166,7 +170,7 @@ async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: s
         await it.until_shown("2 ready 2  3 reserved ·")  # its frame has tabs: nothing stands beside it
         seeded.reserve(1)
         await it.until(lambda: pane(it, "reserved").size.height > 3, "it unfolds")
-        seeded.engine.act("ack", seeded.ref, seeded.jobs("reserved"))
+        seeded.engine.apply_verb("ack", seeded.ref, seeded.jobs("reserved"))
         await it.until(lambda: "3 reserved ·" in it.text())
         assert pane(it, "reserved").size.height > 3
 
@@ -175,7 +179,7 @@ async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: s
 async def test_at_80_columns_the_tabs_count_and_the_finding_stands_in_the_frame(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.bury("d1", "d2")
-    seeded.engine.act("pause", seeded.ref)
+    seeded.engine.apply_verb("pause", seeded.ref)
     async with screen(url, NARROW) as it:
         await it.press("enter", "2")
         await it.until_shown("2 ready 1", "5 dead 2", "● ", "paused")
@@ -191,7 +195,7 @@ async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_ther
     async with screen(url, WIDE) as it:
         await it.press("enter")
         await it.until(lambda: it.text().splitlines()[3].startswith(" ● "), "a verdict")
-        seeded.engine.act("pause", seeded.ref)
+        seeded.engine.apply_verb("pause", seeded.ref)
         await it.until(lambda: "paused" in it.text().splitlines()[3])
 
 
@@ -201,10 +205,10 @@ async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> N
     async with screen(url, NARROW) as it:
         await it.press("enter")
         await it.until_shown("5 dead ·")
-        await it.pilot.click(offset=at(it, "5 dead ·"))
-        await it.until(lambda: board(it).pane().place.name == "dead")
-        await it.pilot.click(offset=at(it, "1 scheduled"))
-        await it.until(lambda: board(it).pane().place.name == "scheduled")
+        await it.pilot.click(offset=find_position(it, "5 dead ·"))
+        await it.until(lambda: board(it).find_current_pane().place.name == "dead")
+        await it.pilot.click(offset=find_position(it, "1 scheduled"))
+        await it.until(lambda: board(it).find_current_pane().place.name == "scheduled")
 
 
 @on_screen
@@ -214,14 +218,17 @@ async def test_a_cursor_that_nobody_moved_is_on_what_is_there_and_not_on_a_job_t
     seeded.put("a1", "a2", "a3")
     async with screen(url, NARROW) as it:
         await it.press("enter", "2")
-        await it.until(lambda: board(it).pane().cursor_id == b"a1")
+        await it.until(lambda: board(it).find_current_pane().cursor_id == b"a1")
         seeded.reserve(1)
-        await it.until(lambda: board(it).pane().cursor_id == b"a2", "the next one")
-        assert not board(it).pane().is_cursor_gone
+        await it.until(lambda: board(it).find_current_pane().cursor_id == b"a2", "the next one")
+        assert not board(it).find_current_pane().is_cursor_row_missing
         await it.press("j", "k")
         seeded.reserve(1)
-        await it.until(lambda: board(it).pane().is_cursor_gone, "a cursor that was moved stays where it was put")
-        assert board(it).pane().cursor_id == b"a2"
+        await it.until(
+            lambda: board(it).find_current_pane().is_cursor_row_missing,
+            "a cursor that was moved stays where it was put",
+        )
+        assert board(it).find_current_pane().cursor_id == b"a2"
 
 
 # ── nine places ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -231,7 +238,7 @@ def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
     def opens(kind: str, key: str = "", **counts: int) -> str:
         numbers = tuple(Count(name, state, counts.get(name, 0)) for name, state in NAMES_OF_THE_MILL.items())
         counted = Queue("q", "mill", numbers, findings=(Finding(kind, "warning", "q", "…", key=key),))
-        return board_layout.first_place(Mill.places, counted)
+        return board_layout.choose_first_place(Mill.places, counted)
 
     assert opens("expired-not-reaped", started=1, intermediate=5) == "started", "no place of it is for late ones"
     assert opens("dead-grows", "e", failed=2, canceled=9) == "canceled", "the fuller one"
@@ -240,7 +247,7 @@ def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
     parts = tuple(Place(name, State.RESERVED, "k", "zset", where=name) for name in ("held", "late"))
     counted = Queue("q", "s", (Count("held", State.RESERVED, 9), Count("late", State.RESERVED, 1)))
     late = Finding("expired-not-reaped", "warning", "q", "…")
-    assert board_layout.first_place(parts, counted._replace(findings=(late,))) == "late"
+    assert board_layout.choose_first_place(parts, counted._replace(findings=(late,))) == "late"
 
 
 @on_screen
@@ -249,23 +256,23 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
 ) -> None:
     for number, name in enumerate(NAMES_OF_THE_MILL, 1):
         if name not in ("ready", "intermediate"):
-            grind(client, "flour", name, *[f"{name[:2]}{n}" for n in range(number)])
-    async with screen(url, NARROW, layouts=("mill",)) as it:
+            add_mill_jobs(client, "flour", name, *[f"{name[:2]}{n}" for n in range(number)])
+    async with screen(url, NARROW, systems=("mill",)) as it:
         await it.press("enter")
         await it.until_shown("1 sch 1  2 def 2  3 que 3  4  5 sta 5  6  7 fin 7  8 fai 8  9 canceled 9")
         for number, name in enumerate(NAMES_OF_THE_MILL, 1):
             await it.press(str(number))
-            assert board(it).pane().place.name == name
+            assert board(it).find_current_pane().place.name == name
         await it.press("6")
         await it.until_shown("no job is in intermediate", "8 fa")
-        await it.pilot.click(offset=at(it, "8 fa"))
-        await it.until(lambda: board(it).pane().place.name == "failed", "a click on its name")
+        await it.pilot.click(offset=find_position(it, "8 fa"))
+        await it.until(lambda: board(it).find_current_pane().place.name == "failed", "a click on its name")
         await it.press("asterisk", "R", "y")
-        await it.until_told("8 requeued")
+        await it.until_toast("8 requeued")
         assert client.llen("mill:queued:flour") == 3 + 8
         assert client.llen("mill:canceled:flour") == 9, "the other dead place"
-        board(it).narrow(State.DEAD, "id:ca1")
-        await it.until(lambda: board(it).pane().place.name == "canceled", "the fullest of the dead")
+        board(it).filter_state(State.DEAD, "id:ca1")
+        await it.until(lambda: board(it).find_current_pane().place.name == "canceled", "the fullest of the dead")
         await it.press("2")
         await it.until(lambda: "waits" in it.text().splitlines()[3], "nothing of the mill is due")
 
@@ -274,18 +281,18 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
 async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
-    grind(client, "flour", "queued", "q1")
-    grind(client, "flour", "failed", "f1")
-    async with screen(url, WIDE, layouts=("mill",)) as it:
+    add_mill_jobs(client, "flour", "queued", "q1")
+    add_mill_jobs(client, "flour", "failed", "f1")
+    async with screen(url, WIDE, systems=("mill",)) as it:
         await it.press("enter")
         folded = ("scheduled", "deferred", "ready", "started", "intermediate", "finished", "canceled")
         await it.until(lambda: board(it)._shape.folded == set(folded))
         await it.until(lambda: [pane(it, name).region.height for name in folded] == [1] * 7)
-        lines = [at(it, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} ·")[1] for name in folded]
+        lines = [find_position(it, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} ·")[1] for name in folded]
         assert lines == sorted(lines), "in their order"
         await it.press("8")
-        await it.until(lambda: board(it).pane().place.name == "failed")
-        grind(client, "flour", "intermediate", *(f"i{n}" for n in range(1200)))
+        await it.until(lambda: board(it).find_current_pane().place.name == "failed")
+        add_mill_jobs(client, "flour", "intermediate", *(f"i{n}" for n in range(1200)))
         await it.until_shown(" intermed… 1 200 ")  # a long name makes room for its count
 
 
@@ -293,17 +300,19 @@ def test_the_board_opens_on_the_place_whose_key_the_worst_finding_names() -> Non
     known = {place.name: f"rq:{place.name}" for place in PLACES}
     late = Finding("no-scheduler", "critical", "q", "2 due", keys=("rq:scheduled",))
     many = Finding("dead-many", "warning", "q", "9 dead", key="e")
-    assert board_layout.first_place(PLACES, queue(late, many, scheduled=2, dead=9), known) == "scheduled"
-    assert board_layout.first_place(PLACES, queue(late, many, dead=9), known) == "dead", "nothing stands there any more"
+    assert board_layout.choose_first_place(PLACES, queue(late, many, scheduled=2, dead=9), known) == "scheduled"
+    assert board_layout.choose_first_place(PLACES, queue(late, many, dead=9), known) == "dead", (
+        "nothing stands there any more"
+    )
 
 
 @pytest.mark.parametrize("system", ["rq", "celery", "sidekiq", "bullmq"])
 @pytest.mark.parametrize("count", [0, 7, 36, 360])
 def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_tell_the_places_apart(system: str, count: int) -> None:
-    places = registry.make(system).places
+    places = registry.create_system(system).places
     counts = tuple(Count(place.name, place.state, 0 if at == 3 else count) for at, place in enumerate(places))
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    made = "".join(piece.text for piece in board_borders.tabs(panes, panes[-1], Queue("q", system, counts)))
+    made = "".join(piece.text for piece in board_borders.build_tabs(panes, panes[-1], Queue("q", system, counts)))
     assert len(made) <= 76 and "…" not in made
     if count < 100:
         assert all(f" {number} " in made for number in range(1, len(places) + 1)), made
@@ -312,8 +321,8 @@ def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_tell_the_places_ap
 
 
 def test_a_name_that_begins_like_another_one_is_told_by_the_first_letters_of_its_words() -> None:
-    places = registry.make("bullmq").places
+    places = registry.create_system("bullmq").places
     counts = tuple(Count(place.name, place.state, 36) for place in places)
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    made = "".join(piece.text for piece in board_borders.tabs(panes, panes[-1], Queue("q", "bullmq", counts)))
+    made = "".join(piece.text for piece in board_borders.build_tabs(panes, panes[-1], Queue("q", "bullmq", counts)))
     assert " 2 wc" in made and " 4 wa" in made, made

@@ -10,9 +10,9 @@ from redis import Redis
 from screens import NARROW, WIDE, Seeded, on_screen, screen
 from textual.widgets import Input
 
-from rqtui.layout.layout import Ask
+from rqtui.system_base.system import Request
 from rqtui.tui.screens.board import Board
-from rqtui.tui.widgets import board_scan
+from rqtui.tui.widgets import place_scan
 from rqtui.tui.widgets.pane import Pane
 
 LONG = 1_300  # more jobs than are filtered live, and than one chunk of a verb takes
@@ -37,16 +37,18 @@ def put_many(seeded: Seeded, number: int, **more: Any) -> None:
         }
         for n in range(number)
     ]
-    layout = seeded.engine.layouts["native"]
+    system = seeded.engine.systems["native"]
     for start in range(0, number, 400):
-        seeded.engine.ask_all([Ask((layout.call("enqueue", "mail", {}, rows[start : start + 400]),), lambda a: a)])
-    seeded.engine.announce(seeded.ref)
+        seeded.engine.send_requests(
+            [Request((system.build_call("enqueue", "mail", {}, rows[start : start + 400]),), lambda a: a)]
+        )
+    seeded.engine.register_queue(seeded.ref)
 
 
-def pane_of(it: Any) -> Pane:
+def find_pane(it: Any) -> Pane:
     """The pane in focus."""
     assert isinstance(it.app.navigation.view, Board)
-    return it.app.navigation.view.pane()
+    return it.app.navigation.view.find_current_pane()
 
 
 @on_screen
@@ -76,7 +78,7 @@ async def test_a_filter_that_cannot_be_read_is_said_and_stays_to_be_mended(url: 
     async with screen(url) as it:
         await it.press("enter", "slash", '"/(a')
         await it.press("enter")
-        await it.until_told("cannot be read")
+        await it.until_toast("cannot be read")
         assert it.app.navigation.view is not None and it.app.navigation.view.filter_line.is_open
         assert it.app.navigation.view.query_one("#filter-line", Input).value == "/(a"
         await it.press("escape")
@@ -89,13 +91,13 @@ async def test_a_long_place_is_scanned_and_what_was_found_keeps_its_order(url: s
     async with screen(url) as it:
         await it.press("enter", "slash", '"body:odd', "enter")
         await it.until_shown("130 of 1 300 match")
-        pane = pane_of(it)
-        assert pane.found is not None
-        assert pane.found.ids == [f"j{n:04}".encode() for n in range(0, LONG, 10)]
+        pane = find_pane(it)
+        assert pane.scan_result is not None
+        assert pane.scan_result.ids == [f"j{n:04}".encode() for n in range(0, LONG, 10)]
         await it.press("G")
         await it.until_shown("j1290")
         await it.press("escape")
-        await it.until(lambda: pane.found is None and "j1289" in it.text(), "its place among all of them")
+        await it.until(lambda: pane.scan_result is None and "j1289" in it.text(), "its place among all of them")
         assert pane.cursor_id == b"j1290"
         await it.press("slash", '"id:j1290', "enter")
         await it.until_shown("1 of 1 300 match")
@@ -118,7 +120,7 @@ async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(ur
         await it.press("D")
         assert isinstance(it.app.screen, Board)  # the one under the cursor is gone: nothing to delete
         await it.press("n")
-        await it.until(lambda: pane_of(it).cursor_id == b"j0004", "the next one that is still there")
+        await it.until(lambda: find_pane(it).cursor_id == b"j0004", "the next one that is still there")
         await it.press("r")
         await it.until_shown("648 of 1 297 match")
 
@@ -126,14 +128,14 @@ async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(ur
 @on_screen
 async def test_a_scan_ends_at_its_budget_and_says_so(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     put_many(seeded, LONG)
-    monkeypatch.setattr(board_scan.scan, "__defaults__", (600,))
+    monkeypatch.setattr(place_scan.create_scan, "__defaults__", (600,))
     async with screen(url) as it:
         await it.press("enter", "slash", '"job:send', "enter")
         await it.until_shown("300+ match · in the first 600 of 1 300")
         await it.press("asterisk")
         await it.until_shown("all 300 matches marked")
         target = it.app.navigation.target()
-        assert target.filter == "job:send" and not target.whole and len(target.jobs) == 300
+        assert target.filter == "job:send" and not target.is_whole_place and len(target.jobs) == 300
 
 
 @on_screen
@@ -143,19 +145,19 @@ async def test_esc_stops_a_scan_and_keeps_what_was_found_and_again_clears_it(
     many = 40_000
     client.zadd("rqtui:{mail}:ready", {b"j%07d" % n: n for n in range(many)})
     client.sadd("rqtui:queues", "mail")
-    monkeypatch.setattr(board_scan, "CHUNK", 1)  # a scan that takes its time
+    monkeypatch.setattr(place_scan, "CHUNK", 1)  # a scan that takes its time
     async with screen(url) as it:
         await it.press("enter", "slash", '"id:j', "enter")
         await it.until_shown("of 40 000 looked at", "Esc stops")
         await it.press("escape")
         await it.until_shown("+ match · in the first", "of 40 000")
-        pane = pane_of(it)
-        assert pane.found is not None and pane.found.is_cut and 0 < len(pane.found.ids) < many / 2
-        kept = list(pane.found.ids)
+        pane = find_pane(it)
+        assert pane.scan_result is not None and pane.scan_result.is_cut and 0 < len(pane.scan_result.ids) < many / 2
+        kept = list(pane.scan_result.ids)
         await it.until_refreshed()
-        assert pane.found.ids == kept
+        assert pane.scan_result.ids == kept
         await it.press("escape")
-        await it.until(lambda: pane.found is None and "match" not in it.text())
+        await it.until(lambda: pane.scan_result is None and "match" not in it.text())
         assert isinstance(it.app.navigation.view, Board)
 
 
@@ -169,7 +171,7 @@ async def test_a_verb_acts_on_all_that_match_and_on_no_other(url: str, seeded: S
         await it.until_shown("all 130 matches marked")
         target = it.app.navigation.target()
         assert {job.id for job in target.jobs} == {f"j{n:04}".encode() for n in range(0, LONG, 10)}
-        for _chunk in seeded.engine.acts("delete", seeded.ref, target.jobs, {}):
+        for _chunk in seeded.engine.yield_verb_steps("delete", seeded.ref, target.jobs, {}):
             pass
         assert client.zcard("rqtui:{mail}:ready") == LONG - 130
         assert not client.hexists("rqtui:{mail}:jobs", "j0010") and client.hexists("rqtui:{mail}:jobs", "j0011")
@@ -180,12 +182,12 @@ async def test_n_without_a_filter_goes_to_the_next_match_of_the_last_one(url: st
     seeded.put("a1", "b1", "a2", "b2", "a3")
     async with screen(url) as it:
         await it.press("enter", "n")
-        await it.until_told("/ makes one")
+        await it.until_toast("/ makes one")
         await it.press("slash", '"id:b', "enter")
         await it.until_shown("2 of 5 match")
         await it.press("escape")
         await it.until_shown("a3")
-        pane = pane_of(it)
+        pane = find_pane(it)
         await it.press("g", "n")
         assert pane.cursor_id == b"b1"
         await it.press("n")
@@ -208,7 +210,7 @@ async def test_marks_stay_over_filters_and_pages_and_those_that_left_are_counted
         await it.until_shown("4 marked (2 gone)")
         await it.press("escape", "G")
         await it.until_shown("j1299", "4 marked (2 gone)")
-        assert pane_of(it).marks == (b"j0000", b"j0001", b"j0002", b"j0010") or len(pane_of(it).marks) == 4
+        assert find_pane(it).marks == (b"j0000", b"j0001", b"j0002", b"j0010") or len(find_pane(it).marks) == 4
         await it.press("u")
         await it.until(lambda: "marked" not in it.text())
 
@@ -234,7 +236,7 @@ async def test_a_terminal_that_shrinks_while_a_filter_is_typed_takes_no_letter_f
         await it.pilot.resize_terminal(*NARROW)
         await it.until_shown("d1", "d2", "1 marked")
         await it.press("j")
-        await it.until(lambda: pane_of(it).cursor_id == b"d2", "the focus is back on the list")
+        await it.until(lambda: find_pane(it).cursor_id == b"d2", "the focus is back on the list")
         assert seeded.ids("dead") == ["d1", "d2"]
 
 
@@ -263,10 +265,10 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, 
         await it.press("enter", "j", "j")
         await it.until_refreshed()
         ticker, done = it.app.session.ticker, []
-        refresh, ticker.interval_s, it.asks_again = ticker.refresh, 60, False
-        ticker.refresh = ticker.look_at = lambda *_focus: None  # type: ignore[method-assign]  # nobody else asks now
+        refresh, ticker.interval_s, it.may_request_refresh = ticker.request_refresh, 60, False
+        ticker.request_refresh = ticker.set_focus = lambda *_focus: None  # type: ignore[method-assign]  # nobody else asks now
         for turn in (1, 2):  # a picture that was asked for before comes between the two
-            it.app.session.ask(lambda _engine: None, done.append)
+            it.app.session.call_engine(lambda _engine: None, done.append)
             await it.until(lambda turn=turn: len(done) == turn, "its thread answers")
         seeded.reserve(1)
         refresh()
@@ -276,10 +278,10 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, 
         assert "→reserved" in row and isinstance(board, Board)
         there = next(pane for pane in board.panes() if pane.place.name == "reserved")
         assert [shown.id for shown in there.rows] == [b"a0"] and there.size.height > 1  # and where it is now
-        assert pane_of(it).cursor_id == b"a2"
+        assert find_pane(it).cursor_id == b"a2"
         refresh()
         await it.until(lambda: "×a0" not in it.text(), "it is gone with the next one")
-        assert pane_of(it).cursor_id == b"a2"
+        assert find_pane(it).cursor_id == b"a2"
 
 
 @on_screen

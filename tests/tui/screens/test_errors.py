@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
+from planted_jobs import add_failed_jobs, add_held_jobs, add_worker
 from redis import Redis
 from screens import WIDE, on_screen, screen
-from troubles import beat, fail, hold
+from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
 from rqtui.reports import errors
 from rqtui.tui.screens import report_view
@@ -19,17 +19,17 @@ from rqtui.tui.screens.errors import Errors as ErrorsView
 @on_screen
 async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -> None:
     mail, images = Queue("mail", client), Queue("images", client)
-    fail(mail, "TimeoutError: 1 s", "TimeoutError: 2 s", "KeyError: 'x'")
-    fail(images, "TimeoutError: 3 s")
+    add_failed_jobs(mail, "TimeoutError: 1 s", "TimeoutError: 2 s", "KeyError: 'x'")
+    add_failed_jobs(images, "TimeoutError: 3 s")
     async with screen(url, open_queue="mail") as it:
         await it.press("e", "quotation_mark")
         await it.until_shown("of all queues", "TimeoutError: # s", "KeyError")
         await it.press("g", "R")
         await it.until_shown("Requeue: 3 jobs of 2 queues")
         await it.press("y")
-        await it.until(lambda: client.zcard(keys("mail")["dead"]) == 1, "those of mail")
-        await it.until(lambda: client.zcard(keys("images")["dead"]) == 0, "and of images")
-        assert client.zcard(keys("mail")["ready"]) == 2
+        await it.until(lambda: client.zcard(build_keys("mail")["dead"]) == 1, "those of mail")
+        await it.until(lambda: client.zcard(build_keys("images")["dead"]) == 0, "and of images")
+        assert client.zcard(build_keys("mail")["ready"]) == 2
         await it.until_shown("1 error ", "dead 1 ", "▌×")  # the row under the cursor stays until it leaves
 
 
@@ -37,20 +37,20 @@ async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -
 async def test_members_beyond_the_sample_are_acted_on_too(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(errors, "PER_PLACE", 2)
-    fail(Queue("mail", client), *[f"TimeoutError: {n} s" for n in range(6)])
+    monkeypatch.setattr(errors, "MAX_PER_PLACE", 2)
+    add_failed_jobs(Queue("mail", client), *[f"TimeoutError: {n} s" for n in range(6)])
     async with screen(url, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("a sample: 2 of 6", "TimeoutError: # s")
         await it.press("R")
         await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question")
         await it.press("y")
-        await it.until(lambda: client.zcard(keys("mail")["dead"]) == 0, "all six")
+        await it.until(lambda: client.zcard(build_keys("mail")["dead"]) == 0, "all six")
 
 
 @on_screen
 async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), "TimeoutError: 1 s\n    at the\n    very end")
+    add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s\n    at the\n    very end")
     async with screen(url, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("TimeoutError: # s")
@@ -65,9 +65,9 @@ async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(
 
 @on_screen
 async def test_what_comes_from_data_is_text(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), "\x1b]0;owned\x07[bold]x[/bold] \u202e", name="[red]\u202ekind")
-    hold(client, "w[/]\u202e", "id\x07")
-    beat(client, "\x1b[31mbeats", 1)
+    add_failed_jobs(Queue("mail", client), "\x1b]0;owned\x07[bold]x[/bold] \u202e", name="[red]\u202ekind")
+    add_held_jobs(client, "w[/]\u202e", "id\x07")
+    add_worker(client, "\x1b[31mbeats", 1)
     async with screen(url, WIDE, open_queue="mail") as it:
         for key, words in (("e", "[bold]x[/bold]"), ("b", "[red]"), ("w", "w[/]")):
             await it.press(key)
@@ -82,35 +82,35 @@ async def test_what_comes_from_data_is_text(url: str, client: Redis) -> None:
 
 @on_screen
 async def test_a_session_that_may_not_change_offers_no_verbs(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), "TimeoutError: 1 s")
+    add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, read_only=True, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("TimeoutError: # s")
         await it.press("R", "D")
         await it.until_refreshed()
         assert it.app.screen is it.app.navigation.view
-        assert client.zcard(keys("mail")["dead"]) == 1
+        assert client.zcard(build_keys("mail")["dead"]) == 1
 
 
 @on_screen
 async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), "TimeoutError: 1 s")
+    add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("TimeoutError: # s")
         view = it.app.navigation.view
         assert view is not None
-        group_verb = it.app.changes.verb_for("R")
-        assert group_verb is not None and view.begins(group_verb)
-        assert view.steps_back()
+        group_verb = it.app.verb_starter.find_verb("R")
+        assert group_verb is not None and view.handle_verb(group_verb)
+        assert view.step_back()
         await it.until_refreshed()
         assert it.app.screen is view
-        assert client.zcard(keys("mail")["dead"]) == 1
+        assert client.zcard(build_keys("mail")["dead"]) == 1
 
 
 @on_screen
 async def test_a_job_list_that_does_not_fit_the_filter_says_what_to_press(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), "TimeoutError: 1 s")
+    add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("TimeoutError: # s")
@@ -123,7 +123,7 @@ async def test_a_report_with_very_many_rows_draws_the_first_of_them(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report_view, "MOST_ROWS", 3)
-    fail(Queue("mail", client), *[f"Error{letter}: x" for letter in "ABCDE"])
+    add_failed_jobs(Queue("mail", client), *[f"Error{letter}: x" for letter in "ABCDE"])
     async with screen(url, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("5 errors", "ErrorC", "the first 3 of 5")
@@ -134,19 +134,19 @@ async def test_a_report_with_very_many_rows_draws_the_first_of_them(
 
 @on_screen
 async def test_a_lost_link_leaves_the_report_and_a_new_one_comes_with_it(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), "TimeoutError: 1 s")
+    add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("TimeoutError: # s")
         for each in client.client_list():
             if int(each["id"]) != client.client_id():
                 client.client_kill_filter(_id=each["id"])
-        fail(Queue("mail", client), "KeyError: 'x'")
+        add_failed_jobs(Queue("mail", client), "KeyError: 'x'")
         await it.press("r")
         await it.until_shown("KeyError: 'x'", "TimeoutError: # s")
 
 
-def raised(why: str, line: int = 88) -> str:
+def build_traceback(why: str, line: int = 88) -> str:
     """A traceback of a card that was declined."""
     frames = f'  File "/app/charge.py", line {line}, in charge\n    raise Declined(f"card declined: {{answer}}")\n'
     return f"Traceback (most recent call last):\n{frames}charge.Declined: {why}"
@@ -154,21 +154,62 @@ def raised(why: str, line: int = 88) -> str:
 
 @on_screen
 async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_error(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), "TimeoutError: 1 s", raised("expired card"), raised("no funds"), "charge.Declined: x")
+    add_failed_jobs(
+        Queue("mail", client),
+        "TimeoutError: 1 s",
+        build_traceback("expired card"),
+        build_traceback("no funds"),
+        "charge.Declined: x",
+    )
     async with screen(url, WIDE, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("3 errors", "by cause", "charge.py:88", "50 %")
         view = it.app.navigation.view
         assert isinstance(view, ErrorsView)
-        view.table.move_to(next(group.id for group in view.groups() if group.count == 2))
+        view.table.move_to(next(group.id for group in view.list_groups() if group.count == 2))
         await it.press("right_square_bracket")
         await it.until_shown("4 errors", "by message", "expired card", "no funds")
-        assert "Declined" in view.group().message  # type: ignore[union-attr]
+        assert "Declined" in view.find_selected_group().message  # type: ignore[union-attr]
         await it.press("right_square_bracket")
         await it.until_shown("the narrowest groups")
         await it.press("left_square_bracket", "left_square_bracket", "left_square_bracket")
         await it.until_shown("2 errors", "by class", "75 %")
-        assert view.group().count == 3  # type: ignore[union-attr]
+        assert view.find_selected_group().count == 3  # type: ignore[union-attr]
+
+
+@on_screen
+async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: str, client: Redis) -> None:
+    mail = Queue("mail", client)
+    add_failed_jobs(mail, "ErrorA: x", "ErrorA: x", "ErrorB: x")
+    async with screen(url, WIDE, open_queue="mail") as it:
+        await it.press("e")
+        await it.until_shown("2 errors", "ErrorA", "ErrorB")
+        view = it.app.navigation.view
+        assert isinstance(view, ErrorsView)
+
+        def message() -> str:
+            group = view.find_selected_group()
+            return group.message if group else ""
+
+        async def fail_more(times: int, error: str) -> None:
+            dead = sum(group.dead for group in view.list_groups())
+            add_failed_jobs(mail, *[error] * times)
+            await it.press("r")
+            await it.until(lambda: sum(group.dead for group in view.list_groups()) == dead + times, "they are counted")
+
+        assert message() == "ErrorA: x"
+        await fail_more(4, "ErrorB: x")
+        await it.until(lambda: message() == "ErrorB: x", "the first row")
+        await fail_more(9, build_traceback("no funds"))
+        await it.until(lambda: "Declined" in message(), "the first row, though there is another column now")
+        await it.press("down")
+        assert message() == "ErrorB: x"
+        await fail_more(20, "ErrorC: x")
+        assert message() == "ErrorB: x" and view.table.rows[2].id == view.table.cursor_id
+        await it.press("g")
+        assert message() == "ErrorC: x"
+        await fail_more(30, "ErrorA: x")
+        await it.until(lambda: message() == "ErrorA: x", "g follows the first row again")
 
 
 @on_screen
@@ -176,34 +217,40 @@ async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mail = Queue("mail", client)
-    monkeypatch.setattr(errors, "PER_PLACE", 20)
+    monkeypatch.setattr(errors, "MAX_PER_PLACE", 20)
     # Two groups whose messages overlap: the words of one fit into the wording of the other, but for its last word.
     users = [f"no such user {name}" for name in ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim")]
-    fail(mail, "no such user kim", *users, "no such team red")
+    add_failed_jobs(mail, "no such user kim", *users, "no such team red")
     async with screen(url, WIDE, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("2 errors", "no such user #", "no such team red")
-        fail(mail, "no such user lou", "no such team blue", "no such user was found")
+        add_failed_jobs(mail, "no such user lou", "no such team blue", "no such user was found")
         await it.press("g", "R")
         await it.until_shown("Requeue: 12 jobs", "11 counted here, 1 more matches")
         await it.press("y")
         left = ["no such team blue", "no such team red", "no such user was found"]
-        await it.until(lambda: client.zcard(keys("mail")["dead"]) == len(left), "the group alone")
+        await it.until(lambda: client.zcard(build_keys("mail")["dead"]) == len(left), "the group alone")
         await it.press("r")
         await it.until_shown("3 errors")
         view = it.app.navigation.view
         assert isinstance(view, ErrorsView)
-        assert sorted(group.message for group in view.groups()) == left
+        assert sorted(group.message for group in view.list_groups()) == left
 
 
 @on_screen
 async def test_the_page_of_a_group_says_how_many_where_and_since_when(url: str, client: Redis) -> None:
-    fail(Queue("mail", client), raised("expired card"), raised("no funds"), "TimeoutError: 1 s", "TimeoutError: 2 s")
+    add_failed_jobs(
+        Queue("mail", client),
+        build_traceback("expired card"),
+        build_traceback("no funds"),
+        "TimeoutError: 1 s",
+        "TimeoutError: 2 s",
+    )
     async with screen(url, WIDE, open_queue="mail") as it:
         await it.press("e")
         await it.until_shown("charge.py:88")
         view = it.app.navigation.view
         assert isinstance(view, ErrorsView)
-        view.table.move_to(next(group.id for group in view.groups() if group.frame))
+        view.table.move_to(next(group.id for group in view.list_groups() if group.frame))
         await it.press("enter")
         await it.until_shown("charge.py:88 · 2 jobs, 50 % of all · first", "last", "raise Declined(")

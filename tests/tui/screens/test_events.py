@@ -7,15 +7,15 @@ import asyncio
 import time
 
 import pytest
-from native_jobs import key
-from pictures import clock, planted, same_as_kept  # noqa: F401 (fixtures)
+from native_jobs import build_key
 from redis import Redis
-from screens import NARROW, Seeded, on_screen, screen, text_of
+from screens import NARROW, Seeded, on_screen, read_text, screen
+from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
 from rqtui.connection.connect import connect
 from rqtui.tui.screens import registry
 from rqtui.tui.screens.events import Events
-from screenshots.seeded import NOW, still
+from screenshots.seeded import NOW, open_still_app
 
 
 @on_screen
@@ -30,21 +30,21 @@ async def test_opening_the_feed_records_and_shows_what_moves(client: Redis, url:
         assert "before" not in it.text()
         mail.reserve(2)
         await it.until_shown("reserve", "w1")
-        left_ms = int(client.hget(key("meta"), "events")) - time.time() * 1000  # type: ignore[arg-type]
+        left_ms = int(client.hget(build_key("meta"), "events")) - time.time() * 1000  # type: ignore[arg-type]
         assert 30_000 < left_ms <= 61_000, "it lapses by itself once nobody watches"
 
 
 @on_screen
 async def test_a_read_only_session_shows_what_is_recorded_and_turns_nothing_on(client: Redis, url: str) -> None:
     mail = Seeded(client)
-    client.hset(key("meta"), mapping={"version": 1, "events": "on"})
+    client.hset(build_key("meta"), mapping={"version": 1, "events": "on"})
     mail.put("recorded")
-    client.hset(key("meta"), "events", "off")
+    client.hset(build_key("meta"), "events", "off")
     async with screen(url, read_only=True) as it:
         await it.press("f")
         await it.until_shown("recorded", "not recorded, and read-only cannot begin it")
         await it.until_refreshed()
-        assert client.hget(key("meta"), "events") == b"off"
+        assert client.hget(build_key("meta"), "events") == b"off"
 
 
 @on_screen
@@ -54,9 +54,9 @@ async def test_where_configure_is_denied_the_feed_says_why_nothing_is_recorded(c
         assert it.app.session.engine is not None
         it.app.session.engine.denied = (("mail", ("configure",)),)
         await it.press("f")
-        await it.until_told("Not everything is recorded", "configure is denied")
+        await it.until_toast("Not everything is recorded", "configure is denied")
         await it.until_shown("○ not recorded")
-        assert client.hget(key("meta"), "events") is None
+        assert client.hget(build_key("meta"), "events") is None
 
 
 @on_screen
@@ -107,7 +107,7 @@ async def test_a_filter_works_while_it_is_typed_and_n_finds_the_next_failure(cli
         await it.until_shown("× reject", "fine-2")
         await it.press("n")
         events = it.app.screen
-        assert isinstance(events, Events) and "reject" in str(events._by_key[str(events._table.cursor_id)].verb)
+        assert isinstance(events, Events) and "reject" in str(events._events_by_key[str(events._table.cursor_id)].verb)
         await it.press("slash", '"fine-2')
         await it.until(lambda: "fine-1" not in it.text(), "the others go")
         await it.press("enter")
@@ -128,10 +128,10 @@ async def test_enter_opens_the_job_of_an_event_or_says_that_it_is_gone(client: R
         await it.press("enter")
         await it.until(lambda: it.app.navigation.view and it.app.navigation.view.NAME == "job", "the job's page")
         await it.press("escape")
-        mail.engine.act("delete", mail.ref, [job for job in mail.jobs("ready") if job.id == b"stays"])
+        mail.engine.apply_verb("delete", mail.ref, [job for job in mail.jobs("ready") if job.id == b"stays"])
         await it.until_shown("delete")
         await it.press("enter")
-        await it.until_told("stays is gone")
+        await it.until_toast("stays is gone")
 
 
 @on_screen
@@ -141,7 +141,9 @@ async def test_hostile_names_do_no_harm_in_the_feed(client: Redis, url: str) -> 
     async with screen(url) as it:
         await it.press("f")
         await it.until_shown("● recording")
-        client.xadd(key("events"), {"verb": "\x1b[2Jverb", "id": b"\x1b]0;owned\x07[bold]\xff", "worker": "\u202ew"})
+        client.xadd(
+            build_key("events"), {"verb": "\x1b[2Jverb", "id": b"\x1b]0;owned\x07[bold]\xff", "worker": "\u202ew"}
+        )
         await it.until_shown("[bold]")
         assert "\x1b" not in it.text() and "\u202e" not in it.text()
 
@@ -174,9 +176,9 @@ async def test_several_queues_are_one_feed_by_time(client: Redis, url: str) -> N
     mail.put("a")
     images.put("b")
     async with screen(url, (100, 30)) as it:
-        it.app.push_screen(registry.make("events", (mail.ref, images.ref)))
-        it.app.call_after_refresh(it.app.navigation.opened)
-        await it.until(lambda: client.hget(key("meta", "images"), "events"), "both are recorded")
+        it.app.push_screen(registry.create_view("events", (mail.ref, images.ref)))
+        it.app.call_after_refresh(it.app.navigation.draw_opened_view)
+        await it.until(lambda: client.hget(build_key("meta", "images"), "events"), "both are recorded")
         for queue, id in ((mail, "first"), (images, "second"), (mail, "third")):
             queue.put(id)
             await it.until_shown(id)
@@ -190,10 +192,10 @@ async def test_several_queues_are_one_feed_by_time(client: Redis, url: str) -> N
     [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
-def test_the_feed_looks_as_it_did(planted: str, clock: None, size: tuple[int, int]) -> None:
-    with connect(planted) as client:
-        client.delete(key("events"))
-        client.hset(key("meta"), "events", "on")
+def test_the_feed_looks_as_it_did(planted_url: str, clock: None, size: tuple[int, int]) -> None:
+    with connect(planted_url) as client:
+        client.delete(build_key("events"))
+        client.hset(build_key("meta"), "events", "on")
         rows = [
             ("enqueue", "a", ""),
             ("reserve", "a", "w1"),
@@ -203,10 +205,10 @@ def test_the_feed_looks_as_it_did(planted: str, clock: None, size: tuple[int, in
         ]
         for number, (verb, id, worker) in enumerate(rows * 6):
             told = {"verb": verb, "id": f"01jd8{number:04x}{id}", **({"worker": worker} if worker else {})}
-            client.xadd(key("events"), told, f"{NOW - 30_000 + 700 * number}-0")
+            client.xadd(build_key("events"), told, f"{NOW - 30_000 + 700 * number}-0")
 
     async def look() -> str:
-        async with still(planted, size, ("mail", "f")) as app:
-            return text_of(app)
+        async with open_still_app(planted_url, size, ("mail", "f")) as app:
+            return read_text(app)
 
-    same_as_kept(f"events-{size[0]}x{size[1]}", asyncio.run(look()))
+    check_snapshot(f"events-{size[0]}x{size[1]}", asyncio.run(look()))

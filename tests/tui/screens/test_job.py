@@ -6,13 +6,13 @@ import json
 
 import msgpack
 import pytest
-from mill_system import Mill, grind, mill
+from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
 from screens import Seeded, on_screen, screen
 
 from rqtui.model import Attempt, Job, State
 from rqtui.tui.format import timeline
-from rqtui.tui.screens.job import MOST_WHOLE, JobPage
+from rqtui.tui.screens.job import MAX_FETCHED_BODY, JobPage
 
 __all__ = ["mill"]  # a fixture
 SIZE = (110, 30)
@@ -70,7 +70,7 @@ async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: S
         await it.press("slash", *["backspace"] * 4, '"/1[78]0,/', "enter")
         await it.until_shown("1 of 2", '"n": 170')
         await it.press("slash", *["backspace"] * 20, '"/(/', "enter")
-        await it.until_told("cannot be read")
+        await it.until_toast("cannot be read")
         await it.press("escape")
         await it.until(lambda: " of 2" not in it.text())
 
@@ -90,7 +90,7 @@ async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, see
 
 @on_screen
 async def test_a_body_that_is_too_long_for_a_screen_says_where_it_can_be_had(url: str, seeded: Seeded) -> None:
-    seeded.put("a1", body=b"y" * (MOST_WHOLE + 1))
+    seeded.put("a1", body=b"y" * (MAX_FETCHED_BODY + 1))
     async with screen(url, SIZE) as it:
         await it.press("enter", "enter")
         await it.until_shown("rqtui show --raw")
@@ -108,7 +108,7 @@ async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded
         await it.press("right_square_bracket")
         await it.until_shown("id          a3")
         await it.press("right_square_bracket")
-        await it.until_told("the end of the list")
+        await it.until_toast("the end of the list")
         await it.press("left_square_bracket", "left_square_bracket")
         await it.until_shown("id          a1")
         await it.press("D", "y")
@@ -120,8 +120,8 @@ async def test_errors_of_all_attempts_stand_on_the_page_the_newest_first_and_mas
     seeded.put("a1", backoff_ms=0)
     for error in ("KeyError: first", "TimeoutError: password=hunter2"):
         held = seeded.reserve()
-        seeded.engine.act("reject", seeded.ref, held, {"error": error})
-        seeded.engine.act("promote", seeded.ref, seeded.jobs("scheduled"))
+        seeded.engine.apply_verb("reject", seeded.ref, held, {"error": error})
+        seeded.engine.apply_verb("promote", seeded.ref, seeded.jobs("scheduled"))
     async with screen(url, (110, 40)) as it:
         await it.press("enter", "enter")
         await it.until_shown("life-line", "attempt 2", "attempt 1", "reserved by w1", "failed: KeyError: first")
@@ -147,7 +147,7 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
         worker="w2\x1b[31m",
         history=(Attempt(60_000, 61_500, "w1", "Traceback\nTimeoutError: [red]smtp"),),
     )
-    lines = timeline.life_line(job, 60, now_ms=410_000).plain.splitlines()
+    lines = timeline.format_life_line(job, 60, now_ms=410_000).plain.splitlines()
     told = [line.split(maxsplit=2)[2].split("  ")[0].strip() for line in lines[1:]]
     assert told == [
         "enqueued",
@@ -158,18 +158,18 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
     ]
     assert [line.split()[-1] for line in lines[2:]] == ["1m00", "1.5s", "5m38", "30s"]
     assert ["○" in line for line in lines[1:]] == [False, False, False, False, True]
-    assert timeline.errors(job).plain.startswith("\nattempt 1  ")
+    assert timeline.format_errors(job).plain.startswith("\nattempt 1  ")
 
 
 def test_lines_are_broken_at_spaces_and_none_is_wider_than_the_text() -> None:
     from rqtui.text.formats import cell_len
-    from rqtui.tui.widgets.text import _parts
+    from rqtui.tui.widgets.long_text import _wrap_line
 
     for line in ("", "word " * 40, "x" * 200, "花" * 90, "a" + "花é" * 60):
-        parts = [line[start:end] for start, end in _parts(line, 30)]
+        parts = [line[start:end] for start, end in _wrap_line(line, 30)]
         assert "".join(parts) == line
         assert all(cell_len(part.rstrip()) <= 30 for part in parts)
-    assert [line[a:b] for line in ["aaaa bbbb cccc"] for a, b in _parts(line, 10)] == ["aaaa bbbb ", "cccc"]
+    assert [line[a:b] for line in ["aaaa bbbb cccc"] for a, b in _wrap_line(line, 10)] == ["aaaa bbbb ", "cccc"]
 
 
 # ── what a system knows beyond the rest ──────────────────────────────────────────────────────────────────────────────
@@ -190,10 +190,10 @@ FACTS = [
 async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
-    grind(client, "flour", "started", "s1", facts=FACTS, call="mill.grind(password='hunter2')")
-    grind(client, "flour", "queued", "q1")
-    grind(client, "bran", "queued", "x1")
-    async with screen(url, (110, 40), layouts=("mill",)) as it:
+    add_mill_jobs(client, "flour", "started", "s1", facts=FACTS, call="mill.grind(password='hunter2')")
+    add_mill_jobs(client, "flour", "queued", "q1")
+    add_mill_jobs(client, "bran", "queued", "x1")
+    async with screen(url, (110, 40), systems=("mill",)) as it:
         await it.press("j", "enter", "5", "enter")
         await it.until_shown(
             "raised", "E: password=••", "in f␛[31m", "limit       3m00", '"progress": 40', "Enter: parent"
@@ -207,7 +207,7 @@ async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
 
         def job() -> str:
             view = it.app.navigation.view
-            return view.seen.id.decode() if isinstance(view, JobPage) else ""
+            return view.job.id.decode() if isinstance(view, JobPage) else ""
 
         await it.press("enter")
         await it.until(lambda: job() == "q1", "Enter opens the first link")
@@ -219,7 +219,7 @@ async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
         await it.until(lambda: job() == "x1", "a job of another queue")
         await it.until_shown("bran")
         await it.press("escape", "j", "enter")
-        await it.until_told("lost: there is no job nobody in flour any more.")
+        await it.until_toast("lost: there is no job nobody in flour any more.")
         rows = it.text().splitlines()
         y = next(y for y, row in enumerate(rows) if "│ parent" in row)
         await it.pilot.click(offset=(rows[y].index("q1"), y))
@@ -228,10 +228,10 @@ async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
 
 @on_screen
 async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Redis, url: str, mill: type[Mill]) -> None:
-    grind(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", error="ValueError: chaff")
-    grind(client, "flour", "failed", "f2", call="mill.sieve\x1b[2J(2)")
-    grind(client, "flour", "failed", "f3", call="", body='{"who": "knows"}')
-    async with screen(url, (110, 30), layouts=("mill",)) as it:
+    add_mill_jobs(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", error="ValueError: chaff")
+    add_mill_jobs(client, "flour", "failed", "f2", call="mill.sieve\x1b[2J(2)")
+    add_mill_jobs(client, "flour", "failed", "f3", call="", body='{"who": "knows"}')
+    async with screen(url, (110, 30), systems=("mill",)) as it:
         await it.press("enter")
         await it.until_shown("call", "mill.grind('wheat', token=••", "mill.sieve␛[2J(2)", '"who": "knows"', "chaff")
         assert "flour=1" not in it.text(), "no word of fields"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
 from redis import Redis
 from screens import on_screen, screen
+from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.queue import Queue
-from rqtui.tui.screens.kinds import expression
+from rqtui.tui.screens.kinds import build_kind_filter
 
 
 @on_screen
@@ -50,7 +50,7 @@ async def test_a_frozen_report_stands(url: str, client: Redis) -> None:
 
 
 def test_a_kind_whose_name_stands_in_another_is_told_apart() -> None:
-    assert expression("send", {"send", "digest"}) == "job:send"
-    assert expression("send", {"send", "send_later"}) == "job:/^send$/"
-    assert expression("two words", {"two words"}) == r"job:/^two\ words$/"
-    assert expression("a/b", {"a/b"}) == r"job:/^a\/b$/"
+    assert build_kind_filter("send", {"send", "digest"}) == "job:send"
+    assert build_kind_filter("send", {"send", "send_later"}) == "job:/^send$/"
+    assert build_kind_filter("two words", {"two words"}) == r"job:/^two\ words$/"
+    assert build_kind_filter("a/b", {"a/b"}) == r"job:/^a\/b$/"

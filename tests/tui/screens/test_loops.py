@@ -10,7 +10,7 @@ from screens import WIDE, Seeded, on_screen, screen
 
 from rqtui.connection.connect import connect
 from rqtui.model import Job, Ref, State
-from rqtui.reports.loops import becomes
+from rqtui.reports.loops import format_target_places
 from rqtui.systems import registry
 from rqtui.tui.screens.loops import Loops
 
@@ -18,18 +18,18 @@ HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", attempts=1,
 
 
 @in_one(
-    ("layout", "verb", "job", "place"),
+    ("system", "verb", "job", "place"),
     [
         ("native", "reap", HELD, "ready"),
         ("native", "reap", replace(HELD, attempts=3), "dead"),
-        ("native", "reap", replace(HELD, cancelled=True), "dead"),
+        ("native", "reap", replace(HELD, is_cancelled=True), "dead"),
         ("native", "dispatch", replace(HELD, attempts=3), "ready"),
         ("timeout_sets", "reap", HELD, "todos"),
         ("dispatcher", "dispatch", HELD, "ready"),
     ],
 )
-def test_it_is_known_what_becomes_of_a_job(layout: str, verb: str, job: Job, place: str) -> None:
-    assert becomes(verb, job, registry.make(layout)) == place
+def test_it_is_known_what_becomes_of_a_job(system: str, verb: str, job: Job, place: str) -> None:
+    assert format_target_places(verb, job, registry.create_system(system)) == place
 
 
 @on_screen
@@ -61,7 +61,7 @@ async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, cl
         snapshot = it.app.session.snapshot
         assert snapshot is not None
         assert [page.queue for page in snapshot.pages] == ["q0", "q1", "q2", "q3"]
-        assert snapshot.cost.trips == 1
+        assert snapshot.cost.round_trips == 1
 
 
 @on_screen
@@ -105,7 +105,7 @@ async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes
     async with screen(url, WIDE) as it:
         await it.until(lambda: connections() == before + 1, "a connection of its own")
         await it.press("comma")
-        await it.until_told("dispatcher of this screen is off")
+        await it.until_toast("dispatcher of this screen is off")
         await it.until(lambda: connections() == before, "none any more")
         await it.press("comma")
         seeded.put("later", delay_ms=1)
@@ -113,7 +113,7 @@ async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes
         await it.press("comma")
         await it.until(lambda: connections() == before, "none any more")
         await it.press("less_than_sign")
-        await it.until_told("nothing moved")
+        await it.until_toast("nothing moved")
         await it.until(lambda: connections() == before, "a single step keeps none")
 
 
@@ -124,4 +124,4 @@ async def test_read_only_says_that_the_loops_are_off(url: str, client: Redis) ->
         await it.press("t")
         await it.until_shown("The loops are off", "later")
         assert isinstance(it.app.navigation.view, Loops)
-        assert it.app.navigation.view.target().ref == Ref("native", "mail")
+        assert it.app.navigation.view.build_target().ref == Ref("native", "mail")

@@ -8,32 +8,34 @@ import re
 import time
 
 import pytest
-from native_jobs import key
-from pictures import clock, planted, same_as_kept  # noqa: F401 (fixtures)
+from native_jobs import build_key
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, on_screen, screen, text_of
+from screens import NARROW, WIDE, Seeded, on_screen, read_text, screen
+from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
 from rqtui.tui.screens import registry
 from rqtui.tui.screens.events import Events
 from rqtui.tui.screens.metrics import Metrics
-from screenshots.seeded import still
+from screenshots.seeded import open_still_app
 
 
 def spread(client: Redis) -> None:
     """Three hours in which something happened now and then."""
     now_ms = int(time.time()) // 60 * 60_000
     counted = {"enqueued": 0, "acked": 0, "rejected": 0}
-    client.delete(key("minutes"))
+    client.delete(build_key("minutes"))
     for minute in range(180, 0, -5):
         client.xadd(
-            key("minutes"), {name.encode(): number for name, number in counted.items()}, f"{now_ms - minute * 60_000}-0"
+            build_key("minutes"),
+            {name.encode(): number for name, number in counted.items()},
+            f"{now_ms - minute * 60_000}-0",
         )
         counted = {
             "enqueued": counted["enqueued"] + 600,
             "acked": counted["acked"] + 500,
             "rejected": counted["rejected"] + 60,
         }
-    client.hset(key("meta"), mapping={"version": 1, **counted})
+    client.hset(build_key("meta"), mapping={"version": 1, **counted})
 
 
 @on_screen
@@ -48,7 +50,7 @@ async def test_the_plots_tell_rates_and_their_ranges_change(client: Redis, url: 
         metrics = it.app.screen
         assert isinstance(metrics, Metrics) and metrics._minutes == 60
         await it.press("right_square_bracket")
-        await it.until(lambda: metrics._minutes == 1440 and metrics._loaded > 1440)
+        await it.until(lambda: metrics._minutes == 1440 and metrics._loaded_minutes > 1440)
         await it.press("left_square_bracket", "left_square_bracket")
         await it.until_shown("oldest ready")
 
@@ -68,8 +70,8 @@ async def test_several_queues_are_added_up_in_the_plots(client: Redis, url: str)
     mail.put("a", "b")
     images.put("c")
     async with screen(url) as it:
-        it.app.push_screen(registry.make("metrics", (mail.ref, images.ref)))
-        it.app.call_after_refresh(it.app.navigation.opened)
+        it.app.push_screen(registry.create_view("metrics", (mail.ref, images.ref)))
+        it.app.call_after_refresh(it.app.navigation.draw_opened_view)
         await it.until_shown("2 queues together", "not done 3")
 
 
@@ -109,12 +111,12 @@ async def test_on_a_small_terminal_two_plots_stay(client: Redis, url: str) -> No
     [pytest.param((160, 45), marks=pytest.mark.matrix), NARROW],
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
-def test_the_plots_look_as_they_did(planted: str, clock: None, size: tuple[int, int]) -> None:
+def test_the_plots_look_as_they_did(planted_url: str, clock: None, size: tuple[int, int]) -> None:
     async def look() -> str:
-        async with still(planted, size, ("mail", "m", "2")) as app:
-            return text_of(app)
+        async with open_still_app(planted_url, size, ("mail", "m", "2")) as app:
+            return read_text(app)
 
-    same_as_kept(f"metrics-{size[0]}x{size[1]}", asyncio.run(look()))
+    check_snapshot(f"metrics-{size[0]}x{size[1]}", asyncio.run(look()))
 
 
 @on_screen
@@ -147,4 +149,4 @@ async def test_of_many_queues_the_busiest_are_followed_and_the_view_says_so(
         await it.until_shown(words)
         view = it.app.navigation.view
         assert isinstance(view, Events | Metrics)
-        assert busy.ref in (view._told if isinstance(view, Events) else view._refs)
+        assert busy.ref in (view._read_refs if isinstance(view, Events) else view._refs)

@@ -15,7 +15,7 @@ from shell import shell
 from rqtui.connection import connect
 from rqtui.operations import journal as operations
 from rqtui.operations.journal import Journal, Operation
-from rqtui.operations.undo import Keeper
+from rqtui.operations.undo import UndoRecorder
 from rqtui.reports import postmortem
 
 SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
@@ -30,15 +30,22 @@ def journal(folder: Path) -> Journal:
 
 
 def test_a_change_is_written_down_and_read_again_by_another_session(tmp_path: Path) -> None:
-    made = journal(tmp_path).note("kill", "mail", "native", [b"a", b"\xff\x00"], {"killed": 2}, undo=["17-kill-x"])
-    (read,) = operations.past(tmp_path)
+    made = journal(tmp_path).record_change(
+        "kill", "mail", "native", [b"a", b"\xff\x00"], {"killed": 2}, undo=["17-kill-x"]
+    )
+    (read,) = operations.load_operations(tmp_path)
     assert read == made
-    assert (read.ids, read.count, read.words(), read.profile) == ((b"a", b"\xff\x00"), 2, "2 × killed", "prod")
+    assert (read.ids, read.count, read.describe_outcomes(), read.profile) == (
+        (b"a", b"\xff\x00"),
+        2,
+        "2 × killed",
+        "prod",
+    )
     assert re.fullmatch(r".+@.+", read.who)
 
 
 def test_the_file_is_its_owners_alone_and_holds_no_password(tmp_path: Path) -> None:
-    journal(tmp_path).note("kill", "mail", "native")
+    journal(tmp_path).record_change("kill", "mail", "native")
     path = tmp_path / operations.FILE
     assert path.stat().st_mode & 0o777 == 0o600
     assert "secret" not in path.read_text() and "redis://me:***@db:6379" in path.read_text()
@@ -48,45 +55,47 @@ def test_the_file_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(operations, "FILE_BYTES", 2000)
     kept = journal(tmp_path)
     for number in range(40):
-        kept.note("kill", f"q{number}", "native")
+        kept.record_change("kill", f"q{number}", "native")
     sizes = [path.stat().st_size for path in tmp_path.iterdir()]
     assert len(sizes) == 2 and max(sizes) < 3000
-    assert operations.past(tmp_path)[0].queue == "q39"
+    assert operations.load_operations(tmp_path)[0].queue == "q39"
 
 
 def test_a_line_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
-    journal(tmp_path).note("kill", "mail", "native")
+    journal(tmp_path).record_change("kill", "mail", "native")
     with (tmp_path / operations.FILE).open("ab") as file:
         file.write(b'{"half": \n[1]\n"text"\n')
-    journal(tmp_path).note("delete", "mail", "native")
-    assert [each.verb for each in operations.past(tmp_path)] == ["delete", "kill"]
+    journal(tmp_path).record_change("delete", "mail", "native")
+    assert [each.verb for each in operations.load_operations(tmp_path)] == ["delete", "kill"]
 
 
 def test_only_the_first_ids_are_written_but_all_are_counted(tmp_path: Path) -> None:
-    made = journal(tmp_path).note("delete", "mail", "native", [b"%d" % n for n in range(1500)], {"deleted": 1500})
-    assert (len(made.ids), made.count) == (operations.IDS, 1500)
+    made = journal(tmp_path).record_change(
+        "delete", "mail", "native", [b"%d" % n for n in range(1500)], {"deleted": 1500}
+    )
+    assert (len(made.ids), made.count) == (operations.MAX_IDS, 1500)
 
 
 def test_what_was_undone_says_so_in_every_session(tmp_path: Path) -> None:
     first = journal(tmp_path)
-    first.note("kill", "mail", "native", undo=["17-kill-x"])
-    journal(tmp_path).undone("17-kill-x")
-    (read,) = operations.past(tmp_path)
-    assert operations.undo_word(read).startswith("undone ")
-    assert operations.undo_word(first.operations[0]) == "can be undone"
+    first.record_change("kill", "mail", "native", undo=["17-kill-x"])
+    journal(tmp_path).mark_undone("17-kill-x")
+    (read,) = operations.load_operations(tmp_path)
+    assert operations.describe_undo(read).startswith("undone ")
+    assert operations.describe_undo(first.operations[0]) == "can be undone"
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_stops_nothing(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     kept = journal(tmp_path / "state")
-    kept.note("kill", "mail", "native")
+    kept.record_change("kill", "mail", "native")
     assert "cannot be written" in kept.problem and len(kept.operations) == 1
 
 
 def test_the_page_for_the_post_mortem_names_who_what_and_when_with_the_zone(tmp_path: Path) -> None:
     kept = journal(tmp_path)
-    kept.note("kill", "mail", "native", [b"a"], {"killed": 1, "it is gone": 2})
-    page = postmortem.markdown(kept.operations)
+    kept.record_change("kill", "mail", "native", [b"a"], {"killed": 1, "it is gone": 2})
+    page = postmortem.build_markdown(kept.operations)
     assert "* redis://me:\\*\\*\\*@db:6379 (profile prod)" in page
     assert re.search(r"\| \d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d\d:\d\d \| .+@.+ \| kill \| native:mail \| 1 \|", page)
     assert "killed · 2 × it is gone" in page and "* a" in page
@@ -94,12 +103,12 @@ def test_the_page_for_the_post_mortem_names_who_what_and_when_with_the_zone(tmp_
 
 def test_hostile_data_is_plain_text_on_that_page(tmp_path: Path) -> None:
     kept = journal(tmp_path)
-    kept.note("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1}, HOSTILE)
-    page = postmortem.markdown(kept.operations)
+    kept.record_change("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1}, HOSTILE)
+    page = postmortem.build_markdown(kept.operations)
     assert "\x1b" not in page and not re.search(r"(?<!\\)[`\[]", page)
     assert all(line.count("|") - line.count("\\|") == 5 for line in page.splitlines() if line.startswith("| 2"))
     assert all(line.count("|") - line.count("\\|") == 9 for line in page.splitlines() if line.startswith("| 1 |"))
-    assert json.loads(json.dumps(postmortem.as_json(kept.operations)))["operations"][0]["queue"] == HOSTILE
+    assert json.loads(json.dumps(postmortem.build_document(kept.operations)))["operations"][0]["queue"] == HOSTILE
 
 
 # -- the view -----------------------------------------------------------------------------------------------------
@@ -148,12 +157,12 @@ async def test_z_takes_back_the_last_change_and_then_the_one_before(url: str, cl
         await it.until(lambda: len(it.app.session.journal.operations) == 2, "both in the journal")
         await it.press("z")
         await it.until(lambda: here.ids("ready") == ["two", "three"], "the undo of kill")
-        await it.until_told("undo of kill (mail): restored")
+        await it.until_toast("undo of kill (mail): restored")
         await it.press("z")
         await it.until(lambda: here.ids("ready") == ["one", "two", "three"], "the undo of delete")
-        await it.until_told("undo of delete (mail): restored")
+        await it.until_toast("undo of delete (mail): restored")
         await it.press("z")
-        await it.until_told("Nothing to undo")
+        await it.until_toast("Nothing to undo")
 
 
 @on_screen
@@ -182,7 +191,7 @@ async def test_undo_says_what_it_could_not_restore(url: str, client: Redis) -> N
         await it.until(lambda: len(it.app.session.journal.operations) == 1, "the journal")
         here.put("two")
         await it.press("z")
-        told = await it.until_told("undo of delete")
+        told = await it.until_toast("undo of delete")
         assert "restored" in told and "the id is taken" in told
 
 
@@ -213,7 +222,7 @@ async def test_the_journal_is_saved_as_markdown_and_json(
         await it.press("o", "s")
         await it.until_shown("Write the report", "why, in a few words")
         await it.press('"it was a test', "enter")
-        await it.until_told("Written: rqtui-operations-", ".md and .json")
+        await it.until_toast("Written: rqtui-operations-", ".md and .json")
         (page,), (data,) = tmp_path.glob("*.md"), tmp_path.glob("*.json")
         assert "| delete | native:mail | 1 |" in page.read_text()
         assert "* why: it was a test" in page.read_text() and "in per minute, at most 1" in page.read_text()
@@ -247,7 +256,7 @@ async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Re
     async with screen(url) as it:
         await it.press("comma", "comma")
         await it.until(lambda: len(it.app.session.journal.operations) == 2, "both")
-        assert [(each.verb, each.words()) for each in it.app.session.journal.operations] == [
+        assert [(each.verb, each.describe_outcomes()) for each in it.app.session.journal.operations] == [
             ("dispatcher", "on"),
             ("dispatcher", "off"),
         ]
@@ -264,7 +273,7 @@ async def test_an_empty_journal_says_what_will_stand_there(url: str, client: Red
 @on_screen
 async def test_a_hostile_queue_and_id_are_harmless_in_the_view(url: str, client: Redis) -> None:
     async with screen(url) as it:
-        it.app.session.journal.note("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1})
+        it.app.session.journal.record_change("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1})
         await it.press("o")
         await it.until_shown("kill", "␛[31m|evil|")
         await it.press("enter")
@@ -283,11 +292,13 @@ def test_the_view_looks_as_it_did(url: str, client: Redis, name: str, size: tupl
         async with screen(url, size) as it:
             kept = it.app.session.journal
             kept.who = "ada@desk"
-            kept.note("requeue", "mail", "native", [b"a"] * 37, {"requeued": 37, "it is gone": 3}, undo=["1-requeue-a"])
-            kept.note("delete", "images", "native", [b"b"], {"deleted": 1}, undo=["2-delete-b"])
-            kept.undone("2-delete-b")
-            kept.note("ack", "mail", "native", [b"c"], {"acked": 1})
-            kept.note("purge", "reports", "native", (), {}, "Redis is away: the rest was not sent")
+            kept.record_change(
+                "requeue", "mail", "native", [b"a"] * 37, {"requeued": 37, "it is gone": 3}, undo=["1-requeue-a"]
+            )
+            kept.record_change("delete", "images", "native", [b"b"], {"deleted": 1}, undo=["2-delete-b"])
+            kept.mark_undone("2-delete-b")
+            kept.record_change("ack", "mail", "native", [b"c"], {"acked": 1})
+            kept.record_change("purge", "reports", "native", (), {}, "Redis is away: the rest was not sent")
             await it.press("o")
             await it.until_shown("requeue", "can be undone")
             shown.append(_still(it.text()))
@@ -332,20 +343,20 @@ def test_a_change_of_several_queues_is_undone_from_the_shell_as_one(
 ) -> None:
     queues = [Seeded(client, name) for name in ("mail", "images")]
     records = []
-    keeper = Keeper(state_folder, connect.mask(url))
+    keeper = UndoRecorder(state_folder, connect.mask(url))
     for here in queues:
         here.put("one")
-        here.engine.keeper = keeper
-        here.engine.act("delete", here.ref, here.jobs("ready"))
-        records.append(keeper.close("delete", "native", here.ref.queue))
+        here.engine.change_recorder = keeper
+        here.engine.apply_verb("delete", here.ref, here.jobs("ready"))
+        records.append(keeper.end_change("delete", "native", here.ref.queue))
     kept = Journal(state_folder, url)
-    kept.note("delete", "mail", "native", [b"one", b"one"], {"deleted": 2}, undo=records, others=["images"])
+    kept.record_change("delete", "mail", "native", [b"one", b"one"], {"deleted": 2}, undo=records, others=["images"])
     [listed] = shell(url, "undo", "--list", "--json").json["undo"]
     assert (listed["queue"], listed["others"], listed["jobs"]) == ("native:mail", ["native:images"], 2)
     done = shell(url, "undo")
     assert (done.code, done.err.strip()) == (0, "rqtui: undo of delete (mail and 1 more): 2 restored")
     assert [here.ids("ready") for here in queues] == [["one"], ["one"]]
-    assert all(each.undone_at_ms for each in operations.past(state_folder) if each.verb == "delete")
+    assert all(each.undone_at_ms for each in operations.load_operations(state_folder) if each.verb == "delete")
     assert "can be undone: 0" in shell(url, "undo").err
 
 
@@ -413,4 +424,4 @@ def test_an_operation_is_read_whatever_a_later_version_adds(tmp_path: Path) -> N
     (tmp_path / operations.FILE).write_text(
         '{"at_ms": 1, "who": "a@b", "verb": "kill", "queue": "q", "layout": "native", "ids": [], "new": 1}\n'
     )
-    assert operations.past(tmp_path) == [Operation(1, "a@b", "kill", "q", "native")]
+    assert operations.load_operations(tmp_path) == [Operation(1, "a@b", "kill", "q", "native")]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from families import in_one
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen, text_of
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, read_text, screen
 from textual.events import AppBlur, AppFocus
 
 from rqtui.client.queue import Queue as Client
@@ -14,11 +16,11 @@ from rqtui.config.thresholds import Limit
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Queue, Rate, Ref, Snapshot, State, Verdict
 from rqtui.text import formats
-from rqtui.text.pieces import pieces_of
+from rqtui.text.pieces import to_pieces
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import groups, queues
 from rqtui.tui.format.groups import Group
-from rqtui.tui.format.rows import Later, Row
+from rqtui.tui.format.rows import LazyCells, Row
 from rqtui.tui.screens.overview import Overview
 from rqtui.tui.widgets.table import Table
 
@@ -38,7 +40,7 @@ def picture(it: Screen) -> Snapshot:
     return it.app.session.snapshot
 
 
-def counted(name: str, **numbers: int) -> Queue:
+def build_queue(name: str, **numbers: int) -> Queue:
     counts = tuple(Count(state.value, state, numbers.get(state.value, 0)) for state in State)
     return Queue(name, "native", counts, workers=1, counters={"in": 10, "out": 4})
 
@@ -59,7 +61,7 @@ def counted(name: str, **numbers: int) -> Queue:
     ],
 )
 def test_a_prefix_ends_with_the_first_sign_that_separates(name: str, prefix: str) -> None:
-    assert groups.prefix(name) == prefix
+    assert groups.find_prefix(name) == prefix
 
 
 def refs(*names: str) -> list[Ref]:
@@ -68,44 +70,44 @@ def refs(*names: str) -> list[Ref]:
 
 def test_groups_nest_and_leave_out_levels_that_all_share() -> None:
     queues_ = refs("acme.eu.mail.a", "acme.eu.mail.b", "acme.eu.web", "acme.us.mail", "solo")
-    [acme, solo] = groups.grouped(queues_)
+    [acme, solo] = groups.group_queues(queues_)
     assert (acme.prefix, len(acme.refs), solo.prefix) == ("acme.", 4, "")
-    [eu, us] = groups.grouped(acme.refs, acme.prefix)
+    [eu, us] = groups.group_queues(acme.refs, acme.prefix)
     assert (eu.prefix, len(eu.refs), us.prefix) == ("acme.eu.", 3, "")
-    assert [each.prefix for each in groups.grouped(eu.refs, eu.prefix)] == ["acme.eu.mail.", ""]
-    assert groups.depth(queues_) == 3
-    assert groups.prefixes(queues_, "", 2) == {"acme.", "acme.eu."}
-    assert [each.prefix for each in groups.grouped(refs("a.b.c.1", "a.b.c.2", "x"))] == ["a.b.c.", ""]
+    assert [each.prefix for each in groups.group_queues(eu.refs, eu.prefix)] == ["acme.eu.mail.", ""]
+    assert groups.count_levels(queues_) == 3
+    assert groups.collect_prefixes(queues_, "", 2) == {"acme.", "acme.eu."}
+    assert [each.prefix for each in groups.group_queues(refs("a.b.c.1", "a.b.c.2", "x"))] == ["a.b.c.", ""]
 
 
 def test_many_names_without_levels_are_grouped_by_their_words() -> None:
     many = refs(*(f"eu.{team}-worker-{n:02}" for team in ("billing", "mail") for n in range(12)))
-    assert [each.prefix for each in groups.grouped(many, "eu.")] == ["eu.billing-worker-", "eu.mail-worker-"]
-    assert [each.prefix for each in groups.grouped(refs("send-a", "send-b"))] == ["", ""]
+    assert [each.prefix for each in groups.group_queues(many, "eu.")] == ["eu.billing-worker-", "eu.mail-worker-"]
+    assert [each.prefix for each in groups.group_queues(refs("send-a", "send-b"))] == ["", ""]
 
 
 def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
     shape = queues.Shape()
-    kept = Queue("x", "orizuru", counted("", ready=2).counts[:1], workers=None)
-    row = queues.line("x", "x", "orizuru", kept, Rate(), shape)
-    keys = [column.key for column in queues.columns(shape)]
+    queue = Queue("x", "orizuru", build_queue("", ready=2).counts[:1], workers=None)
+    row = queues.build_row("x", "x", "orizuru", queue, Rate(), shape)
+    keys = [column.key for column in queues.build_columns(shape)]
 
     def sign(row: Row, key: str) -> str:
-        return "".join(piece.text for piece in pieces_of(row.cells[keys.index(key)]))
+        return "".join(piece.text for piece in to_pieces(row.cells[keys.index(key)]))
 
     assert sign(row, "dead") == sign(row, "workers") == sign(row, "rate") == formats.UNKNOWN
-    counts = queues.line("y", "y", "native", counted("y"), Rate(), shape)
+    counts = queues.build_row("y", "y", "native", build_queue("y"), Rate(), shape)
     assert sign(counts, "dead") == sign(counts, "rate") == formats.ZERO
-    assert sign(queues.line("z", "z", "native", counted("z"), None, shape), "rate") == formats.NOT_YET
-    assert sign(queues.line("z", "z", "native", None, None, shape), "dead") == formats.NOT_YET
-    assert queues.legend([queues.signs(counted("y"))], is_all=True) == ""
-    assert queues.legend([queues.signs(kept)], is_all=False) == (
+    assert sign(queues.build_row("z", "z", "native", build_queue("z"), None, shape), "rate") == formats.NOT_YET
+    assert sign(queues.build_row("z", "z", "native", None, None, shape), "dead") == formats.NOT_YET
+    assert queues.format_legend([queues.find_signs(build_queue("y"))], is_all=True) == ""
+    assert queues.format_legend([queues.find_signs(queue)], is_all=False) == (
         "· none     — the system keeps no such thing     … not counted yet"
     )
 
 
 def test_a_queue_that_shares_its_prefix_with_none_stands_alone() -> None:
-    made = groups.grouped([EU, IMAGES, US, Ref("native", "web:a")])
+    made = groups.group_queues([EU, IMAGES, US, Ref("native", "web:a")])
     assert [(group.prefix, len(group.refs)) for group in made] == [("mail:", 2), ("", 1), ("", 1)]
 
 
@@ -115,50 +117,50 @@ def test_a_group_sums_its_queues_and_has_the_worst_verdict() -> None:
     worse = Queue(
         "mail:us",
         "native",
-        counted("", ready=4, dead=1).counts,
+        build_queue("", ready=4, dead=1).counts,
         workers=None,
         oldest_ready_ms=9_000,
         findings=(bad,),
         verdict=Verdict("warning", "paused: P resumes it", "paused"),
     )
-    total = groups.total(group, [counted("mail:eu", ready=3), worse])
+    total = groups.sum_queues(group, [build_queue("mail:eu", ready=3), worse])
     assert total is not None
-    assert (total.count_in(State.READY), total.count_in(State.DEAD)) == (7, 1)
+    assert (total.count_in_state(State.READY), total.count_in_state(State.DEAD)) == (7, 1)
     assert (total.workers, total.oldest_ready_ms) == (1, 9_000)
     assert total.verdict.text == "2 queues · us: paused: P resumes it"
-    assert groups.rate([Rate(1, 2, 0, (1.0, 2.0)), Rate(3, 4, 0, (5.0,))]) == Rate(4, 6, 0, (1.0, 7.0))
+    assert groups.sum_rates([Rate(1, 2, 0, (1.0, 2.0)), Rate(3, 4, 0, (5.0,))]) == Rate(4, 6, 0, (1.0, 7.0))
     quiet = Rate(0, 0, 0, (0.0, 0.0, 0.0))
-    assert groups.rate([Rate(1, 2, 0, (1.0, 2.0)), quiet]).history == (0.0, 1.0, 2.0), "as long as the longest"
-    assert groups.rate([quiet, Rate()]).history == quiet.history and groups.rate([]) == Rate()
+    assert groups.sum_rates([Rate(1, 2, 0, (1.0, 2.0)), quiet]).history == (0.0, 1.0, 2.0), "as long as the longest"
+    assert groups.sum_rates([quiet, Rate()]).history == quiet.history and groups.sum_rates([]) == Rate()
 
 
 def test_a_sum_of_queues_that_were_not_all_counted_is_not_exact() -> None:
-    total = groups.total(Group("mail:", (EU, US)), [counted("mail:eu", ready=3)])
+    total = groups.sum_queues(Group("mail:", (EU, US)), [build_queue("mail:eu", ready=3)])
     assert total is not None
-    assert not any(count.exact for count in total.counts)
-    assert groups.total(Group("mail:", (EU, US)), []) is None
+    assert not any(count.is_exact for count in total.counts)
+    assert groups.sum_queues(Group("mail:", (EU, US)), []) is None
 
 
 @in_one("width", [30, 44])
 @in_one("numbers", [(1, 1, 1, 1, 1), (0, 5, 0, 0, 1_000_000), (12_431, 0, 64, 9_912, 3), (0, 0, 7, 0, 0)])
 def test_a_bar_has_every_count_in_it_and_is_as_wide_as_it_is_told(width: int, numbers: tuple[int, ...]) -> None:
-    parts = queues.bar(list(zip(State, numbers, strict=True)), width)
+    parts = queues.build_bar(list(zip(State, numbers, strict=True)), width)
     assert sum(len(text) for _state, text in parts) == width
     assert [state for state, _text in parts] == [state for state, n in zip(State, numbers, strict=True) if n]
     assert all(text.split()[0][0].isdigit() and text.endswith(" ") for _state, text in parts)
 
 
 def test_an_empty_queue_has_an_empty_bar() -> None:
-    assert queues.bar([(state, 0) for state in State], 30) == []
+    assert queues.build_bar([(state, 0) for state in State], 30) == []
 
 
 def test_the_system_has_a_column_only_where_there_are_several() -> None:
-    one, two = queues.shape(160, [EU, US]), queues.shape(160, [EU, Ref("orizuru", "jobs")])
-    titles = [[column.key for column in queues.columns(shape)] for shape in (one, two)]
+    one, two = queues.choose_shape(160, [EU, US]), queues.choose_shape(160, [EU, Ref("orizuru", "jobs")])
+    titles = [[column.key for column in queues.build_columns(shape)] for shape in (one, two)]
     assert ["layout" in keys for keys in titles] == [False, True]
     for shape, keys in zip((one, two), titles, strict=True):
-        assert len(queues.line("id", "x", "native", counted("x"), None, shape).cells) == len(keys)
-        assert len(queues.line("id", "x", "native", None, None, shape).cells) == len(keys)
+        assert len(queues.build_row("id", "x", "native", build_queue("x"), None, shape).cells) == len(keys)
+        assert len(queues.build_row("id", "x", "native", None, None, shape).cells) == len(keys)
 
 
 @in_one(
@@ -166,19 +168,19 @@ def test_the_system_has_a_column_only_where_there_are_several() -> None:
     [("name", "a"), ("ready", "b"), ("dead", "c"), ("oldest", "d"), ("out", "e"), ("worst first", "f")],
 )
 def test_every_sort_puts_another_queue_first(sort: str, first: str) -> None:
-    known = {name: counted(name, ready=name == "b", dead=name == "c") for name in "abcdef"}
+    known = {name: build_queue(name, ready=name == "b", dead=name == "c") for name in "abcdef"}
     known["d"] = Queue("d", "native", oldest_ready_ms=5)
     known["f"] = Queue("f", "native", findings=(Finding("failing", "critical", "f", "bad"),))
     rates = {"e": Rate(out_s=3.0)}
-    order = sorted(known, key=lambda name: queues.sort_key(sort, name, known[name], rates.get(name)))
+    order = sorted(known, key=lambda name: queues.compute_sort_key(sort, name, known[name], rates.get(name)))
     assert order[0] == first
 
 
 def test_what_came_and_went_is_told_from_counters_or_else_from_counts() -> None:
-    before, now = counted("mail"), counted("mail", ready=3)
-    assert queues.changed(before, now) == (0, 0)
-    assert queues.changed(before, Queue("mail", "native", counters={"in": 322, "out": 294})) == (312, 290)
-    assert queues.changed(Queue("x", "orizuru"), Queue("x", "orizuru", now.counts)) == (3, 0)
+    before, now = build_queue("mail"), build_queue("mail", ready=3)
+    assert queues.compute_changes(before, now) == (0, 0)
+    assert queues.compute_changes(before, Queue("mail", "native", counters={"in": 322, "out": 294})) == (312, 290)
+    assert queues.compute_changes(Queue("x", "orizuru"), Queue("x", "orizuru", now.counts)) == (3, 0)
 
 
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────
@@ -205,14 +207,14 @@ async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -
         await it.until(lambda: rows(it) == ["images", "▸ mail:"], "two rows")
         view = it.app.navigation.view
         assert isinstance(view, Overview)
-        assert view.scope() == (EU, US)  # the cursor went to the group of its queue
-        assert view.target().ref is None
+        assert view.list_scope() == (EU, US)  # the cursor went to the group of its queue
+        assert view.build_target().ref is None
         await it.press("enter")
         await it.until(lambda: rows(it) == ["images", "▾ mail:", "mail:eu", "mail:us"], "an unfolded group")
-        assert view.scope() == (EU, US)
+        assert view.list_scope() == (EU, US)
         await it.press("j", "quotation_mark")
         await it.until(lambda: rows(it) == ["images", "mail:eu", "mail:us"], "no groups")
-        assert view.scope() == (EU,)
+        assert view.list_scope() == (EU,)
 
 
 @on_screen
@@ -262,12 +264,12 @@ async def test_the_filter_takes_what_is_not_and_refuses_fields_of_jobs(url: str,
         await it.press("slash", '"!mail', "enter")
         await it.until(lambda: rows(it) == ["images"], "all but mail")
         await it.press("slash", "escape", "slash", '"id:4', "enter")
-        await it.until_told("id: is for jobs")
+        await it.until_toast("id: is for jobs")
 
 
 def test_a_field_is_no_filter_of_queues() -> None:
     with pytest.raises(UsageError, match="name, system and verdict"):
-        Overview().filtered("err:timeout")
+        Overview().apply_filter("err:timeout")
 
 
 @on_screen
@@ -325,10 +327,10 @@ async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str
         await it.until_shown("1 000 queues")
         # The first pictures are of all queues, until the overview has said which of them are in sight.
         await it.until(lambda: len(picture(it).queues) <= 140, "a picture of those in sight and some others")
-        assert picture(it).cost.trips == 1
+        assert picture(it).cost.round_trips == 1
         await it.press("G")
         await it.until_shown("q0999")
-        await it.until(lambda: "not counted" not in text_of(it.app), "those in sight are counted")
+        await it.until(lambda: "not counted" not in read_text(it.app), "those in sight are counted")
 
 
 @on_screen
@@ -346,15 +348,35 @@ async def test_among_many_queues_one_that_was_counted_moves_and_rows_out_of_sigh
         await it.until(lambda: len(picture(it).queues) <= 140, "a picture of those in sight and some others")
         ids = [str(row.id) for row in table.rows]
         assert ids == [f"native:{name}" for name in names]
-        seen = table.in_sight[1]
+        seen = table.visible_range[1]
         out_of_sight = [row.cells for row in table.rows[seen + 1 :]]
-        assert all(isinstance(cells, Later) for cells in out_of_sight), "nobody has looked at them"
+        assert all(isinstance(cells, LazyCells) for cells in out_of_sight), "nobody has looked at them"
         Client("q250", client).pause()
         await it.until(lambda: str(table.rows[0].id) == "native:q250", "what is paused stands first")
         assert [str(row.id) for row in table.rows[1:]] == [id for id in ids if id != "native:q250"]
         Client("q299", client).put_many(["x"] * 41)
-        await it.until(lambda: overview._known[Ref("native", "q299")].count("ready") == 42, "it is counted in its turn")
+        await it.until(
+            lambda: overview._counted_queues[Ref("native", "q299")].count_in_place("ready") == 42,
+            "it is counted in its turn",
+        )
         await it.press("G")
-        await it.until(lambda: any("q299" in line and "42" in line for line in text_of(it.app).splitlines()), "42")
+        await it.until(lambda: any("q299" in line and "42" in line for line in read_text(it.app).splitlines()), "42")
         Client("q250", client).resume()
         await it.until(lambda: [str(row.id) for row in table.rows] == ids, "all are where they were")
+
+
+@on_screen
+async def test_a_server_that_is_nearly_full_is_said_above_the_queues(
+    client: Redis, url: str, settings: Callable[[str, str], None]
+) -> None:
+    Seeded(client).put("a")
+    client.setrange("ballast", 30_000_000, "x")  # beside which the buffers of connections are small
+    settings("maxmemory-policy", "noeviction")
+    settings("maxmemory", str(int(client.info("memory")["used_memory"] * 1.06)))
+    async with screen(url) as it:
+        await it.until_shown("% full: new jobs will soon be refused", "raise maxmemory")
+        shown = it.text()
+        assert shown.index("▲ memory is 9") < shown.index(" queues ") < shown.index("mail"), shown
+        settings("maxmemory", "0")
+        it.app.session.ticker._judge_s = 0.0
+        await it.until(lambda: "▲ memory" not in it.text(), "the finding ended with its cause")

@@ -6,12 +6,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from pictures import clock, planted, same_as_kept  # noqa: F401 (fixtures)
 from redis import Redis
-from screens import NARROW, Seeded, on_screen, screen, text_of
+from screens import NARROW, Seeded, on_screen, read_text, screen
+from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
 from rqtui.connection.embedded import EmbeddedServer
-from screenshots.seeded import NOW, still
+from screenshots.seeded import NOW, open_still_app
 
 
 @on_screen
@@ -60,11 +60,11 @@ async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) 
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
 def test_the_server_looks_as_it_did(
-    planted: str, clock: None, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    planted_url: str, clock: None, size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from rqtui.connection.connect import ServerInfo
     from rqtui.reports import redis
-    from rqtui.reports.redis import Command, Report, Slow
+    from rqtui.reports.redis import Command, Report, SlowCommand
 
     info = {
         "connected_slaves": "1", "aof_enabled": "1", "aof_last_write_status": "ok", "used_memory": "912680550",
@@ -81,15 +81,17 @@ def test_the_server_looks_as_it_did(
     commands = tuple(
         Command(name, 90_000 // n, 500_000 // n, 0) for n, name in enumerate(("evalsha", "zadd", "hget"), 1)
     )
-    slow = (Slow(NOW - 4000, 12_300, ("EVALSHA", "x", "2", "rqtui:{mail}:ready", "b", "500"), "native/page", "w1"),)
+    slow = (
+        SlowCommand(NOW - 4000, 12_300, ("EVALSHA", "x", "2", "rqtui:{mail}:ready", "b", "500"), "native/page", "w1"),
+    )
     found = Report(
         server, info, NOW, 0.4, 3, (("worker", 40), ("rqtui", 5), ("", 3)), commands, slow, 10_000, (("db0", 812, 0),),
-        tuple(redis.health.findings_of(server)), {},
+        tuple(redis.rules.check_server_info(server)), {},
     )  # fmt: skip
-    monkeypatch.setattr(redis, "look", lambda client: found)
+    monkeypatch.setattr(redis, "read_report", lambda client: found)
 
     async def look() -> str:
-        async with still(planted, size, ("mail", "i")) as app:
-            return text_of(app)
+        async with open_still_app(planted_url, size, ("mail", "i")) as app:
+            return read_text(app)
 
-    same_as_kept(f"redis-{size[0]}x{size[1]}", asyncio.run(look()))
+    check_snapshot(f"redis-{size[0]}x{size[1]}", asyncio.run(look()))

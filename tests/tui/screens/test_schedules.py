@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from mill_system import Mill, grind, mill, plan
+from mill_system import Mill, add_mill_jobs, add_mill_schedule, mill
 from redis import Redis
 from screens import WIDE, Seeded, on_screen, screen
 
@@ -19,9 +19,9 @@ async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     now_ms = int(time.time() * 1000)
-    grind(client, "bran", "queued", "b1")
-    grind(client, "flour", "queued", "q1")
-    plan(
+    add_mill_jobs(client, "bran", "queued", "b1")
+    add_mill_jobs(client, "flour", "queued", "q1")
+    add_mill_schedule(
         client,
         "nightly",
         "flour",
@@ -30,10 +30,12 @@ async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong
         next_ms=now_ms + 7_200_000,
         owner="cron-1",
     )
-    plan(client, "hourly\x1b[2J", "flour", "0 * * * *", next_ms=now_ms + 3_600_000, last_ms=now_ms - 600_000)
-    plan(client, "lost", "bran", "every 60 s", problem="nobody sees to it", next_ms=now_ms - 60_000)
-    plan(client, "asleep", "gone", "@weekly", enabled=False)
-    async with screen(url, WIDE, layouts=("mill",)) as it:
+    add_mill_schedule(
+        client, "hourly\x1b[2J", "flour", "0 * * * *", next_ms=now_ms + 3_600_000, last_ms=now_ms - 600_000
+    )
+    add_mill_schedule(client, "lost", "bran", "every 60 s", problem="nobody sees to it", next_ms=now_ms - 60_000)
+    add_mill_schedule(client, "asleep", "gone", "@weekly", enabled=False)
+    async with screen(url, WIDE, systems=("mill",)) as it:
         await it.until_shown("& schedules")
         await it.press("j", "ampersand", "quotation_mark")
         await it.until_shown(
@@ -66,7 +68,7 @@ async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch, mill: type[Mill]
 ) -> None:
     Seeded(client).put("a1")
-    async with screen(url, WIDE, layouts=("native",)) as it:
+    async with screen(url, WIDE, systems=("native",)) as it:
         assert "& schedules" not in it.text(), "no door to an empty room"
         await it.press("ampersand")
         await it.until_shown("no system in this Redis keeps schedules there; of bullmq, mill", "& schedules")
@@ -85,7 +87,7 @@ async def test_a_user_without_rights_on_what_is_not_there_sees_the_sentence_and_
             await it.press("ampersand", "quotation_mark")
             await it.until_shown("no system in this Redis keeps schedules there")
             await it.until_refreshed()
-            assert "denies" not in it.text() and it.app.session.failed is None
+            assert "denies" not in it.text() and it.app.session.refresh_failure is None
     finally:
         client.execute_command("ACL", "DELUSER", "narrow")
 
@@ -93,5 +95,5 @@ async def test_a_user_without_rights_on_what_is_not_there_sees_the_sentence_and_
 def test_every_system_that_keeps_schedules_is_named(mill: type[Mill]) -> None:
     from rqtui.reports import schedules
 
-    assert "mill" in schedules.keepers() and "native" not in schedules.keepers()
-    assert set(schedules.keepers()) <= set(registry.names())
+    assert "mill" in schedules.list_supporting_systems() and "native" not in schedules.list_supporting_systems()
+    assert set(schedules.list_supporting_systems()) <= set(registry.list_names())

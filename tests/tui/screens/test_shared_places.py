@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from mill_system import Mill, grind, hire, mill
+from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
 from redis import Redis
 from screens import NARROW, on_screen, screen
 
@@ -16,8 +16,8 @@ def plant(client: Redis) -> None:
     """60 jobs of flour among 180: every third one; the counts look at 100."""
     for number, other in enumerate(OTHERS):
         if number % 2 == 0:
-            grind(client, "flour", "deferred", f"f{number // 2}", call=f"mill.sift({number % 4})")
-        grind(client, "bran", "deferred", other.decode())
+            add_mill_jobs(client, "flour", "deferred", f"f{number // 2}", call=f"mill.sift({number % 4})")
+        add_mill_jobs(client, "bran", "deferred", other.decode())
 
 
 @on_screen
@@ -25,7 +25,7 @@ async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_qu
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
     plant(client)
-    async with screen(url, NARROW, layouts=("mill",)) as it:
+    async with screen(url, NARROW, systems=("mill",)) as it:
         await it.until_shown("~61", "~118", "~ sampled")  # of flour, of bran
         await it.press("j", "enter", "2")
         await it.until_shown("2 deferred ~61", "1-18 of 34", "~61 in all: / finds the others")
@@ -34,8 +34,8 @@ async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_qu
         await it.press("asterisk", "D")
         await it.until_shown("30 jobs that match")
         await it.press("y")
-        await it.until_told("30 deleted")
-    async with screen(url, NARROW, layouts=("mill",)) as it:  # without the filter
+        await it.until_toast("30 deleted")
+    async with screen(url, NARROW, systems=("mill",)) as it:  # without the filter
         await it.until_shown("flour", "bran", "~30")
         await it.press("j", "enter", "2")
         await it.until_shown("flour  mill", "2 deferred ~30")
@@ -47,14 +47,14 @@ async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_qu
 
 @on_screen
 async def test_what_is_left_counts_down_without_another_look(client: Redis, url: str, mill: type[Mill]) -> None:
-    grind(client, "flour", "queued", "q1")
+    add_mill_jobs(client, "flour", "queued", "q1")
     client.rpush("mill:deferred", "nobody's")
     s, _us = client.time()
     client.hset("mill:mice", "flour", (s + 3_599) * 1000)
-    async with screen(url, layouts=("mill",)) as it:
+    async with screen(url, systems=("mill",)) as it:
         await it.until_shown("59m", "left  3 jobs stand before a mouse")
         await it.until_shown("1 job of mill in deferred: of no queue that is known here.")
-        it.app.session.refresh_every(60)
+        it.app.session.change_interval(60)
         await it.until(lambda: it.app.session.ticker.wait_s > 50, "no picture comes for a minute")
         left = it.app.session.snapshot.queues[0].verdict.until_ms - it.app.session.now_ms
         later = f"{left // 60_000}m{left // 1000 % 60 - 2:02} left" if left // 1000 % 60 > 2 else "58m59 left"
@@ -67,12 +67,12 @@ async def test_what_is_left_counts_down_without_another_look(client: Redis, url:
 async def test_what_a_system_keeps_of_kinds_and_tells_of_workers_has_columns(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
-    grind(client, "flour", "queued", "q1", call="mill.sift()")
-    kept = {"kind": "mill.sift", "processed": 12_400, "failed": 124, "mean_ms": 1_400, "over_ms": 3_600_000}
+    add_mill_jobs(client, "flour", "queued", "q1", call="mill.sift()")
+    kept = {"kind": "mill.sift", "processed": 12_400, "failed": 124, "mean_ms": 1_400, "window_ms": 3_600_000}
     client.rpush("mill:kinds", json.dumps(kept))
     facts = [["busy", "3 of 10"], ["rss", "214 MB"], ["tag", "web"]]
-    hire(client, "host:26140:a1b2c3", ["flour", "bran"], facts=facts)
-    async with screen(url, NARROW, layouts=("mill",)) as it:
+    add_mill_worker(client, "host:26140:a1b2c3", ["flour", "bran"], facts=facts)
+    async with screen(url, NARROW, systems=("mill",)) as it:
         await it.press("b")
         await it.until_shown("ran, failing, mean over 1h00", "12 400      1 %")
         await it.press("w")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from mill_system import Mill, grind, hire, mill
-from pictures import clock, same_as_kept  # noqa: F401 (a fixture)
+from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
+from planted_jobs import add_held_jobs, add_worker
 from redis import Redis
 from screens import WIDE, Seeded, on_screen, screen
-from troubles import beat, hold
+from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
-from rqtui.client.native_keys import keys
+from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
 
 __all__ = ["mill"]  # a fixture
@@ -18,13 +18,13 @@ __all__ = ["mill"]  # a fixture
 
 @on_screen
 async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: str, client: Redis) -> None:
-    hold(client, "early", "a")
-    beat(client, "early", 1)
+    add_held_jobs(client, "early", "a")
+    add_worker(client, "early", 1)
     async with screen(url, open_queue="mail") as it:
         await it.press("w", "p")  # typed ahead
         await it.until_shown("frozen: p", "early")
-        hold(client, "later", "b")
-        beat(client, "later", 1)
+        add_held_jobs(client, "later", "b")
+        add_worker(client, "later", 1)
         await it.press("r")
         await it.until_shown("early")
         assert "later" not in it.text()
@@ -32,10 +32,10 @@ async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: 
 
 @on_screen
 async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(url: str, client: Redis) -> None:
-    hold(client, "lost", "a", "b")
-    hold(client, "fine", "c")
-    beat(client, "lost", 70)
-    beat(client, "fine", 1)
+    add_held_jobs(client, "lost", "a", "b")
+    add_held_jobs(client, "fine", "c")
+    add_worker(client, "lost", 70)
+    add_worker(client, "fine", 1)
     async with screen(url, open_queue="mail") as it:
         await it.press("w")
         await it.until_shown("late", "running", "its 2 jobs: L releases")
@@ -44,12 +44,14 @@ async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(ur
         await it.press("L")
         await it.until(lambda: it.app.screen is not it.app.navigation.view, "a question, since there are two")
         await it.press("y")
-        await it.until(lambda: client.zrange(keys("mail")["reserved"], 0, -1) == [b"c"], "the jobs of the lost go back")
+        await it.until(
+            lambda: client.zrange(build_keys("mail")["reserved"], 0, -1) == [b"c"], "the jobs of the lost go back"
+        )
 
 
 @on_screen
 async def test_enter_opens_the_job_that_a_worker_holds(url: str, client: Redis) -> None:
-    hold(client, "w1", "the-job")
+    add_held_jobs(client, "w1", "the-job")
     async with screen(url, open_queue="mail") as it:
         await it.press("w")
         await it.until_shown("no beat", "w1")
@@ -60,8 +62,8 @@ async def test_enter_opens_the_job_that_a_worker_holds(url: str, client: Redis) 
 
 @on_screen
 async def test_workers_follow_a_filter_and_esc_takes_it_away(url: str, client: Redis) -> None:
-    beat(client, "alpha", 1)
-    beat(client, "beta", 1)
+    add_worker(client, "alpha", 1)
+    add_worker(client, "beta", 1)
     async with screen(url, open_queue="mail") as it:
         await it.press("w")
         await it.until_shown("alpha", "beta")
@@ -75,8 +77,8 @@ async def test_workers_follow_a_filter_and_esc_takes_it_away(url: str, client: R
 
 @on_screen
 async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) -> None:
-    beat(client, "m1", 1)
-    beat(client, "i1", 1, "images")
+    add_worker(client, "m1", 1)
+    add_worker(client, "i1", 1, "images")
     for queue in ("mail", "images"):
         Queue(queue, client).put({})
     async with screen(url, open_queue="mail") as it:
@@ -90,20 +92,22 @@ async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) 
 @on_screen
 async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis) -> None:
     Queue("mail", client).put({})
-    beat(client, "w1", 1)
+    add_worker(client, "w1", 1)
     async with screen(url, open_queue="mail") as it:
         await it.press("w")
         await it.until_shown("w1", "quiet or to stop")
-        verbs = {verb.name: verb for verb, _summary in it.app.changes.offered()}
-        it.app.begin(verbs["stop"], it.app.navigation.target())
-        await it.until(lambda: b" stop " in (client.hget(keys("mail")["workers"], "w1") or b""), "the order stands")
+        verbs = {verb.name: verb for verb, _summary in it.app.verb_starter.list_offered_verbs()}
+        it.app.start_verb(verbs["stop"], it.app.navigation.target())
+        await it.until(
+            lambda: b" stop " in (client.hget(build_keys("mail")["workers"], "w1") or b""), "the order stands"
+        )
         await it.until_shown("stop asked")
 
 
 @on_screen
 async def test_a_system_without_names_says_so(url: str, client: Redis) -> None:
     client.rpush("readytasklist", "a")
-    async with screen(url, layouts=("dispatcher",), open_queue="dispatcher:readytasklist") as it:
+    async with screen(url, systems=("dispatcher",), open_queue="dispatcher:readytasklist") as it:
         await it.press("w")
         await it.until_shown("dispatcher keeps no names of workers")
         await it.press("b")
@@ -118,7 +122,7 @@ async def test_consumers_of_another_system_and_what_they_hold_are_shown(url: str
     client.sadd("orizuru:consumers", "c1", "c2")
     client.hset("orizuru:heartbeats", mapping={"c1": 1000, "c2": int(time.time() * 1000)})
     client.rpush("orizuru:consumers:c1:processing", b"\x91\x02")
-    async with screen(url, layouts=("orizuru:source=jobs",), open_queue="orizuru:jobs") as it:
+    async with screen(url, systems=("orizuru:source=jobs",), open_queue="orizuru:jobs") as it:
         await it.press("w")
         await it.until_shown("gone", "c1", "its job: L releases", "idle", "c2")
 
@@ -139,10 +143,12 @@ async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Red
 async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told_to_stop(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
-    grind(client, "bran", "started", "b1", worker="w1", call="mill.grind()")
-    grind(client, "flour", "queued", "q1")
-    hire(client, "w1", ["flour", "bran"], job="b1", state="busy", facts=[["jobs run", 41], ["key", "token=abc\x1b[2J"]])
-    async with screen(url, layouts=("mill",)) as it:
+    add_mill_jobs(client, "bran", "started", "b1", worker="w1", call="mill.grind()")
+    add_mill_jobs(client, "flour", "queued", "q1")
+    add_mill_worker(
+        client, "w1", ["flour", "bran"], job="b1", state="busy", facts=[["jobs run", 41], ["key", "token=abc\x1b[2J"]]
+    )
+    async with screen(url, systems=("mill",)) as it:
         await it.press("j", "w", "quotation_mark")
         await it.until_shown("1 worker ", "running", "state       busy", "queues      flour, bran", "jobs run    41")
         assert "abc" not in it.text() and "token=••" in it.text()
@@ -163,8 +169,8 @@ async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told
 async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins_with_its_body(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
-    grind(client, "flour", "queued", "q1")
-    async with screen(url, layouts=("mill",)) as it:
+    add_mill_jobs(client, "flour", "queued", "q1")
+    async with screen(url, systems=("mill",)) as it:
         await it.press("P")
         await it.until_shown("Pause flour", "then", "every queue of this mill rests")
         await it.press("y")
@@ -177,8 +183,8 @@ async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins
 async def test_workers_with_long_names_are_told_apart_in_every_view(url: str, client: Redis) -> None:
     ends = {"eu-west-1.mail-worker-07": "07", "eu-west-1.mail-worker-08": "08", "us-east-1.mail-worker-07": "us"}
     for name in ends:
-        hold(client, f"acme.production.{name}", f"job-of-{name[-2:]}-{name[:2]}")
-        beat(client, f"acme.production.{name}", 1)
+        add_held_jobs(client, f"acme.production.{name}", f"job-of-{name[-2:]}-{name[:2]}")
+        add_worker(client, f"acme.production.{name}", 1)
 
     def are_told_apart(text: str) -> bool:
         cut = [word for word in text.split() if "…" in word and any(end in word for end in ends.values())]

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from redis import Redis
-from screens import NARROW, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 from shell import shell
 from textual.widgets import Button, Input
 
-from rqtui.cli.act import Request, be_sure
+from rqtui.cli.act_confirmation import confirm
+from rqtui.cli.act_options import ActRequest
 from rqtui.cli.session import Session
 from rqtui.config.settings import Settings
+from rqtui.engine.engine import build_engine
 from rqtui.errors import Refused
-from rqtui.model import Job, State
+from rqtui.model import Job, Ref, State
+from rqtui.operations.journal import Operation, load_operations
 from rqtui.reports import plans
+from rqtui.systems import registry
 from rqtui.tui.app import Cockpit
 from rqtui.tui.target import Target
-from rqtui.tui.widgets.dialogs import Question
-from rqtui.verbs import BY_NAME
+from rqtui.tui.widgets.question_dialog import Question
+from rqtui.verbs import VERBS_BY_NAME
+
+_NONE = Operation(0, "", "", "", "")
 
 
 @pytest.fixture
@@ -35,7 +42,7 @@ def many_dead(seeded: Seeded, errors: dict[str, int]) -> None:
         head = error[:1].lower()
         seeded.put(*(f"{head}{n:04}" for n in range(number)), priority=-100)
         while held := seeded.reserve(number):
-            seeded.engine.act("reject", seeded.ref, held, {"error": error, "final": True})
+            seeded.engine.apply_verb("reject", seeded.ref, held, {"error": error, "final": True})
 
 
 # ── the dry run ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -43,7 +50,7 @@ def many_dead(seeded: Seeded, errors: dict[str, int]) -> None:
 
 def test_a_plan_counts_by_error_place_and_age_and_shows_five(seeded: Seeded) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 7, "SMTPError: 18": 2, "KeyError: 'user'": 3})
-    *_steps, plan = plans.of_place(seeded.engine, seeded.ref, "dead")
+    *_steps, plan = plans.yield_place_plans(seeded.engine, seeded.ref, "dead")
     assert (plan.total, plan.looked, plan.exact) == (12, 12, True)
     assert plan.by_error == (("TimeoutError: smtp #", 7), ("KeyError: 'user'", 3), ("SMTPError: #", 2))
     assert plan.by_place == (("dead", 12),)
@@ -54,7 +61,7 @@ def test_a_plan_counts_by_error_place_and_age_and_shows_five(seeded: Seeded) -> 
 
 def test_a_plan_looks_at_a_bounded_part_and_says_so(seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 30})
-    *_steps, plan = plans.of_place(seeded.engine, seeded.ref, "dead", most=10)
+    *_steps, plan = plans.yield_place_plans(seeded.engine, seeded.ref, "dead", most=10)
     assert (plan.total, plan.looked, plan.exact) == (30, 10, False)
 
 
@@ -64,12 +71,12 @@ def test_a_plan_looks_at_a_bounded_part_and_says_so(seeded: Seeded) -> None:
 )
 def test_ages_fall_into_classes(age_ms: int, label: str) -> None:
     job = Job(b"a", "mail", "native", "dead", State.DEAD, b"a", since_ms=10**12 - age_ms)
-    assert plans.age_of(job, 10**12) == label
+    assert plans.classify_age(job, 10**12) == label
 
 
 def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded: Seeded, client: Redis) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 3, "KeyError: 'user'": 1})
-    before = client.dump(seeded.engine.layouts["native"].keys("mail")["dead"])  # type: ignore[attr-defined]
+    before = client.dump(seeded.engine.systems["native"].keys("mail")["dead"])  # type: ignore[attr-defined]
     ran = shell(url, "act", "requeue", "mail", "--place", "dead", "--all", "--dry-run", "--json")
     assert ran.code == 0
     assert ran.json["dry_run"] is True and len(ran.json["results"]) == 4
@@ -81,7 +88,7 @@ def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded
     ]
     assert plan["by_place"] == [{"place": "dead", "count": 4}]
     assert plan["undo"] == "rqtui undo undoes it"
-    assert client.dump(seeded.engine.layouts["native"].keys("mail")["dead"]) == before  # type: ignore[attr-defined]
+    assert client.dump(seeded.engine.systems["native"].keys("mail")["dead"]) == before  # type: ignore[attr-defined]
     words = shell(url, "act", "requeue", "mail", "--place", "dead", "--all", "--dry-run")
     assert "TimeoutError: smtp #" in words.out and "dry run: 4 jobs; rqtui undo undoes it" in words.err
 
@@ -102,7 +109,7 @@ async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, se
         await it.press("D")
         await it.until_shown("about")
         await it.press("y")
-        await it.until_told("1 000 deleted")
+        await it.until_toast("1 000 deleted")
         assert seeded.jobs("dead") == ()
 
 
@@ -113,12 +120,12 @@ async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Se
         await it.press("enter", "5", "a")
         await it.until_shown("30 marked")
         gone = seeded.jobs("dead")[:3]
-        seeded.engine.act("requeue", seeded.ref, gone[:2])
-        seeded.engine.act("delete", seeded.ref, gone[2:])
+        seeded.engine.apply_verb("requeue", seeded.ref, gone[:2])
+        seeded.engine.apply_verb("delete", seeded.ref, gone[2:])
         await it.press("R")
         await it.until_shown("Requeue: 30 jobs that are marked")
         await it.press("y")
-        await it.until_told("27 requeued", "2 already moved (2 ready)", "1 no such job")
+        await it.until_toast("27 requeued", "2 already moved (2 ready)", "1 no such job")
         assert len(seeded.ids("ready")) == 29
 
 
@@ -128,8 +135,8 @@ async def test_a_change_of_many_shows_how_far_it_is_and_esc_stops_it_between_two
 ) -> None:
     rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(6_000)]
     for start in range(0, len(rows), 1000):
-        seeded.engine.ask(seeded.engine.layouts["native"].put_ask("mail", rows[start : start + 1000]))
-    seeded.engine.announce(seeded.ref)
+        seeded.engine.send_request(seeded.engine.systems["native"].put_request("mail", rows[start : start + 1000]))
+    seeded.engine.register_queue(seeded.ref)
     async with screen(url) as it:
         await it.press("enter", "2", "asterisk", "K")
         await it.until_shown("Kill: all 6 000 jobs in ready")
@@ -138,10 +145,10 @@ async def test_a_change_of_many_shows_how_far_it_is_and_esc_stops_it_between_two
         await it.until_shown("kill 500 of 6 000", "Esc stops")
         await it.press("escape")
         chunks.set()
-        await it.until_told("stopped: the rest was not sent")
-        page = seeded.engine.page(seeded.ref, "dead", 0, 1)
+        await it.until_toast("stopped: the rest was not sent")
+        page = seeded.engine.fetch_page(seeded.ref, "dead", 0, 1)
         assert 500 <= page.total < 6_000
-        assert page.total + seeded.engine.page(seeded.ref, "ready", 0, 1).total == 6_000
+        assert page.total + seeded.engine.fetch_page(seeded.ref, "ready", 0, 1).total == 6_000
 
 
 def _hold_chunks(it: Screen) -> Any:
@@ -150,7 +157,7 @@ def _hold_chunks(it: Screen) -> Any:
 
     go, engine = threading.Event(), it.app.session.engine
     assert engine is not None
-    real = engine.acts_on_place
+    real = engine.act_on_place
 
     def held(*args: Any) -> Any:
         steps = real(*args)
@@ -158,7 +165,7 @@ def _hold_chunks(it: Screen) -> Any:
         go.wait(5)
         yield from steps
 
-    engine.acts_on_place = held  # type: ignore[method-assign]
+    engine.act_on_place = held  # type: ignore[method-assign]
     return go
 
 
@@ -169,20 +176,51 @@ async def test_a_group_over_several_queues_is_asked_once_and_told_once(url: str,
     bill.bury("b1")
     async with screen(url) as it:
         chosen = [(mail.ref, mail.jobs("dead")), (bill.ref, bill.jobs("dead"))]
-        it.app.begin_many("requeue", chosen, 'error "TimeoutError: smtp"')
+        it.app.start_verb_on_jobs("requeue", chosen, 'error "TimeoutError: smtp"')
         await it.until_shown("Requeue: 3 jobs of 2 queues", 'error "TimeoutError: smtp"', "2  mail", "1  bill")
         await it.press("y")
-        await it.until_told("3 requeued")
+        await it.until_toast("3 requeued")
         assert (mail.ids("ready"), bill.ids("ready")) == (["m1", "m2"], ["b1"])
         assert [told for told in it.toasts if "requeued" in told] == ["3 requeued"]
+
+
+@on_screen
+async def test_a_change_over_several_systems_is_filed_under_each_of_them(
+    url: str, client: Redis, state_folder: Path
+) -> None:
+    mail = Seeded(client)
+    mail.bury("m1", "m2")
+    rq = build_engine(client, [registry.create_system("rq")])
+    there = Ref("rq", "mail")  # of the same name
+    client.sadd("rq:queues", "rq:queue:mail")
+    client.hset("rq:job:r1", mapping={"status": "failed", "data": b"x", "origin": "mail"})
+    client.zadd("rq:failed:mail", {"r1": 4 * 10**9})
+    jobs = [job for job in rq.send_requests([rq.systems["rq"].job_request("mail", b"r1", 0)]) if job]
+    async with screen(url, WIDE) as it:
+        it.app.start_verb_on_jobs("requeue", [(mail.ref, mail.jobs("dead")), (there, jobs)], 'error "Boom"')
+        await it.until_shown("Requeue: 3 jobs of 2 queues")
+        await it.press("y")
+        await it.until_toast("3 requeued")
+        await it.press("o")
+        await it.until_shown("native:mail and 1 more of native, rq", "native:mail, rq:mail")
+        await it.until(lambda: "rq:mail" in (load_operations(state_folder) or [_NONE])[0].after, "the counts after it")
+        await it.press("z")
+        await it.until_toast("undo of requeue")
+    undone, made = load_operations(state_folder)
+    assert made.refs == undone.refs == (mail.ref, there)
+    assert made.before.keys() == made.after.keys() == {"native:mail", "rq:mail"}
+    table = shell(url, "operations")
+    assert table.out.count("native:mail and 1 more of native, rq") == 2
+    assert shell(url, "operations", "--json").json["operations"][1]["other_systems"] == ["rq"]
+    assert client.zcard("rqtui:{mail}:dead") == 2 and client.zcard("rq:failed:mail") == 1
 
 
 @on_screen
 async def test_a_group_without_jobs_is_said_and_nothing_is_asked(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as it:
-        it.app.begin_many("requeue", [(seeded.ref, ())], "error Boom")
-        await it.until_told("nothing to requeue")
+        it.app.start_verb_on_jobs("requeue", [(seeded.ref, ())], "error Boom")
+        await it.until_toast("nothing to requeue")
         assert not isinstance(it.app.screen, Question)
 
 
@@ -212,14 +250,14 @@ async def test_the_buttons_of_a_dry_run_stay_in_sight(url: str, seeded: Seeded, 
 # ── a guarded profile ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def guarded(url: str) -> Cockpit:
+def open_guarded_app(url: str) -> Cockpit:
     return Cockpit(Settings(url, badge="PROD", is_guarded=True), interval_s=0.25)
 
 
 @on_screen
 async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
-    app = guarded(url)
+    app = open_guarded_app(url)
     async with app.run_test(size=NARROW, notifications=True) as pilot:
         it = Screen(app, pilot)
         await it.until(lambda: app.session.snapshot is not None)
@@ -235,19 +273,19 @@ async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, s
         await it.until(lambda: not app.screen.query_one("#yes", Button).disabled)
         app.screen.query_one("#yes").focus()
         await it.press("enter")
-        await it.until_told("delete: deleted · a1")
+        await it.until_toast("delete: deleted · a1")
         assert seeded.ids("ready") == []
 
 
 @on_screen
 async def test_a_guarded_profile_does_not_ask_more_where_nothing_can_be_lost(url: str, seeded: Seeded) -> None:
     seeded.bury("d1")
-    app = guarded(url)
+    app = open_guarded_app(url)
     async with app.run_test(size=NARROW, notifications=True) as pilot:
         it = Screen(app, pilot)
         await it.until(lambda: app.session.snapshot is not None)
         await it.press("enter", "5", "R")
-        await it.until_told("requeue: requeued · d1")
+        await it.until_toast("requeue: requeued · d1")
 
 
 @pytest.mark.parametrize(("typed", "is_done"), [("mail\n", True), ("y\n", False), ("\n", False)])
@@ -260,15 +298,15 @@ def test_the_shell_asks_a_guarded_profile_for_the_queues_name(
     asked = (
         Session(Settings(is_guarded=True)),
         seeded.engine,
-        Request(seeded.ref),
-        seeded.engine.layouts["native"].script("delete"),
+        ActRequest(seeded.ref),
+        seeded.engine.systems["native"].script("delete"),
         3,
     )
     if is_done:
-        be_sure(*asked)
+        confirm(*asked)
         return
     with pytest.raises(Refused, match="nothing was changed"):
-        be_sure(*asked)
+        confirm(*asked)
 
 
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,19 +318,22 @@ async def test_quiet_and_stop_act_on_the_workers_that_a_view_has_chosen(
 ) -> None:
     seeded.put("a1")
     for name in ("w1", "w2"):
-        seeded.engine.act("beat", seeded.ref, (), {"worker": name, "ttl_ms": 60_000})
+        seeded.engine.apply_verb("beat", seeded.ref, (), {"worker": name, "ttl_ms": 60_000})
     async with screen(url) as it:
         target = Target(seeded.ref, workers=("w1", "w2", "nobody"))
-        assert [v.name for v, _ in _offered(it, target, monkeypatch) if v.scope == "worker"] == ["quiet", "stop"]
-        it.app.begin(BY_NAME["stop"], target)
-        await it.until_told("2 asked", "1 no such worker")
-        orders = {worker.name: worker.order for worker in seeded.engine.workers(seeded.ref)}
+        assert [v.name for v, _ in _list_offered_verbs(it, target, monkeypatch) if v.scope == "worker"] == [
+            "quiet",
+            "stop",
+        ]
+        it.app.start_verb(VERBS_BY_NAME["stop"], target)
+        await it.until_toast("2 asked", "1 no such worker")
+        orders = {worker.name: worker.order for worker in seeded.engine.fetch_workers(seeded.ref)}
         assert orders == {"w1": "stop", "w2": "stop"}
 
 
-def _offered(it: Screen, target: Target, monkeypatch: pytest.MonkeyPatch) -> Any:
+def _list_offered_verbs(it: Screen, target: Target, monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(it.app.navigation, "target", lambda: target)
-    return it.app.changes.offered()
+    return it.app.verb_starter.list_offered_verbs()
 
 
 # ── the shell ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -309,4 +350,4 @@ def test_a_queue_that_is_called_so_can_be_made_and_used(url: str, client: Redis)
     assert shell(url, "put", "native:natvie:mail", "1").code == 0
     assert shell(url, "put", "natvie:mail", "2").code == 0
     assert shell(url, "put", "mail:7", "2").code == 0
-    assert Seeded(client, "natvie:mail").engine.page(Seeded(client, "natvie:mail").ref, "ready").total == 2
+    assert Seeded(client, "natvie:mail").engine.fetch_page(Seeded(client, "natvie:mail").ref, "ready").total == 2

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
 from rich.cells import cell_len
-from screens import HANGS_S, NARROW, WIDE, Screen, Seeded, text_of
+from screens import HANGS_S, NARROW, WIDE, Screen, Seeded, read_text
 
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
 from rqtui.tui.session import Refreshed
-from rqtui.tui.terminal.ascii_filter import ascii_of
+from rqtui.tui.terminal.ascii_filter import to_ascii
 
 SIZES = pytest.mark.parametrize(
     "size", [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.matrix)]
@@ -41,7 +41,7 @@ def seeded(client: Redis) -> Seeded:
     return Seeded(client)
 
 
-async def opened(it: Screen, *words: str) -> None:
+async def wait_until_shown(it: Screen, *words: str) -> None:
     await it.until(lambda: it.app.session.snapshot is not None, "a first picture")
     await it.until_shown(*words)
 
@@ -57,7 +57,7 @@ def test_when_calm_a_refresh_paints_once_and_nothing_paints_in_between(
         app = Counted(Settings(url, is_calm=True), interval_s=0.5)
         async with app.run_test(size=size, notifications=True) as pilot:
             it = Screen(app, pilot)
-            await opened(it, "mail")
+            await wait_until_shown(it, "mail")
             await it.press("enter")
             await it.until_shown("a2", "due")
             for _ in range(3):
@@ -85,7 +85,7 @@ def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Se
         app = Cockpit(Settings(url, is_calm=is_calm), interval_s=0.25)
         async with app.run_test(size=NARROW, notifications=True) as pilot:
             it = Screen(app, pilot)
-            await opened(it, "mail")
+            await wait_until_shown(it, "mail")
             await it.press("N")
             for name in ("Input", "TextArea"):
                 widget = app.screen.query(name).first()
@@ -103,13 +103,13 @@ def test_when_calm_no_cursor_blinks_and_nothing_is_animated(url: str, seeded: Se
 
 @given(st.text(max_size=60))
 def test_ascii_is_as_wide_as_what_it_stands_for(text: str) -> None:
-    shown = ascii_of(text)
+    shown = to_ascii(text)
     assert shown.isascii()
     assert cell_len(shown) == sum(map(cell_len, text)) or not text.isprintable()
 
 
 def test_what_tells_something_keeps_telling_it() -> None:
-    assert ascii_of("╭─ ready ▶ 12/s ─╮ × ◆ … café 日 ⣿") == "+- ready > 12/s -+ x * ~ cafe ?? @"
+    assert to_ascii("╭─ ready ▶ 12/s ─╮ × ◆ … café 日 ⣿") == "+- ready > 12/s -+ x * ~ cafe ?? @"
 
 
 @SIZES
@@ -122,7 +122,7 @@ def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, siz
         app = Cockpit(Settings(url, is_ascii=True), interval_s=0.25)
         async with app.run_test(size=size, notifications=True) as pilot:
             it = Screen(app, pilot)
-            await opened(it, "mail")
+            await wait_until_shown(it, "mail")
             await it.press("enter", "2")
             await it.until_shown("a2")
             for keys in (
@@ -135,9 +135,9 @@ def test_with_ascii_every_view_and_dialog_is_ascii(url: str, seeded: Seeded, siz
                 ["escape", "colon"],
             ):
                 await it.press(*keys)
-                text = text_of(app)
+                text = read_text(app)
                 assert text.isascii(), [letter for letter in text if not letter.isascii()]
             await it.press("escape", "question_mark")
-            assert text_of(app).isascii() and "+-" in text_of(app)
+            assert read_text(app).isascii() and "+-" in read_text(app)
 
     asyncio.run(asyncio.wait_for(run(), HANGS_S))

@@ -15,14 +15,14 @@ from screens import Screen, Seeded, on_screen, screen
 
 from rqtui.config.settings import Settings
 from rqtui.connection.connect import connect
-from rqtui.engine.engine import Engine, with_layouts
+from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Ref
 from rqtui.operations import revert, undo_files
 from rqtui.operations.journal import Circumstances
-from rqtui.operations.undo import Keeper
+from rqtui.operations.undo import UndoRecorder
 from rqtui.systems import registry
-from rqtui.tui.widgets import board_scan
+from rqtui.tui.widgets import place_scan
 
 
 @contextmanager
@@ -41,24 +41,24 @@ class Kept(Seeded):
 
     def __init__(self, client: Redis, folder: Path, queue: str = "mail") -> None:
         super().__init__(client, queue)
-        self.keeper = Keeper(folder, "redis://here")
-        self.engine.keeper = self.keeper
+        self.keeper = UndoRecorder(folder, "redis://here")
+        self.engine.change_recorder = self.keeper
 
     def fill(self, number: int) -> None:
         """So many jobs that wait."""
         rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(number)]
         for start in range(0, number, 1000):
-            self.engine.ask(self.engine.layouts["native"].put_ask(self.queue, rows[start : start + 1000]))
-        self.engine.announce(self.ref)
+            self.engine.send_request(self.engine.systems["native"].put_request(self.queue, rows[start : start + 1000]))
+        self.engine.register_queue(self.ref)
 
     def delete_all(self) -> str:
         """The name of the record."""
-        for _chunk in self.engine.acts_on_place("delete", self.ref, "ready"):
+        for _chunk in self.engine.act_on_place("delete", self.ref, "ready"):
             pass
-        return self.keeper.close("delete", "native", self.queue)
+        return self.keeper.end_change("delete", "native", self.queue)
 
     def total(self, place: str = "ready") -> int:
-        return self.engine.page(self.ref, place, 0, 1).total
+        return self.engine.fetch_page(self.ref, place, 0, 1).total
 
 
 @pytest.fixture
@@ -81,10 +81,10 @@ def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_do
     with no_file_longer_than(80_000):
         with pytest.raises(RqtuiError):
             it.delete_all()
-        it.keeper.close("delete", "native", "mail")
-        assert "cannot be written" in it.keeper.checked()
+        it.keeper.end_change("delete", "native", "mail")
+        assert "cannot be written" in it.keeper.check_problem()
         assert it.delete_all() == "" and it.ids("ready") == []
-    assert it.keeper.checked() == "", "there is room again"
+    assert it.keeper.check_problem() == "", "there is room again"
     it.put("three")
     assert it.delete_all() != ""
 
@@ -92,21 +92,21 @@ def test_after_that_the_words_say_that_there_is_no_undo_and_the_same_again_is_do
 def test_a_full_disk_after_the_change_hides_no_answer_of_it(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     it.fill(3)
     limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    rows = undo_files.File.rows
+    rows = undo_files.UndoFile.write_jobs
 
-    def then_it_is_full(self: undo_files.File, found: list[undo_files.Row]) -> None:
+    def then_it_is_full(self: undo_files.UndoFile, found: list[undo_files.SavedJob]) -> None:
         rows(self, found)
         resource.setrlimit(resource.RLIMIT_FSIZE, (self.path.stat().st_size, limit[1]))
 
-    monkeypatch.setattr(undo_files.File, "rows", then_it_is_full)
-    steps = it.engine.acts("delete", it.ref, it.jobs("ready"))
+    monkeypatch.setattr(undo_files.UndoFile, "write_jobs", then_it_is_full)
+    steps = it.engine.yield_verb_steps("delete", it.ref, it.jobs("ready"))
     try:
         assert [one.word for one in next(steps)] == ["moved"] * 3
         with pytest.raises(RqtuiError, match="cannot be written"):
             next(steps)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    (told,) = it.keeper.told().values()
+    (told,) = it.keeper.open_changes().values()
     assert told.count == 3
 
 
@@ -114,14 +114,16 @@ def test_a_record_of_another_version_is_refused_in_a_sentence(it: Kept) -> None:
     it.fill(1)
     name = it.delete_all()
     path = it.keeper.folder / f"{name}.jsonl"
-    path.write_text(path.read_text().replace('"version":1', '"version":2'))
+    path.write_text(path.read_text().replace('"version":2', '"version":1'))
     with pytest.raises(UsageError, match="another version"):
-        undo_files.read(it.keeper.folder, name)
+        undo_files.read_record(it.keeper.folder, name)
 
 
 def test_two_programs_that_make_room_at_the_same_time_stop_no_change(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = undo_files.names
-    monkeypatch.setattr(undo_files, "names", lambda folder: [*names(folder), "1-delete-gone"])  # the other was faster
+    names = undo_files.list_records
+    monkeypatch.setattr(
+        undo_files, "list_records", lambda folder: [*names(folder), "1-delete-gone"]
+    )  # the other was faster
     it.fill(1)
     assert it.delete_all() != "" and it.total() == 0
 
@@ -130,7 +132,7 @@ def test_jobs_that_did_not_fit_into_the_undo_are_told(it: Kept, monkeypatch: pyt
     it.fill(700)
     monkeypatch.setattr(undo_files, "OPERATION_BYTES", 1000)
     name = it.delete_all()
-    told = [one for step in revert.reverted(it.engine, it.keeper.folder, name) for one in step]
+    told = [one for step in revert.revert_record(it.engine, it.keeper.folder, name) for one in step]
     assert it.total() == 500
     assert told[-1].text == "200 more were changed; they did not fit into the undo"
 
@@ -141,19 +143,19 @@ def test_jobs_that_did_not_fit_into_the_undo_are_told(it: Kept, monkeypatch: pyt
 def test_an_undo_that_was_ended_goes_on_with_the_rest_and_asks_no_job_twice(it: Kept) -> None:
     it.fill(1200)
     name = it.delete_all()
-    steps = revert.reverted(it.engine, it.keeper.folder, name)
+    steps = revert.revert_record(it.engine, it.keeper.folder, name)
     assert len(next(steps)) == 500
     steps.close()  # type: ignore[attr-defined]
-    rest = [one.text for step in revert.reverted(it.engine, it.keeper.folder, name) for one in step]
+    rest = [one.text for step in revert.revert_record(it.engine, it.keeper.folder, name) for one in step]
     assert rest == ["restored"] * 700 and it.total() == 1200
     with pytest.raises(UsageError, match="undone already"):
-        next(revert.reverted(it.engine, it.keeper.folder, name))
+        next(revert.revert_record(it.engine, it.keeper.folder, name))
 
 
 def test_a_lock_ends_an_undo_between_two_steps(it: Kept) -> None:
     it.fill(1200)
     name = it.delete_all()
-    steps = revert.reverted(it.engine, it.keeper.folder, name)
+    steps = revert.revert_record(it.engine, it.keeper.folder, name)
     next(steps)
     it.engine.read_only = True
     with pytest.raises(RqtuiError, match="locked"):
@@ -166,12 +168,12 @@ def test_a_link_that_drops_in_an_undo_leaves_the_rest_for_the_next(url: str, cli
         here = Kept(link, tmp_path)
         here.fill(1200)
         name = here.delete_all()
-        steps = revert.reverted(here.engine, here.keeper.folder, name)
+        steps = revert.revert_record(here.engine, here.keeper.folder, name)
         next(steps)
         proxy.fail("lose reply", "EVALSHA")
         assert {one.word for one in next(steps)} == {"unknown"}
-        assert next(steps, None) is None and not undo_files.read(here.keeper.folder, name).undone_at_ms
-        again = [one.word for step in revert.reverted(here.engine, here.keeper.folder, name) for one in step]
+        assert next(steps, None) is None and not undo_files.read_record(here.keeper.folder, name).undone_at_ms
+        again = [one.word for step in revert.revert_record(here.engine, here.keeper.folder, name) for one in step]
         assert sorted(set(again)) == ["exists", "moved"] and len(again) == 700
         assert here.total() == 1200
 
@@ -179,18 +181,18 @@ def test_a_link_that_drops_in_an_undo_leaves_the_rest_for_the_next(url: str, cli
 def test_what_comes_back_after_the_whole_queue_was_purged_is_found_again(it: Kept) -> None:
     it.fill(2)
     name = it.delete_all()
-    it.engine.act("purge", it.ref, (), {"limit": 1000, "force": True})
-    it.engine.retire(it.ref)
-    for _step in revert.reverted(it.engine, it.keeper.folder, name):
+    it.engine.apply_verb("purge", it.ref, (), {"limit": 1000, "force": True})
+    it.engine.unregister_queue(it.ref)
+    for _step in revert.revert_record(it.engine, it.keeper.folder, name):
         pass
-    assert with_layouts(it.client, [registry.make("native")]).refs == [it.ref] and it.total() == 2
+    assert build_engine(it.client, [registry.create_system("native")]).refs == [it.ref] and it.total() == 2
 
 
 def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
     it.fill(1)
     name = it.delete_all()
     with pytest.raises(UsageError, match="redis://here, and this is redis://there"):
-        list(revert.reverted(it.engine, it.keeper.folder, name, "redis://there"))
+        list(revert.revert_record(it.engine, it.keeper.folder, name, "redis://there"))
     assert it.total() == 0
 
 
@@ -199,7 +201,7 @@ def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
 
 async def delete_over(it: Screen, heres: list[Seeded]) -> None:
     """Deletes what is ready in these queues, as one change."""
-    it.app.begin_many("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
+    it.app.start_verb_on_jobs("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
     await it.until_shown("y delete   Enter, Esc no")
     await it.press("y")
     await it.until(lambda: not any(here.ids("ready") for here in heres), "the deletion")
@@ -212,14 +214,14 @@ async def test_a_change_of_several_queues_is_one_z(url: str, client: Redis) -> N
         here.put("one", "two")
     async with screen(url) as it:
         await delete_over(it, heres)
-        await it.until_told("6 deleted")
+        await it.until_toast("6 deleted")
         (operation,) = it.app.session.journal.operations
-        assert (operation.where, operation.count, len(operation.undo)) == ("mail and 2 more", 6, 3)
+        assert (operation.queue_label, operation.count, len(operation.undo)) == ("mail and 2 more", 6, 3)
         await it.press("z")
-        await it.until_told("undo of delete (mail and 2 more): 6 × restored")
+        await it.until_toast("undo of delete (mail and 2 more): 6 × restored")
         assert [here.ids("ready") for here in heres] == [["one", "two"]] * 3
         await it.press("z")
-        await it.until_told("Nothing to undo")
+        await it.until_toast("Nothing to undo")
 
 
 @on_screen
@@ -234,7 +236,7 @@ async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_othe
         await it.until(lambda: it.app.session.journal.operations, "the note")
         (state_folder / "undo" / f"{it.app.session.journal.operations[0].undo[0]}.jsonl").write_text("{")
         await it.press("z")
-        await it.until_told("undo of delete (mail and 1 more): restored", "cannot be read")
+        await it.until_toast("undo of delete (mail and 1 more): restored", "cannot be read")
         assert [here.ids("ready") for here in heres] == [[], ["one"]]
 
 
@@ -256,7 +258,7 @@ async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
             await it.press("j")  # off the row of the one that is gone
         (state_folder / "undo" / f"{it.app.session.journal.operations[0].undo[0]}.jsonl").unlink()
         await it.press("z")
-        await it.until_told("there is no undo record")
+        await it.until_toast("there is no undo record")
         await it.press("z")
         await it.until(lambda: here.ids("ready") == ["one"], "the undo of the first")
 
@@ -266,13 +268,13 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str
     here = Seeded(client)
     rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(4000)]
     for start in range(0, 4000, 1000):
-        here.engine.ask(here.engine.layouts["native"].put_ask("mail", rows[start : start + 1000]))
-    here.engine.announce(here.ref)
+        here.engine.send_request(here.engine.systems["native"].put_request("mail", rows[start : start + 1000]))
+    here.engine.register_queue(here.ref)
     async with screen(url) as it:
         await it.press("enter", "2", "asterisk", "D")
         await it.until_shown("y delete   Enter, Esc no", "z undoes it")
         await it.press("y")
-        await it.until_told("4 000 deleted")
+        await it.until_toast("4 000 deleted")
         client.client_pause(60_000, all=False)  # Redis answers, and changes nothing for now
         try:
             await it.press("z")
@@ -280,7 +282,7 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str
             await it.press("escape")
         finally:
             client.client_unpause()
-        await it.until_told("stopped: z goes on with the rest")
+        await it.until_toast("stopped: z goes on with the rest")
         assert client.zcard("rqtui:{mail}:ready") < 4000
         await it.press("z")
         await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 4000, "the rest")
@@ -310,12 +312,12 @@ async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
     async with screen(url) as it:
         from rqtui.operations import rate_limit
 
-        it.app.changes.drips.start(
-            "requeue", [(here.ref, here.jobs("dead"))], {}, rate_limit.Brake(5.0), "", Circumstances()
+        it.app.verb_starter.rate_limited.start(
+            "requeue", [(here.ref, here.jobs("dead"))], {}, rate_limit.Limits(5.0), "", Circumstances()
         )
         await it.until(lambda: here.ids("ready"), "the first drop")
         it.app.write_lock.lock()
-        await it.until(lambda: it.app.changes.drips.progress() is None, "the end of the drip")
+        await it.until(lambda: it.app.verb_starter.rate_limited.format_progress() is None, "the end of the drip")
         left = len(here.ids("dead"))
         await it.until_refreshed()
         await it.until_refreshed()
@@ -334,10 +336,10 @@ async def test_two_operators_on_one_job_do_it_once(url: str, client: Redis) -> N
         await theirs.press("R")
         await theirs.until(lambda: here.ids("ready") == ["one"], "their requeue")
         await ours.press("y")
-        await ours.until_told("it is somewhere else", "ready")
+        await ours.until_toast("it is in another place", "ready")
         assert here.ids("ready") == ["one"]
         await ours.press("z")
-        await ours.until_told("Nothing to undo")
+        await ours.until_toast("Nothing to undo")
         await theirs.press("z")
         await theirs.until(lambda: here.ids("dead") == ["one"], "their undo")
 
@@ -345,7 +347,7 @@ async def test_two_operators_on_one_job_do_it_once(url: str, client: Redis) -> N
 def acl_engine(url: str, client: Redis, rules: str) -> Engine:
     client.execute_command("ACL", "SETUSER", "op", "reset", "on", ">pw", "~*", "&*", "+@all", *rules.split())
     link = connect(url.replace("redis://", "redis://op:pw@", 1))
-    return with_layouts(link, [registry.make("native")])
+    return build_engine(link, [registry.create_system("native")])
 
 
 def test_where_the_acl_denies_a_command_of_a_script_nothing_is_changed_and_the_rest_is_not_sent(
@@ -355,11 +357,13 @@ def test_where_the_acl_denies_a_command_of_a_script_nothing_is_changed_and_the_r
     here.fill(700)
     try:
         engine = acl_engine(url, client, "-zrem")
-        engine.keeper = Keeper(tmp_path / "other")
-        told = [one for step in engine.acts("delete", Ref("native", "mail"), here.jobs("ready")) for one in step]
+        engine.change_recorder = UndoRecorder(tmp_path / "other")
+        told = [
+            one for step in engine.yield_verb_steps("delete", Ref("native", "mail"), here.jobs("ready")) for one in step
+        ]
         assert {one.word for one in told} <= {"error", "not sent"} and "ACL" in told[0].text
         assert here.total() == 700
-        assert engine.keeper.close("delete", "native", "mail") == ""
+        assert engine.change_recorder.end_change("delete", "native", "mail") == ""
     finally:
         client.execute_command("ACL", "DELUSER", "op")
 
@@ -404,14 +408,14 @@ async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
     here = Seeded(client)
     rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(2500)]
     for start in range(0, 2500, 500):
-        here.engine.ask(here.engine.layouts["native"].put_ask("mail", rows[start : start + 500]))
-    here.engine.announce(here.ref)
-    scan = board_scan.scan
-    monkeypatch.setattr(board_scan, "scan", lambda *given: scan(*given, budget=1000))
+        here.engine.send_request(here.engine.systems["native"].put_request("mail", rows[start : start + 500]))
+    here.engine.register_queue(here.ref)
+    scan = place_scan.create_scan
+    monkeypatch.setattr(place_scan, "create_scan", lambda *given: scan(*given, max_scanned=1000))
     async with screen(url, (100, 30)) as it:
         await it.press("enter", "2", "slash", '"id:j0', "enter")
-        pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
-        await it.until(lambda: pane.found is not None and pane.found.is_over, "the scan")
+        pane = it.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
+        await it.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
         await it.press("asterisk", "D")
         await it.until_shown("only among the first 1 000: the rest was not looked at")
         await it.press("n")
@@ -425,24 +429,26 @@ async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after
     here = Seeded(client)
     error, body = "E" * 3000 + " the end", b'{"long": "' + b"x" * 9000 + b'"}'
     here.put("one", body=body)
-    here.engine.act("reject", here.ref, here.reserve(), {"error": error, "final": True})
+    here.engine.apply_verb("reject", here.ref, here.reserve(), {"error": error, "final": True})
     for start in range(0, 2500, 500):
         rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(start, start + 500)]
-        here.engine.ask(here.engine.layouts["native"].put_ask("mail", rows))
-    moved = [job for offset in range(0, 2500, 500) for job in here.engine.page(here.ref, "ready", offset, 500).jobs]
-    here.engine.act("kill", here.ref, moved)
+        here.engine.send_request(here.engine.systems["native"].put_request("mail", rows))
+    moved = [
+        job for offset in range(0, 2500, 500) for job in here.engine.fetch_page(here.ref, "ready", offset, 500).jobs
+    ]
+    here.engine.apply_verb("kill", here.ref, moved)
     before = client.hget("rqtui:{mail}:errors", "one"), client.hget("rqtui:{mail}:bodies", "one")
     async with screen(url, (100, 30)) as it:
         await it.press("enter", "5", "slash", '"err:EEE', "enter")
         await it.until_shown("one")
-        pane = it.app.navigation.view.pane()  # type: ignore[union-attr]
-        await it.until(lambda: pane.found is not None and pane.found.is_over, "the scan")
-        assert len(pane.found.jobs[b"one"].error) < len(error), "what the filter keeps is cut"
+        pane = it.app.navigation.view.find_current_pane()  # type: ignore[union-attr]
+        await it.until(lambda: pane.scan_result is not None and pane.scan_result.is_finished, "the scan")
+        assert len(pane.scan_result.jobs[b"one"].error) < len(error), "what the filter keeps is cut"
         await it.press("D")
         await it.until_shown("y delete   Enter, Esc no")
         await it.press("y")
         await it.until(lambda: not client.hexists("rqtui:{mail}:jobs", "one"), "the deletion")
-        await it.until_told("deleted")
+        await it.until_toast("deleted")
         await it.press("z")
         await it.until(lambda: client.hexists("rqtui:{mail}:jobs", "one"), "the undo")
         assert (client.hget("rqtui:{mail}:errors", "one"), client.hget("rqtui:{mail}:bodies", "one")) == before

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from proxy import Proxy
 from redis import Redis
-from screens import Seeded, on_screen, screen, text_of
+from screens import Seeded, on_screen, read_text, screen
 
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
@@ -38,9 +38,9 @@ async def test_the_diagnosis_stays_over_every_try_and_hides_the_password(nowhere
         await it.until_shown(
             "No answer from Redis yet", "host", "127.0.0.1", "database  3", "TLS       no", "e edits the"
         )
-        first = it.app.session.lost
+        first = it.app.session.connection_loss
         await it.press("r")
-        await it.until(lambda: it.app.session.lost is not first, "the second try")
+        await it.until(lambda: it.app.session.connection_loss is not first, "the second try")
         await it.until_shown("No answer from Redis yet", "Nothing listens", "The next try is in")
         assert it.app.session.snapshot is None and it.app.is_running
         assert "sesame" not in it.text()
@@ -112,7 +112,7 @@ async def test_e_and_d_mean_what_they_always_mean_once_redis_has_answered(url: s
     ],
 )
 def test_the_stars_stand_for_the_old_password_as_long_as_they_stand(edited: str, meant: str) -> None:
-    assert connection_lost.with_password_of("redis://:sesame@old:6379", edited) == meant
+    assert connection_lost.restore_password("redis://:sesame@old:6379", edited) == meant
 
 
 # ── a fault of ours ──────────────────────────────────────────────────────────────────────────────────────────
@@ -154,7 +154,7 @@ def test_a_crash_tells_no_password_and_no_variable(client: Redis, url: str, is_d
 
 
 def test_no_password_stands_in_what_is_masked() -> None:
-    shown = crash.masked("at redis://ann:a@b:c/d@host:1/2 and\npassword: x1\ntoken=y2")
+    shown = crash.mask_secrets("at redis://ann:a@b:c/d@host:1/2 and\npassword: x1\ntoken=y2")
     assert shown.startswith("at redis://ann:***@host:1/2 and\n")
     assert "x1" not in shown and "y2" not in shown
 
@@ -164,10 +164,10 @@ def test_the_picture_of_the_diagnosis_fits_60_by_16(nowhere: str) -> None:
         app = Cockpit(Settings(nowhere))
         async with app.run_test(size=(60, 16)) as pilot:
             for _ in range(200):
-                if "No answer" in text_of(app):
+                if "No answer" in read_text(app):
                     break
                 await pilot.pause(0.02)
-            text = text_of(app)
+            text = read_text(app)
             assert "No answer" in text and "tries now" in text and "quits" in text, text
 
     asyncio.run(run())

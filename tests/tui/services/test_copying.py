@@ -20,6 +20,7 @@ from tmux import ROOT, RQTUI, Terminal, small  # noqa: F401
 from rqtui.client.queue import Queue
 from rqtui.model import Job, State
 from rqtui.systems import registry
+from rqtui.text.masking import MASK
 from rqtui.text.pieces import Piece
 from rqtui.tui.format import copy_formats
 from rqtui.tui.format.copy_formats import Source
@@ -32,54 +33,59 @@ def seeded(client: Redis) -> Seeded:
     return Seeded(client)
 
 
-def a_job(id: bytes = b"a1", body: bytes = b"{}", **more: object) -> Job:
+def build_job(id: bytes = b"a1", body: bytes = b"{}", **more: object) -> Job:
     return Job(id, "mail", "native", "ready", State.READY, id, body=body, body_bytes=len(body), **more)  # type: ignore[arg-type]
 
 
-def source(url: str = "redis://localhost:6379", layout: str = "native", queue: str = "mail") -> Source:
-    return Source(registry.make(layout), queue, url)
+def source(url: str = "redis://localhost:6379", system: str = "native", queue: str = "mail") -> Source:
+    return Source(registry.create_system(system), queue, url)
 
 
 # ── forms ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_an_id_that_a_shell_would_obey_is_quoted() -> None:
-    jobs = [a_job(b"a1"), a_job(b"\xff\x00"), a_job(b"x\nrm -rf ~\x1b"), a_job("日本".encode())]
-    assert copy_formats.ids(jobs, source()).decode().split("\n") == ["a1", r'"\xff\x00"', r'"x\nrm -rf ~\x1b"', "日本"]
+    jobs = [build_job(b"a1"), build_job(b"\xff\x00"), build_job(b"x\nrm -rf ~\x1b"), build_job("日本".encode())]
+    assert copy_formats.format_ids(jobs, source()).decode().split("\n") == [
+        "a1",
+        r'"\xff\x00"',
+        r'"x\nrm -rf ~\x1b"',
+        "日本",
+    ]
 
 
 def test_json_is_masked_unless_the_screen_shows_what_is_secret() -> None:
-    job = a_job(body=b'{"password": "hunter2", "n": [1]}', error="token=hunter2 failed", token=b"lease-1")
-    made = json.loads(copy_formats.as_json([job], source()))
-    assert "hunter2" not in json.dumps(made)
-    assert made["token"] == "lease-1" and made["body"]["value"]["n"] == [1]
-    shown = copy_formats.as_json([job], Source(registry.make("native"), "mail", "redis://h", is_revealed=True))
+    job = build_job(body=b'{"password": "hunter2", "n": [1]}', error="token=hunter2 failed", token=b"lease-1")
+    document = json.loads(copy_formats.as_json([job], source()))
+    assert "hunter2" not in json.dumps(document)
+    assert document["token"] == "lease-1" and document["body"]["value"]["n"] == [1]
+    shown = copy_formats.as_json([job], Source(registry.create_system("native"), "mail", "redis://h", is_revealed=True))
     assert json.loads(shown)["body"]["value"]["password"] == "hunter2"
-    assert [one["id"] for one in json.loads(copy_formats.as_json([job, a_job(b"b2")], source()))] == ["a1", "b2"]
+    assert [one["id"] for one in json.loads(copy_formats.as_json([job, build_job(b"b2")], source()))] == ["a1", "b2"]
 
 
 def test_a_body_that_is_no_text_is_masked_where_it_names_a_secret() -> None:
-    made = json.loads(copy_formats.as_json([a_job(body=b"\xff\xfepassword=hunter2")], source()))
-    assert made["body"]["encoding"] == "base64" and made["body"]["value"] != "hunter2"
-    assert base64.b64encode(b"hunter2")[:6].decode() not in made["body"]["value"]
+    document = json.loads(copy_formats.as_json([build_job(body=b"\xff\xfepassword=hunter2")], source()))
+    assert document["body"]["encoding"] == "masked" and document["body"]["value"] == MASK
+    assert base64.b64encode(b"hunter2")[:6].decode() not in document["body"]["value"]
 
 
 def test_the_redis_cli_line_names_the_server_and_never_its_password() -> None:
-    line = copy_formats.redis_cli([a_job()], source("rediss://ann:sesame@db.example:7000/3")).decode()
+    line = copy_formats.format_redis_cli([build_job()], source("rediss://ann:sesame@db.example:7000/3")).decode()
     assert line == "redis-cli -h db.example -p 7000 -n 3 --tls --user ann HGET 'rqtui:{mail}:jobs' a1"
     assert (
-        copy_formats.redis_cli([a_job()], source("unix:///run/redis.sock"))
+        copy_formats.format_redis_cli([build_job()], source("unix:///run/redis.sock"))
         .decode()
         .startswith("redis-cli -s /run/redis")
     )
-    assert "sesame" not in copy_formats.python([a_job()], source("redis://:sesame@h")).decode()
+    assert "sesame" not in copy_formats.format_python([build_job()], source("redis://:sesame@h")).decode()
 
 
 @pytest.mark.parametrize("id", [b"a1", b"q\"u'o\\te", b"\xff\x00\n\x1b", "日本 x".encode(), b"$(touch x) `y` ;"])
 @pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
 def test_the_redis_cli_line_reads_the_job_whatever_its_id(client: Redis, url: str, id: bytes) -> None:
     Queue("mail", url).put(b'{"n": 1}', id=id)
-    line = copy_formats.redis_cli([a_job(id)], source(url)).decode()
+    line = copy_formats.format_redis_cli([build_job(id)], source(url)).decode()
     said = subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout
     assert b'{"n": 1}' in said
 
@@ -88,16 +94,16 @@ def test_the_redis_cli_line_reads_the_job_whatever_its_id(client: Redis, url: st
 def test_an_entry_of_another_system_is_found_where_it_stands(client: Redis, url: str) -> None:
     client.rpush("readytasklist", b"one", b"two \xff")
     job = Job(b"x", "readytasklist", "dispatcher", "ready", State.READY, b"two \xff")
-    line = copy_formats.redis_cli([job], source(url, "dispatcher", "readytasklist")).decode()
+    line = copy_formats.format_redis_cli([job], source(url, "dispatcher", "readytasklist")).decode()
     assert subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout.strip() == b"1"
 
 
 def test_the_python_puts_the_same_job(client: Redis, url: str) -> None:
-    job = a_job(b"\xff1", b'{"a": "\xc3\xa9\\u0000"}', name="send", priority=-3, ttr_ms=30_000, max_attempts=7)
-    code = copy_formats.python([job], source(url)).decode()
+    job = build_job(b"\xff1", b'{"a": "\xc3\xa9\\u0000"}', name="send", priority=-3, ttr_ms=30_000, max_attempts=7)
+    code = copy_formats.format_python([job], source(url)).decode()
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20, cwd=ROOT)
     (put,) = Seeded(client).jobs("ready")
-    put = Seeded(client).engine.job(Seeded(client).ref, put.id, -1) or put
+    put = Seeded(client).engine.fetch_job(Seeded(client).ref, put.id, -1) or put
     assert (put.id, put.body, put.name, put.priority) == (job.id, job.body, "send", -3)
     assert (put.ttr_ms, put.max_attempts) == (30_000, 7)
 
@@ -105,47 +111,47 @@ def test_the_python_puts_the_same_job(client: Redis, url: str) -> None:
 def test_rows_are_tab_separated_and_no_cell_breaks_them() -> None:
     columns = [Column("mark"), Column("id", "id"), Column("n", "size")]
     rows = [Row(b"1", ("▌", "a\tb", (Piece("1"), Piece(" kB")))), Row(b"2", ("", "[red]", ""))]
-    copied = copy_formats.rows(columns, rows)
+    copied = copy_formats.convert_rows(columns, rows)
     assert copied.data.decode().split("\n") == ["id\tsize", "a⇥b\t1 kB", "[red]\t"]
-    assert copied.what == "2 rows"
+    assert copied.description == "2 rows"
 
 
 # ── the way out ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def sent(data: bytes, **environ: str) -> tuple[clipboard.Sent, str]:
+def send_text(data: bytes, **environ: str) -> tuple[clipboard.Sent, str]:
     written: list[str] = []
     return clipboard.send(data, written.append, environ), "".join(written)
 
 
 def test_a_plain_terminal_gets_osc_52_once() -> None:
-    how, written = sent(b"a1\xff")
+    how, written = send_text(b"a1\xff")
     assert how == clipboard.Sent("the terminal")
     assert written == f"\x1b]52;c;{base64.b64encode(b'a1' + bytes([0xFF])).decode()}\x07"
 
 
 def test_gnu_screen_gets_it_wrapped_in_strings_that_it_takes() -> None:
-    how, written = sent(b"x" * 2000, STY="1.pts")
+    how, written = send_text(b"x" * 2000, STY="1.pts")
     parts = re.findall(r"\x1bP(.*?)\x1b\\", written, re.DOTALL)
     assert how.where == "screen" and max(map(len, parts)) <= 500
     assert "".join(parts) == f"\x1b]52;c;{base64.b64encode(b'x' * 2000).decode()}\x07"
 
 
 def test_what_is_too_long_is_in_a_file_that_only_its_owner_reads() -> None:
-    assert sent(b"x" * clipboard.MOST_BYTES)[0].why == ""
-    assert len(base64.b64encode(b"x" * clipboard.MOST_BYTES)) <= clipboard.MOST_BASE64
-    how, written = sent(b"x" * (clipboard.MOST_BYTES + 1))
+    assert send_text(b"x" * clipboard.MAX_BYTES)[0].why == ""
+    assert len(base64.b64encode(b"x" * clipboard.MAX_BYTES)) <= clipboard.MAX_BASE64
+    how, written = send_text(b"x" * (clipboard.MAX_BYTES + 1))
     path = Path(how.where)
     try:
         assert not written and "56 kB at most" in how.why
-        assert path.stat().st_size == clipboard.MOST_BYTES + 1
+        assert path.stat().st_size == clipboard.MAX_BYTES + 1
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
     finally:
         path.unlink()
 
 
 def test_a_tmux_that_does_not_answer_leaves_it_in_a_file() -> None:
-    how, written = sent(b"a1", TMUX="/nowhere/sock,1,0", TMUX_TMPDIR="/nowhere")
+    how, written = send_text(b"a1", TMUX="/nowhere/sock,1,0", TMUX_TMPDIR="/nowhere")
     try:
         assert how.why and "tmux" in how.why and not written
         assert Path(how.where).read_bytes() == b"a1"
@@ -182,7 +188,7 @@ async def test_y_offers_the_screen_and_sends_its_lines(
         await it.press("y")
         await it.until_shown("name of the queue", "this row", "the list (1 row)", "the screen")
         await it.press("s")
-        await it.until_told("sent the screen", "to here")
+        await it.until_toast("sent the screen", "to here")
         assert "mail" in given[0].decode() and len(given[0].decode().split("\n")) == it.app.size.height
 
 
@@ -195,15 +201,15 @@ async def test_what_was_sent_is_told_in_number_and_size(
     seeded.put("a1", "a2")
     async with screen(url, WIDE) as it:
         await it.press("enter", "y", "i")
-        await it.until_told("sent 1 id (2 bytes) to the terminal")
+        await it.until_toast("sent 1 id (2 bytes) to the terminal")
         await it.press("space", "space", "y", "b")
-        await it.until_told("sent 2 bodies (31 bytes) to the terminal")
+        await it.until_toast("sent 2 bodies (31 bytes) to the terminal")
         await it.press("y", "l")
-        await it.until_told("sent 2 rows")
+        await it.until_toast("sent 2 rows")
         await it.press("u", "k", "y")
         seeded.client.flushall()
         await it.press("j")
-        await it.until_told("Nothing was copied: the job is gone")
+        await it.until_toast("Nothing was copied: the job is gone")
 
 
 @on_screen
@@ -212,7 +218,7 @@ async def test_a_body_of_80_kb_goes_into_a_file(url: str, seeded: Seeded, monkey
     seeded.put("a1", body=b'"' + b"x" * 80_000 + b'"')
     async with screen(url, WIDE) as it:
         await it.press("enter", "y", "b")
-        told = await it.until_told("1 body (78.1 kB) are in the file", "56 kB at most")
+        told = await it.until_toast("1 body (78.1 kB) are in the file", "56 kB at most")
         path = Path(re.sub(r"\s", "", told).partition("file")[2].partition(":")[0])
         assert path.stat().st_size == 80_002
         path.unlink()

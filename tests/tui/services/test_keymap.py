@@ -11,74 +11,74 @@ from redis import Redis
 from screens import Seeded, on_screen, screen
 from textual.binding import Binding
 
-from rqtui.config.file import read
+from rqtui.config.file import parse_config
 from rqtui.config.settings import Settings
 from rqtui.tui import keys
 from rqtui.tui.app import Cockpit
-from rqtui.tui.services.keymap import Checked, bound, checked, names
+from rqtui.tui.services.keymap import ValidatedKeymap, list_movable_bindings, map_names_to_ids, validate_keymap
 from rqtui.verbs import VERBS
 
 
 @pytest.fixture(autouse=True)
 def _no_keymap_afterwards() -> Iterator[None]:
     yield
-    keys.take({})
+    keys.set_keymap({})
 
 
-def granted(text: str) -> Checked:
-    config = read(Path("config.toml"), f"[keymap]\n{text}\n")
+def parse_keymap(text: str) -> ValidatedKeymap:
+    config = parse_config(Path("config.toml"), f"[keymap]\n{text}\n")
     assert not config.problems
-    return checked(config.keymap, config)
+    return validate_keymap(config.keymap, config)
 
 
 def test_a_binding_is_named_by_its_look_by_its_verb_or_by_its_id() -> None:
-    assert granted('workers = "W"').keymap == {"workers": "W"}
-    assert granted('delete = "ctrl+d"').keymap == {"verb_D": "ctrl+d"}
-    assert granted('"table.mark" = "m,ctrl+t"').problems  # m is taken
-    assert granted('mark = "ctrl+t"').keymap == {"table.mark": "ctrl+t"}
+    assert parse_keymap('workers = "W"').keymap == {"workers": "W"}
+    assert parse_keymap('delete = "ctrl+d"').keymap == {"verb_D": "ctrl+d"}
+    assert parse_keymap('"table.mark" = "m,ctrl+t"').problems  # m is taken
+    assert parse_keymap('mark = "ctrl+t"').keymap == {"table.mark": "ctrl+t"}
 
 
 def test_a_sign_may_be_written_as_itself() -> None:
-    assert granted('sort = "~"').keymap == {"sort": "tilde"}
+    assert parse_keymap('sort = "~"').keymap == {"sort": "tilde"}
 
 
 def test_a_key_that_is_taken_is_told_with_its_line_and_the_rest_is_granted() -> None:
-    made = granted('workers = "e"\nfilter = "~"')
-    assert made.keymap == {"filter": "tilde"}
-    (problem,) = made.problems
+    keymap = parse_keymap('workers = "e"\nfilter = "~"')
+    assert keymap.keymap == {"filter": "tilde"}
+    (problem,) = keymap.problems
     assert problem == 'config.toml:2: keymap.workers: "e" is taken by "errors" already.'
 
 
 def test_of_two_wishes_for_one_key_the_first_holds() -> None:
-    made = granted('workers = "W"\nerrors = "W"')
-    assert made.keymap == {"workers": "W"}
-    assert "config.toml:3" in made.problems[0]
+    keymap = parse_keymap('workers = "W"\nerrors = "W"')
+    assert keymap.keymap == {"workers": "W"}
+    assert "config.toml:3" in keymap.problems[0]
 
 
 def test_two_bindings_may_change_places() -> None:
-    made = granted('workers = "e"\nerrors = "w"')
-    assert made.keymap == {"workers": "e", "errors": "w"}
-    assert not made.problems
+    keymap = parse_keymap('workers = "e"\nerrors = "w"')
+    assert keymap.keymap == {"workers": "e", "errors": "w"}
+    assert not keymap.problems
 
 
 def test_bindings_of_different_screens_may_share_a_key() -> None:
-    assert not granted('sort = "c"').problems, "c reveals on the job's page, sort is elsewhere"
+    assert not parse_keymap('sort = "c"').problems, "c reveals on the job's page, sort is elsewhere"
 
 
 def test_an_unknown_binding_and_an_unknown_key_are_told_with_the_nearest() -> None:
-    assert 'no binding "wokers". Did you mean "workers"?' in granted('wokers = "W"').problems[0]
-    assert 'no key "hyper"' in granted('workers = "hyper"').problems[0]
+    assert 'no binding "wokers". Did you mean "workers"?' in parse_keymap('wokers = "W"').problems[0]
+    assert 'no key "hyper"' in parse_keymap('workers = "hyper"').problems[0]
 
 
 def test_no_look_and_no_verb_share_a_name() -> None:
-    looks = {look.id for look in keys.LOOKS}
+    looks = {look.id for look in keys.GENERAL_KEYS}
     assert not [verb.name for verb in VERBS if verb.key and verb.name in looks]
-    assert set(names().values()) <= set(bound())
+    assert set(map_names_to_ids().values()) <= set(list_movable_bindings())
 
 
 def test_every_binding_that_can_be_moved_is_one_of_the_app_or_of_what_it_opens() -> None:
-    ids = {binding.id for binding in keys.bindings()} | {binding.id for binding in keys.board_bindings()}
-    loose = [id for id in bound() if id not in ids and "." not in id]
+    ids = {binding.id for binding in keys.build_bindings()} | {binding.id for binding in keys.build_board_bindings()}
+    loose = [id for id in list_movable_bindings() if id not in ids and "." not in id]
     assert not loose
 
 
@@ -92,7 +92,7 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
         await it.until_shown("mail", "Ctrl+T pause", "~ filter")
         await it.press("P")
         await it.press("ctrl+t", "y")
-        await it.until_told("pause")
+        await it.until_toast("pause")
         await it.until_shown("paused")
         await it.press("enter", "m")
         await it.until_shown("◆a")
@@ -105,9 +105,9 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
 async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, client: Redis, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[keymap]\nworkers = "e"\n')
-    settings = Settings(url, keymap=read(config, config.read_text()).keymap, config=str(config))
+    settings = Settings(url, keymap=parse_config(config, config.read_text()).keymap, config=str(config))
     async with screen(settings) as it:
-        await it.until_told("config.toml:2", 'taken by "errors"')
+        await it.until_toast("config.toml:2", 'taken by "errors"')
         await it.press("e")
         await it.until(
             lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "errors", "the errors"
@@ -115,24 +115,26 @@ async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, cli
 
 
 def test_sentences_name_the_keys_of_the_keymap() -> None:
-    keys.take({"enqueue": "ctrl+n", "verb_N": "ctrl+n", "reaper": "f2", "verb_R": "U", "back": "backspace"})
+    keys.set_keymap({"enqueue": "ctrl+n", "verb_N": "ctrl+n", "reaper": "f2", "verb_R": "U", "back": "backspace"})
     assert (
-        keys.renamed("no queues yet: Esc, then N enqueues a job")
+        keys.apply_keymap("no queues yet: Esc, then N enqueues a job")
         == "no queues yet: Backspace, then Ctrl+N enqueues a job"
     )
-    assert keys.renamed(". starts the reaper") == "F2 starts the reaper"
-    assert keys.renamed("e groups them, R requeues them") == "e groups them, U requeues them"
-    assert keys.renamed("A drip is going on. It ends.") == "A drip is going on. It ends."
-    keys.take({})
-    assert keys.renamed("Esc, then N") == "Esc, then N"
+    assert keys.apply_keymap(". starts the reaper") == "F2 starts the reaper"
+    assert keys.apply_keymap("e groups them, R requeues them") == "e groups them, U requeues them"
+    assert keys.apply_keymap("A drip is going on. It ends.") == "A drip is going on. It ends."
+    keys.set_keymap({})
+    assert keys.apply_keymap("Esc, then N") == "Esc, then N"
 
 
 @on_screen
 async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
-    here.engine.act("pause", here.ref, ())
-    settings = Settings(url, keymap=granted('resume = "ctrl+u"\nundo = "Z"\nfilter = "~"\nenqueue = "ctrl+n"').keymap)
+    here.engine.apply_verb("pause", here.ref, ())
+    settings = Settings(
+        url, keymap=parse_keymap('resume = "ctrl+u"\nundo = "Z"\nfilter = "~"\nenqueue = "ctrl+n"').keymap
+    )
     async with screen(settings) as it:
         await it.until_shown("paused: Ctrl+U resumes it")
         await it.press("tilde", *"nothing", "enter")
@@ -140,15 +142,15 @@ async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(ur
         await it.press("escape", "escape", "enter", "2", "D")
         await it.until_shown("Z undoes it")
         await it.press("escape", "escape")
-        here.engine.act("delete", here.ref, here.jobs("ready"))
+        here.engine.apply_verb("delete", here.ref, here.jobs("ready"))
         await it.press("enter", "2")
         await it.until_shown("no job is ready: Ctrl+N enqueues one")
 
 
 def test_textual_finds_nothing_to_object_to_in_a_granted_keymap() -> None:
-    made = granted('workers = "e"\nerrors = "w"\ndelete = "ctrl+d"')
+    keymap = parse_keymap('workers = "e"\nerrors = "w"\ndelete = "ctrl+d"')
     app = Cockpit(Settings())
-    assert not app._bindings.copy().apply_keymap(dict(made.keymap)).clashed_bindings
+    assert not app._bindings.copy().apply_keymap(dict(keymap.keymap)).clashed_bindings
 
 
 @on_screen
@@ -158,6 +160,6 @@ async def test_a_key_that_the_app_bound_later_is_told_once_however_many_keys_are
     async with screen(Settings(url, keymap={"workers": "W"})) as it:
         it.app._bindings.key_to_bindings["W"] = [Binding("W", "bell", "bell")]
         await it.press("j", "k", "j", "k")
-        await it.until_told("W (bell)")
+        await it.until_toast("W (bell)")
         assert len([told for told in it.toasts if "W (bell)" in told]) == 1
         assert len(it.app._notifications) == 1

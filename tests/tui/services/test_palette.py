@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from redis import Redis
 from screens import Screen, Seeded, on_screen, screen
-from wire import sent
+from socket_writes import record_writes
 
 from rqtui.client.queue import Queue
 from rqtui.config.settings import Settings
-from rqtui.engine.engine import with_layouts
+from rqtui.engine.engine import build_engine
 from rqtui.systems import registry
 from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.job import JobPage
-from rqtui.tui.services.palette import fit, ids_of
+from rqtui.tui.services.palette import parse_ids, score_match
 from rqtui.tui.widgets.finder import Finder, Hits
 
 
@@ -69,7 +69,7 @@ async def test_a_job_is_found_by_its_id_in_every_queue_and_opens_on_its_board(ur
         await it.until(lambda: isinstance(it.app.screen, Board), "its board")
         board = it.app.screen
         assert isinstance(board, Board) and board.ref == mail.ref
-        await it.until(lambda: board.pane().place.name == "dead", "the place of the job")
+        await it.until(lambda: board.find_current_pane().place.name == "dead", "the place of the job")
 
 
 @on_screen
@@ -136,7 +136,9 @@ async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str
     async with screen(url) as it:
         await it.until_shown("mail-two")
         held = threading.Event()
-        it.app.session.ask(lambda _engine: held.wait(20), lambda _answer: None)  # the thread has no time for the id
+        it.app.session.call_engine(
+            lambda _engine: held.wait(20), lambda _answer: None
+        )  # the thread has no time for the id
         await find(it, "mail")
         await it.press("down")
         hits = it.app.screen.query_one(Hits)
@@ -154,7 +156,7 @@ async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
     async with screen(url) as it:
         await it.until_shown("mail")
         held = threading.Event()
-        it.app.session.ask(lambda _engine: held.wait(20), lambda _answer: None)
+        it.app.session.call_engine(lambda _engine: held.wait(20), lambda _answer: None)
         await find(it, "mai")
         assert lines(it)[0].startswith("queue mail")
         await it.press("escape")
@@ -179,13 +181,13 @@ def test_the_ids_of_all_queues_and_systems_are_looked_up_in_one_round_trip(
     for number in range(100):
         Queue(f"queue-{number}", url).put(b"{}", id="everywhere" if number % 50 == 0 else f"other-{number}")
     client.sadd("todos", b"everywhere")
-    engine = with_layouts(client, [registry.make("native"), registry.make("timeout_sets")])
+    engine = build_engine(client, [registry.create_system("native"), registry.create_system("timeout_sets")])
     assert len(engine.refs) >= 101
-    engine.jobs_of_any_queue((b"everywhere",))  # the scripts are loaded now
+    engine.find_jobs_by_id((b"everywhere",))  # the scripts are loaded now
     client.config_resetstat()
-    with sent(monkeypatch) as writes:
-        sought = engine.jobs_of_any_queue((b"everywhere",))
-    assert sorted((ref.layout, ref.queue) for ref, _job in sought.jobs) == [
+    with record_writes(monkeypatch) as writes:
+        sought = engine.find_jobs_by_id((b"everywhere",))
+    assert sorted((ref.system, ref.queue) for ref, _job in sought.jobs) == [
         ("native", "queue-0"),
         ("native", "queue-50"),
         ("timeout_sets", "todos"),
@@ -195,15 +197,15 @@ def test_the_ids_of_all_queues_and_systems_are_looked_up_in_one_round_trip(
 
 
 def test_how_well_words_name_something() -> None:
-    assert fit(["mail"], "mail") > fit(["mail"], "mail-two") > fit(["mail"], "e-mail") > 1
-    assert 0 < fit(["memory"], "Redis", "the server: memory") < 1
-    assert not fit(["l", "zz"], "mail")
+    assert score_match(["mail"], "mail") > score_match(["mail"], "mail-two") > score_match(["mail"], "e-mail") > 1
+    assert 0 < score_match(["memory"], "Redis", "the server: memory") < 1
+    assert not score_match(["l", "zz"], "mail")
 
 
 def test_an_id_is_looked_for_as_it_is_typed_as_it_is_shown_and_from_base64() -> None:
-    assert ids_of("job-1") == (b"job-1",)
-    assert set(ids_of(r"a\xff")) == {b"a\xff", rb"a\xff"}
-    assert b"\xff\xfe" in ids_of("base64://4=")
+    assert parse_ids("job-1") == (b"job-1",)
+    assert set(parse_ids(r"a\xff")) == {b"a\xff", rb"a\xff"}
+    assert b"\xff\xfe" in parse_ids("base64://4=")
 
 
 def test_a_thousand_queues_are_asked_at_once(client: Redis, url: str) -> None:
@@ -211,7 +213,7 @@ def test_a_thousand_queues_are_asked_at_once(client: Redis, url: str) -> None:
     queue.put(b"{}", id="one")
     for number in range(1000):
         client.sadd("rqtui:queues", f"queue-{number}")
-    engine = with_layouts(client, [registry.make("native")])
+    engine = build_engine(client, [registry.create_system("native")])
     assert len(engine.refs) == 1000
-    sought = engine.jobs_of_any_queue((b"one",))  # takes 0.1 s, a third of it in Redis
+    sought = engine.find_jobs_by_id((b"one",))  # takes 0.1 s, a third of it in Redis
     assert [ref.queue for ref, _job in sought.jobs] == ["queue-0"]

@@ -9,15 +9,15 @@ import pytest
 from redis import Redis
 from screens import Screen, Seeded, on_screen, screen
 
-from rqtui.config.resolve import Given, in_force
+from rqtui.config.resolve import CommandLine, resolve_settings
 from rqtui.config.settings import Settings
-from rqtui.engine.ticker import Lost, Refreshed
+from rqtui.engine.ticker import ServerLost, SnapshotTaken
 from rqtui.errors import UsageError
 from rqtui.model import Focus
 from rqtui.operations.journal import Circumstances
-from rqtui.operations.rate_limit import Brake
+from rqtui.operations.rate_limit import Limits
 from rqtui.tui.screens.overview import Overview
-from rqtui.tui.services.profiles import openable
+from rqtui.tui.services.profiles import remove_invalid_settings
 from rqtui.tui.widgets.finder import Finder
 
 
@@ -37,7 +37,7 @@ async def command(it: Screen, words: str) -> None:
     await it.until(lambda: not isinstance(it.app.screen, Finder), "the palette closed")
 
 
-async def told(it: Screen, *words: str) -> None:
+async def wait_for_toast(it: Screen, *words: str) -> None:
     """Waits for a toast with these words, wherever its lines are broken."""
     await it.until(
         lambda: any(all(word in toast.replace("\n", "") for word in words) for toast in it.toasts), f"{words} told"
@@ -51,7 +51,7 @@ async def test_the_palette_goes_over_to_another_profile(url: str, client: Redis,
     async with screen(Settings(url, config=config)) as it:
         await it.until_shown("mail")
         await command(it, "profile other")
-        await told(it, "profile other")
+        await wait_for_toast(it, "profile other")
         await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
         assert it.app.session.settings.url == f"{url}/1"
         assert it.app.session.settings.badge == "PROD" and it.app.session.is_read_only
@@ -71,7 +71,7 @@ async def test_a_switch_takes_a_person_from_a_board_to_the_overview_and_stops_th
         loops = list(it.app.session.loops.values())
         await it.press("enter")
         await it.press("space")
-        it.app.profiles.go_to_profile("other")
+        it.app.profiles.switch_to_profile("other")
         await it.until(lambda: len(it.app.screen_stack) == 1 and it.app.session.snapshot is not None, "the overview")
         await it.until(lambda: not any(loop.is_running for loop in loops), "the loops of before stopped")
 
@@ -83,11 +83,11 @@ async def test_to_and_fro_there_is_one_overview_whatever_was_open_above_it(url: 
         for _ in range(2):
             await it.until_shown("mail")
             await it.press("enter", "D")
-            it.app.profiles.go_to_url(f"{url}/1")
+            it.app.profiles.switch_to_url(f"{url}/1")
             await it.until(lambda: it.app.session.snapshot is not None, "a picture of the empty one")
             await it.until_shown("no queues yet")
             assert it.app.screen_stack == [it.app.navigation.view] and isinstance(it.app.navigation.view, Overview)
-            it.app.profiles.go_to_url(f"{url}/0")
+            it.app.profiles.switch_to_url(f"{url}/0")
             await it.until(lambda: it.app.session.snapshot is not None, "a picture of the first one")
 
 
@@ -98,18 +98,18 @@ async def test_a_profile_that_is_not_there_or_has_no_url_is_a_sentence_and_nothi
     config = written(tmp_path, "[profiles.empty]\nread_only = true\n")
     async with screen(Settings(url, config=config)) as it:
         ticker = it.app.session.ticker
-        it.app.profiles.go_to_profile("nowhere")
-        await told(it, "no profile", "nowhere")
-        it.app.profiles.go_to_profile("empty")
-        await told(it, "config.toml:1", "no url")
+        it.app.profiles.switch_to_profile("nowhere")
+        await wait_for_toast(it, "no profile", "nowhere")
+        it.app.profiles.switch_to_profile("empty")
+        await wait_for_toast(it, "config.toml:1", "no url")
         assert it.app.session.ticker is ticker
 
 
 @on_screen
 async def test_a_switch_keeps_the_session_read_only_that_was_begun_so(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
-    async with screen(in_force(Given(url, config=config, read_only=True), {}).settings) as it:
-        it.app.profiles.go_to_profile("other")
+    async with screen(resolve_settings(CommandLine(url, config=config, read_only=True), {}).settings) as it:
+        it.app.profiles.switch_to_profile("other")
         await it.until(lambda: it.app.session.snapshot is not None, "a picture")
         assert it.app.session.is_read_only
 
@@ -117,9 +117,9 @@ async def test_a_switch_keeps_the_session_read_only_that_was_begun_so(url: str, 
 @on_screen
 async def test_a_broken_config_opens_the_screen_and_says_file_and_line(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, "calm = yes\n")
-    async with screen(in_force(Given(url, config=config), {}).settings) as it:
-        await told(it, "config.toml:1", "no TOML")
-        await told(it, "Changes are off")
+    async with screen(resolve_settings(CommandLine(url, config=config), {}).settings) as it:
+        await wait_for_toast(it, "config.toml:1", "no TOML")
+        await wait_for_toast(it, "Changes are off")
         assert it.app.session.is_read_only
         await it.press("colon")
         await it.pilot.pause(0.3)
@@ -135,9 +135,9 @@ async def test_words_with_an_argument_work_in_the_palette(url: str, client: Redi
         assert it.app.session.ticker.interval_s == 5
         await command(it, "theme rqtui-light")
         assert it.app.theme == "rqtui-light"
-        await told(it, 'theme = "rqtui-light"')
+        await wait_for_toast(it, 'theme = "rqtui-light"')
         await command(it, "interval never")
-        await told(it, "interval", "never")
+        await wait_for_toast(it, "interval", "never")
         await command(it, "queue mail")
         await it.until_shown("2 ready")
 
@@ -160,18 +160,20 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
     async with screen(Settings(url, config=config)) as it:
         await it.until_shown("mail")
-        it.app.changes.drips.start("requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Brake(2.0), "", Circumstances())
+        it.app.verb_starter.rate_limited.start(
+            "requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Limits(2.0), "", Circumstances()
+        )
         await it.until_shown("of 40 · 2/s", "Esc stops")
-        it.app.profiles.go_to_profile("other")
+        it.app.profiles.switch_to_profile("other")
         await it.until_shown("Leave this Redis", "would stop here")
         await it.press("n")
         assert it.app.session.settings.url == url
-        it.app.profiles.go_to_profile("other")
+        it.app.profiles.switch_to_profile("other")
         await it.until_shown("Leave this Redis")
         await it.press("y")
         await it.until(lambda: it.app.session.settings.url == f"{url}/1", "the other Redis")
         await it.until(lambda: it.app.session.snapshot is not None, "its picture")
-        assert isinstance(it.app.screen, Overview) and not it.app.changes.progress()
+        assert isinstance(it.app.screen, Overview) and not it.app.verb_starter.format_progress()
     assert len(seeded.ids("dead")) > 10, "the drip ended with the switch"
 
 
@@ -182,13 +184,13 @@ async def test_what_the_old_redis_still_answers_is_not_heard(url: str, client: R
     async with screen(Settings(url, config=config)) as it:
         await it.until_shown("mail")
         old, picture = it.app.session.ticker, it.app.session.snapshot
-        it.app.profiles.go_to_profile("other")
+        it.app.profiles.switch_to_profile("other")
         assert picture is not None
-        old.post(Refreshed(picture, Focus()))
-        old.post(Lost("gone", 0, 0))
+        old.post(SnapshotTaken(picture, Focus()))
+        old.post(ServerLost("gone", 0, 0))
         await it.until(lambda: it.app.session.snapshot is not None, "a picture of the other")
         await it.until_refreshed()
-        assert "mail" not in it.text() and it.app.session.lost is None
+        assert "mail" not in it.text() and it.app.session.connection_loss is None
 
 
 @on_screen
@@ -205,7 +207,7 @@ async def test_a_filter_typed_into_the_palette_holds_on_the_view(url: str, clien
 async def test_a_profile_brings_its_theme_and_its_interval(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\ntheme = "rqtui-light"\ninterval = "7s"\n')
     async with screen(Settings(url, config=config)) as it:
-        it.app.profiles.go_to_profile("other")
+        it.app.profiles.switch_to_profile("other")
         await it.until(lambda: it.app.session.snapshot is not None, "a picture")
         assert it.app.theme == "rqtui-light"
         assert it.app.session.ticker.interval_s == 7
@@ -213,9 +215,11 @@ async def test_a_profile_brings_its_theme_and_its_interval(url: str, client: Red
 
 def test_what_a_profile_has_wrong_is_left_out_and_told_and_the_command_line_is_refused(tmp_path: Path) -> None:
     config = written(tmp_path, '[profiles.a]\nurl = "redis://h"\nlayouts = ["nativ"]\ntheme = "nrod"\n')
-    opened = openable(in_force(Given(profile="a", config=config), {}).settings)
-    assert opened.read_only and opened.layouts == () and opened.theme == ""
+    opened = remove_invalid_settings(resolve_settings(CommandLine(profile="a", config=config), {}).settings)
+    assert opened.read_only and opened.systems == () and opened.theme == ""
     assert any("nativ" in problem for problem in opened.problems)
     assert any(f"{config}:4" in problem and "nord" in problem for problem in opened.problems)
     with pytest.raises(UsageError, match="nativ"):
-        openable(in_force(Given("redis://h", layouts=("nativ",)), {"RQTUI_CONFIG": os.devnull}).settings)
+        remove_invalid_settings(
+            resolve_settings(CommandLine("redis://h", systems=("nativ",)), {"RQTUI_CONFIG": os.devnull}).settings
+        )

@@ -14,7 +14,7 @@ from proxy import Proxy
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 
-from rqtui.engine.ticker import backoff_s
+from rqtui.engine.ticker import compute_backoff_s
 from rqtui.tui.screens.board import Board
 
 # A key, and what must be on the screen when it was pressed, in this order, on a board of five ready and two dead jobs.
@@ -58,7 +58,7 @@ def holds(it: Screen, kind: str, wanted: object) -> bool:
     if kind == "shown":
         return str(wanted) in it.text()
     assert isinstance(view, Board)
-    return (view.pane().cursor_id if kind == "cursor" else view.pane().place.name) == wanted
+    return (view.find_current_pane().cursor_id if kind == "cursor" else view.find_current_pane().place.name) == wanted
 
 
 @on_screen
@@ -112,9 +112,9 @@ async def test_at_200_ms_each_way_the_screen_opens_and_follows(url: str, proxy: 
         seeded.put("a3")
         await it.until_shown("a3")
         await it.press("D", "y")
-        await it.until_told("delete: deleted")
+        await it.until_toast("delete: deleted")
         assert len(seeded.ids("ready")) == 2
-        assert it.app.session.lost is None
+        assert it.app.session.connection_loss is None
 
 
 @on_screen
@@ -125,7 +125,7 @@ async def test_a_slow_link_makes_it_calm_by_itself_and_a_quick_one_lively_again(
     proxy.latency_s = 0.1  # each way: 200 ms a round trip
     async with screen(proxy.url, NARROW, read_only=True) as it:
         await it.until(lambda: it.app.slow_link.is_calm, "it is calm")
-        await it.until_told("This link is slow")
+        await it.until_toast("This link is slow")
         assert it.app.animation_level == "none"
         proxy.latency_s = 0.0
         await it.until(lambda: not it.app.slow_link.is_calm, "it is lively", 20.0)
@@ -142,21 +142,21 @@ async def test_a_link_that_drops_dims_the_picture_and_takes_nothing_away(
         proxy.refuse()
         await it.until_shown("lost", "next try in", "Redis is away: no changes", "a1", "a2", "a3", "1 marked")
         board = it.app.navigation.view
-        assert isinstance(board, Board) and board.pane().dimmed
+        assert isinstance(board, Board) and board.find_current_pane().dimmed
         await it.press("D", "R", "P", "N")
         assert it.app.screen is board, "no change is begun"
         await it.press("k", "k", "space")
         await it.until_shown("2 marked")
         proxy.listen()
         await it.press("r")
-        await it.until(lambda: it.app.session.lost is None, "it is back")
-        await it.until(lambda: not board.pane().dimmed)
-        assert set(board.pane().marks) == {b"a1", b"a2"}
+        await it.until(lambda: it.app.session.connection_loss is None, "it is back")
+        await it.until(lambda: not board.find_current_pane().dimmed)
+        assert set(board.find_current_pane().marks) == {b"a1", b"a2"}
         assert seeded.ids("ready") == ["a1", "a2", "a3"]
 
 
 def test_the_tries_after_a_loss_come_1_to_13_seconds_apart() -> None:
-    assert [backoff_s(number) for number in range(8)] == [1, 1, 2, 3, 5, 8, 13, 13]
+    assert [compute_backoff_s(number) for number in range(8)] == [1, 1, 2, 3, 5, 8, 13, 13]
 
 
 @on_screen

@@ -52,7 +52,7 @@ async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: st
         await it.until(lambda: not dispatcher.is_running, "the end of the dispatcher")
         assert it.app.session.engine is not None
         with pytest.raises(ReadOnly):
-            it.app.session.engine.act("pause", here.ref)
+            it.app.session.engine.apply_verb("pause", here.ref)
         assert it.app.session.loops == {}
 
 
@@ -60,7 +60,7 @@ async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: st
 async def test_the_palette_unlocks_and_locks(url: str, client: Redis) -> None:
     Seeded(client).put("one")
     async with screen(url, read_only=True) as it:
-        names = {command.title for command in it.app.palette.commands()}
+        names = {command.title for command in it.app.palette.list_commands()}
         assert {"unlock 5m", "unlock 15m", "unlock 1h"} <= names and "lock now" not in names
         await it.press("colon", '"unlock 15m', "enter")
         await it.until_shown("write until ")
@@ -88,10 +88,10 @@ async def test_a_profile_that_is_read_only_for_good_cannot_be_unlocked(url: str,
     here = Seeded(client)
     here.put("one")
     async with screen(Settings(url, read_only=True, may_unlock=False)) as it:
-        names = {command.title for command in it.app.palette.commands()}
+        names = {command.title for command in it.app.palette.list_commands()}
         assert not any(name.startswith("unlock") for name in names)
         it.app.write_lock.unlock("5m")
-        await it.until_told("always read-only")
+        await it.until_toast("always read-only")
         assert it.app.session.is_read_only and it.app.session.engine is not None and it.app.session.engine.read_only
 
 
@@ -101,7 +101,7 @@ DENIED = (("mail*", ("delete", "purge")), ("native:pay", ("*",)))
 
 
 def engine(client: Redis) -> Engine:
-    return Engine(client, [registry.make("native")], denied=DENIED, profile="prod")
+    return Engine(client, [registry.create_system("native")], denied=DENIED, profile="prod")
 
 
 @pytest.mark.parametrize(("verb", "queue"), [("delete", "mail"), ("delete", "mail-2"), ("pause", "pay")])
@@ -110,7 +110,7 @@ def test_a_denied_verb_is_refused_with_the_name_of_the_profile(client: Redis, ve
     here.put("one")
     ref = Ref("native", queue)
     with pytest.raises(Refused, match='denied on queues like .* by the profile "prod"'):
-        engine(client).act(verb, ref, here.jobs("ready") if verb == "delete" else ())
+        engine(client).apply_verb(verb, ref, here.jobs("ready") if verb == "delete" else ())
     assert here.ids("ready") == ["one"]
 
 
@@ -118,7 +118,7 @@ def test_a_denied_verb_is_refused_on_a_whole_place_too(client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
     with pytest.raises(Refused, match="denied"):
-        list(engine(client).acts_on_place("delete", here.ref, "ready"))
+        list(engine(client).act_on_place("delete", here.ref, "ready"))
     assert here.ids("ready") == ["one"]
 
 
@@ -126,17 +126,17 @@ def test_a_denied_verb_is_refused_on_a_whole_place_too(client: Redis) -> None:
 def test_who_may_not_delete_may_not_purge_either(client: Redis, form: dict[str, object]) -> None:
     here = Seeded(client)
     here.put("one")
-    careful = Engine(client, [registry.make("native")], denied=(("mail", ("delete",)),), profile="prod")
+    careful = Engine(client, [registry.create_system("native")], denied=(("mail", ("delete",)),), profile="prod")
     with pytest.raises(Refused, match='^purge is denied on queues like "mail" by the profile "prod", as delete is'):
-        careful.act("purge", here.ref, (), form)
+        careful.apply_verb("purge", here.ref, (), form)
     assert here.ids("ready") == ["one"]
 
 
 def test_what_is_not_named_is_allowed(client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
-    assert [one.word for one in engine(client).act("kill", here.ref, here.jobs("ready"))] == ["moved"]
-    assert engine(client).denial("delete", Ref("native", "other")) == ""
+    assert [one.word for one in engine(client).apply_verb("kill", here.ref, here.jobs("ready"))] == ["moved"]
+    assert engine(client).explain_denial("delete", Ref("native", "other")) == ""
 
 
 @on_screen
@@ -169,4 +169,4 @@ def test_nothing_is_kept_of_a_change_that_was_refused(url: str, client: Redis, s
     with connect(url) as link:
         assert link.ping()
     done = shell(url, "--read-only", "act", "delete", "mail", "one", "--yes")
-    assert done.code == 1 and undo_files.names(state_folder / "undo") == []
+    assert done.code == 1 and undo_files.list_records(state_folder / "undo") == []

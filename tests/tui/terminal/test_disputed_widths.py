@@ -12,20 +12,25 @@ from redis import Redis
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
+from rich.style import Style
 from screens import NARROW, Seeded, on_screen, screen
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.geometry import Region
 from textual.screen import Screen
 from textual.strip import Strip
 
+from rqtui.text.pieces import Piece
+from rqtui.tui.format.jobs import Sheet
+from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.terminal.diff_output import Spans, Whole
-from rqtui.tui.terminal.disputed_widths import is_disputed, placed
+from rqtui.tui.terminal.disputed_widths import is_disputed, measure_widest, place_text
+from rqtui.tui.widgets.paint import PaintedLine, Painter
 
 NAME = "नेहा शर्मा"
 Widths = Callable[[str], int]
 
 
-def by_tmux(sign: str) -> int:
+def measure_in_tmux(sign: str) -> int:
     """As tmux 3.3a on glibc: a vowel sign that has a place of its own takes a cell."""
     category = unicodedata.category(sign)
     return 0 if category in ("Mn", "Me", "Cf") else 1 if category == "Mc" else cell_len(sign)
@@ -82,14 +87,14 @@ class Terminal:
 )
 def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) -> None:
     assert is_disputed(text) is is_
-    assert (placed(text, 3, 4) == text) is not is_
+    assert (place_text(text, 3, 4) == text) is not is_
 
 
 @in_one(
     ("width_of", "text", "shown"),
     [
-        (by_tmux, f"{NAME} inv…   3s", f"{NAME} inv… 3s"),
-        (by_tmux, "subject=…नेहा!  3s", "subject=…नेहा! 3s"),
+        (measure_in_tmux, f"{NAME} inv…   3s", f"{NAME} inv… 3s"),
+        (measure_in_tmux, "subject=…नेहा!  3s", "subject=…नेहा! 3s"),
         (narrow, "🙂 good  3s", "🙂 good   3s"),
         (cell_len, f"{NAME} inv…   3s", f"{NAME} inv…   3s"),
     ],
@@ -97,24 +102,69 @@ def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) ->
 def test_what_stands_behind_it_stands_where_it_is_counted_to_stand(width_of: Widths, text: str, shown: str) -> None:
     terminal, width = Terminal(width_of), cell_len(text)
     terminal.gets("x" * 40)
-    terminal.gets(f"\x1b[1;1H{placed(text, 0, 0)}")
+    terminal.gets(f"\x1b[1;1H{place_text(text, 0, 0)}")
     assert terminal.text(0, 0, width) == shown
     assert terminal.text(0, width - 2, width) == "3s" and terminal.text(0, width, width + 1) == "x"
 
 
-@pytest.mark.parametrize("width_of", [by_tmux, narrow, cell_len])
+@in_one(
+    ("text", "width", "shown"),
+    [
+        (NAME, 20, NAME),
+        (NAME, 8, NAME),
+        (NAME, 7, "नेहा शर्…"),
+        (NAME, 6, "नेहा श…"),
+        (f"{NAME} invited", 12, f"{NAME} in…"),
+        ("काकाकाका", 7, "काकाका…"),
+        ("काकाकाका", 4, "काक…"),
+        ("का", 1, "…"),
+        ("José Peña", 9, "José Peña"),
+        ("山田 花子", 9, "山田 花子"),
+    ],
+)
+def test_a_text_that_a_terminal_draws_wider_than_its_column_ends_in_an_ellipsis(
+    text: str, width: int, shown: str
+) -> None:
+    columns = (Column("name", "name", width), Column("age", "age", 3))
+    painter = Painter(columns, False, lambda _name: Style(), Style)
+    strip = painter.draw_line(PaintedLine(80, Row("1", (text, "3s"))))
+    cell = strip.crop(2, 2 + width).text
+    assert cell.rstrip() == shown and measure_widest(cell.rstrip()) <= width
+    assert strip.cell_length == 80 and strip.crop(4 + width, 6 + width).text == "3s"
+    for width_of in (measure_in_tmux, narrow, cell_len):
+        terminal = Terminal(width_of)
+        terminal.gets(f"\x1b[1;1H{place_text(strip.text, 0, 0)}")
+        assert terminal.text(0, 0, 80).split() == [*shown.split(), "3s"], "nothing of it is hidden"
+
+
+def test_a_right_aligned_text_ends_before_the_next_column() -> None:
+    columns = (Column("name", "name", 6, align="right"), Column("age", "age", 3))
+    painter = Painter(columns, False, lambda _name: Style(), Style)
+    strip = painter.draw_line(PaintedLine(80, Row("1", ((Piece("का"), Piece("का")), "3s"))))
+    terminal = Terminal(measure_in_tmux)
+    terminal.gets(f"\x1b[1;1H{place_text(strip.text, 0, 0)}")
+    assert terminal.text(0, 0, 80).split() == ["काका", "3s"]
+
+
+def test_values_beside_wide_names_are_in_one_column() -> None:
+    lines = [Sheet(12).format_line(name, "value").plain for name in ("name", "名前", "名前名前名")]
+    assert {cell_len(line.removesuffix("value")) for line in lines} == {12}
+    assert Sheet(12).format_line("名前名前名前", "value").plain == "名前名前名前 value"
+
+
+@pytest.mark.parametrize("width_of", [measure_in_tmux, narrow, cell_len])
 def test_a_change_leaves_nothing_of_it_and_the_frame_stays(width_of: Widths) -> None:
     terminal, console = Terminal(width_of), Console(color_system="truecolor", force_terminal=True)
     frame = Strip([Segment("│")])
     lines = [Strip([Segment(f"1  {NAME} inv…  "), Segment("3s ")]), Strip([Segment("2  👍🏽  "), Segment("9s ")])]
     width = lines[0].cell_length
     whole = LayoutUpdate([[frame, line.adjust_cell_length(width), frame] for line in lines], Region(0, 0, width + 2, 2))
-    terminal.gets(Whole.of(whole).render_segments(console))
+    terminal.gets(Whole.from_update(whole).render_segments(console))
     assert [terminal.text(y, width + 1, width + 2) for y in (0, 1)] == ["│", "│"]
     assert [terminal.text(0, width - 2, width), terminal.text(1, 8, 10)] == ["3s", "9s"]
     plain = Strip([Segment("3  Zoë")]).adjust_cell_length(width)
     change = ChopsUpdate([{1: plain}, {1: plain}], [(0, 1, width + 1), (1, 1, width + 1)], [[width + 1], [width + 1]])
-    terminal.gets(Spans.of(change).render_segments(console))
+    terminal.gets(Spans.from_update(change).render_segments(console))
     assert [terminal.text(y, 0, width + 2) for y in (0, 1)] == [f"│{plain.text}│"] * 2
 
 
@@ -127,22 +177,22 @@ async def test_a_terminal_with_widths_of_its_own_shows_each_line_of_a_table_as_i
     for at in range(30):
         to = NAME if at % 3 else "Zoë"
         seeded.put(f"job{at:02}", body=f'{{"to": "{to}", "n": {at}}}'.encode())
-    terminal, console = Terminal(by_tmux), Console(color_system="truecolor", force_terminal=True)
+    terminal, console = Terminal(measure_in_tmux), Console(color_system="truecolor", force_terminal=True)
     partial, full = Compositor.render_partial_update, Compositor.render_full_update
 
     def shown_in_part(self: Compositor) -> ChopsUpdate | None:
         update = partial(self)
         if update:
-            terminal.gets(Spans.of(update).render_segments(console))
+            terminal.gets(Spans.from_update(update).render_segments(console))
         return update
 
-    def shown(self: Compositor, *given: bool, **named: bool) -> LayoutUpdate:
+    def update_terminal(self: Compositor, *given: bool, **named: bool) -> LayoutUpdate:
         update = full(self, *given, **named)
-        terminal.gets(Whole.of(update).render_segments(console))
+        terminal.gets(Whole.from_update(update).render_segments(console))
         return update
 
     monkeypatch.setattr(Compositor, "render_partial_update", shown_in_part)
-    monkeypatch.setattr(Compositor, "render_full_update", shown)
+    monkeypatch.setattr(Compositor, "render_full_update", update_terminal)
     async with screen(url, NARROW) as it:
         await it.press("enter", "2")
         await it.until_shown("job00", "नेहा")

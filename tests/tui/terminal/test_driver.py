@@ -20,7 +20,7 @@ from waiting import wait_until
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
 from rqtui.tui.terminal import driver
-from rqtui.tui.terminal.driver import QuietDriver, Waking
+from rqtui.tui.terminal.driver import QuietDriver, SelectableEvent
 
 pytestmark = pytest.mark.newest_textual
 
@@ -30,7 +30,7 @@ class Keyboard(QuietDriver):
 
     def __init__(self) -> None:
         self.fileno, self.hand = os.pipe()
-        self._debug, self.exit_event = False, Waking()
+        self._debug, self.exit_event = False, SelectableEvent()
         self.keys: list[str] = []
         self.thread = threading.Thread(target=self.run_input_thread, daemon=True)
 
@@ -79,7 +79,7 @@ def test_it_is_looked_at_for_a_moment_after_a_key_and_then_only_when_there_is_on
 ) -> None:
     keyboard.type(b"j")
     wait_until(lambda: keyboard.keys == ["j"] and looks[-1] is None and len(looks) > 1, 5, "it rests")
-    assert looks == [None, *[driver.LOOK_S] * driver.LOOKS, None]
+    assert looks == [None, *[driver.ESCAPE_CHECK_S] * driver.ESCAPE_CHECKS, None]
     keyboard.type("é".encode()[:1])
     keyboard.type("é".encode()[1:])
     keyboard.type(b"k")
@@ -106,7 +106,7 @@ def test_a_byte_that_is_no_letter_ends_nothing(keyboard: Keyboard) -> None:
 def test_a_keyboard_that_came_to_its_end_is_not_read_again(keyboard: Keyboard, looks: list[float | None]) -> None:
     keyboard.hand, closed = os.dup(keyboard.fileno), keyboard.hand
     os.close(closed)
-    wait_until(lambda: len(looks) > driver.LOOKS and looks[-1] is None, 5, "it rests")
+    wait_until(lambda: len(looks) > driver.ESCAPE_CHECKS and looks[-1] is None, 5, "it rests")
     count = len(looks)
     time.sleep(0.2)
     assert len(looks) == count

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import screens
-from differing_textual import DIFFERENCES, differ
+from differing_textual import DIFFERENCES, apply_difference
 from ptys import in_pty
 from redis import Redis
 from screens import WIDE, Screen, Seeded, on_screen, screen
@@ -19,8 +19,8 @@ from textual.widgets import Static
 
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
-from rqtui.tui.terminal import fault, frame_words, hooks, raw_output, screen_text, scroll_length, style_cache
-from rqtui.tui.terminal.hooks import is_on, takes
+from rqtui.tui.terminal import border_title, hooks, raw_output, screen_text, scroll_length, style_cache, uncaught_error
+from rqtui.tui.terminal.hooks import has_parameters, is_usable
 from rqtui.tui.widgets.table import Table
 
 
@@ -32,17 +32,17 @@ IS_ON: dict[str, Callable[[App[Any]], bool]] = {
     "driver": lambda app: app.driver_class is not LinuxDriver,
     "diff_output": lambda app: "_display" in vars(app),
     "typeahead": lambda app: "on_event" in vars(app),
-    "fault": lambda app: "_fatal_error" in vars(app),
-    "style_cache": lambda _app: is_on(style_cache.fits),
-    "frame_words": lambda app: is_on(frame_words.fits, _table(app), "border_title"),
-    "scroll_length": lambda app: is_on(scroll_length.fits, _table(app)),
-    "kept_lines": lambda app: type(_table(app)._styles_cache).__name__ == "KeptLines",
+    "uncaught_error": lambda app: "_fatal_error" in vars(app),
+    "style_cache": lambda _app: is_usable(style_cache.fits),
+    "border_title": lambda app: is_usable(border_title.fits, _table(app), "border_title"),
+    "scroll_length": lambda app: is_usable(scroll_length.fits, _table(app)),
+    "line_cache": lambda app: type(_table(app)._styles_cache).__name__ == "CachedLines",
     "screen_text": lambda app: screen_text.is_readable(app.screen),
-    "raw_output": lambda app: raw_output.writer(app) is not None,
+    "raw_output": lambda app: raw_output.find_writer(app) is not None,
 }
 
 
-async def _is_worked_with(it: Screen, client: Redis) -> set[str]:
+async def _use_screen(it: Screen, client: Redis) -> set[str]:
     """A person opens a board, looks at it, deletes a job; gives back the hooks that were on."""
     mail = Seeded(client)
     await it.until_shown("mail")
@@ -71,7 +71,7 @@ def _forty(client: Redis) -> None:
 async def test_every_hook_is_on_here(url: str, client: Redis) -> None:
     _forty(client)
     async with screen(url) as it:
-        assert await _is_worked_with(it, client) == IS_ON.keys() == DIFFERENCES.keys()
+        assert await _use_screen(it, client) == IS_ON.keys() == DIFFERENCES.keys()
 
 
 @on_screen
@@ -79,7 +79,7 @@ async def test_one_switch_turns_all_of_them_off(url: str, client: Redis, monkeyp
     monkeypatch.setenv(hooks.SWITCH, "1")
     _forty(client)
     async with screen(url) as it:
-        assert await _is_worked_with(it, client) == set()
+        assert await _use_screen(it, client) == set()
 
 
 @pytest.mark.hooks
@@ -94,13 +94,15 @@ def test_where_textual_differs_the_screen_works_without_that_hook(
     hook: str, url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _forty(client)
-    differ(hook, monkeypatch)
+    apply_difference(hook, monkeypatch)
     if hook == "screen_text":
-        monkeypatch.setattr(screens, "text_of", lambda app: "\n".join(s.text for s in app.screen._compositor.strips()))
+        monkeypatch.setattr(
+            screens, "read_text", lambda app: "\n".join(s.text for s in app.screen._compositor.strips())
+        )
 
     async def run() -> None:
         async with screen(url) as it:
-            assert await _is_worked_with(it, client) == IS_ON.keys() - {hook}
+            assert await _use_screen(it, client) == IS_ON.keys() - {hook}
 
     asyncio.run(asyncio.wait_for(run(), screens.HANGS_S))
 
@@ -141,7 +143,7 @@ async def test_without_a_way_to_the_terminal_textual_copies(
     _forty(client)
     async with screen(url) as it:
         await it.press("enter", "y", "i")
-        await it.until_told("sent 1 id (3 bytes) to the terminal")
+        await it.until_toast("sent 1 id (3 bytes) to the terminal")
         assert it.app.clipboard == "a00"
 
 
@@ -159,12 +161,12 @@ def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
 ) -> None:
     monkeypatch.setenv(hooks.SWITCH, "1")
     app = Faulty()
-    fault.install(app, str, is_debug)
+    uncaught_error.install(app, str, is_debug)
     app.run(headless=True)
     said = capsys.readouterr().err
     assert app.return_code == 1
     assert ("hunter2" in said) is is_debug
-    assert (said.split() == fault.SENTENCE.split()) is not is_debug
+    assert (said.split() == uncaught_error.SENTENCE.split()) is not is_debug
 
 
 @pytest.mark.hooks
@@ -190,9 +192,18 @@ def test_what_a_function_takes_is_told_by_names_and_order() -> None:
     def usual(self: object, one: int, two: int = 2) -> None: ...
     def open_(*given: object, **named: object) -> None: ...
 
-    assert takes(usual, "one") and takes(usual, "one", "two") and takes(open_) and takes(open_, "one")
-    assert not takes(usual) and not takes(usual, "two", "one") and not takes(usual, "one", "two", "three")
-    assert takes(Static().refresh) and not takes(len, "thing")
+    assert (
+        has_parameters(usual, "one")
+        and has_parameters(usual, "one", "two")
+        and has_parameters(open_)
+        and has_parameters(open_, "one")
+    )
+    assert (
+        not has_parameters(usual)
+        and not has_parameters(usual, "two", "one")
+        and not has_parameters(usual, "one", "two", "three")
+    )
+    assert has_parameters(Static().refresh) and not has_parameters(len, "thing")
 
 
 def test_what_is_not_there_turns_a_hook_off_and_other_faults_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,9 +215,9 @@ def test_what_is_not_there_turns_a_hook_off_and_other_faults_are_told(monkeypatc
     def broken() -> bool:
         raise RuntimeError
 
-    assert not is_on(missing)
+    assert not is_usable(missing)
     with pytest.raises(RuntimeError):
-        is_on(broken)
+        is_usable(broken)
 
 
 def test_an_app_that_was_given_another_driver_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def test_a_signal_to_go_on_that_is_told_late_does_not_reach_the_drivers_own_hand
     monkeypatch.setattr(os, "killpg", lambda _group, _number: goes_on.start())
     before = signal.signal(signal.SIGCONT, lambda _number, _frame: drivers.append(app.is_suspended))
     try:
-        job_control.stop(app)  # type: ignore[arg-type]
+        job_control.stop_program(app)  # type: ignore[arg-type]
         goes_on.join()
         assert not app.is_suspended and drivers == [], "it would start a driver that runs already"
         os.kill(os.getpid(), signal.SIGCONT)

@@ -88,10 +88,12 @@ def _uses(nodes: Iterable[ast.AST], own: frozenset[str], theirs: frozenset[str])
 
 def _own_names(modules: Iterable[Iterable[ast.AST]]) -> frozenset[str]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Attribute, ast.Name)
-    return frozenset(name for nodes in modules for each in nodes if isinstance(each, kinds) for name in _given(each))
+    return frozenset(
+        name for nodes in modules for each in nodes if isinstance(each, kinds) for name in _list_assigned_names(each)
+    )
 
 
-def _given(node: ast.AST) -> Iterator[str]:
+def _list_assigned_names(node: ast.AST) -> Iterator[str]:
     """The private name that a node gives to something."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
@@ -105,7 +107,7 @@ def _given(node: ast.AST) -> Iterator[str]:
     yield from (name for name in names if PRIVATE.fullmatch(name))
 
 
-def found_in(root: Path) -> list[str]:
+def find_private_names(root: Path) -> list[str]:
     """Every use of a private name of theirs in the modules of a package, its `tui/terminal` left out."""
     modules = {path: [*ast.walk(ast.parse(path.read_text("utf-8")))] for path in _modules(root)}
     own = _own_names(modules.values())
@@ -124,7 +126,7 @@ def _may_meet_theirs(path: Path, nodes: Iterable[ast.AST], root: Path) -> bool:
 
 
 def test_no_module_outside_of_terminal_uses_a_private_name_of_textual_or_rich() -> None:
-    assert found_in(OURS) == []
+    assert find_private_names(OURS) == []
 
 
 def test_the_private_names_of_others_are_still_needed() -> None:
@@ -154,7 +156,7 @@ def test_a_use_is_found(line: str, tmp_path: Path) -> None:
         (tmp_path / place).write_text(
             f"{line}\nclass Own:\n    def _own(self): return Own._own\n    def _driver(self): ...\n"
         )
-    (found,) = found_in(tmp_path)
+    (found,) = find_private_names(tmp_path)
     assert found.startswith("planted.py:1: ")
 
 
@@ -183,7 +185,7 @@ def _names(cls: type) -> tuple[frozenset[str], frozenset[str]]:
         for each in ast.walk(inner)
         if not isinstance(each, ast.Attribute)
     }  # variables and functions of a method are nobody else's
-    given = {name for each in within if each not in local for name in _given(each)}
+    given = {name for each in within if each not in local for name in _list_assigned_names(each)}
     used = {
         each.attr
         for each in within
@@ -192,7 +194,7 @@ def _names(cls: type) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(given), frozenset(used)
 
 
-def _of_a_class(cls: type, own: str) -> Iterator[str]:
+def _list_class_names(cls: type, own: str) -> Iterator[str]:
     """What a class has of theirs: names that both give, and names that only theirs give and ours uses."""
     mine = [each for each in cls.__mro__ if each.__module__.split(".")[0] == own]
     theirs = {name: each for each in reversed(cls.__mro__) if _is_theirs(each.__module__) for name in _names(each)[0]}
@@ -211,7 +213,7 @@ def clashes(modules: Iterable[ModuleType]) -> list[str]:
     for module in modules:
         for _, cls in inspect.getmembers(module, inspect.isclass):
             if cls.__module__ == module.__name__ and any(_is_theirs(each.__module__) for each in cls.__mro__):
-                found.update(_of_a_class(cls, module.__name__.split(".")[0]))
+                found.update(_list_class_names(cls, module.__name__.split(".")[0]))
     return sorted(found)
 
 

@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 from redis import Redis
-from screens import Screen, Seeded, on_screen, pressed, screen
+from screens import Screen, Seeded, build_key_event, on_screen, screen
 from textual.events import Paste
 
 from rqtui.tui.terminal import typeahead
-from rqtui.tui.widgets.keypage import KeyPage
+from rqtui.tui.widgets.help_page import KeyPage
 
 pytestmark = pytest.mark.newest_textual
 
@@ -22,7 +22,7 @@ def burst(it: Screen, *keys: str) -> None:
             it.app.post_message(Paste(key[1:]))
         else:
             for each in key[1:] if key.startswith('"') else [key]:
-                it.app.post_message(pressed(each))
+                it.app.post_message(build_key_event(each))
 
 
 @pytest.mark.hooks
@@ -61,7 +61,7 @@ async def test_a_key_that_never_has_its_effect_does_not_hold_up_the_way_out(url:
         goes_on = asyncio.Event()
         stuck.call_later(goes_on.wait)
         burst(it, "j", "k", "ctrl+q")
-        async with asyncio.timeout(3 * typeahead.PATIENCE_S):
+        async with asyncio.timeout(3 * typeahead.MAX_WAIT_S):
             while not it.app._exit:
                 await asyncio.sleep(0.01)
         goes_on.set()

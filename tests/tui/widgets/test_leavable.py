@@ -9,7 +9,7 @@ from screens import VIEW_KEYS, Seeded, on_screen, screen
 
 from rqtui.tui.services.connection_lost import EditUrl
 from rqtui.tui.services.copying import Choose
-from rqtui.tui.widgets.dialogs import Question
+from rqtui.tui.widgets.question_dialog import Question
 from rqtui.tui.widgets.view_list import ViewList
 
 
@@ -26,7 +26,7 @@ async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: 
             "keys": lambda: navigation.show_keys_page(()),
             "question": lambda: it.app.push_screen(Question("Delete", [], (), "delete", True)),
             "choice": lambda: it.app.push_screen(Choose("Copy", [("i", "the id")])),
-            "views": lambda: it.app.push_screen(ViewList(it.app.header_footer.doors())),
+            "views": lambda: it.app.push_screen(ViewList(it.app.frame_content.list_view_links())),
             "url": lambda: it.app.push_screen(EditUrl(url)),
         }
         for name, opened in opens.items():
@@ -34,6 +34,6 @@ async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: 
             assert len(it.app.screen_stack) == 2, name
             it.app.pop_screen()
             await it.pilot.pause()
-            assert it.app.screen is navigation.view and navigation.is_at_the_first, name
+            assert it.app.screen is navigation.view and navigation.is_at_first_view, name
         await it.press("enter")
         await it.until_shown("a1")

@@ -13,8 +13,8 @@ from textual.content import Content
 from rqtui.config.settings import Settings
 from rqtui.text import formats
 from rqtui.tui.app import Cockpit
-from rqtui.tui.widgets.chrome import Bar
-from rqtui.tui.widgets.text import Text
+from rqtui.tui.widgets.frame import Bar
+from rqtui.tui.widgets.long_text import Text
 
 
 class Told(App[None]):
@@ -28,7 +28,7 @@ class Told(App[None]):
         yield self.widget
 
 
-def _repainted(widget: Bar | Text, *steps: Any) -> list[int] | None:
+def _list_repainted_lines(widget: Bar | Text, *steps: Any) -> list[int] | None:
     """Which lines the last step draws again."""
     asked: list[int] | None = []
 
@@ -59,9 +59,9 @@ def _repainted(widget: Bar | Text, *steps: Any) -> list[int] | None:
 
 def _show(widget: Bar | Text, lines: tuple[str, ...]) -> None:
     if isinstance(widget, Bar):
-        widget.show(*((Content(line), Content()) for line in lines))
+        widget.show_lines(*((Content(line), Content()) for line in lines))
     else:
-        widget.show(Content("\n".join(lines)))
+        widget.show_text(Content("\n".join(lines)))
 
 
 @pytest.fixture(params=(Bar, Text))
@@ -71,21 +71,24 @@ def widget(request: pytest.FixtureRequest) -> Bar | Text:
 
 
 def test_only_the_line_that_changed_is_drawn_again(widget: Bar | Text) -> None:
-    assert _repainted(widget, ("one", "two"), ("one", "three")) == [1]
+    assert _list_repainted_lines(widget, ("one", "two"), ("one", "three")) == [1]
 
 
 def test_equal_lines_are_not_drawn_again(widget: Bar | Text) -> None:
-    assert _repainted(widget, ("one", "two"), ("one", "two")) == []
+    assert _list_repainted_lines(widget, ("one", "two"), ("one", "two")) == []
 
 
 def test_another_number_of_lines_draws_all_of_them(widget: Bar | Text) -> None:
-    assert _repainted(widget, ("one", "two"), ("one", "two", "three")[: 3 if isinstance(widget, Text) else 1]) is None
+    assert (
+        _list_repainted_lines(widget, ("one", "two"), ("one", "two", "three")[: 3 if isinstance(widget, Text) else 1])
+        is None
+    )
 
 
 def test_a_time_that_trembles_is_said_as_before_and_another_one_is_said() -> None:
     app = Cockpit(Settings())
-    assert [app.header_footer._steady("tick", ms) for ms in (0.4, 0.7, 0.2, 1.3)] == [0.4] * 4
-    assert [app.header_footer._steady("tick", ms) for ms in (200.0, 190.0, 0.4)] == [200.0, 200.0, 0.4]
+    assert [app.frame_content._smooth_duration("tick", ms) for ms in (0.4, 0.7, 0.2, 1.3)] == [0.4] * 4
+    assert [app.frame_content._smooth_duration("tick", ms) for ms in (200.0, 190.0, 0.4)] == [200.0, 200.0, 0.4]
 
 
 @pytest.fixture
@@ -96,12 +99,12 @@ def rough() -> Iterator[None]:
 
 
 def test_rough_ages_change_each_ten_seconds_and_then_each_minute(rough: None) -> None:
-    said = [formats.age(seconds * 1000) for seconds in (9, 12, 19, 59, 60, 119, 3599, 3600, -75)]
+    said = [formats.format_age(seconds * 1000) for seconds in (9, 12, 19, 59, 60, 119, 3599, 3600, -75)]
     assert said == ["9s", "10s", "10s", "50s", "1m", "1m", "59m", "1h00", "-1m"]
 
 
 def test_ages_are_rough_while_calm_and_to_the_second_otherwise() -> None:
     app = Cockpit(Settings(is_calm=True))
-    assert formats.age(72_000) == "1m"
+    assert formats.format_age(72_000) == "1m"
     app.slow_link.set_calm(False)
-    assert formats.age(72_000) == "1m12"
+    assert formats.format_age(72_000) == "1m12"

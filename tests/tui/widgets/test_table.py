@@ -19,7 +19,7 @@ from textual.widgets import Input
 import rqtui.tui
 from rqtui.text.pieces import Piece
 from rqtui.tui.format import theme
-from rqtui.tui.format.rows import Column, Row, Window, arrange, follow
+from rqtui.tui.format.rows import Column, Row, Window, arrange, follow_cursor
 from rqtui.tui.widgets.table import Table
 
 COLUMNS = (
@@ -29,12 +29,12 @@ COLUMNS = (
 )
 
 
-def row(number: int | str, age: str = "1s") -> Row:
+def build_row(number: int | str, age: str = "1s") -> Row:
     return Row(f"j{number}".encode(), (f"j{number}", "send_invoice", age))
 
 
 def rows(*numbers: int | str) -> list[Row]:
-    return [row(number) for number in numbers]
+    return [build_row(number) for number in numbers]
 
 
 class Watched(Table):
@@ -58,7 +58,7 @@ class House(App[None]):
         self.first_theme, self.options = theme_name, options
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return theme.defaults(self.current_theme)
+        return theme.compute_defaults(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield Watched(COLUMNS, empty="No job is ready. Press N for a new one.", id="table", **self.options)  # type: ignore[arg-type]
@@ -140,11 +140,29 @@ def test_a_row_that_left_stays_under_the_cursor_until_the_cursor_leaves_it() -> 
         app.table.update(rows(1, 3, 4))
         app.table.update(rows(0, 1, 3, 4))
         assert app.body() == ["j0", "j1", "▌×j2", "j3", "j4"]
-        assert app.table.is_cursor_gone
+        assert app.table.is_cursor_row_missing
         assert app.table.cursor_id == b"j2"
         await pilot.press("j")
         assert app.body() == ["j0", "j1", "▌j3", "j4"]
-        assert not app.table.is_cursor_gone
+        assert not app.table.is_cursor_row_missing
+
+    house(test)
+
+
+def test_the_keys_for_the_first_and_the_last_row_leave_a_row_that_is_gone() -> None:
+    async def test(app: House, pilot: Pilot[None]) -> None:
+        app.table.update(rows(1, 2, 3))
+        await pilot.press("j", "k")
+        app.table.update(rows(2, 3))
+        assert app.body() == ["▌×j1", "j2", "j3"]
+        await pilot.press("g")
+        assert app.body() == ["▌j2", "j3"]
+        await pilot.press("G")
+        app.table.update(rows(2))
+        assert app.body() == ["j2", "▌×j3"]
+        await pilot.press("G")
+        assert app.body() == ["▌j2"]
+        assert app.table.cursor_id == b"j2"
 
     house(test)
 
@@ -286,17 +304,17 @@ def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None
 
 def test_what_merely_slid_into_the_window_did_not_arrive() -> None:
     old = Window(tuple(rows(1, 2, 3)), 0, 10)
-    fresh, _ = follow(old, rows(9, 2, 8, 3, 4), 0, 10, None, 0)
+    fresh, _ = follow_cursor(old, rows(9, 2, 8, 3, 4), 0, 10, None, 0)
     assert fresh.arrived == {b"j9", b"j8"}
-    whole, _ = follow(Window(tuple(rows(1, 2, 3)), 0, 3), rows(2, 3, 4), 0, 3, None, 0)
+    whole, _ = follow_cursor(Window(tuple(rows(1, 2, 3)), 0, 3), rows(2, 3, 4), 0, 3, None, 0)
     assert whole.arrived == {b"j4"}
-    paged, _ = follow(old, rows(4, 5, 6), 3, 10, None, 0)
+    paged, _ = follow_cursor(old, rows(4, 5, 6), 3, 10, None, 0)
     assert paged.arrived == frozenset()
 
 
 def test_a_row_that_moved_out_of_the_window_is_not_called_gone() -> None:
     old = Window(tuple(rows(4, 5, 6)), 3, 10)
-    fresh, place = follow(old, rows(6, 7, 8), 3, 8, row(4), 3)
+    fresh, place = follow_cursor(old, rows(6, 7, 8), 3, 8, build_row(4), 3)
     assert fresh.ghost is None
     assert place == 2
 
@@ -318,11 +336,11 @@ def test_whatever_happens_the_cursor_and_the_marks_keep_their_ids(seed: int) -> 
             assert sum("▌" in line for line in app.body()) == 1
             await pilot.press(luck.choice(["j", "k", "space", "G", "g"]))
             shown = [line.strip("▌◆◇×") for line in app.body()]
-            ghost = 1 if app.table.is_cursor_gone else 0
-            assert app.table.in_sight[1] <= len(ids) + ghost
-            first = app.table.top
+            ghost = 1 if app.table.is_cursor_row_missing else 0
+            assert app.table.visible_range[1] <= len(ids) + ghost
+            first = app.table.first_visible_line
             if not ghost:
-                assert shown == [f"j{each}" for each in ids[first : first + app.table.room]]
+                assert shown == [f"j{each}" for each in ids[first : first + app.table.visible_lines]]
 
     house(test)
 
@@ -339,15 +357,15 @@ def test_only_what_changed_is_repainted() -> None:
             await pilot.pause()
             return sorted(app.table.drawn)
 
-        newer = [row(number, "2s" if number in (3, 7) else "1s") for number in range(10)]
+        newer = [build_row(number, "2s" if number in (3, 7) else "1s") for number in range(10)]
         assert len(await drawn_by(lambda: app.table.update(rows(*range(10))))) == 10
         assert await drawn_by(lambda: app.table.update(rows(*range(10)))) == []
         assert await drawn_by(lambda: app.table.update(newer)) == [4, 8]
         assert await drawn_by(lambda: app.table.set_subtitle("as of 1 s")) == []
         assert await drawn_by(lambda: app.table.action_move(1)) == [1, 2]
         assert await drawn_by(app.table.action_mark) == [2, 3]
-        assert await drawn_by(lambda: app.table.update([*newer, row("new")])) == [11]
-        assert await drawn_by(lambda: app.table.update([*newer, row("new")])) == [11]  # its tint ends
+        assert await drawn_by(lambda: app.table.update([*newer, build_row("new")])) == [11]
+        assert await drawn_by(lambda: app.table.update([*newer, build_row("new")])) == [11]  # its tint ends
 
     house(test)
 
@@ -355,9 +373,11 @@ def test_only_what_changed_is_repainted() -> None:
 def test_of_a_line_only_the_changed_cells_are_sent() -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update(rows(1))
-        before = app.table.line(1, app.table.scrollable_content_region.width, 0)
-        app.table.update([row(1, "2s")])
-        x, width = app.table.painter.changes(before, app.table.line(1, app.table.scrollable_content_region.width, 0))
+        before = app.table.build_line(1, app.table.scrollable_content_region.width, 0)
+        app.table.update([build_row(1, "2s")])
+        x, width = app.table.painter.find_changes(
+            before, app.table.build_line(1, app.table.scrollable_content_region.width, 0)
+        )
         assert width == 6
         assert app.table.render_line(1).text[x : x + width] == "    2s"
 
@@ -367,11 +387,11 @@ def test_of_a_line_only_the_changed_cells_are_sent() -> None:
 def test_behind_a_cell_whose_width_terminals_dispute_the_line_is_sent_to_its_end() -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         def width_of_change(old: str, new: str) -> int:
-            app.table.update([row(1, old)])
+            app.table.update([build_row(1, old)])
             whole = app.table.scrollable_content_region.width
-            before = app.table.line(1, whole, 0)
-            app.table.update([row(1, new)])
-            x, width = app.table.painter.changes(before, app.table.line(1, whole, 0))
+            before = app.table.build_line(1, whole, 0)
+            app.table.update([build_row(1, new)])
+            x, width = app.table.painter.find_changes(before, app.table.build_line(1, whole, 0))
             return whole - x - width
 
         gap = width_of_change("1s", "2s")
@@ -480,8 +500,8 @@ def test_the_screen_opens_in_every_theme_and_changes_to_every_other(name: str) -
             app.theme = other
             await pilot.pause()
             drawn = {piece.text.strip(): piece.style for piece in app.table.render_line(2) if piece.style}
-            assert drawn["x"].color == theme.ink(app.theme_variables, sorted(theme.STYLES)[1]).color
-        styles = [theme.ink(app.theme_variables, style) for style in theme.STYLES]
+            assert drawn["x"].color == theme.resolve_style(app.theme_variables, sorted(theme.STYLES)[1]).color
+        styles = [theme.resolve_style(app.theme_variables, style) for style in theme.STYLES]
         assert all(style.color is not None for style in styles)
 
     house(test, theme_name=name)
@@ -508,7 +528,7 @@ def _contrast(one: Color, other: Color) -> float:
 
 def test_under_no_color_there_is_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    name = theme.preferred({"NO_COLOR": "1"}, theme.DARK)
+    name = theme.choose_theme({"NO_COLOR": "1"}, theme.DARK)
 
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update([Row(b"x", (Piece("x", "state-dead"), "job", "1s")), *rows(1, 2)])

@@ -78,7 +78,7 @@ class Driver:
         return self.app.control.broadcast(command, arguments=arguments, reply=True, timeout=10, limit=1)
 
     def length(self, queue):
-        """How many messages kombu says stand in a queue, priorities summed up; 0 where there is none."""
+        """Return kombu's count of messages in a queue over all priorities, 0 for a missing queue."""
         with self.app.connection_for_read() as connection:
             return connection.default_channel._size(queue)
 

@@ -84,13 +84,13 @@ class Driver:
         return [_status(job) if job else None for job in jobs]
 
     def counts(self, queue):
-        """How many stand where, without RQ's clean-up."""
+        """Return the jobs per place, without RQ's clean-up."""
         made = Queue(queue, connection=self.client)
         registries = {place: getattr(made, f"{place}_job_registry") for place in PLACES}
         return {"queued": len(made)} | {place: each.get_job_count(cleanup=False) for place, each in registries.items()}
 
     def ids(self, queue, place):
-        """Which jobs stand in a place, without RQ's clean-up."""
+        """Return the ids in a place, without RQ's clean-up."""
         made = Queue(queue, connection=self.client)
         if place == "queued":
             return made.job_ids

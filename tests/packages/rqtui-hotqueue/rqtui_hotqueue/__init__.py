@@ -13,41 +13,41 @@ from pathlib import Path
 from typing import Any
 
 from rqtui.errors import UsageError
-from rqtui.layout.entries import Entry
-from rqtui.layout.foreign import Entrywise
-from rqtui.layout.key_types import kinds
 from rqtui.model import Job, Place, State
+from rqtui.system_base.entries import Entry
+from rqtui.system_base.foreign_system import EntrySystem
+from rqtui.system_base.key_types import read_key_types
 from rqtui.text.names import to_text
 
 PREFIX = "hotqueue:"
 
 
-class HotQueue(Entrywise):
+class HotQueue(EntrySystem):
     """One place: what was put and not taken."""
 
     name = "hotqueue"
     folder = Path(__file__).parent / "lua"
     places = (Place("waiting", State.READY, PREFIX + "<queue>", "list"),)
-    patterns = (r"^hotqueue:.",)
+    key_patterns = (r"^hotqueue:.",)
 
     def keys(self, queue: str) -> Mapping[str, str]:
         """Its only key."""
         return {"waiting": PREFIX + queue}
 
-    def spotted(self, client: Any, found: Sequence[bytes]) -> list[str]:
+    def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
         """A list of that prefix is a queue; an empty one has no key."""
-        lists = [key for key, kind in zip(found, kinds(client, found), strict=True) if kind == "list"]
+        lists = [key for key, kind in zip(found, read_key_types(client, found), strict=True) if kind == "list"]
         return [to_text(key).removeprefix(PREFIX) for key in lists]
 
-    def recognises(self, client: Any, queue: str) -> bool:
+    def has_queue(self, client: Any, queue: str) -> bool:
         """Whether such a list is there."""
-        return kinds(client, [PREFIX + queue]) == ["list"]
+        return read_key_types(client, [PREFIX + queue]) == ["list"]
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
         """An entry is the whole job."""
         return Job(b"", queue, self.name, place, self.place(place).state, entry.head)
 
-    def encoded(self, body: bytes) -> bytes:
+    def encode_body(self, body: bytes) -> bytes:
         """JSON as the pickle that a `HotQueue` of the default serializer reads."""
         try:
             return pickle.dumps(json.loads(body), 2)

@@ -9,11 +9,11 @@ import pytest
 from redis import Redis
 from rqtui_hotqueue import HotQueue
 
-from rqtui.testing import Planted, Request, Subject, Use, a_redis, cases, run_all
+from rqtui.testing import Planted, Request, Subject, Use, cases, run_all, start_redis
 
 NOW = 1_780_000_000_000
-LAYOUT = HotQueue()
-KEY = LAYOUT.keys("mail")["waiting"]
+SYSTEM = HotQueue()
+KEY = SYSTEM.keys("mail")["waiting"]
 
 
 def body(id: bytes) -> bytes:
@@ -46,10 +46,10 @@ def by_entry(jobs: Sequence[Planted]) -> Request:
 
 
 SUBJECT = Subject(
-    name=LAYOUT.name,
-    scripts=LAYOUT.scripts,
+    name=SYSTEM.name,
+    scripts=SYSTEM.scripts,
     places=("waiting",),
-    key=lambda name: LAYOUT.keys("mail")[name],
+    key=lambda name: SYSTEM.keys("mail")[name],
     plant=plant,
     members=members,
     facts=stands,
@@ -70,8 +70,8 @@ SUBJECT = Subject(
 
 @pytest.fixture(scope="session")
 def client() -> Iterator[Redis]:
-    with a_redis() as made:
-        yield made
+    with start_redis() as redis:
+        yield redis
 
 
 @pytest.mark.parametrize("script", SUBJECT.scripts)

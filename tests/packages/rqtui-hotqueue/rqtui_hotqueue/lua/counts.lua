@@ -3,6 +3,5 @@
 -- KEYS     waiting  list  pickles, the next one first
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 -- returns  counted  (now_ms int, waiting int)
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: clock
 return {'counted', now_ms, redis.call('LLEN', KEYS[1])}

@@ -7,8 +7,7 @@
 --          limit       int  how many at most, 1 to 1000
 --          body_bytes  int  longer entries (and longer than 4096) are cut; -1: none
 -- returns  page  (now_ms int, total int)  rows (head bytes, size int, tail bytes)
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: clock
 local offset, limit, body_bytes = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 if ARGV[2] ~= 'waiting' or not offset or not body_bytes or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR the place is waiting, limit is 1 to 1000')

@@ -8,8 +8,7 @@
 --          body_bytes  int    a longer entry (and longer than 4096) is cut; -1: none
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes)
 --          gone   nothing like it waits
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
+-- include: clock
 local head, size, tail, body_bytes = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
 if not size or not body_bytes then return redis.error_reply('ERR size and body_bytes are whole numbers') end
 local entry

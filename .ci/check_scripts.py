@@ -1,0 +1,45 @@
+"""Check that the Lua scripts fit their headers and the blocks that they include.
+
+python .ci/check_scripts.py               names each line that is wrong, and ends with 1
+python .ci/check_scripts.py --luacheck    the same, then runs luacheck on the scripts as Redis gets them
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rqtui.scripts.script import list_folders, load
+from rqtui.testing import include_lint, script_lint
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def list_faults() -> list[str]:
+    """Return a sentence for each fault of a script, of a block, and of their use of each other."""
+    folders = [load(name) for name in list_folders()]
+    scripts = [script for folder in folders for script in folder.values()]
+    blocks = {block.path: block for folder in folders for block in folder.blocks.values()}
+    found = [sentence for block in blocks.values() for sentence in include_lint.list_block_faults(block)]
+    for script in scripts:
+        found += script_lint.find_differences(script, script.source, script.path) + include_lint.list_faults(script)
+    return found + include_lint.list_unused(scripts)
+
+
+def run_luacheck() -> int:
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([sys.executable, "-m", "rqtui", "script", "--all", folder], check=True)
+        command = ["luacheck", "-q", "--config", str(ROOT / ".luacheckrc"), "."]
+        return subprocess.run(command, cwd=folder, check=False).returncode
+
+
+def main(words: list[str]) -> int:
+    found = list_faults()
+    print("\n".join(found) or "Every script fits its header and its blocks.")
+    return int(bool(found)) or (run_luacheck() if "--luacheck" in words else 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

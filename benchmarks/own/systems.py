@@ -1,0 +1,257 @@
+"""Measurements of the foreign systems: rqtui's loops beside the originals' own, on the same keys and the same server.
+
+Each is one `Race`: plant the keys, let one side work until nothing is left, do the same for the other, compare. What a
+side costs everybody else is its longest single call, as the server's slow log has it.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rqtui.engine.engine import Engine
+from rqtui.engine.loops import build_round
+from rqtui.errors import ServerError
+from rqtui.model import Ref
+from rqtui.systems import registry
+
+from .calls import FLOOR_US, MOST_MS, NO_SLOW_LOG, longest_call, measure_reads
+from .line import Bench, Line
+from .worlds import build_body, send_in_pipelines
+
+ROUNDS = 3  # medians of so many
+SLOW_ONE_S = 5.0  # a side that takes longer is measured once
+
+Side = Callable[[], int]  # works until nothing is left, says how many it moved
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """A comparison: `plant` writes jobs, `original` and `ours` move them.
+
+    `original_share` is the part of the jobs that the original gets, because all of them would take it minutes.
+    """
+
+    name: str
+    what: str  # how the original does it
+    number: int
+    plant: Callable[[Any, int], None]
+    original: Callable[[Any], Side]
+    ours: Callable[[Any], Side]
+    original_share: float = 1.0
+
+
+def _measure_race(on: Bench, race: Race) -> Iterator[Line]:
+    """Yield the lines of a race: jobs per second of both sides, their ratio, and the longest call of each."""
+    number = on.size(race.number, 20)
+    ours_s, ours_ms, ours_note = _run(on.client, race.plant, number, race.ours)
+    part = max(20, round(number * race.original_share))
+    original_s, original_ms, original_note = _run(on.client, race.plant, part, race.original)
+    yield Line(f"{race.name}: rqtui", ours_s, "jobs/s", note=ours_note)
+    yield Line(f"{race.name}: the original", original_s, "jobs/s", note=f"{original_note}; {race.what}")
+    yield Line("  rqtui against the original", ours_s / original_s if original_s else None, "×")
+    yield Line("  longest call of rqtui", ours_ms, "ms", MOST_MS, _call_note(ours_ms))
+    yield Line("  longest call of the original", original_ms, "ms", note=_call_note(original_ms))
+
+
+def _call_note(longest_ms: float | None) -> str:
+    if longest_ms is None:
+        return NO_SLOW_LOG
+    return "or less" if longest_ms <= FLOOR_US / 1000 else ""
+
+
+def _run(
+    client: Any, plant: Callable[[Any, int], None], number: int, side: Callable[[Any], Side]
+) -> tuple[float, float | None, str]:
+    """The median jobs/s and the median longest call in ms of some rounds, and how many of which size they were."""
+    rates: list[float] = []
+    longest: list[float] = []
+    moved = 0
+    while len(rates) < ROUNDS:
+        client.flushall()
+        plant(client, number)
+        work = side(client)
+        with longest_call(client) as calls:
+            began = time.perf_counter()
+            moved = work()
+            seconds = time.perf_counter() - began
+        rates.append(moved / seconds)
+        longest += calls
+        if seconds > SLOW_ONE_S:
+            break
+    times = "once" if len(rates) == 1 else f"{len(rates)} times"
+    missing = "" if moved == number else f" of {number}"
+    return statistics.median(rates), statistics.median(longest) if longest else None, f"{moved}{missing} jobs, {times}"
+
+
+def _run_loop(client: Any, spec: str, verb: str, queue: str, args: Mapping[str, object] | None = None) -> Side:
+    """rqtui's dispatcher or reaper on one queue, as the loops run it, until a round that is not full."""
+    system = registry.create_system(spec)
+    work = build_round(verb, client, {system.name: system}, lambda: (Ref(system.name, queue),), args=args)
+
+    def run() -> int:
+        moved = 0
+        while True:
+            done = work()
+            moved += done.moved
+            errors = [step.error for step in done.steps if step.error]
+            if errors:
+                raise ServerError(errors[0])
+            if not done.is_full:
+                return moved
+
+    return run
+
+
+def _reap_twice(client: Any, spec: str, queue: str, later_ms: int) -> Side:
+    """Two passes of the reaper, the second by a clock that is so much further on."""
+    now_ms = int(time.time() * 1000)
+    passes = [_run_loop(client, spec, "reap", queue, {"now_ms": at_ms}) for at_ms in (now_ms, now_ms + later_ms)]
+    return lambda: sum(one() for one in passes)
+
+
+def _until_nothing(step: Callable[[], int]) -> Side:
+    def run() -> int:
+        moved = 0
+        while done := step():
+            moved += done
+        return moved
+
+    return run
+
+
+# -- the races ----------------------------------------------------------------------------------------------------
+
+
+def dispatch_due(on: Bench) -> Iterator[Line]:
+    """dispatcher: tasks that are due, from the sorted set to the list"""
+    from rqtui.scenarios.originals import dispatcher
+
+    def plant(client: Any, number: int) -> None:
+        now_s = int(time.time())
+        send_in_pipelines(client, (("ZADD", dispatcher.DELAYED, now_s - 60, build_body(n)) for n in range(number)))
+
+    def original(client: Any) -> Side:
+        program = dispatcher.Dispatcher(client, batch=10)
+        return _until_nothing(lambda: (program.step() or (0,))[0])
+
+    def ours(client: Any) -> Side:
+        return _run_loop(client, "dispatcher", "dispatch", dispatcher.READY)
+
+    what = "a script call per 10 tasks"
+    yield from _measure_race(on, Race("dispatcher: dispatch", what, 100_000, plant, original, ours))
+
+
+def requeue_expired(on: Bench) -> Iterator[Line]:
+    """redisched: expired leases, back to the queue"""
+    from rqtui.scenarios.originals import redisched
+
+    def plant(client: Any, number: int) -> None:
+        past_ms = int(time.time() * 1000) - 60_000
+        send_in_pipelines(
+            client, (("HSET", "__REDIS_SCHED_JOBS__bench", f"job-{n}", build_body(n)) for n in range(number))
+        )
+        send_in_pipelines(
+            client, (("ZADD", "__REDIS_SCHED_RESERVED__bench", past_ms, f"job-{n}") for n in range(number))
+        )
+
+    def original(client: Any) -> Side:
+        program = redisched.Scheduler(client, "bench", "ms")
+        return _until_nothing(lambda: int(program.requeue()))
+
+    def ours(client: Any) -> Side:
+        return _run_loop(client, "redisched:topic=bench,unit=ms", "reap", "bench")
+
+    what = "a script call per 1000 jobs"
+    yield from _measure_race(on, Race("redisched: requeue", what, 100_000, plant, original, ours))
+
+
+def clean_lost(on: Bench) -> Iterator[Line]:
+    """timeout_sets: items without a lock, back to todos"""
+    from rqtui.scenarios.originals import timeout_sets
+
+    def plant(client: Any, number: int) -> None:
+        send_in_pipelines(client, (("SADD", timeout_sets.IN_PROGRESS, n) for n in range(number)))
+
+    def original(client: Any) -> Side:
+        return _until_nothing(timeout_sets.Cleaner(client).step)
+
+    def ours(client: Any) -> Side:  # what was seen twice without a lock goes back
+        return _reap_twice(client, "timeout_sets", timeout_sets.TODOS, 3_000)
+
+    what = "SMEMBERS, then two round trips per item"
+    yield from _measure_race(on, Race("timeout_sets: clean", what, 100_000, plant, original, ours, 0.2))
+
+
+def hand_out_late(on: Bench) -> Iterator[Line]:
+    """safe_pop: entries whose time is over, ready again"""
+    from rqtui.scenarios.originals import safe_pop
+
+    def plant(client: Any, number: int) -> None:
+        past_s = int(time.time()) - 600
+        send_in_pipelines(client, (("LPUSH", "bench", f"job-{n}|{past_s}") for n in range(number)))
+
+    def original(client: Any) -> Side:
+        worker = safe_pop.Worker(client, "bench", has_data=False, block_s=0)
+        return _until_nothing(lambda: int(worker.safe_pop() is not None))
+
+    def ours(client: Any) -> Side:
+        return _run_loop(client, "safe_pop:queue=bench", "reap", "bench")
+
+    what = "no cleaner: a worker pops each, asks for its mark, pushes it"
+    yield from _measure_race(on, Race("safe_pop: reap", what, 100_000, plant, original, ours, 0.2))
+
+
+def dead_consumer(on: Bench) -> Iterator[Line]:
+    """orizuru: what a dead consumer held, back to the source"""
+    from rqtui.scenarios.originals import orizuru
+
+    def plant(client: Any, number: int) -> None:
+        client.sadd(orizuru.CONSUMERS, "dead")
+        client.hset(orizuru.HEARTBEATS, "dead", int(time.time() * 1000) - 600_000)
+        for what in ("processing", "unacked"):
+            key = orizuru.build_key("dead", what)
+            send_in_pipelines(client, (("LPUSH", key, orizuru.encode(n)) for n in range(number)))
+
+    def original(client: Any) -> Side:
+        return lambda: orizuru.collect(client)
+
+    def ours(client: Any) -> Side:  # a list that stands as it was seen is that of a dead consumer
+        return _reap_twice(client, "orizuru:source=bench", "bench", 600_000)
+
+    what = "never gives it back: its collector moves as many rejected ones, a round trip each"
+    yield from _measure_race(on, Race("orizuru: reap", what, 100_000, plant, original, ours, 0.2))
+
+
+def count_long_list(on: Bench) -> Iterator[Line]:
+    """safe_pop: the places of a long list, counted"""
+    number = on.size(1_000_000, 2_000)
+    now_s = int(time.time())
+    entries = (f"job-{n}|{now_s - n % 60}" if n % 3 else f"job-{n}" for n in range(number))
+    send_in_pipelines(on.client, (("LPUSH", "bench", entry) for entry in entries))
+    system = registry.create_system("safe_pop:queue=bench")
+    engine, ref = Engine(on.client, [system]), Ref(system.name, "bench")
+    page = system.places[0].name
+    yield from measure_reads(
+        on,
+        (
+            f"safe_pop: counting {number} entries, longest call",
+            lambda: engine.send_request(system.queue_request("bench")),
+        ),
+        (f"safe_pop: a page of {number} entries, longest call", lambda: engine.fetch_page(ref, page, 0, 50)),
+    )
+    name = "  the whole list read, as a client without rqtui would"
+    yield from measure_reads(on, (name, lambda: on.client.lrange("bench", 0, -1)), target="")
+
+
+MEASURES = (
+    dispatch_due,
+    requeue_expired,
+    clean_lost,
+    hand_out_late,
+    dead_consumer,
+    count_long_list,
+)

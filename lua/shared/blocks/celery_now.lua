@@ -1,7 +1,0 @@
--- Celery: the clock, in ARGV[6].
--- gives    now_ms
-if #ARGV < 6 or #ARGV[6] > 15 or string.find(ARGV[6], '%D') then
-  return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
-end
-local clock = redis.call('TIME')
-local now_ms = tonumber(ARGV[6]) or clock[1] * 1000 + math.floor(clock[2] / 1000)

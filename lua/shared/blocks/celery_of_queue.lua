@@ -1,5 +1,0 @@
--- Celery: the queue that ARGV[1] names.
--- needs    name
-if ARGV[1] == '' or ARGV[1] ~= name then
-  return redis.error_reply('ERR the list of a queue is the prefix and its name, which is the first argument; nothing was changed')
-end

@@ -1,7 +1,0 @@
--- Celery: after how long kombu gives out again what a worker holds.
--- needs    visibility  in seconds, as it was sent
--- gives    visibility_ms
-if not visibility or #visibility > 10 or not string.find(visibility, '^%d+$') then
-  return redis.error_reply('ERR visibility is a whole number of seconds; nothing was changed')
-end
-local visibility_ms = visibility * 1000

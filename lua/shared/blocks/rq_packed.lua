@@ -1,7 +1,0 @@
--- rq: strings in one string, each behind its length.
--- gives    packed
-local function packed(list)
-  local parts = {}
-  for i, item in ipairs(list) do parts[i] = #item .. ':' .. item end
-  return table.concat(parts)
-end

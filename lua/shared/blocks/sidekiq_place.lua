@@ -1,5 +1,0 @@
--- sidekiq: refuses a place that is none of Sidekiq's; one that a verb is not for is answered per job.
--- needs    place
-if not ({[''] = 1, schedule = 1, retry = 1, queue = 1, work = 1, lost = 1, dead = 1})[place] then
-  return redis.error_reply('ERR there is no place of that name; nothing was changed')
-end

@@ -1,4 +1,0 @@
--- Sidekiq: what stands before all keys, in ARGV[2].
--- gives    prefix
-if #ARGV < 2 then return redis.error_reply('ERR it takes a prefix, which may be empty; nothing was changed') end
-local prefix = ARGV[2]

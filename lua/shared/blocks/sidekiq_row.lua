@@ -1,8 +1,0 @@
--- Sidekiq: a job as a row of an answer. Longer ones are cut: Sidekiq writes class and queue at the beginning, id and times at the end.
--- needs    body_bytes
--- gives    job_row
-local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
-local function job_row(text, score, token, identity, beat)
-  if #text <= most then return {text, #text, '', score, token or '', identity or '', beat or ''} end
-  return {string.sub(text, 1, 4096), #text, string.sub(text, -2048), score, token or '', identity or '', beat or ''}
-end

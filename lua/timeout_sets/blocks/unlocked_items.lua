@@ -1,0 +1,16 @@
+-- Draw items to do that have no lock. A locked item is skipped, because a worker may still be working on it.
+--
+-- needs    todos limit prefix
+-- gives    free  up to `limit` items
+--          next_ms  the time to live of the lock that ends first, -1 without one
+local free, next_ms = {}, -1
+for _, spare in ipairs({0, 100}) do -- draw again, and more, if the first items had locks
+  free = {}
+  local drawn = redis.call('SRANDMEMBER', todos, limit + spare)
+  for _, item in ipairs(drawn) do
+    local left_ms = redis.call('PTTL', prefix .. item .. '-lock')
+    if left_ms == -2 and #free < limit then free[#free + 1] = item end
+    if left_ms >= 0 and (next_ms < 0 or left_ms < next_ms) then next_ms = left_ms end
+  end
+  if #free == limit or #drawn < limit then break end
+end

@@ -1,0 +1,191 @@
+"""Read the options of `act`: what the verb shall change, how fast and under which lease, and refuse unfit options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rqtui.errors import UsageError
+
+if TYPE_CHECKING:
+    from rqtui.model import Ref
+    from rqtui.operations.rate_limit import Limits
+    from rqtui.scripts.script import Script
+    from rqtui.system_base.system import System
+    from rqtui.verbs import Verb
+
+BATCH = 1000  # the most jobs per call of a script
+
+
+@dataclass(frozen=True, slots=True)
+class ActRequest:
+    """The jobs or the queue that `act` shall change, and how, as given on the command line."""
+
+    ref: Ref
+    ids: tuple[bytes, ...] = ()
+    place: str = ""
+    expression: str | None = None
+    everything: bool = False
+    limit: int | None = None
+    is_dry_run: bool = False
+    is_confirmed: bool = False
+    rate_limit: Limits | None = None
+
+    @property
+    def has_filter(self) -> bool:
+        """Whether `--filter` was given, even an empty one."""
+        return self.expression is not None
+
+    @property
+    def selects_jobs(self) -> bool:
+        """Whether an option selects jobs of a place; jobs named by id do not count."""
+        return bool(self.place) or self.has_filter or self.everything
+
+    @property
+    def is_whole_place(self) -> bool:
+        """Whether all jobs of the place are selected, however many there are."""
+        return self.everything and self.limit is None
+
+
+def find_place(system: System, script: Script, word: str) -> str:
+    """Return the place named by `word`, or the one place of that state that the verb takes. Raises UsageError."""
+    named = [place.name for place in system.find_places(word)]
+    able = [name for name in named if system.can(script.name, name)] or named
+    if len(able) > 1:
+        names = ", ".join(able)
+        raise UsageError(
+            f"{word} means {len(able)} places of {system.name}: {names}; "
+            f"name with --place the one that {script.name} shall take."
+        )
+    system.refuse_event_places(script.name, able)
+    return able[0]
+
+
+def parse_rate_limit(variant: Verb | None, rate: str | None, failures: int | None, depth: int | None) -> Limits | None:
+    """Return the rate limit of the options, or None without `--rate`. Raises UsageError.
+
+    A variant of a verb, such as `requeue-throttled`, has a default rate and a default number of failures.
+    """
+    from rqtui.operations import rate_limit
+
+    if variant is not None:
+        defaults = {field.name: field.default for field in variant.form}
+        rate, failures = rate or defaults["rate"], failures or int(defaults["stop_at_failures"])
+    for name, value in (("--stop-at-failures", failures), ("--stop-at-depth", depth)):
+        if value is not None and (rate is None or value < 1):
+            raise UsageError(f"{name} is a whole number from 1 on, and goes with --rate 5/s.")
+    return None if rate is None else rate_limit.Limits(rate_limit.parse_rate(rate), failures, depth)
+
+
+def build_guards(script: Script, id_count: int, token: str | None, *, is_forced: bool) -> dict[str, object]:
+    """Return the script's arguments for `--force` and `--token`. Raises UsageError if they do not fit the verb."""
+    guards: dict[str, object] = {}
+    if is_forced:
+        _require_field(script, "force", "--force")
+        guards["force"] = True
+    if token is None:
+        return guards
+    if id_count != 1:
+        raise UsageError("--token belongs to one lease; name one job with it.")
+    if token:  # an empty token means that the job has no lease
+        _require_field(script, "token", "--token")
+    return {**guards, "token": token} if _has_field(script, "token") else guards
+
+
+def _require_field(script: Script, field: str, option: str) -> None:
+    if not _has_field(script, field):
+        raise UsageError(f"{script.name} knows no {option}.")
+
+
+def _has_field(script: Script, field: str) -> bool:
+    return any(arg.name == field for arg in (*script.args, *script.each))
+
+
+def require_one_id(verb: str, ids: Sequence[str], unfit_options: Iterable[object]) -> str:
+    """Return the only id. Raises UsageError if there is another number of ids, or if an unfit option was given."""
+    if len(ids) != 1 or any(unfit_options):
+        raise UsageError(f"{verb} is about one job: name it by its id; beside it go --set and --force.")
+    return ids[0]
+
+
+class Target(StrEnum):
+    """What a verb changes."""
+
+    NEXT_JOBS = "next jobs"  # handed out by the verb, whichever they are
+    JOBS = "jobs"
+    WORKERS = "workers"
+    QUEUE = "queue"  # or one place of the queue, or its settings
+
+
+def find_target(script: Script) -> Target:
+    """Return what the verb changes, from the script's header and the scope of the verb."""
+    from rqtui import verbs
+
+    columns = {column.name for column in script.each}
+    scope = verbs.find_verb(script.name).scope
+    if any({"id", "head"} & {arg.name for arg in word.rows} for word in script.returns.values()):
+        return Target.NEXT_JOBS
+    if {"id", "member"} & columns and scope == "job":
+        return Target.JOBS
+    return Target.WORKERS if scope == "worker" else Target.QUEUE
+
+
+def check_options(request: ActRequest, script: Script, target: Target) -> None:
+    """Raise UsageError with the first reason why the options do not fit what the verb changes."""
+    name, has_ids = script.name, bool(request.ids)
+    has_place = takes_place(script)
+    of_queue = (
+        (request.rate_limit is not None, f"{name} is no verb for many jobs; leave --rate away."),
+        (has_ids and target is Target.QUEUE, f"{name} is about the whole queue; leave the ids away."),
+        (request.has_filter, f"{name} takes no --filter."),
+        (
+            has_place and bool(request.place) == request.everything,
+            f"{name} needs --place PLACE, or --all for the whole queue.",
+        ),
+        (bool(request.place) and not has_place, f"{name} takes no --place."),
+        (not has_ids and target is Target.WORKERS, f"{name} needs the names of workers."),
+    )
+    problems = {
+        Target.NEXT_JOBS: (
+            (
+                has_ids or request.selects_jobs,
+                f"{name} takes the next jobs, whichever they are: --limit N is all it can be told.",
+            ),
+            (
+                request.is_dry_run,
+                f"{name} has no dry run; look with: rqtui jobs {request.ref.queue} ready "
+                f"--limit {choose_hand_out_limit(request)}",
+            ),
+        ),
+        Target.JOBS: (
+            (
+                has_ids and request.selects_jobs,
+                "name the jobs by id, or by --place with --filter or --all; not both.",
+            ),
+            (
+                not has_ids and not request.place,
+                f"which jobs shall {name} take? Give ids, or --place with --filter or --all.",
+            ),
+            (
+                not has_ids and request.everything == request.has_filter,
+                "--place goes with one of --filter EXPR and --all.",
+            ),
+        ),
+        Target.WORKERS: of_queue,
+        Target.QUEUE: of_queue,
+    }
+    for is_wrong, reason in problems[target]:
+        if is_wrong:
+            raise UsageError(reason)
+
+
+def takes_place(script: Script) -> bool:
+    """Return whether the verb can be limited to one place of the queue."""
+    return any(arg.name == "place" for arg in script.args)
+
+
+def choose_hand_out_limit(request: ActRequest) -> int:
+    """Return how many jobs a verb hands out that takes the next ones: one without `--limit`."""
+    return min(request.limit or 1, BATCH)

@@ -1,0 +1,63 @@
+"""Implement `script`: print complete Lua scripts, for redis-cli and other languages, without connecting to Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rqtui.cli import output
+from rqtui.cli.session import DONE, REFUSED, Session
+from rqtui.errors import UsageError
+from rqtui.scripts.script import Script, load
+
+
+def script(
+    session: Session,
+    name: Annotated[str, typer.Argument(metavar="[SYSTEM/VERB]", help="Which script.")] = "",
+    folder: Annotated[
+        Path | None, typer.Option("--all", metavar="DIR", help="Write every script there, as DIR/SYSTEM/VERB.lua.")
+    ] = None,
+) -> int:
+    """Print the complete Lua script of a verb, with its header and its blocks; needs no Redis.
+
+    Example: rqtui script native/promote
+    """
+    from rqtui.systems import registry
+
+    if bool(name) == (folder is not None):
+        raise UsageError("script takes SYSTEM/VERB, or --all DIR; `rqtui systems` lists the systems and their verbs.")
+    systems, left_out = registry.create_every()
+    folders: dict[str, Mapping[str, Script]] = {system.name: system.scripts for system in systems}
+    folders["shared"] = load("shared")
+    for sentence in left_out:
+        output.print_message(sentence)
+    if folder is None:
+        output.write_bytes(_find_script(folders, name).source.encode())
+        return DONE
+    number = _write_scripts(folders, folder)
+    output.print_message(f"wrote {number} scripts to {folder}.")
+    return REFUSED if left_out else DONE
+
+
+def _find_script(folders: Mapping[str, Mapping[str, Script]], name: str) -> Script:
+    system, _, verb = name.partition("/")
+    if system not in folders:
+        raise UsageError(f"there is no system {system}; the systems: {', '.join(folders)}.")
+    if verb not in folders[system]:
+        raise UsageError(f"{name} is no script; those of {system}: {', '.join(folders[system])}.")
+    return folders[system][verb]
+
+
+def _write_scripts(folders: Mapping[str, Mapping[str, Script]], folder: Path) -> int:
+    """Write each script to FOLDER/SYSTEM/VERB.lua, over an existing file, and return their number."""
+    try:
+        for system, scripts in folders.items():
+            (folder / system).mkdir(parents=True, exist_ok=True)
+            for verb, found in scripts.items():
+                (folder / system / f"{verb}.lua").write_bytes(found.source.encode())
+    except OSError as error:
+        raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}.") from error
+    return sum(map(len, folders.values()))

@@ -1,0 +1,65 @@
+"""Implement `systems`: list the supported queue systems with their places and verbs, without connecting to Redis."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rqtui.cli import output
+from rqtui.cli.session import DONE, REFUSED, Session
+
+if TYPE_CHECKING:
+    from rqtui.system_base.system import System
+
+
+def systems(session: Session) -> int:
+    """List the systems that rqtui speaks; needs no Redis.
+
+    Example: rqtui systems --json
+    """
+    from rqtui.systems import by_sight, registry
+
+    found, left_out = registry.create_every()
+    documents_ = [_build_system(system, registry.find_package(system.name)) for system in found]
+    for sentence in left_out:
+        output.print_message(sentence)
+    if session.as_json:
+        output.write_json(documents_)
+        return REFUSED if left_out else DONE
+    for document in documents_:
+        places = ", ".join(place["place"] for place in document["places"])
+        brought = f"  (brought by {document['package']})" if document["package"] else ""
+        output.write_lines([f"{document['layout']}: {places}{brought}"])
+        moves = [
+            [name, " ".join(verb["from"]), " ".join(verb["to"]), verb["text"]]
+            for name, verb in document["verbs"].items()
+        ]
+        output.write_table(("verb", "from", "to", "does"), moves)
+    titles = ", ".join(name.title for name in by_sight.list_unsupported())
+    output.write_lines([f"known by sight, and not spoken yet: {titles}"])
+    return REFUSED if left_out else DONE
+
+
+def _build_system(system: System, package: str) -> dict[str, Any]:
+    """Return a system as JSON. `package` is the installed package that provides it; null for rqtui itself."""
+    return {
+        "layout": system.name,
+        "package": package or None,
+        "places": [
+            {
+                "place": place.name,
+                "state": place.state.value,
+                "key": place.key,
+                "type": place.type,
+                "score": place.score,
+                "shared": place.is_shared,
+                "heard": place.is_from_events,
+            }
+            for place in system.places
+        ],
+        "verbs": {
+            name: {"from": list(script.sources), "to": list(script.targets), "text": script.summary}
+            for name, script in system.scripts.items()
+            if not script.read_only
+        },
+        "options": dict(system.options),
+    }

@@ -1,1 +1,0 @@
-"""What a queue system is: places, keys and scripts; everything else is derived from them."""

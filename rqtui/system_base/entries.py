@@ -1,0 +1,72 @@
+"""Names for jobs without an id: members of lists and sets that consist of their bytes alone.
+
+A name is a digest of the bytes (for a longer entry of the first 4096, the last 64 and the length), with `.2` appended
+for the second of equal entries on a page. Names are valid only in this process: `Entries` keeps what they stand for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from rqtui.system_base.lru_cache import LruCache
+
+HEAD_BYTES = 4096  # longer entries are shown by their beginning, and fetched before a verb acts on them
+TAIL_BYTES = 64
+_REMEMBERED = 20_000
+
+
+class Entry(NamedTuple):
+    """An entry as a script finds it again: its first bytes (all of them where `size` says so), size, last bytes."""
+
+    head: bytes
+    size: int
+    tail: bytes
+
+    @classmethod
+    def from_bytes(cls, whole: bytes) -> Entry:
+        """Return the entry with these bytes."""
+        return cls(whole, len(whole), whole[-TAIL_BYTES:])
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Entry:
+        """Return the entry in the columns `head size tail` of a reply; `tail` may be empty if `head` is complete."""
+        head, size = row["head"], row["size"]
+        return cls(head, size, (head if len(head) >= size else row["tail"])[-TAIL_BYTES:])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `head` has all bytes of the entry."""
+        return len(self.head) >= self.size
+
+    @property
+    def digest(self) -> bytes:
+        """Twelve letters that identify these bytes."""
+        text = b"%d:%s:%s" % (self.size, self.head[:HEAD_BYTES], self.tail)
+        return blake2b(text, digest_size=6).hexdigest().encode()
+
+
+class Entries:
+    """The recently named entries, by their names."""
+
+    def __init__(self) -> None:
+        self._known: LruCache[bytes, Entry] = LruCache(_REMEMBERED)
+
+    def assign_name(self, entry: Entry, seen: Counter[bytes], called: bytes = b"") -> bytes:
+        """Return a name for an entry: `called` or its digest; `seen` numbers equal names on one page."""
+        digest = called or entry.digest
+        seen[digest] += 1
+        id = digest if seen[digest] == 1 else b"%s.%d" % (digest, seen[digest])
+        self._known.store(id, Entry(entry.head[:HEAD_BYTES], entry.size, entry.tail))
+        return id
+
+    def find(self, id: bytes) -> Entry | None:
+        """Return the entry with this name; None if it was not named recently in this process."""
+        return self._known.get(id)
+
+
+def strip_number(id: bytes) -> bytes:
+    """Return a name without the number that distinguishes equal entries."""
+    return id.partition(b".")[0]

@@ -1,0 +1,476 @@
+"""The base of systems that rqtui did not invent: a subclass adds only its places, its keys and a `decode`.
+
+The scripts `counts`, `page`, `show` and `faults` of its folder return values by fixed names (see `lua/README.md`).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from rqtui.errors import ScriptError, ServerError
+from rqtui.model import Count, EventCoverage, Fact, Finding, Job, Page, Place, Queue
+from rqtui.scripts.script import Reply
+from rqtui.system_base.entries import HEAD_BYTES, Entries, Entry, strip_number
+from rqtui.system_base.event_cache import EventCache
+from rqtui.system_base.system import Replies, Request, System, build_uncounted_queue, quote_for_shell, unwrap_reply
+from rqtui.text.formats import format_age, format_count
+from rqtui.text.names import to_bytes
+from rqtui.text.sanitise import EMPTY_ID
+
+LOOK_BACK = 1000  # entries of each place that are looked through for a digest nobody has seen here
+_TYPED_BYTES = 200  # nobody types a longer id; rqtui jobs lists it
+_FACTS = frozenset({"now_ms", "exact", "oldest_ms", "due_ms", "deadline_ms", "overdue", "expired", "workers", "paused"})
+
+
+@dataclass(frozen=True, slots=True)
+class FindingText:
+    """The texts for one kind of finding, with placeholders.
+
+    `{number}` is how many, `{id}` an example, `{key}` the key, `{queue}` the queue, `{seconds:age}` a duration. In the
+    remedy they are quoted for a shell, and `rqtui reap {queue}` also names system and options. `key` is the fix by a
+    key on a screen, without a keymap.
+    """
+
+    severity: str
+    text: str
+    remedy: str
+    key: str = ""
+
+
+class Number(int):
+    """A number in the text of a finding: `{number}` as it is, `{seconds:age}` as `14m28`."""
+
+    def __format__(self, spec: str) -> str:
+        return format_age(self * 1000) if spec == "age" else super().__format__(spec)
+
+
+class ForeignSystem(System):
+    """A system that rqtui did not invent. `finding_texts` has the texts for its `faults.lua`, by kind."""
+
+    queues_per_tally: ClassVar[int] = 25  # queues per call of `tally`, where it has one
+    jobs_per_page_call: ClassVar[int] = (
+        0  # jobs per call of `page`, where each is several reads; 0: as many as are asked for
+    )
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self.finding_texts = load_finding_texts(self.scripts.path)
+        self.event_cache = EventCache()  # what `overhear` keeps: the jobs of heard places
+        self._counters: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    @cached_property
+    def _place_counters(self) -> tuple[tuple[Place, Callable[..., Count], str, str, bool], ...]:
+        """The places with their count factories and value names.
+
+        Each has the names of the values for exactness and total, and whether it is exact although shared places are
+        sampled.
+        """
+        has_shared = any(place.is_shared for place in self.places)
+        return tuple(
+            (
+                place,
+                _build_count_factory(place),
+                f"{place.name}_exact",
+                f"{place.name}_of",
+                has_shared and not place.is_shared,
+            )
+            for place in self.places
+        )
+
+    @cached_property
+    def _place_value_names(self) -> frozenset[str]:
+        """The names of values that describe a shared place; they are not counters."""
+        return frozenset(name for _place, _make, *names, _alone in self._place_counters for name in names)
+
+    def _find_counter_names(self, values: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the names of the values that are counters; all replies of one script have the same names."""
+        names = (*values,)
+        found = self._counters.get(names)
+        if found is None:
+            found = self._counters[names] = tuple(
+                n for n in names if n not in _FACTS and n not in self._place_value_names
+            )
+        return found
+
+    # -- what a subclass says -------------------------------------------------------------------------------------
+
+    def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        """Build a job from the columns of `page` (or the values of `show`); put what it cannot read into `problem`."""
+        raise NotImplementedError
+
+    def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
+        """Return the counts that only grow; `in`, `out` and `failed` are the basis of the rates."""
+        return {}
+
+    # -- derived --------------------------------------------------------------------------------------------------
+
+    def queue_argument(self, queue: str) -> str:
+        """Return `SYSTEM:NAME`, with a `--system` option if the options of the queue are not the defaults."""
+        spec, name = self.format_spec(queue), quote_for_shell(f"{self.name}:{queue}")
+        return f"--system {quote_for_shell(spec)} {name}" if spec else name
+
+    def queue_request(self, queue: str) -> Request[Queue]:
+        """Build the request for the script `counts`: a number per place, and other facts."""
+        return Request((self.build_call("counts", queue, {}),), lambda answers: self._parse_queue(queue, answers[0]))
+
+    def queues_request(self, queues: Sequence[str]) -> Request[list[Queue]] | None:
+        """Build the request for the script `tally`, some queues per call; None if there is no such script.
+
+        A reply has the columns of `counts`, one row per queue.
+        """
+        script = self.scripts.get("tally")
+        if script is None:
+            return None
+        every = [self.keys(queue) for queue in queues]
+        of_all = {key.name: every[0][key.name] for key in script.keys}
+        names = [key.name for key in script.keys_each]
+        args = {arg.name: self.options[arg.name] for arg in script.args if arg.name in self.options}
+        calls = [
+            script.build_call(of_all, args, each_keys=[[keys[name] for name in names] for keys in every[at:end]])
+            for at, end in _split_range(len(every), self.queues_per_tally)
+        ]
+
+        def parse_reply(answers: Replies) -> list[Queue]:
+            told = [
+                Reply("counted", values={**answer.values, **row})
+                for answer in map(unwrap_reply, answers)
+                for row in read_rows(answer)
+            ]
+            return [self._parse_queue(queue, answer) for queue, answer in zip(queues, told, strict=True)]
+
+        return Request(tuple(calls), parse_reply)
+
+    def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
+        """Build the request for the script `page`, in the order of the place; offset -1 is the last page.
+
+        If the system limits the jobs per call, a long page is several calls in one round trip.
+        """
+        place, size = self.place(place).name, self.jobs_per_page_call
+        if self.is_from_events(place):
+            return Request((), lambda _answers: self._build_event_page(queue, place, offset, limit))
+        if offset < 0 or not size or limit <= size:
+            return self._page_part_request(queue, place, offset, limit, body_bytes)
+        asks = [
+            self._page_part_request(queue, place, offset + at, end - at, body_bytes)
+            for at, end in _split_range(limit, size)
+        ]
+
+        def parse_reply(answers: Replies) -> Page:
+            pages = [ask.parse([answer]) for ask, answer in zip(asks, answers, strict=True)]
+            jobs = tuple(job for page in pages for job in page.jobs)
+            following = offset + len(jobs)
+            return replace(pages[0], jobs=jobs, next=following if jobs and following < pages[0].total else None)
+
+        return Request(tuple(call for ask in asks for call in ask.calls), parse_reply)
+
+    def _page_part_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
+        args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
+        call = self.build_call("page", queue, args)
+        return Request((call,), lambda answers: self._parse_page(queue, place, offset, limit, answers[0]))
+
+    def scan_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
+        """Build the request for the script `scan` if the place is shared, else for a page."""
+        place = self.place(place).name
+        if "scan" not in self.scripts or not self.is_shared(place):
+            return self.page_request(queue, place, offset, limit, body_bytes)
+        args = {"place": place, "offset": offset, "limit": limit, "body_bytes": body_bytes}
+        call = self.build_call("scan", queue, args)
+        return Request((call,), lambda answers: self._parse_scan_page(queue, place, offset, answers[0]))
+
+    def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
+        """Build the request for the script `show`; its result falls back to the job's last event."""
+        call = self.build_call("show", queue, {"id": id, "body_bytes": body_bytes})
+        return Request(
+            (call,), lambda answers: self._parse_job(queue, answers[0]) or self.event_cache.find_in_queue(queue, id)
+        )
+
+    def probe_request(self, queue: str) -> Request[tuple[Finding, ...]] | None:
+        """Build the request for the script `faults`, whose result is the findings as text."""
+        if "faults" not in self.scripts:
+            return None
+        return Request((self.build_call("faults", queue, {}),), lambda answers: self._parse_findings(queue, answers[0]))
+
+    def _parse_queue(self, queue: str, answer: Reply | Exception) -> Queue:
+        if isinstance(answer, ServerError):
+            return build_uncounted_queue(queue, self.name, answer)
+        if isinstance(answer, Exception):
+            raise answer
+        v: Mapping[str, Any] = answer.values
+        now = v["now_ms"]
+        self.set_server_time(now)
+        exact = bool(v.get("exact", True))
+
+        def read_number(name: str) -> int | None:
+            value = v.get(name)
+            return int(value) if value is not None and value != "" and value >= 0 else None
+
+        due, deadline = read_number("due_ms"), read_number("deadline_ms")
+        return Queue(
+            queue,
+            self.name,
+            counts=tuple(
+                [
+                    self._build_event_count(queue, place, make)
+                    if place.is_from_events
+                    else make(v[place.name], bool(v.get(is_exact, exact or is_alone)), v.get(of))
+                    for place, make, is_exact, of, is_alone in self._place_counters
+                ]
+            ),
+            counted_ms=now,
+            is_paused=bool(v.get("paused")),
+            workers=read_number("workers"),
+            oldest_ready_ms=read_number("oldest_ms"),
+            next_due_ms=None if due is None else due - now,
+            next_expiry_ms=None if deadline is None else deadline - now,
+            overdue=v.get("overdue", 0),
+            expired=v.get("expired", 0),
+            counters={
+                **self.counters(v),
+                **{name: value for name in self._find_counter_names(v) if isinstance(value := v[name], int)},
+            },
+        )
+
+    def _build_event_count(self, queue: str, place: Place, make: Callable[..., Count]) -> Count:
+        counted, hearing = self.event_cache.count(queue, place.name), self.event_coverage
+        of = counted.of_all if hearing.since_ms is not None else None
+        if given := self.event_cache.count_reassigned(queue, place.name):
+            hearing = hearing._replace(reassigned=given)
+        return make(counted.of_queue, hearing.is_complete, of, hearing)
+
+    def _build_event_page(self, queue: str, place: str, offset: int, limit: int) -> Page:
+        """Return the stored jobs of a place that comes from events, newest first."""
+        number = self.event_cache.count(queue, place).of_queue
+        total, first, jobs = self.event_cache.list_page(queue, place, offset, limit)
+        following = first + len(jobs)
+        return Page(
+            queue,
+            self.name,
+            place,
+            jobs,
+            total,
+            self.event_coverage.is_complete,
+            first,
+            following if jobs and following < total else None,
+            place_total=number if number > total else None,
+            coverage=self.event_coverage,
+        )
+
+    def _parse_page(self, queue: str, place: str, offset: int, limit: int, answer: Reply | Exception) -> Page:
+        if isinstance(answer, ServerError):
+            return Page(queue, self.name, place, (), 0, error=str(answer))
+        if isinstance(answer, Exception):
+            raise answer
+        v: Mapping[str, Any] = answer.values
+        self.set_server_time(v["now_ms"])
+        jobs = self.decode_rows(queue, place, read_rows(answer), v["now_ms"])
+        first = offset if offset >= 0 else max(0, v["total"] - limit)
+        following = first + len(jobs)
+        return Page(
+            queue,
+            self.name,
+            place,
+            tuple(jobs),
+            v["total"],
+            bool(v.get("exact", True)),
+            first,
+            following if following < v["total"] and jobs else None,
+            place_total=v.get("of"),
+        )
+
+    def _parse_scan_page(self, queue: str, place: str, offset: int, answer: Reply | Exception) -> Page:
+        page = self._parse_page(queue, place, offset, 0, answer)
+        return page if page.error or isinstance(answer, Exception) else replace(page, next=answer.values["next"])
+
+    def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
+        """Return the jobs of a page. Equal ids get a number, because rows are distinguished by id."""
+        seen: Counter[bytes] = Counter()
+        jobs = []
+        for row in rows:
+            job = self.decode(queue, place, row, now_ms)
+            seen[job.id] += 1
+            jobs.append(job if seen[job.id] == 1 else replace(job, id=b"%s.%d" % (job.id, seen[job.id])))
+        return jobs
+
+    def _parse_job(self, queue: str, answer: Reply | Exception) -> Job | None:
+        answer = unwrap_reply(answer)
+        if answer.word != self.scripts["show"].done_word:
+            return None
+        self.set_server_time(answer.values["now_ms"])
+        return self.decode(queue, answer.values["place"], answer.values, answer.values["now_ms"])
+
+    def _parse_findings(self, queue: str, answer: Reply | Exception) -> tuple[Finding, ...]:
+        """Build the findings of a reply. A kind with several remedies has the one that fits after a colon."""
+        if isinstance(answer, ServerError):
+            return build_uncounted_queue(
+                queue, self.name, answer
+            ).findings  # the key that the counts do not look at, or they too
+        if isinstance(answer, Exception):
+            raise answer
+        found = []
+        for row in read_rows(answer):
+            fault = self.finding_texts[row["kind"]]
+            id: bytes = row["id"]
+            numbers = {name: Number(value) for name, value in row.items() if isinstance(value, int)}
+            words = {**row, **numbers, "id": id[:60].decode("utf-8", "backslashreplace") or EMPTY_ID, "queue": queue}
+            # A remedy is pasted into a shell, and an id may hold anything.
+            quoted = {
+                name: quote_for_shell(value) if isinstance(value, str | bytes) else value for name, value in row.items()
+            }
+            quoted |= {
+                "id": quote_for_shell(id) if len(id) <= _TYPED_BYTES else "ID",
+                "queue": self.queue_argument(queue),
+            }
+            remedy = fault.remedy.replace(f"{self.name}:{{queue}}", "{queue}")
+            found.append(
+                Finding(
+                    row["kind"].partition(":")[0].replace("_", "-"),
+                    fault.severity,
+                    queue,
+                    fault.text.format(**words),
+                    remedy.format(**quoted),
+                    (row["key"],) if row["key"] else (),
+                    (id,) if id else (),
+                    key=fault.key,
+                    jobs=row.get("number", 0),
+                    since_ms=row.get("since_ms"),
+                    until_ms=row.get("until_ms"),
+                )
+            )
+        return tuple(found)
+
+    def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
+        """Return the jobs in the reply of `reserve` or `pull`, whose rows have the columns of `page`."""
+        reserved = next((place.name for place in self.places if place.state == "reserved"), "")
+        place = reserved or self.scripts["pull"].sources[0]
+        now_ms: Any = answer.values.get("now_ms", 0)
+        return tuple(self.decode_rows(queue, place, read_rows(answer), now_ms)) if answer.rows else ()
+
+
+class EntrySystem(ForeignSystem):
+    """A system whose jobs are only bytes. Rows have the columns `head size tail`; `show` takes these three."""
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        super().__init__(*options, is_asked=is_asked)
+        self.entries = Entries()
+
+    def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
+        """Build a job from an entry and the other columns; its id is empty if the entry contains none.
+
+        The caller sets the id of such a job and everything that follows from the entry's bytes.
+        """
+        raise NotImplementedError
+
+    def extract_body(self, entry: Entry, row: Mapping[str, Any]) -> bytes:
+        """Return the body of the job in a complete entry."""
+        return entry.head
+
+    def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
+        """Build the job of a single entry."""
+        return self._build_named_job(queue, place, row, now_ms, Counter())
+
+    def decode_rows(self, queue: str, place: str, rows: Sequence[Mapping[str, Any]], now_ms: int) -> list[Job]:
+        """Build the jobs of a page of entries."""
+        seen: Counter[bytes] = Counter()
+        return [self._build_named_job(queue, place, row, now_ms, seen) for row in rows]
+
+    def read_new_id(self, row: Mapping[str, object]) -> bytes:
+        """Return the id of a new job; the digest of its bytes if jobs have no ids."""
+        if self.has_ids:
+            return super().read_new_id(row)
+        body = row["body"]
+        return Entry.from_bytes(body if isinstance(body, bytes) else to_bytes(str(body))).digest
+
+    def _build_named_job(
+        self, queue: str, place: str, row: Mapping[str, Any], now_ms: int, seen: Counter[bytes]
+    ) -> Job:
+        entry = Entry.from_row(row)
+        job = self.decode_entry(queue, place, entry, row, now_ms)
+        body = self.extract_body(entry, row) if entry.is_complete else None
+        return replace(
+            job,
+            id=self.entries.assign_name(entry, seen, job.id),
+            member=entry.head,
+            body=body,
+            body_bytes=entry.size if body is None else len(body),
+            is_partial=body is None,
+        )
+
+    def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
+        """Find a job by a digest seen in this process, by its bytes, or by a digest among the first of each place."""
+        known = self.entries.find(id)
+        entry = known or Entry.from_bytes(id)
+        args = {"head": entry.head, "size": entry.size, "tail": entry.tail, "body_bytes": body_bytes}
+        calls = [self.build_call("show", queue, args)]
+        if known is None:
+            calls += [
+                self.build_call(
+                    "page", queue, {"place": p.name, "offset": 0, "limit": LOOK_BACK, "body_bytes": HEAD_BYTES}
+                )
+                for p in self.places
+            ]
+        return Request(tuple(calls), lambda answers: self._find_job(queue, id, answers))
+
+    def _find_job(self, queue: str, id: bytes, answers: Replies) -> Job | None:
+        job = self._parse_job(queue, answers[0])
+        if job is not None:
+            return replace(job, id=id if self.entries.find(id) else job.id)
+        for place, answer in zip(self.places, answers[1:], strict=False):
+            jobs = self._parse_page(queue, place.name, 0, LOOK_BACK, answer).jobs
+            if match := next((job for job in jobs if job.id == id or strip_number(job.id) == id), None):
+                return replace(match, id=id)
+        return None
+
+
+def _build_count_factory(place: Place) -> Callable[..., Count]:
+    """Build a cached factory of a place's counts: equal counts are the same object, so comparing them is cheap."""
+
+    @lru_cache(1_000)
+    def make(number: int, exact: bool, of: int | None, heard: EventCoverage | None = None) -> Count:
+        return Count(place.name, place.state, number, exact, of, place.has_failures, heard)
+
+    return make
+
+
+def build_side_key(key: str, what: str) -> str:
+    """Return the name of a key of rqtui beside another system's `key`, in the same hash slot of a Cluster."""
+    slot = key if re.search(r"\{[^}]+\}", key) else f"{{{key}}}"
+    return f"rqtui:{slot}:{what}"
+
+
+def read_rows(answer: Reply) -> list[dict[str, Any]]:
+    """Return the table of a reply as one dict per row."""
+    return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
+
+
+def list_facts(rows: Iterable[tuple[str, str | int | None, str]]) -> list[Fact]:
+    """Return a fact for each row (label, value, kind) whose value is neither None nor an empty text."""
+    return [Fact(label, value, kind) for label, value, kind in rows if value is not None and value != ""]
+
+
+def describe_unread(read: int, total: int, what: str) -> str:
+    """Describe that fewer of `what` were read than Redis has; empty if all were read."""
+    return f"{format_count(read, width=9)} of {format_count(total, width=9)} {what} were read" if read < total else ""
+
+
+def _split_range(number: int, size: int) -> list[tuple[int, int]]:
+    """Split `number` items into ranges of at most `size`; return their starts and ends."""
+    return [(at, min(at + size, number)) for at in range(0, number, size)]
+
+
+@cache
+def load_finding_texts(folder: Path) -> Mapping[str, FindingText]:
+    """Load the texts of a system's findings from `faults.toml`, if there is one. Raises ScriptError if invalid."""
+    path = folder / "faults.toml"
+    if not path.is_file():
+        return {}
+    try:
+        return {kind: FindingText(**words) for kind, words in tomllib.loads(path.read_text("utf-8")).items()}
+    except (ValueError, TypeError) as error:
+        raise ScriptError(f"lua/{path.parent.name}/{path.name}:1: {error}") from error

@@ -1,0 +1,782 @@
+"""The base class of queue systems, and the requests and replies that systems exchange with the engine.
+
+A subclass (one per file in `systems/`) declares its places, its keys, how its queues are discovered and how its records
+are decoded. A system does not talk to Redis itself, except in the methods that take a `client`: it builds `Request`s
+(script calls with a function that parses the replies), and the engine sends the requests of one refresh in one round
+trip. The scripts in a system's folder define which verbs it supports.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, describe_and_log
+from rqtui.ids import create_id
+from rqtui.model import (
+    NO_EVENT_COVERAGE,
+    EventCoverage,
+    Finding,
+    Job,
+    KindStatistics,
+    MigrationTerms,
+    Outcome,
+    Page,
+    Place,
+    Queue,
+    Schedule,
+    State,
+    Worker,
+)
+from rqtui.scripts import script as scripts
+from rqtui.scripts.script import Call, Reply, Script
+from rqtui.system_base.option_values import OptionValue
+from rqtui.text.names import to_bytes
+from rqtui.text.sanitise import safe
+from rqtui.verbs import VERBS, Verb, find_verb
+
+log = logging.getLogger("rqtui.system_base")
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Replies = Sequence["Reply | Exception"]
+# Jobs per script call. With more, one call would keep the server busy for more than a few milliseconds.
+CHUNK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T_co]):
+    """Script calls to send, and the function that parses their replies into a result.
+
+    `parse` may change what the system asks for in its next request.
+    """
+
+    calls: Sequence[Call]
+    parse: Callable[[Replies], T_co]
+    # The jobs of the request, in the order of the outcomes.
+    jobs: tuple[Job, ...] = ()
+    # The script's columns for each job, if the request is one call.
+    rows: tuple[Mapping[str, object], ...] = ()
+    # An error of this request does not count when rqtui decides whether the server refuses everything.
+    may_fail: bool = False
+
+
+class System:
+    """One queue system; the base class for authors of systems.
+
+    Each positional option mapping holds the key=value pairs of one `--system NAME:key=value`, merged into `defaults`;
+    all of them are in `specs`. `is_explicit` is False if no option named the system and rqtui only looks for its keys;
+    then the system claims no queue whose keys it does not see.
+    """
+
+    # The name of the system, as in `--system NAME`.
+    name: ClassVar[str]
+    # The places of a queue, in the order in which screens list them.
+    places: ClassVar[tuple[Place, ...]]
+    # The options of the system with their default values.
+    defaults: ClassVar[Mapping[str, str]] = {}
+    # The allowed values by option; an option that is not listed takes any value.
+    option_values: ClassVar[Mapping[str, OptionValue]] = {}
+    # The option that has the same value for all queues, so that one rqtui handles only one value of it.
+    shared_option: ClassVar[str] = ""
+    # The option that names the queue, if there is one.
+    queue_option: ClassVar[str] = ""
+    # Lua patterns of keys that reveal a queue, for the walk over all keys.
+    key_patterns: tuple[str, ...] = ()
+    # Redis commands that the system sends in addition to its scripts (`script.build_command`), such as `CLIENT LIST`.
+    commands: ClassVar[tuple[str, ...]] = ()
+    # Whether the walk over all keys finds facts that no key of a queue holds, such as the workers of a queue.
+    needs_key_walk: ClassVar[bool] = False
+    # Whether the dispatcher and the reaper of rqtui may run without being asked for.
+    loops_by_default: ClassVar[bool] = False
+    # Whether a person types bodies as JSON; otherwise a body may be any bytes.
+    has_json_bodies: ClassVar[bool] = False
+    # Whether `rqtui.client.Queue` puts jobs into these queues and takes jobs from them.
+    has_client: ClassVar[bool] = False
+    # The key that holds the names of all queues, if there is one.
+    queue_names_key: str = ""
+    # Whether all keys of a queue are in one hash slot.
+    works_on_cluster: bool = False
+    # The folder of the scripts, for a system from another package; None: `lua/<name>`.
+    folder: ClassVar[Path | None] = None
+    # Only queues with jobs in one of these states need probes; if empty, all queues need them.
+    probed_states: ClassVar[frozenset[State]] = frozenset()
+    # The names in `Queue.counters` that this system computes from counts, so that they can decrease.
+    derived_counters: ClassVar[frozenset[str]] = frozenset()
+    # The interval (ms) of the Pub/Sub events from which alone workers are known; None: Redis stores the workers.
+    heartbeat_event_interval_ms: ClassVar[int | None] = None
+    # The time (ms) within which a worker that holds a job sends its first heartbeat; None: unknown.
+    first_heartbeat_ms: ClassVar[int | None] = None
+    # Whether `job_request` finds a job directly, however many jobs there are.
+    can_find_by_id: ClassVar[bool] = False
+    # An example of a body that contains an id, if `put --id` cannot prevent putting the same id twice.
+    body_id_example: ClassVar[str] = ""
+    # Whether jobs have ids of their own; `job_request` finds a job by id if it is near an end of its place.
+    has_ids: ClassVar[bool] = False
+    # The facts that the system stores about a job, out of: name, tried, error, worker, priority, lease.
+    known_fields: ClassVar[frozenset[str]] = frozenset()
+    # The effect of a verb in this system, by verb, if the table of verbs does not say enough.
+    verb_effects: ClassVar[Mapping[str, str]] = {}
+    # The fix for a general finding in this system, by kind of finding; an empty text shows no general fix.
+    finding_remedies: ClassVar[Mapping[str, str]] = {}
+    # Whether one worker may serve several queues; it is then counted in each of them.
+    shares_workers: ClassVar[bool] = False
+    # Queues per `queues_request`. If one script counts them all, 50 queues take about a millisecond of the server.
+    queues_per_request: ClassVar[int] = 50
+    # Jobs per call of a verb; choose fewer if one job costs the server more.
+    jobs_per_call: ClassVar[int] = CHUNK
+    # The reason why a migration leaves the jobs of a place there, by place of waiting or dead jobs.
+    unmigrated_places: ClassVar[Mapping[str, str]] = {}
+    # The ready places in the order in which workers take from them, if `places` has another order.
+    take_order: ClassVar[tuple[str, ...]] = ()
+    # The places of a verb whose script declares no moves, if the table of verbs does not list them.
+    verb_places: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    # The reason why a verb that a person may expect does not exist, by verb.
+    missing_verbs: ClassVar[Mapping[str, str]] = {}
+    # Where the schedules are stored if not in Redis, such as "celery beat has a file".
+    schedules_elsewhere: ClassVar[str] = ""
+    # An example of the body of a new job, with which a form starts.
+    body_template: ClassVar[str] = "{}"
+
+    def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
+        for spec in options:
+            unknown = sorted(set(spec) - set(self.defaults))
+            if unknown:
+                known = ", ".join(self.defaults) or "none"
+                raise UsageError(f"system {self.name} has no option {', '.join(unknown)}; its options: {known}.")
+        self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
+        if self.shared_option and len(self.specs) > 1:
+            raise UsageError(f"system {self.name}: one {self.shared_option} at a time; run rqtui once for each.")
+        for spec in self.specs:
+            for option, (fits, words) in self.option_values.items():
+                if not fits(spec[option]):
+                    raise UsageError(f'system {self.name}: {option} is {words}, not "{spec[option]}".')
+        self.is_explicit = is_asked
+        self.scripts: scripts.Folder = scripts.load(self.folder or self.name)
+        self.event_coverage: EventCoverage = NO_EVENT_COVERAGE  # set by the engine before it passes on events
+        self._clock = (0, 0.0)  # the server's clock (ms) and time.monotonic() when it was received
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The options of queues that no `--system` names."""
+        return self.specs[0]
+
+    def options_of(self, queue: str) -> dict[str, str]:
+        """Return the options of one queue: those of the `--system` that names it, or else the first ones.
+
+        The first ones are returned with this queue's name as `queue_option`.
+        """
+        if not self.queue_option:
+            return self.options
+        found = next((spec for spec in self.specs if spec[self.queue_option] == queue), None)
+        return found or {**self.options, self.queue_option: queue}
+
+    def script_options(self, queue: str) -> dict[str, str]:
+        """Return the options of a queue in the form in which scripts expect them.
+
+        Override it if a person types an option differently from how the script needs it.
+        """
+        return self.options_of(queue)
+
+    def format_spec(self, queue: str) -> str:
+        """Return the `SYSTEM:key=value,…` that `--system` needs for this queue; empty if the defaults do."""
+        options = self.options_of(queue)
+        unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
+        told = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
+        return f"{self.name}:{told}" if unusual else ""
+
+    def named_queues(self) -> list[str]:
+        """Return the queues that the options name."""
+        return [spec[self.queue_option] for spec in self.specs if spec[self.queue_option]] if self.queue_option else []
+
+    # -- hooks that a subclass implements -------------------------------------------------------------------------
+
+    def keys(self, queue: str) -> Mapping[str, str]:
+        """Return every key of `queue` by the name that script headers use."""
+        raise NotImplementedError
+
+    def discover(self, client: Any) -> Iterator[list[str]]:
+        """Yield names of queues in lists, one list per round trip. Raises no error except `ServerError`.
+
+        By default these are the queues that the options name; if the system is not explicit, only those whose keys
+        exist.
+        """
+        yield [queue for queue in self.named_queues() if self.is_explicit or self.has_keys_of(client, queue)]
+
+    def marker_keys(self) -> Sequence[str]:
+        """Return keys of which at least one exists wherever `discover` finds a queue of a system that is not explicit.
+
+        The engine checks the marker keys of all systems at once and skips `discover` if none exists. If empty,
+        `discover` is always called.
+        """
+        return ()
+
+    def has_keys_of(self, client: Any, queue: str) -> bool:
+        """Return whether the keys of a queue of that name clearly belong to this system. Takes one round trip."""
+        return False
+
+    def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
+        """Return the queues to which the keys in `found` belong; each key matches one of `key_patterns`.
+
+        May read the keys, in one round trip.
+        """
+        return []
+
+    def has_queue(self, client: Any, queue: str) -> bool:
+        """Return whether the system has a queue of that name. Takes one round trip."""
+        return queue in self.named_queues() and (self.is_explicit or self.has_keys_of(client, queue))
+
+    def queue_request(self, queue: str) -> Request[Queue]:
+        """Build the request for the counts and the state of one queue."""
+        raise NotImplementedError
+
+    def queues_request(self, queues: Sequence[str]) -> Request[list[Queue] | Request[list[Queue]]] | None:
+        """Build one request for the counts of many queues; None if the system has no script for that.
+
+        Its `parse` raises if the script failed. It may return a follow-up request instead of the queues, if queues that
+        changed need more calls.
+        """
+        return None
+
+    def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
+        """Build the request for `limit` jobs of `place` from `offset` on, with at most `body_bytes` of each body."""
+        raise NotImplementedError
+
+    def scan_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
+        """Build the request for one step of a scan that visits every job of `place` once.
+
+        `offset` is the `next` of the previous page. In a shared place, offsets are ranks among the jobs of all queues:
+        a step reads a bounded number of them and returns up to `limit` jobs of this queue, possibly none; `next` is
+        then the rank after the last job that was read.
+        """
+        return self.page_request(queue, place, offset, limit, body_bytes)
+
+    def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
+        """Build the request for all data of one job. A body longer than `body_bytes` is left out (-1: never)."""
+        raise NotImplementedError
+
+    def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
+        """Build the request for the workers of the queue. By default there are none."""
+        return Request((), lambda _answers: ())
+
+    def schedules_request(self) -> Request[tuple[Schedule, ...]] | None:
+        """Build the request for the recurring schedules of all queues; None if Redis holds none."""
+        return None
+
+    def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:
+        """Build the request for the statistics per kind of job; None if the system keeps none.
+
+        Statistics about all queues (without a `queue`) are requested once, with the name of any queue.
+        """
+        return None
+
+    def learn_job_format(self, client: Any, queue: str) -> None:
+        """Read existing jobs of a queue before a job is put, if the format of a new job depends on them."""
+
+    def register_queue(self, client: Any, queue: str) -> None:
+        """Add a new queue to the system's list of queue names, if it keeps one."""
+
+    def unregister_queue(self, client: Any, queue: str) -> None:
+        """Remove a purged queue from the system's list of queue names, if it keeps one."""
+
+    def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
+        """Return the jobs that a script just handed out: leased jobs, each with a token, or pulled jobs."""
+        raise NotImplementedError
+
+    def draw_next_sample(self, queue: str, place: str) -> None:
+        """Show other members of an unordered place from now on than those shown so far."""
+
+    def needs_probe(self, queue: Queue) -> bool:
+        """Return whether the counts of a queue call for its health check: by `probed_states`, which is cheap."""
+        return not self.probed_states or any(queue.count_in_state(state) for state in self.probed_states)
+
+    def probe_request(self, queue: str) -> Request[tuple[Finding, ...]] | None:
+        """Build the request for a bounded health check of this system's own findings; None if it has none.
+
+        The engine sends it a few times a minute.
+        """
+        return None
+
+    @property
+    def is_found_by_walk(self) -> bool:
+        """Whether queues are found only by a walk over all keys (SCAN), because no key holds their names."""
+        return bool(self.key_patterns) and not self.queue_names_key
+
+    def event_patterns(self) -> tuple[str, ...]:
+        """Return the Pub/Sub channel patterns (PSUBSCRIBE) of events that no key records; empty if there are none.
+
+        The patterns may depend only on the options. rqtui subscribes while a screen shows a queue of this system.
+        """
+        return ()
+
+    def record_event(self, channel: bytes, message: bytes, at_ms: int) -> None:
+        """Process a Pub/Sub message received at `at_ms` (server clock). Must ignore what it cannot parse.
+
+        Called on the engine's thread before the counts of a poll are read. Very long messages are truncated at their
+        end.
+        """
+
+    def event_requests(self) -> Sequence[Request[None]]:
+        """Build the requests needed to interpret published events; they are parsed before the counts of a poll."""
+        return ()
+
+    def build_row_values(self, queue: str, job: Job) -> Mapping[str, object]:
+        """Return the values of a job for script columns other than `id`, `token`, `place`, `member` and `worker`."""
+        return {}
+
+    def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
+        """Return the bytes that verb `name` writes in place of `job.member`, for scripts with the column `new`.
+
+        The script replaces the member only if it still has the bytes that were read; Lua never re-encodes a body.
+        Raises UsageError for a job that cannot be rewritten: that job stays as it is, and the other jobs are still
+        changed.
+        """
+        raise NotImplementedError
+
+    def build_queue_rows(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
+        """Return the rows for a script that is called for the queue as a whole and has columns (names of workers …)."""
+        return ()
+
+    def encode_body(self, body: bytes) -> bytes:
+        """Return a body in the form that this system's workers read. Raises UsageError if they could not read it."""
+        return body
+
+    def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
+        """Return the columns of `enqueue` for a new job. The body of `row` is encoded by `encode_body`.
+
+        Override it if a typed body contains more than the body of the job.
+        """
+        return {**row, "body": self.encode_body(bytes(row["body"]))}  # type: ignore[call-overload]
+
+    def format_editable_body(self, job: Job) -> bytes:
+        """Return the body of a job in the form in which a person edits it; `build_new_job` parses that form."""
+        return job.body or b""
+
+    def read_new_id(self, row: Mapping[str, object]) -> bytes:
+        """Return the id of a job that was put with these fields."""
+        id = row.get("id", b"")
+        return id if isinstance(id, bytes) else to_bytes(str(id))
+
+    def migration_terms(self, job: Job) -> MigrationTerms:
+        """Return the settings of `job` in terms of the native queue. A migration uses them to move or leave the job.
+
+        The job comes from `job_request` or a lease: it has its body, and all facts if `can_find_by_id` is set.
+        """
+        return MigrationTerms(max(0, job.attempts - (job.state is State.RESERVED)), job.max_attempts)
+
+    def queue_argument(self, queue: str) -> str:
+        """Return the argument that names this queue on a command line."""
+        return quote_for_shell(queue)
+
+    # -- derived --------------------------------------------------------------------------------------------------
+
+    def set_server_time(self, now_ms: int) -> None:
+        """Record the server's clock from a reply."""
+        self._clock = (now_ms, time.monotonic())
+
+    def now_ms(self) -> int:
+        """Return the server's clock, extrapolated from the last reply; this machine's clock before the first reply."""
+        heard_ms, at_s = self._clock
+        return heard_ms + int((time.monotonic() - at_s) * 1000) if heard_ms else time.time_ns() // 1_000_000
+
+    @property
+    def events_since_ms(self) -> int | None:
+        """The time since when rqtui listens to this system's Pub/Sub events; None if it does not listen."""
+        return self.event_coverage.since_ms
+
+    def place(self, name: str) -> Place:
+        """Return the place with that name, else the first place with that state. Raises UsageError if there is none."""
+        return self.find_places(name)[0]
+
+    def find_places(self, word: str) -> tuple[Place, ...]:
+        """Return the place with that name, else all places with that state. Raises UsageError if there is none."""
+        found = tuple(place for place in self.places if place.name == word)
+        found = found or tuple(place for place in self.places if place.state == word)
+        if not found:
+            raise UsageError(
+                f'{self.name} has no place "{word}"; its places: {", ".join(p.name for p in self.places)}.'
+            )
+        return found
+
+    def is_shared(self, place: str) -> bool:
+        """Return whether a place holds the jobs of all queues; with an empty name, whether any place does."""
+        meant = [self.place(place)] if place else self.places
+        return any(each.is_shared and not each.is_from_events for each in meant)
+
+    def is_from_events(self, place: str) -> bool:
+        """Return whether a place has no key and its jobs come from Pub/Sub events."""
+        return self.place(place).is_from_events
+
+    def purges_by_job(self, place: str) -> bool:
+        """Return whether a purge of a place (empty: of all) deletes job by job, so that other queues' jobs stay."""
+        return self.is_shared(place) and self.can("delete", place)
+
+    def script(self, name: str) -> Script:
+        """Return the script of a verb. Raises UsageError with the reason or the known verbs if there is none."""
+        found = self.scripts.get(name)
+        if found is None:
+            known = ", ".join(sorted(name for name, script in self.scripts.items() if not script.read_only))
+            why = self.missing_verbs.get(name)
+            raise UsageError(f'{self.name} has no verb "{name}"' + (f": {why}." if why else f"; its verbs: {known}."))
+        return found
+
+    def can(self, name: str, place: str = "") -> bool:
+        """Return whether the system has that verb, and whether the verb takes jobs from `place` (empty: any)."""
+        script = self.scripts.get(name)
+        if script is None:
+            return False
+        row = find_verb(name)
+        if place and name in self.verb_places:
+            return place in self.verb_places[name]
+        if place and self.is_from_events(place) and place not in script.sources:
+            return False
+        if not place or row.scope != "job":
+            return True
+        takes = row.takes or tuple(self.place(source).state for source in script.sources)
+        return self.place(place).state in takes and (not script.sources or place in script.sources)
+
+    def find_target_places(self, name: str, job: Job) -> tuple[str, ...]:
+        """Return the place to which verb `name` moves a job, in a tuple that is empty if the job leaves the queue.
+
+        The job goes back, or to the dead jobs if it was cancelled or has no attempts left.
+        """
+        places = [place for place in self.script(name).targets if place]
+        dead = {place.name for place in self.places if place.state is State.DEAD}
+        is_over = job.is_cancelled or (name == "reap" and self.has_no_attempts_left(job))
+        return tuple([place for place in places if (place in dead) == is_over][:1] or places[:1])
+
+    def has_no_attempts_left(self, job: Job) -> bool:
+        """Return whether a job that is reaped is not tried again."""
+        return job.max_attempts is not None and job.attempts >= job.max_attempts
+
+    def unchanged_guard(self, name: str, job: Job) -> dict[str, object]:
+        """Return form fields that let a verb act only on a job that did not change since it was read.
+
+        Empty if the script of the verb cannot check that.
+        """
+        can_tell = any(column.name == "line" for column in self.script(name).each)
+        return {"line": job.attempts_line or b"-"} if can_tell else {}
+
+    def verbs(self) -> tuple[Verb, ...]:
+        """Return every changing verb of the system, in the order of the table `VERBS`; unlisted verbs come last."""
+        order = {row.name: number for number, row in enumerate(VERBS)}
+        names = sorted((n for n, s in self.scripts.items() if not s.read_only), key=lambda n: (order.get(n, 999), n))
+        return tuple(find_verb(name, self.scripts[name].summary) for name in names)
+
+    def build_call(
+        self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
+    ) -> Call:
+        """Build a call of a script with the keys of `queue`. Raises UsageError for a field the script does not declare.
+
+        Arguments that are missing in `args` are filled from the options of the queue.
+        """
+        script = self.script(name)
+        known = {arg.name for arg in script.args}
+        columns = {arg.name for arg in script.each}
+        stray = sorted(set(args) - known - columns)
+        if stray:
+            raise UsageError(
+                f"{name} has no field {', '.join(stray)}; its fields: {', '.join(sorted(known | columns))}."
+            )
+        keys, options = self.keys(queue), self.script_options(queue)
+        scalars = {arg.name: args[arg.name] for arg in script.args if arg.name in args}
+        for arg in script.args:
+            if arg.name not in scalars and arg.name in options:
+                scalars[arg.name] = int(options[arg.name]) if arg.type == "int" else options[arg.name]
+        if "queue" not in scalars and any(arg.name == "queue" for arg in script.args):
+            scalars["queue"] = queue
+        rows = rows or self.build_queue_rows(queue, script)
+        tail = [{arg.name: row[arg.name] for arg in script.each if arg.name in row} for row in rows]
+        return script.build_call({key.name: keys[key.name] for key in script.keys}, scalars, tail)
+
+    def select_arguments(self, name: str, values: Mapping[str, object]) -> dict[str, object]:
+        """Return the entries of `values` that the script of that name takes as arguments."""
+        taken = {arg.name for arg in self.script(name).args}
+        return {name: value for name, value in values.items() if name in taken}
+
+    def verb_requests(
+        self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
+    ) -> list[Request[list[Outcome]]]:
+        """Build the requests that run verb `name` on `jobs`, one per chunk of jobs.
+
+        Without jobs the verb acts on the queue, or on the place named in the form. A value comes from the form, else
+        from the job, else from the system's options.
+        """
+        if not jobs:
+            self.refuse_event_places(name, {str(form.get("place") or "")})
+        if isinstance(body := form.get("body"), bytes | str):
+            form = self.build_new_job(queue, {**form, "body": to_bytes(body)})
+        if not jobs:
+            return [self._queue_verb_request(name, queue, form)]
+        able, new, refused = self._split_refused_jobs(name, jobs, form)
+        by_place = any(arg.name == "place" for arg in self.script(name).args)
+        chunks = _split_into_chunks(able, self.jobs_per_call, by_place=by_place)
+        asks = [self._chunk_request(name, queue, chunk, form, new) for chunk in chunks]
+        return [*([_build_refused_request(refused)] if refused else []), *asks]
+
+    def _queue_verb_request(self, name: str, queue: str, form: Mapping[str, object]) -> Request[list[Outcome]]:
+        """Build the request that runs a verb on the queue, or on the place named in the form."""
+        script = self.script(name)
+        rows = [form] if script.per_row or any(column.name in form for column in script.each) else []
+        call = self.build_call(name, queue, form, rows)
+        return Request((call,), lambda answers: _read_queue_outcomes(script, form, answers[0]))
+
+    def _split_refused_jobs(
+        self, name: str, jobs: Sequence[Job], form: Mapping[str, object]
+    ) -> tuple[list[Job], dict[int, bytes], list[tuple[Job, Outcome]]]:
+        """Return the jobs that a verb can act on, their new bytes if its script takes any, and the refused jobs.
+
+        The new bytes are stored by `id()` of the job, because two jobs in a list may have the same id.
+        """
+        able: list[Job] = []
+        new: dict[int, bytes] = {}
+        refused: list[tuple[Job, Outcome]] = []
+        is_rewritten = any(column.name == "new" for column in self.script(name).each)
+        for job in jobs:
+            reason = self.explain_refusal(name, job)
+            if is_rewritten and not reason:
+                try:
+                    new[id(job)] = b"" if job.is_partial else self.rewrite_member(name, job, form)
+                except UsageError as error:  # Only this job is refused.
+                    reason = str(error)
+            if reason:
+                refused.append((job, Outcome(name, job.id, "refused", reason)))
+            else:
+                able.append(job)
+        return able, new, refused
+
+    def can_resume(self, queue: Queue) -> bool:
+        """Return whether a resume has an effect on a queue, judging by its counts."""
+        return queue.is_paused
+
+    def refuse_event_places(self, name: str, places: Collection[str]) -> None:
+        """Raise UsageError if the verb cannot act on one of `places` because that place has no key."""
+        for place in self.places:
+            if place.name in places and (why := self._explain_event_place(name, place.name)):
+                raise UsageError(why)
+
+    def explain_refusal(self, name: str, job: Job) -> str:
+        """Return why a verb cannot act on this job, as far as known without asking Redis; empty if it can."""
+        return self._explain_event_place(name, job.place)
+
+    def _explain_event_place(self, name: str, place: str) -> str:
+        """Return why a verb takes no job from this place if the reason is that the place has no key; else empty."""
+        if not any(each.is_from_events and each.name == place for each in self.places) or self.can(name, place):
+            return ""
+        return f"{name} takes no job from {place}: what stands there was heard, and Redis holds nothing of it."
+
+    def put_request(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Request[list[Outcome]]:
+        """Build the request that puts new jobs; its result has one outcome per row.
+
+        Raises UsageError for a field that this system does not store.
+        """
+        script = self.script("enqueue")
+        columns = [column.name for column in script.each]
+        stray = sorted({name for row in rows for name in row} - set(columns))
+        if stray:
+            wrong, given = (", ".join(_name_user_fields(names)) for names in (stray, columns))
+            raise UsageError(f"{self.name} keeps no {wrong}; a job of it is given {given}.")
+        made = [self.build_new_job(queue, row) for row in rows]
+        if "id" in columns:
+            made = [{"id": create_id(), **row} for row in made]
+        call = self.build_call("enqueue", queue, {}, made)
+        ids = [self.read_new_id(row) for row in made]
+
+        def parse_reply(answers: Replies) -> list[Outcome]:
+            answer = answers[0]
+            each: Sequence[Reply | Exception] = answer.each if isinstance(answer, Reply) else [answer] * len(ids)
+            return [_read_outcome(script, id, one) for id, one in zip(ids, each, strict=True)]
+
+        return Request((call,), parse_reply)
+
+    def _chunk_request(
+        self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object], new: Mapping[int, bytes]
+    ) -> Request[list[Outcome]]:
+        script = self.script(name)
+        rows = [
+            {
+                "id": job.id,
+                "token": job.token,
+                "member": job.member,
+                "worker": job.worker,
+                **self.build_row_values(queue, job),
+                **form,
+                **({"new": new[id(job)]} if new else {}),
+            }
+            for job in jobs
+        ]
+        scalars = {arg.name for arg in script.args}
+        args = {key: value for key, value in form.items() if key in scalars or key not in {a.name for a in script.each}}
+        if "place" in scalars:
+            args.setdefault("place", jobs[0].place)
+        if script.each:
+            call = self.build_call(name, queue, args, rows)
+            return Request(
+                (call,), lambda answers: _read_job_outcomes(script, jobs, answers[0]), tuple(jobs), tuple(rows)
+            )
+        calls = tuple(
+            self.build_call(name, queue, {**{k: v for k, v in row.items() if k in scalars}, **args}) for row in rows
+        )
+        return Request(
+            calls,
+            lambda answers: [_read_outcome(script, job.id, answer) for job, answer in zip(jobs, answers, strict=True)],
+            tuple(jobs),
+        )
+
+
+USER_FIELDS = ("id", "body", "name", "delay", "due", "priority", "ttr", "max_attempts", "backoff", "keep")
+
+
+def _name_user_fields(columns: Sequence[str]) -> list[str]:
+    """Return the fields that a person gives for a new job with these columns; if none, the columns."""
+    known = {column.removesuffix("_ms") for column in columns}
+    return [name for name in USER_FIELDS if name in known] or list(columns)
+
+
+def find_late_place(places: Sequence[Place]) -> Place | None:
+    """Return the place of reserved jobs with expired leases, if a system shows them as a place of their own."""
+    reserved = [place for place in places if place.state is State.RESERVED and place.where]
+    return reserved[-1] if len(reserved) > 1 else None
+
+
+def is_state_counted_at(place: Place, places: Sequence[Place]) -> bool:
+    """Return whether the counts of a whole state (due, expired, paused) are shown at this one of its places.
+
+    That is the place whose scores are the times that are counted, else the first place of its state.
+    """
+    alike = [other for other in places if other.state is place.state]
+    timed = [other for other in alike if other.score.startswith(_TIMED_BY.get(place.state, "-"))]
+    return place is (timed or alike)[0]
+
+
+_TIMED_BY = {State.SCHEDULED: "due", State.RESERVED: "deadline"}
+
+
+def isolate_request(build: Callable[[], Request[T]], build_error_result: Callable[[Exception], T]) -> Request[T]:
+    """Build a request and turn any error of building or parsing it into a result.
+
+    This way one unreadable queue does not stop the others. A lost connection affects all requests, so it is raised
+    separately, by `raise_if_connection_lost`.
+    """
+    try:
+        ask = build()
+    except Exception as error:
+        failed = error
+        return Request((), lambda _answers: build_error_result(failed))
+
+    def parse_reply(answers: Replies) -> T:
+        try:
+            return ask.parse(answers)
+        except Exception as error:
+            return build_error_result(error)
+
+    return replace(ask, parse=parse_reply)
+
+
+def queue_request(system: System, queue: str) -> Request[Queue]:
+    """Build a request for the counts of one queue that returns a `Queue` with an error message instead of raising."""
+    return isolate_request(
+        lambda: system.queue_request(queue), lambda error: build_uncounted_queue(queue, system.name, error)
+    )
+
+
+def page_request(system: System, queue: str, place: str, offset: int, limit: int, body_bytes: int = 0) -> Request[Page]:
+    """Build a request for one page of jobs that returns a `Page` with an error message instead of raising."""
+    return isolate_request(
+        lambda: system.page_request(queue, place, offset, limit, body_bytes),
+        lambda error: Page(queue, system.name, place, (), 0, error=describe_and_log(error, log)),
+    )
+
+
+def build_uncounted_queue(queue: str, system: str, error: Exception) -> Queue:
+    """Build the `Queue` of a queue whose counts failed, with the error, and a finding if a key has a wrong type."""
+    found: tuple[Finding, ...] = ()
+    if isinstance(error, WrongType) and error.key:
+        found = (describe_foreign_key(queue, error.key, str(error)),)
+    return Queue(queue, system, workers=None, error=describe_and_log(error, log), findings=found)
+
+
+def describe_foreign_key(queue: str, key: str, text: str) -> Finding:
+    """Build the finding for a key of a queue that has another type than its place needs."""
+    remedy = "find out whose key it is; RENAME it, or choose another name for the queue"
+    return Finding("wrong-type", "critical", queue, text, remedy, (key,))
+
+
+def quote_for_shell(word: str | bytes) -> str:
+    r"""Quote a word for a shell if it needs quotes; bytes that are not text become `$'\xff'`."""
+    raw = to_bytes(word)
+    text = raw.decode("utf-8", "backslashreplace")
+    if text.encode() == raw and safe(text) == text:
+        return shlex.quote(text)
+    return "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in raw) + "'"
+
+
+def unwrap_reply(answer: Reply | Exception) -> Reply:
+    """Return the reply; raise it if it is an exception."""
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+
+def raise_if_connection_lost(answers: Replies, checked: Replies | None = None) -> Replies:
+    """Return the replies; raise the ServerError if the connection was lost, or if every reply is an error.
+
+    If `checked` is given, only these replies decide whether every reply is an error.
+    """
+    for answer in answers:
+        if isinstance(answer, Unreachable | Unknown):
+            raise answer
+    answers = answers if checked is None else checked
+    errors = [answer for answer in answers if isinstance(answer, ServerError) and not isinstance(answer, WrongType)]
+    if errors and len(errors) == len(answers):
+        raise errors[0]
+    return answers
+
+
+def _split_into_chunks(jobs: Sequence[Job], size: int, by_place: bool) -> Iterator[list[Job]]:
+    groups: dict[str, list[Job]] = {}
+    for job in jobs:
+        groups.setdefault(job.place if by_place else "", []).append(job)
+    for group in groups.values():
+        for start in range(0, len(group), size):
+            yield group[start : start + size]
+
+
+def _build_refused_request(refused: Sequence[tuple[Job, Outcome]]) -> Request[list[Outcome]]:
+    """Build a request without calls that returns the given outcomes of refused jobs."""
+    return Request((), lambda _answers: [outcome for _job, outcome in refused], tuple(job for job, _outcome in refused))
+
+
+def _read_queue_outcomes(script: Script, form: Mapping[str, object], answer: Reply | Exception) -> list[Outcome]:
+    if isinstance(answer, Reply) and answer.each:
+        id = form.get("id", form.get("worker", b""))
+        return [_read_outcome(script, id if isinstance(id, bytes) else to_bytes(str(id)), answer.each[0])]
+    return [_read_outcome(script, b"", answer)]
+
+
+def _read_job_outcomes(script: Script, jobs: Sequence[Job], answer: Reply | Exception) -> list[Outcome]:
+    if isinstance(answer, Exception):
+        return [_read_outcome(script, job.id, answer) for job in jobs]
+    return [_read_outcome(script, job.id, each) for job, each in zip(jobs, answer.each, strict=True)]
+
+
+def _read_outcome(script: Script, id: bytes, answer: Reply | Exception) -> Outcome:
+    if isinstance(answer, Unknown):
+        return Outcome(script.name, id, "unknown", f"the reply was lost, it may have happened: {answer}")
+    if isinstance(answer, Unreachable):
+        return Outcome(script.name, id, "not sent", str(answer))
+    if isinstance(answer, RqtuiError):
+        return Outcome(script.name, id, "error", str(answer))
+    if isinstance(answer, Exception):
+        raise answer
+    id = id or answer.values.get("id") or b""  # the system may have chosen the id of a new job
+    if answer.word != script.done_word:
+        return Outcome(script.name, id, answer.word, answer.text, 0, dict(answer.values))
+    counted = answer.values.get("moved")
+    moved = counted if isinstance(counted, int) else len(answer.rows) or 1
+    return Outcome(script.name, id, answer.word, answer.text, moved, dict(answer.values))

@@ -1,0 +1,155 @@
+"""The check that scripts and the blocks that they include fit together. The conformance suite calls it for a script.
+
+The comments at the top of a block are its contract: `needs` lists the names that must be defined above it and the
+arguments that it reads, `gives` the names that it defines for the lines below (`lua/README.md` has the grammar).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rqtui.scripts.include import read_code
+from rqtui.scripts.script import Script
+from rqtui.testing.lua_names import Names, read_names
+from rqtui.text.source_lines import Piece, find_line, split_pieces
+
+_CLAUSE = re.compile(r"-- (needs|gives)( +)\S")
+_ITEM = re.compile(r"ARGV\[(?P<index>\d+)\]  +(?P<arg>\w+\??)(?:  .*)?|(?P<names>\w+(?: \w+)*)(?:  +\S.*)?")
+_GUARD = re.compile(r"^ *return redis\.error_reply", re.MULTILINE)  # such a block has its effect where it is
+_ARGV = re.compile(r"\bARGV\s*\[\s*(\d+)\s*\]")
+
+
+@dataclass(slots=True)
+class Contract:
+    """What the comments of a block declare, each with the number of its line."""
+
+    needs: dict[str, int] = field(default_factory=dict)
+    gives: dict[str, int] = field(default_factory=dict)
+    args: dict[int, str] = field(default_factory=dict)  # by index in ARGV: the name in the header, with its `?`
+
+
+def list_faults(script: Script) -> list[str]:
+    """Return one sentence, `file:line: …`, for each block of a script that does not fit where it is included."""
+    for number, line in enumerate(script.source.split("\n"), 1):
+        if re.match(r"\s*-- include:", line):
+            where = find_line(script.source, script.path, number)
+            return [f"{where}: nothing was included here; `-- include:` stands at the beginning of its line"]
+    pieces = [piece for piece in split_pieces(script.source, script.path) if piece.text]
+    names = [_read_piece(piece) for piece in pieces]
+    if wrong := [sentence for sentence in names if isinstance(sentence, str)]:
+        return wrong
+    return list(_check_pieces(script, pieces, [each for each in names if isinstance(each, Names)]))
+
+
+def _check_pieces(script: Script, pieces: list[Piece], names: list[Names]) -> Iterator[str]:
+    blocks = {block.path: block for block in script.blocks.values()}
+    defined: dict[str, str] = {}  # the file that defines a name
+    for at, (piece, own) in enumerate(zip(pieces, names, strict=True)):
+        if block := blocks.get(piece.path):
+            below = {name for each in names[at + 1 :] for name in each.free}
+            for sentence in _check_use(read_contract(block)[0], piece, own, defined, below, script):
+                yield f"{script.path}:{_find_include(script, piece)}: the block {block.path} {sentence}"
+        for name in own.defined:
+            if name in defined:
+                yield f"{piece.path}:{piece.first}: {name} is defined in {defined[name]}, and again here"
+            defined[name] = piece.path
+
+
+def _find_include(script: Script, piece: Piece) -> int:
+    """Return the number of the line that includes a block; 1 if another block does."""
+    names = re.compile(rf"-- include:.*\b{Path(piece.path).stem}\b")
+    lines = script.file_text.split("\n")
+    return next((number for number, line in enumerate(lines, 1) if names.match(line)), 1)
+
+
+def _check_use(
+    contract: Contract, piece: Piece, own: Names, above: Container[str], below: set[str], script: Script
+) -> Iterator[str]:
+    """Yield what is wrong with a block between names that are defined `above` it, and those that are used `below`."""
+    for name in contract.needs:
+        if name not in above:
+            yield f"needs {name}, which is not defined above it"
+    for index, name in contract.args.items():
+        declared = [arg.name + "?" * arg.optional for arg in script.args[index - 1 : index]]
+        if declared != [name]:
+            yield f"needs ARGV[{index}] to be {name}; the header declares {' '.join(declared) or 'no such argument'}"
+    if contract.gives and not below.intersection(contract.gives) and not _GUARD.search(piece.text):
+        yield f"gives {' '.join(contract.gives)}, and nothing below it uses that"
+    for name in sorted(below.intersection(own.defined).difference(contract.gives)):
+        yield f"does not give {name}, which is used below it"
+
+
+def list_block_faults(block: Piece) -> list[str]:
+    """Return one sentence, `file:line: …`, for each difference between a block and its own comments."""
+    contract, found = read_contract(block)
+    code = read_code(block)
+    names = _read_piece(code)
+    if isinstance(names, str):
+        return [names]
+    for name, line in names.free.items():
+        if name not in contract.needs:
+            found.append(f"{block.path}:{code.first + line - 1}: {name} is used; name it after `needs`")
+    for clause, declared, used in (("needs", contract.needs, names.free), ("gives", contract.gives, names.defined)):
+        missing = "uses" if clause == "needs" else "defines"
+        for name, line in declared.items():
+            if name not in used:
+                found.append(f"{block.path}:{line}: it {clause} {name}, but no line of it {missing} that name")
+    read = {int(match[1]) for match in _ARGV.finditer(code.text)}
+    for index in sorted(read ^ contract.args.keys()):
+        said = "is used; name it after `needs`" if index in read else "is declared, but never used"
+        found.append(f"{block.path}:{code.first}: ARGV[{index}] {said}")
+    return found
+
+
+def list_unused(scripts: Iterable[Script]) -> list[str]:
+    """Return a sentence for each block that no script includes, and for each that gives names which no script uses."""
+    given: dict[str, set[str]] = {}
+    for script in scripts:
+        for block in script.blocks.values():
+            given.setdefault(block.path, {*read_contract(block)[0].gives, ""})
+        below: set[str] = set()
+        for piece in reversed(split_pieces(script.source, script.path)):
+            if piece.path in given:
+                given[piece.path] -= below | {""}
+            below.update(read_names(piece.text).free)
+    return [
+        f"{path}:1: no script includes it" if "" in names else f"{path}:1: no script uses {' '.join(sorted(names))}"
+        for path, names in sorted(given.items())
+        if names
+    ]
+
+
+def read_contract(block: Piece) -> tuple[Contract, list[str]]:
+    """Return what the comments of a block declare, and a sentence for each line that cannot be read."""
+    contract, found = Contract(), list[str]()
+    clause, column = "", 0
+    lines = block.text.split("\n")[: read_code(block).first - 1]
+    if not lines or lines[0].strip("- ") == "":
+        found.append(f"{block.path}:1: a block begins with a comment that says what it is")
+    for number, line in enumerate(lines, 1):
+        if opening := _CLAUSE.match(line):
+            clause, column = opening[1], opening.end() - 1
+        elif not clause or len(line) - len(line[2:].lstrip()) > column:
+            continue  # the summary, or the rest of a text
+        item = _ITEM.fullmatch(line[column:])
+        if not item:
+            found.append(f"{block.path}:{number}: expected names, or one name and a text; or ARGV[number]  name")
+        elif item["index"]:
+            contract.args[int(item["index"])] = item["arg"]
+        else:
+            declared = contract.needs if clause == "needs" else contract.gives
+            declared.update(dict.fromkeys(item["names"].split(), number))
+    return contract, found
+
+
+def _read_piece(piece: Piece) -> Names | str:
+    """Return the names of a piece, or a sentence if it does not compile alone, as every piece must."""
+    try:
+        return read_names(piece.text)
+    except SyntaxError as error:
+        line, _, reason = str(error).partition(":")
+        number = piece.first + int(line) - 1 if line.isdigit() else piece.first
+        return f"{piece.path}:{number}:{reason}; a block and the lines around it are complete statements"

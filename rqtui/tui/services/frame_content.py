@@ -1,0 +1,259 @@
+"""Compute the text of the header, the footer and the demo's strip around a view."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from rqtui.config.settings import DEFAULT_SYSTEM
+from rqtui.engine import ticker as tick
+from rqtui.text import formats
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys
+from rqtui.tui.host import Host
+from rqtui.tui.services.loops import Loops
+from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.services.undo import Undo
+from rqtui.tui.services.verb_starter import VerbStarter
+from rqtui.tui.services.view_counts import count_rows, is_relevant
+from rqtui.tui.services.write_lock import WriteLock
+from rqtui.tui.session import Session
+from rqtui.tui.target import Target
+from rqtui.tui.terminal import ascii_filter
+from rqtui.tui.widgets import frame
+
+if TYPE_CHECKING:
+    from rqtui.tui.view import View
+    from rqtui.verbs import Verb
+
+
+MIN_CHANGE_MS = 1.0  # usual variation of a refresh's duration
+
+
+class FrameContent:
+    """The header and footer of the views of a session."""
+
+    def __init__(
+        self,
+        host: Host,
+        session: Session,
+        navigation: Navigation,
+        verb_starter: VerbStarter,
+        undo: Undo,
+        loops: Loops,
+        lock: WriteLock,
+        demo_words: Callable[[], str],
+    ) -> None:
+        """Connect the services that are shown. `demo_words` returns the demo's message, shown instead of its keys."""
+        self._host, self._session, self._navigation = host, session, navigation
+        self._verb_starter, self._undo, self._loops, self._lock = verb_starter, undo, loops, lock
+        self._demo_words = demo_words
+        self._shown_durations_ms: dict[str, float] = {}  # durations as the header shows them
+
+    def show_header(self) -> None:
+        """Redraw the header lines and the demo's strip."""
+        view = self._navigation.view
+        if view is None or not view.is_drawn or not self._host.app.is_running:
+            return
+        width = self._host.app.size.width - 2
+        shown = None if self._session.is_read_only else self._loops.list_shown_loops()
+        second = view.build_second_line(width)
+        failure = self._session.refresh_failure or (self._session.snapshot and self._session.connection_loss)
+        if failure:
+            second = (Content.styled(safe(failure.error), "$state-dead"), Content())
+        views = [self._build_views_line(view, width)] if view.is_high else []
+        view.header.show_lines(frame.format_status_line(self._build_status(), shown, width), *views, second)
+        view.set_class(self._session.settings.is_guarded, "-guarded")
+        if self._session.demo:
+            view.strip.show_lines(self._build_strip(width))
+
+    def list_view_links(self) -> list[frame.ViewLink]:
+        """Return the views with the number of rows each would show for the queues of the current view."""
+        view = self._navigation.view
+        refs = view.list_scope() if view else ()
+        links = []
+        for look in (look for look in keys.GENERAL_KEYS if look.id in keys.VIEWS):
+            is_here = view is not None and look.id == view.NAME
+            if not is_here and not is_relevant(look.id, self._session):
+                continue
+            row_count = count_rows(look.id, self._session, refs)
+            number = f"{formats.format_count(row_count.number)}{'+' * row_count.is_lower_bound}" if row_count else ""
+            links.append(frame.ViewLink(look.id, keys.find_current_key(look.id), look.label, number, is_here))
+        return links
+
+    def _build_views_line(self, view: View, width: int) -> frame.Sides:
+        """Return the header's third line: the queues of this view, and the other views about them."""
+        refs = view.list_scope()
+        about = refs[0].queue if len(refs) == 1 else f"{len(refs)} queues" if refs else ""
+        find = next(look.label for look in keys.GENERAL_KEYS if look.id == "palette")
+        return frame.format_views_line(
+            "queues", about, self.list_view_links(), frame.format_hint(keys.find_current_key("palette"), find), width
+        )
+
+    def _build_status(self) -> frame.Status:
+        settings = self._session.settings
+        badge, profile = safe(settings.badge), safe(settings.profile)
+        return replace(self._build_connection_status(), badge=badge, profile=profile, is_guarded=settings.is_guarded)
+
+    def _build_connection_status(self) -> frame.Status:
+        url = self._session.url
+        failure = self._session.connection_loss or self._session.refresh_failure
+        if failure:
+            now = time.monotonic()
+            age, wait_s = formats.format_age((now - failure.since_s) * 1000), max(0, failure.next_s - now)
+            state = f"lost {age} ago" if self._session.connection_loss else f"no picture for {age}"
+            return frame.Status(url, f"{state}, next try in {wait_s:.0f} s", state, is_lost=True)
+        if self._session.snapshot is None:
+            return frame.Status(url, "connecting …")
+        systems = self._format_systems()
+        number = formats.format_quantity(len(self._session.refs), "queue")
+        if self._session.is_replica:
+            state = "READ-ONLY REPLICA: no change is possible"
+            return frame.Status(url, f"{state}  {systems}", "READ-ONLY REPLICA", is_wrong=True)
+        cost = self._session.snapshot.interval_cost or self._session.snapshot.cost
+        calls = formats.format_quantity(cost.commands, "call")
+        ms, rtt_ms = self._smooth_duration("tick", cost.ms), self._smooth_duration("rtt", cost.rtt_ms)
+        spent, every = formats.format_duration(ms), self._format_interval()
+        server_ms = max(0.0, ms - cost.round_trips * rtt_ms)
+        worked = f"~{formats.format_duration(server_ms)} + RTT {formats.format_duration(rtt_ms)}"
+        return frame.Status(
+            url,
+            systems,
+            number,
+            f"{calls} · {worked if cost.rtt_ms else spent} / {every}",
+            f"{spent}/{every}",
+        )
+
+    def _format_systems(self) -> str:
+        """Format the number of queues per system, largest first: `native 6 · dispatcher 3`."""
+        queue_counts = Counter(ref.system for ref in self._session.refs)
+        if len(queue_counts) < 2:
+            number = formats.format_quantity(len(self._session.refs), "queue")
+            return f"{next(iter(queue_counts), DEFAULT_SYSTEM)} · {number}"
+        ranked = sorted(queue_counts.items(), key=lambda pair: (-pair[1], pair[0]))
+        return " · ".join(f"{name} {formats.format_count(number)}" for name, number in ranked)
+
+    def _smooth_duration(self, name: str, ms: float) -> float:
+        """Return a displayed duration that ignores small changes, because each change is sent to the terminal."""
+        previous_ms = self._shown_durations_ms.get(name)
+        if previous_ms is None or ms > 2 * previous_ms + MIN_CHANGE_MS or ms < previous_ms / 2 - MIN_CHANGE_MS:
+            self._shown_durations_ms[name] = ms
+        return self._shown_durations_ms[name]
+
+    def _format_interval(self) -> str:
+        """Format the refresh interval, and the reason if it is longer than configured."""
+        ticker = self._session.ticker
+        if ticker.is_resting:
+            return f"{ticker.interval_s * tick.RESTING:g} s, resting"
+        is_wider = ticker.wait_s > ticker.interval_s * 1.05
+        return f"{ticker.wait_s:.1f} s, widened" if is_wider else f"{ticker.interval_s:g} s"
+
+    def _build_strip(self, width: int) -> frame.Sides:
+        if self._session.demo is None:
+            return Content(), Content()
+        if words := self._demo_words():
+            try_it = frame.format_hint("d", "try")
+            said = formats.fit(safe(words), max(8, width - try_it.cell_length - 2)).rstrip()
+            return Content.styled(said, "$strong"), try_it
+        demo_status = self._session.demo.compute_status()
+        planned = f" of {formats.format_count(demo_status.planned, width=9)}" if demo_status.planned else ""
+        figures = [
+            formats.format_quantity(demo_status.workers, "worker")
+            + (f", {demo_status.stalled} hang" if demo_status.stalled else ""),
+            f"×{demo_status.speed:g}",
+            f"{demo_status.jobs_s:.1f}/s",
+            f"{formats.format_count(demo_status.put, width=9)}{planned} put",
+        ]
+        alarm = "Redis is cut off" if demo_status.is_cut else ""
+        return frame.format_strip_line(
+            [*_list_strip_keys(self._session.demo.controls), ("d", "try")], figures, alarm, width
+        )
+
+    def show_keys(self) -> None:
+        """Redraw the footer with the keys for the current target."""
+        view = self._navigation.view
+        if view is None or not view.is_drawn:
+            return
+        target = self._navigation.target()
+        key_states = {key: self._verb_starter.check_key(key, target) for key in keys.VERB_KEYS}
+        verbs = {
+            key: self._verb_starter.find_verb(key, target) or self._find_disabled_verb(key, target)
+            for key, state in key_states.items()
+            if state is not False
+        }
+        looks = [look for look in keys.list_footer_keys(view.NAME) if self._is_usable(look)]
+
+        def list_verb_keys(kind: str) -> list[frame.Key]:
+            return [
+                (keys.find_current_key(key), verb.label, bool(key_states[key]))
+                for key, verb in verbs.items()
+                if kind == ("grey" if not key_states[key] else _choose_verb_group(verb))
+            ]
+
+        def list_look_keys(*ids: str) -> list[frame.Key]:
+            return [(self._spell_key(look), look.label, True) for id in ids for look in looks if look.id == id]
+
+        own = list_look_keys(
+            *(look.id for look in looks if look.id not in (*keys.FOOTER_AFTER_VERBS, *keys.FOOTER_END))
+        )
+        of_queue = list_verb_keys("queue")
+        middle = [*of_queue, *own] if view.NAME == "board" else [*own, *of_queue]
+        rare = [*list_verb_keys("way"), *(list_verb_keys("grey") if view.NAME in keys.LISTS else [])]
+        groups = (
+            list_verb_keys("job"),
+            list_look_keys(*keys.FOOTER_AFTER_VERBS),
+            [*middle, *rare],
+            list_look_keys(*keys.FOOTER_END),
+        )
+        view.footer.show_lines(frame.format_keys_line(*groups, self._build_mode(), self._host.app.size.width - 2))
+
+    def _is_usable(self, look: keys.GeneralKey) -> bool:
+        """Return whether a key that only looks works now."""
+        if look.id == "undo":
+            return self._undo.is_possible
+        if look.id == "views":  # only if the header is too narrow for their names
+            view, width = self._navigation.view, self._host.app.size.width
+            return view is not None and not (view.is_high and width >= frame.VIEW_NAMES_FROM_CELLS)
+        return not look.action.startswith(("toggle_loop", "step_loop")) or (
+            not self._session.is_read_only and bool(self._session.loops)
+        )
+
+    def _spell_key(self, look: keys.GeneralKey) -> str:
+        """Return a look's key, spelled as a word if the terminal cannot show its sign."""
+        key = keys.find_current_key(look.id)
+        return ascii_filter.spell_key(key) if self._session.settings.is_ascii else key
+
+    def _find_disabled_verb(self, key: str, target: Target) -> Verb:
+        """Return the verb that labels a disabled key: the first one of the key that this system has."""
+        ref = target.ref
+        system = self._session.systems.get(ref.system) if ref else None
+        verbs = keys.find_verbs_on_key(key)
+        return next((verb for verb in verbs if system is None or system.can(verb.name)), verbs[0])
+
+    def _build_mode(self) -> Content:
+        if self._session.connection_loss:
+            return Content.styled("Redis is away: no changes", "$state-dead")
+        if self._session.is_read_only:
+            return Content.styled("read-only", "$state-ready")
+        return self._verb_starter.format_progress() or Content.styled(self._lock.format_state(), "$accented")
+
+
+def _choose_verb_group(verb: Verb) -> str:
+    """Return the footer group of a verb: `job`, `queue`, or `way` for an alias of another verb's script."""
+    return "way" if verb.script else "queue" if verb.scope == "queue" else "job"
+
+
+def _list_strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:
+    """Return the keys and labels of a demo's controls, with "slower" and "faster" as one entry."""
+    key_labels: list[tuple[str, str]] = []
+    for control in controls:
+        if control.name == "faster" and key_labels and key_labels[-1][1] == "slower":
+            key_labels[-1] = (f"{key_labels[-1][0]} {control.key}", "speed")
+        else:
+            key_labels.append((control.key, control.label))
+    return key_labels

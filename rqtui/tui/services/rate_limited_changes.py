@@ -1,0 +1,152 @@
+"""Run a rate-limited change of jobs by a timer, show its progress, and stop it.
+
+`operations/rate_limit` changes the jobs and applies the rate limit. A step is requested only after the previous one was
+answered, so a slow link runs fewer steps instead of a growing queue of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+from textual.timer import Timer
+
+from rqtui.engine import ticker
+from rqtui.model import Job, Ref
+from rqtui.operations.journal import Circumstances
+from rqtui.text import formats
+from rqtui.tui import keys
+from rqtui.tui.host import Host
+from rqtui.tui.services.batches import Batches
+from rqtui.tui.services.navigation import Navigation
+from rqtui.tui.services.session_journal import SessionJournal
+from rqtui.tui.services.tally import Tally
+from rqtui.tui.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rqtui.engine.engine import Engine
+    from rqtui.operations import rate_limit
+
+
+@dataclass(slots=True)
+class _RateLimitedChange:
+    """A rate-limited change that is under way."""
+
+    verb: str
+    refs: tuple[Ref, ...]
+    jobs_by_queue: Sequence[tuple[Ref, Sequence[Job]]]
+    form: Mapping[str, object]
+    place: str
+    limit: rate_limit.Limits
+    tally: Tally
+    steps: Iterator[rate_limit.Step] | None = None
+    last: rate_limit.Step | None = None
+    is_waiting: bool = False
+    is_stopped: bool = False
+    timer: Timer | None = None
+
+    def run_step(self, engine: Engine) -> rate_limit.Step | None:
+        """Run the next step on the engine's thread. Return None after the last one."""
+        from rqtui.operations import rate_limit as drip
+
+        if self.steps is None:
+            self.steps = drip.rate_limited_steps(
+                engine, self.verb, self.jobs_by_queue, self.form, self.limit, place=self.place
+            )
+        return next(self.steps, None)
+
+
+class RateLimited:
+    """The rate-limited change of a session; only one runs at a time."""
+
+    def __init__(
+        self, host: Host, session: Session, navigation: Navigation, batches: Batches, journal: SessionJournal
+    ) -> None:
+        self._host, self._session, self._navigation = host, session, navigation
+        self._batches, self._journal = batches, journal
+        self._change: _RateLimitedChange | None = None
+
+    def start(
+        self,
+        verb: str,
+        jobs_by_queue: Sequence[tuple[Ref, Sequence[Job]]],
+        form: Mapping[str, object],
+        limit: rate_limit.Limits,
+        place: str,
+        circumstances: Circumstances,
+    ) -> None:
+        """Start a rate-limited change, unless one is already running."""
+        from rqtui.operations.rate_limit import STEP_INTERVAL_S
+
+        if self._change is not None:
+            self._host.show_toast(keys.apply_keymap("A drip runs already: Esc stops it."), "warning")
+            return
+        refs = tuple(ref for ref, _jobs in jobs_by_queue)
+        self._change = _RateLimitedChange(verb, refs, jobs_by_queue, form, place, limit, Tally(verb, refs[0]))
+        for ref in refs:
+            self._journal.announce_change(verb, ref, circumstances)
+        self._change.timer = self._host.app.set_interval(STEP_INTERVAL_S, self._request_step)
+        self._request_step()
+
+    def _request_step(self) -> None:
+        change = self._change
+        if change is None or change.is_waiting:
+            return
+        change.is_waiting = True
+        self._session.call_engine(change.run_step, lambda answered: self._handle_step(change, answered))
+
+    def _handle_step(self, change: _RateLimitedChange, answered: ticker.CallFinished) -> None:
+        step: rate_limit.Step | None = answered.result
+        if change is not self._change:
+            return  # the change was stopped in the meantime
+        change.is_waiting = False
+        if step is not None:
+            change.tally.add_outcomes([outcome for _ref, outcome in step.outcomes])
+            change.last = step
+            if step.outcomes:
+                self._session.ticker.request_refresh()
+        stop_reason = step.stop_reason if step is not None else answered.error or "it is over"
+        if stop_reason or change.is_stopped:
+            self._finish(change, stop_reason, answered.error)
+        self._host.show_keys()
+
+    def stop(self) -> bool:
+        """Stop the rate-limited change after the current step. Return False if none is running."""
+        change = self._change
+        if change is None:
+            return False
+        change.is_stopped = True
+        if change.timer:
+            change.timer.stop()
+        if not change.is_waiting:
+            self._finish(change, "", "")
+        return True
+
+    def _finish(self, change: _RateLimitedChange, stop_reason: str, error: str) -> None:
+        if change.timer:
+            change.timer.stop()
+        self._change = None
+        if change.is_stopped and not stop_reason and change.last:
+            stop_reason = f"stopped by {keys.find_current_key('back')} after {change.last.done} of {change.last.total}"
+        if stop_reason.startswith("stopped"):
+            self._journal.record_stop(change.verb, change.refs, stop_reason)
+            self._host.show_toast(f"drip {change.verb}: {stop_reason}.", "warning", timeout=12)
+        self._batches.report_result(change.tally, error, change.refs)
+        for view in self._navigation.list_drawable_views():
+            view.handle_acted_jobs(change.tally.ids)
+
+    def format_progress(self) -> Content | None:
+        """Format the progress of the rate-limited change. Return None if none is running."""
+        change = self._change
+        if change is None:
+            return None
+        done, total = (change.last.done, change.last.total) if change.last else (0, 0)
+        progress = f"{formats.format_count(done)} of {formats.format_count(total)}"
+        words = f"drip {change.verb} {progress} · {formats.format_rate(change.limit.jobs_per_s)}"
+        failures = change.last.failures if change.last else 0
+        more = f" · {formats.format_count(failures)} failed" if failures else ""
+        return Content.assemble((words + more, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))

@@ -1,0 +1,127 @@
+"""Scan a place that is too long to be filtered at each refresh, and keep the jobs that match.
+
+A scan reads the place from its head, one chunk per round trip, up to a budget. Matching jobs are kept in the order of
+the place, without long bodies and with only the end of each error. Visible jobs are read again at each refresh. A job
+that left the place stays in the list with its new place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from rqtui.errors import WrongType
+from rqtui.model import Job, Ref
+from rqtui.system_base.system import CHUNK
+
+if TYPE_CHECKING:
+    from rqtui.engine.engine import Engine
+
+MAX_SCANNED_JOBS = 100_000  # most jobs that one scan reads
+FILTER_BYTES = 4096  # bytes of each body that are read for a filter of bodies
+_ERROR_CHARS = 400  # characters of an error that are kept
+Accepts = Callable[[Job], bool]
+
+
+class ScanStep(NamedTuple):
+    """The result of one round trip: matching jobs with their positions, jobs read so far, and jobs in the place."""
+
+    jobs: tuple[tuple[int, Job], ...]
+    scanned: int
+    total: int
+    is_cut: bool  # the scan stopped at its limit, before the end of the place
+
+
+def create_scan(
+    ref: Ref, place: str, accepts: Accepts, body_bytes: int, kept_bytes: int, max_scanned: int = MAX_SCANNED_JOBS
+) -> Callable[[Engine], Iterator[ScanStep]]:
+    """Return a function that runs a scan on the engine's thread, step by step. It keeps `kept_bytes` of each body."""
+
+    def yield_steps(engine: Engine) -> Iterator[ScanStep]:
+        errors: dict[str, str] = {}  # most jobs share their error, so each text is stored once
+        is_shared = engine.systems[ref.system].is_shared(place)
+        offset: int | None = 0
+        looked = 0
+        while offset is not None:
+            page = engine.fetch_scan_page(ref, place, offset, min(CHUNK, max_scanned - looked), body_bytes)
+            if page.error:
+                raise WrongType(page.error)
+            looked += page.scanned_entries
+            offset = page.next if page.jobs or is_shared else None
+            placed = enumerate(page.jobs, page.offset)
+            jobs = tuple((at, _shrink_job(job, kept_bytes, errors)) for at, job in placed if accepts(job))
+            is_cut = looked >= max_scanned and offset is not None
+            yield ScanStep(jobs, looked, page.place_total or page.total, is_cut)
+            if is_cut:
+                return
+
+    return yield_steps
+
+
+def _shrink_job(job: Job, body_bytes: int, errors: dict[str, str]) -> Job:
+    error = errors.setdefault(job.error, job.error[-_ERROR_CHARS:]) if job.error else ""
+    body = job.body[:body_bytes] if job.body and body_bytes else None
+    return replace(job, body=body, error=error, history=())
+
+
+@dataclass(slots=True)
+class ScanResult:
+    """The matching jobs of a scan by id, in their order, with the positions (`positions`) where they were read.
+
+    `left_places` has the jobs that left the place, with their new place ("" if they are missing).
+    """
+
+    jobs: dict[bytes, Job] = field(default_factory=dict)
+    ids: list[bytes] = field(default_factory=list)
+    positions: dict[bytes, int] = field(default_factory=dict)
+    left_places: dict[bytes, str] = field(default_factory=dict)
+    scanned: int = 0
+    total: int = 0
+    is_finished: bool = False
+    is_cut: bool = False  # stopped before the end of the place by the limit, Esc or an error
+    problem: str = ""
+    _present_jobs: tuple[Job, ...] | None = None
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether part of the place was not read: the scan ended early or is still running."""
+        return self.is_cut or not self.is_finished
+
+    def add_step(self, step: ScanStep) -> None:
+        """Add the jobs of one step. A job that moved during the scan keeps the position where it was read first."""
+        for at, job in step.jobs:
+            if job.id not in self.jobs:
+                self.ids.append(job.id)
+                self.jobs[job.id], self.positions[job.id] = job, at
+        self.scanned, self.total, self.is_cut = step.scanned, step.total, step.is_cut
+        self._present_jobs = None
+
+    def finish(self, *, stopped: bool = False, problem: str = "") -> None:
+        """Mark the scan as finished, by its end, by a person or by an error."""
+        self.is_finished, self.problem = True, problem
+        self.is_cut = self.is_cut or stopped or bool(problem)
+
+    def update_job(self, id: bytes, place: str, job: Job | None) -> None:
+        """Update a job after it was read again. `job` is None if it is missing."""
+        if id not in self.jobs:
+            return
+        old, was_left = self.jobs[id], id in self.left_places
+        if job is not None and job.place == place:
+            self.left_places.pop(id, None)
+            self.jobs[id] = replace(job, body=old.body, history=()) if job.body is None else replace(job, history=())
+        else:
+            self.left_places[id] = job.place if job is not None else ""
+        now = self.jobs[id]
+        if was_left != (id in self.left_places) or (now.token, now.member) != (old.token, old.member):
+            self._present_jobs = None  # rebuilt on demand, because 100 000 jobs take 60 ms
+
+    def slice_jobs(self, offset: int, limit: int) -> Sequence[Job]:
+        """Return part of the list of matching jobs."""
+        return [self.jobs[id] for id in self.ids[offset : offset + limit]]
+
+    def list_present_jobs(self) -> tuple[Job, ...]:
+        """Return the matching jobs that are still in the place, as far as is known."""
+        if self._present_jobs is None:
+            self._present_jobs = tuple(self.jobs[id] for id in self.ids if id not in self.left_places)
+        return self._present_jobs

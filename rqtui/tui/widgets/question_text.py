@@ -1,0 +1,176 @@
+"""Build the text of a question before a change: what, how many, where, what is lost, undo, and the dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from rqtui.model import Ref
+from rqtui.text import formats
+from rqtui.text.preview import format_value
+from rqtui.text.sanitise import safe
+from rqtui.tui import keys
+from rqtui.tui.target import Target
+from rqtui.verbs import Verb
+
+if TYPE_CHECKING:
+    from rqtui.reports.plans import Plan
+    from rqtui.system_base.system import System
+
+_LABEL_CELLS = 8  # cells of a line's label
+_MAX_ROWS = 4  # errors and queues listed in a dry run
+
+
+def compute_line_width(width: int) -> int:
+    """Return the width of a line in a scrolling dialog, for the width of a terminal."""
+    return max(20, min(76, int(width * 0.96)) - 7)
+
+
+def format_line(label: str, *parts: str | tuple[str, str]) -> Content:
+    """Format a line with a muted label: `where   mail · dead`."""
+    return Content.assemble((f"{label:<{_LABEL_CELLS}}", "$muted"), *parts)
+
+
+def describe_target(target: Target, total: int) -> str:
+    """Describe what a verb acts on: a whole place, workers, one job or marked jobs."""
+    if target.is_whole_place:
+        return f"all {format_jobs(total)} in {target.place}"
+    if target.workers:
+        one = formats.elide_middle(format_value(target.workers[0]), 40)
+        return one if len(target.workers) == 1 else f"{len(target.workers)} workers"
+    if len(target.jobs) == 1:
+        return formats.elide_middle(safe(target.jobs[0].id), 40)
+    if target.holder:
+        return f"{format_jobs(len(target.jobs))} of {formats.elide_middle(safe(target.holder), 32)}"
+    return f"{len(target.jobs)} marked jobs"
+
+
+def build_title(verb: Verb, target: Target, total: int, queue: str) -> str:
+    """Build the title of a question: `Delete: 3 marked jobs`, `Enqueue a job in mail`."""
+    asked = verb.question or verb.label.capitalize()
+    if verb.name == "enqueue":
+        return f"Enqueue a job in {queue}" if queue else "Enqueue a job"
+    if verb.scope == "place":
+        return f"{asked} {target.place} of {queue}"
+    return f"{asked} {queue}" if verb.scope == "queue" else f"{asked}: {describe_target(target, total)}"
+
+
+def build_lines(verb: Verb, target: Target, total: int, url: str, undoing: str) -> list[Content]:
+    """Build the lines of a question: where, what, how many, what is lost, and whether the change can be undone."""
+    if not target.ref:
+        return []
+    built = []
+    if verb.name != "enqueue":
+        is_in_place = verb.scope in ("job", "place") and target.place
+        where = safe(target.ref.queue) + (f" · {target.place}" if is_in_place else "")
+        built.append(format_line("where", where, ("  on ", "$muted"), safe(url)))
+    if verb.scope in ("job", "worker"):
+        built.append(format_line("what", describe_target(target, total)))
+    if len(target.jobs) > 1:
+        names = ", ".join(formats.shorten_job_id(job.id, 16) for job in target.jobs[:3])
+        more = f" and {len(target.jobs) - 3} more" if len(target.jobs) > 3 else ""
+        built.append(format_line("", (names + more, "$muted")))
+    return [*built, *build_warnings(verb, target), *([format_line("undo", undoing)] if undoing else [])]
+
+
+def build_warnings(verb: Verb, target: Target) -> list[Content]:
+    """Build the warnings of a question: a worker that loses its lease, side effects, and data that is lost."""
+    built = []
+    if target.is_held and verb.name in ("delete", "kill", "purge", "release"):
+        has_tokens = target.is_whole_place or all(job.token for job in target.jobs)
+        then = "its answer will change nothing" if has_tokens else "it goes on, and may still release it"
+        if verb.name == "release":
+            then = "it goes on, and another one may begin the same job meanwhile"
+        built.append(
+            Content.styled(f"{_describe_holder(target)} holds {_choose_pronoun(target)}: {then}.", "$state-reserved")
+        )
+    if verb.effect:
+        built.append(format_line("then", verb.effect))
+    if verb.lost:
+        built.append(format_line("lost", (verb.lost, "$state-dead")))
+    return built
+
+
+def _describe_holder(target: Target) -> str:
+    names = [name for name in target.other_holders if name]
+    return formats.elide_middle(format_value(names[0]), 24) if len(names) == 1 == len(target.jobs) else "A worker"
+
+
+def _choose_pronoun(target: Target) -> str:
+    return "it" if len(target.jobs) == 1 else "each of them"
+
+
+def describe_undo(system: System, verb: Verb, count: int = 0, place: str = "", problem: str = "") -> str:
+    """Describe whether `z` can undo the change, or return "" if that does not apply. `problem` is the undo store's."""
+    if verb.name == "enqueue" or verb.scope == "worker" or verb.script == "enqueue":
+        return ""
+    from rqtui.operations import undo  # imported late, because no question opens before the first snapshot
+
+    return keys.apply_keymap(undo.describe_undo(system, verb.script or verb.name, count, place, problem))
+
+
+# -- a dry run --------------------------------------------------------------------------------------------------------
+
+
+def format_plan(plan: Plan, speed: float | None, refs: Sequence[Ref], width: int) -> list[Content]:
+    """Format a dry run: jobs read and expected duration, then errors, ages, queues and sample ids.
+
+    `speed` is the measured rate of this verb in jobs per second; without it the plan's estimate is shown. `width` is
+    the width of a line.
+    """
+    made = [format_line("dry run", *_format_size(plan, speed))]
+    made += _format_ranked("error", [(safe(error) or "no message", number) for error, number in plan.by_error], width)
+    if plan.by_age:
+        ages = " · ".join(f"{formats.format_count(number)} {label}" for label, number in plan.by_age)
+        made.append(format_line("age", ages))
+    if len(refs) > 1:
+        made += _format_ranked("queue", [(safe(ref.queue), number) for ref, number in plan.by_queue], width)
+    if len(plan.by_place) > 1:
+        made.append(
+            format_line("place", " · ".join(f"{formats.format_count(n)} {place}" for place, n in plan.by_place))
+        )
+    if plan.samples:
+        cells = min(16, (width - _LABEL_CELLS) // len(plan.samples) - 2)
+        names = "  ".join(formats.shorten_job_id(job.id, cells) for job in plan.samples)
+        made.append(format_line("e.g.", (names, "$muted")))
+    return made
+
+
+def _format_size(plan: Plan, speed: float | None) -> list[str | tuple[str, str]]:
+    seconds = plan.total / speed if speed else plan.seconds
+    words: list[str | tuple[str, str]] = [(format_jobs(plan.total), "$strong")]
+    if not plan.exact:
+        words.append(f" · the first {formats.format_count(plan.looked, width=12)} were looked at")
+    if seconds is not None:
+        words.append(f" · about {format_estimate(seconds)}")
+    return words
+
+
+def format_jobs(number: int) -> str:
+    """Format a number of jobs: `1 job`, `12 400 jobs`."""
+    return formats.format_quantity(number, "job", 12)
+
+
+def format_estimate(seconds: float) -> str:
+    """Format an estimated duration in whole seconds or more: `1 s`, `40 s`, `3 m`."""
+    return formats.format_age(max(1000, round(seconds) * 1000))
+
+
+def _format_ranked(label: str, counted: list[tuple[str, int]], width: int) -> list[Content]:
+    """Format the most frequent values, one line each, and the number of the others."""
+    shown = counted[: _MAX_ROWS + (len(counted) == _MAX_ROWS + 1)]
+    made = [
+        format_line(
+            label if not at else "",
+            (f"{formats.format_count(number):>7}  ", "$strong"),
+            formats.fit(words, max(12, width - _LABEL_CELLS - 9)).rstrip(),
+        )
+        for at, (words, number) in enumerate(shown)
+    ]
+    rest = counted[len(shown) :]
+    if rest:
+        together = formats.format_count(sum(number for _words, number in rest))
+        made.append(format_line("", (f"{together:>7}  with {len(rest)} others", "$muted")))
+    return made

@@ -1,0 +1,96 @@
+"""Two stock applications in two databases of one Redis, which publishes to both of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from beside.celery.stock import Stock
+from beside.environments import CELERY, build_celery
+from redis import Redis
+from screens import WIDE, on_screen, screen
+from waiting import wait_until
+
+pytestmark = pytest.mark.beside
+
+
+@pytest.fixture(params=sorted(CELERY))
+def apps(request: pytest.FixtureRequest, client: Redis, url: str, tmp_path: Path) -> Iterator[tuple[Stock, Stock]]:
+    """Staging in database 1, production in database 2."""
+    folder = build_celery(str(request.param))
+    for name in ("staging", "production"):
+        (tmp_path / name).mkdir()
+    with (
+        Stock(folder, f"{url}/1", tmp_path / "staging") as staging,
+        Stock(folder, f"{url}/2", tmp_path / "production") as production,
+    ):
+        yield staging, production
+
+
+@pytest.mark.parametrize("events", [False, True], ids=["silent", "with -E"])
+@on_screen
+async def test_failures_of_staging_are_no_failures_of_production(
+    apps: tuple[Stock, Stock], url: str, events: bool
+) -> None:
+    staging, production = apps
+    for app in apps:
+        app.configure(result_extended=True)
+    production.enqueue("sum")
+    async with screen(f"{url}/2", WIDE) as it:
+        await it.until_shown("default")
+        await it.press("enter")
+        await it.until_shown("queue 1")
+        for number in range(3):
+            staging.enqueue(f"bad-{number}", "shop.confirm", (4711,))
+        staging.start(name="of-staging", events=events)
+        for number in range(3):
+            staging.until(f"bad-{number}", "FAILURE")
+        production.start(name="of-production", events=events)  # its outcome is published behind those of staging
+        await it.until_shown("succeeded 1")
+        await it.press("7")
+        await it.until_shown("failed ·")
+        assert "bad-" not in it.text() and "no such order" not in it.text()
+    assert production.runs() == {"sum": ["of-production"]} and not production.read_waiting()
+
+
+@on_screen
+async def test_a_failure_that_staging_keeps_in_productions_database_is_not_put_into_productions_queue(
+    apps: tuple[Stock, Stock], url: str
+) -> None:
+    staging, production = apps
+    staging.configure(result_extended=True, result_backend=f"{url}/2")
+    production.enqueue("sum")
+    async with screen(f"{url}/2", WIDE) as it:
+        await it.until_shown("default")
+        await it.press("enter")
+        await it.until_shown("queue 1")
+        staging.enqueue("bad", "shop.confirm", (4711,))
+        staging.start(name="of-staging")
+        await it.until_shown("failed 1")
+        await it.press("7")
+        await it.until_shown("bad")
+        await it.press("R")
+        await it.until_shown("Requeue")
+        await it.press("y")
+        await it.until_toast("only its result is known, and its broker may be another")
+    assert production.read_waiting() == ["sum"] and not staging.read_waiting()
+    assert staging.runs() == {"bad": ["of-staging"]}
+
+
+@on_screen
+async def test_results_that_are_kept_in_another_database_count_where_the_message_or_an_event_was_seen(
+    apps: tuple[Stock, Stock], url: str
+) -> None:
+    staging, _production = apps
+    staging.configure(result_backend=f"{url}/2")
+    staging.enqueue("bad", "shop.confirm", (4711,))
+    async with screen(f"{url}/1", WIDE) as it:
+        await it.until_shown("default")
+        await it.press("enter")
+        await it.until_shown("queue 1", "confirm(4711)")  # this look tells whose `bad` is
+        staging.start(name="of-staging")
+        wait_until(lambda: staging.runs().get("bad"), what="the worker has run it")
+        await it.until_shown("failed 1")
+        await it.press("7")
+        await it.until_shown("no such order: 4711")

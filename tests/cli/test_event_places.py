@@ -1,0 +1,182 @@
+"""Places without a key on the command line: null and a sentence where nobody listened, and who listens on."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crier_system import Crier, add_jobs, crier, publish_end
+from redis import Redis
+from shell import Ran, build_environment, shell
+from waiting import wait_until
+
+__all__ = ["crier"]  # a fixture
+SUPPORT = Path(__file__).resolve().parents[1] / "support"
+MAIN = "import crier_system; crier_system.register_system(); from rqtui.cli.main import main; main()"
+NOBODY = (
+    "nobody listened to what crier publishes and keeps nowhere (running, finished, failed): "
+    "the screen listens, and so do `snapshot --watch` and `metrics --listen`."
+)
+
+
+@pytest.fixture
+def run(client: Redis, url: str, crier: type[Crier]) -> Callable[..., Ran]:
+    """The command line, with four jobs that wait."""
+    add_jobs(client, "mail", "a", "b", "c", "d")
+
+    def command(*words: str) -> Ran:
+        ran = shell(url, "--system", "crier", *words)
+        assert "Traceback" not in ran.err and "should not happen" not in ran.err
+        return ran
+
+    return command
+
+
+@pytest.fixture
+def program(client: Redis, url: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts a command as a program of its own that knows the crier, once it listens."""
+    add_jobs(client, "mail", "a", "b", "c", "d")
+    made: list[subprocess.Popen[bytes]] = []
+
+    def start(*words: str) -> subprocess.Popen[bytes]:
+        known = {**build_environment(url), "PYTHONPATH": f"{build_environment(url)['PYTHONPATH']}:{SUPPORT}"}
+        made.append(
+            subprocess.Popen(
+                [sys.executable, "-c", MAIN, "--system", "crier", *words],
+                env=known,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        )
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.terminate()
+        one.communicate(timeout=30)
+
+
+def places(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    [queue] = document["queues"]
+    return {place["place"]: place for place in queue["places"]}
+
+
+def listens(client: Redis) -> bool:
+    return int(client.execute_command("PUBSUB", "NUMPAT")) == 3
+
+
+def test_a_look_says_that_nobody_listened_and_not_that_there_is_none(run: Callable[..., Ran]) -> None:
+    ran = run("snapshot", "--json")
+    assert places(ran.json) == {
+        "waiting": {"place": "waiting", "state": "ready", "count": 4, "exact": True},
+        **{
+            name: {
+                "place": name,
+                "state": state,
+                "count": None,
+                "exact": False,
+                "heard_since_at_ms": None,
+                "missed_ms": 0,
+            }
+            for name, state in (("running", "reserved"), ("finished", "done"), ("failed", "dead"))
+        },
+    }
+    assert ran.json["shared"] == []
+    ran = run("snapshot")
+    assert NOBODY in ran.err
+    assert "dead" not in ran.out and "done" not in ran.out
+
+
+def test_a_page_of_what_nobody_heard_is_no_empty_page(run: Callable[..., Ran]) -> None:
+    ran = run("jobs", "mail", "failed", "--json")
+    assert ran.code == 0
+    assert {name: ran.json[name] for name in ("total", "exact", "heard_since_at_ms", "jobs")} == {
+        "total": None,
+        "exact": False,
+        "heard_since_at_ms": None,
+        "jobs": [],
+    }
+    ran = run("jobs", "mail", "failed")
+    assert ran.out == "" and NOBODY.replace("running, finished, failed", "failed") in ran.err
+    ran = run("jobs", "mail")
+    assert "waiting:" in ran.out and "failed" not in ran.out and NOBODY in ran.err
+
+
+def test_health_says_what_only_a_listener_would_know(run: Callable[..., Ran]) -> None:
+    ran = run("health", "mail", "--json")
+    assert "failures" in ran.json["unknown"][0]["what"]
+    said = run("health", "mail").out
+    assert "keeps no such thing or tells it only to those who listen, as the screen does: failures" in said
+
+
+def test_workers_kinds_and_errors_say_that_nobody_listened(run: Callable[..., Ran]) -> None:
+    for command in ("workers", "kinds", "errors"):
+        assert NOBODY in run(command, "mail").err, command
+        assert run(command, "mail", "--json").code == 0, command
+
+
+def test_systems_tell_which_places_have_no_key(run: Callable[..., Ran]) -> None:
+    [found] = [each for each in run("layouts", "--json").json if each["layout"] == "crier"]
+    assert [(place["place"], place["heard"]) for place in found["places"]] == [
+        ("waiting", False),
+        ("running", True),
+        ("finished", True),
+        ("failed", True),
+    ]
+
+
+def test_a_verb_on_a_place_without_a_key_is_refused_in_words(client: Redis, run: Callable[..., Ran]) -> None:
+    ran = run("act", "delete", "mail", "--place", "finished", "--all", "--yes")
+    assert ran.code == 2
+    assert "delete takes no job from finished: what stands there was heard, and Redis holds nothing of it." in ran.err
+    assert client.llen("crier:mail") == 4
+
+
+def test_a_viewer_gets_the_channels(run: Callable[..., Ran]) -> None:
+    line = run("acl", "viewer", "crier:mail").out
+    assert "&crier.beat* &crier.began &crier.ended" in line
+    assert "+psubscribe" in line and "+ping" in line
+
+
+def test_a_watch_listens_and_tells_since_when(client: Redis, program: Callable[..., subprocess.Popen[bytes]]) -> None:
+    watching = program("snapshot", "--watch", "0.1", "--json")
+    wait_until(lambda: listens(client), what="its patterns")
+    publish_end(client, "mail", "a", "b")
+    publish_end(client, "mail", "c", error="boom")
+    assert watching.stdout is not None
+    found: dict[str, dict[str, Any]] = {}
+    for line in watching.stdout:
+        found = places(json.loads(line))
+        if found["failed"]["count"]:
+            break
+    assert [found[name]["count"] for name in ("waiting", "running", "finished", "failed")] == [1, 0, 2, 1]
+    assert found["failed"]["exact"] and found["failed"]["heard_since_at_ms"] > 0
+
+
+def test_served_metrics_listen_from_the_first_scrape_on(
+    client: Redis, program: Callable[..., subprocess.Popen[bytes]]
+) -> None:
+    serving = program("metrics", "--listen", "127.0.0.1:0")
+    assert serving.stderr is not None
+    lines: list[bytes] = []
+    threading.Thread(target=lambda: lines.extend(serving.stderr or ()), daemon=True).start()
+    at = wait_until(lambda: next((each for each in lines if b"/metrics" in each), b""), what="its address")
+    address = next(word for word in at.decode().split() if word.startswith("http"))
+
+    def scraped() -> str:
+        with urllib.request.urlopen(address) as answer:
+            text: str = answer.read().decode()
+            return text
+
+    assert 'place="waiting"' in scraped()
+    wait_until(lambda: listens(client), what="its patterns")
+    publish_end(client, "mail", "a", error="boom")
+    wanted = 'rqtui_jobs{layout="crier",queue="mail",place="failed",state="dead"} 1'
+    wait_until(lambda: wanted in scraped(), what="what it heard")

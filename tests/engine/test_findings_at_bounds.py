@@ -1,0 +1,156 @@
+"""The findings of one queue where one number is at a bound: `findings_at_bounds.txt` has them all.
+
+`RQTUI_WRITE_SNAPSHOTS=1 pytest tests/engine/test_findings_at_bounds.py` writes the text; review the difference as code.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from rqtui.config.thresholds import DEFAULTS, Limit, Thresholds
+from rqtui.engine.health import rules
+from rqtui.engine.health.probes import ProbeResults, find_failing_since_ms
+from rqtui.engine.health.urgency import compute_queue_weight, compute_weight_step
+from rqtui.model import Cause, Count, Finding, Queue, Rate, RecentActivity, State
+
+KEPT = Path(__file__).with_name("findings_at_bounds.txt")
+NOW_MS = 1_800_000_000_000
+BOUNDS = (0, 1, 10, 100, 1_000, 5_000, 60_000, 300_000, 14_400_000)
+NUMBERS = sorted({bound + by for bound in BOUNDS for by in (-1, 0, 1)})
+QUEUE = Queue("mail", "any", tuple(Count(state.value, state, 20) for state in State), NOW_MS, workers=2)
+BUSY = RecentActivity(300_000, enqueued=500, completed=400)
+
+
+class Situation(NamedTuple):
+    """All that the rules know about one queue."""
+
+    queue: Queue = QUEUE
+    rate: Rate = Rate(recent=BUSY)
+    limits: Thresholds = DEFAULTS
+    results: ProbeResults = ProbeResults()
+
+
+def build_queue(**counts: int) -> Queue:
+    return QUEUE._replace(counts=tuple(Count(state.value, state, counts.get(state.value, 20)) for state in State))
+
+
+def active(**numbers: int) -> Rate:
+    return Rate(out_s=1.0, recent=BUSY._replace(**numbers))
+
+
+CAUSES = (Cause("CardDeclined", 3), Cause("Timeout", 1))
+SITUATIONS = {
+    "idle": Situation(rate=Rate()),
+    "failing": Situation(
+        rate=active(failed=100), results=ProbeResults(CAUSES, failure_shares=((NOW_MS - 60_000, 0.5),))
+    ),
+    "dead": Situation(build_queue(dead=2_000), results=ProbeResults(death_causes=CAUSES)),
+    "near its cap": Situation(build_queue(dead=90)._replace(counters={"dead_max": 100, "failed": 90})),
+    "dying": Situation(rate=active(dead=50)),
+    "not reaped": Situation(QUEUE._replace(expired=3, next_expiry_ms=-60_000)),
+    "not dispatched": Situation(QUEUE._replace(overdue=3, next_due_ms=-60_000), Rate(due_since_ms=NOW_MS - 40_000)),
+    "due since long": Situation(QUEUE._replace(overdue=1, next_due_ms=-60_000)),
+    "without workers": Situation(QUEUE._replace(workers=0, oldest_ready_ms=30_000), Rate()),
+    "waiting": Situation(QUEUE._replace(oldest_ready_ms=400_000), Rate(out_s=1.0)),
+    "waiting for longer than usual": Situation(QUEUE._replace(oldest_ready_ms=400_000), Rate(usual_wait_ms=50_000)),
+    "growing": Situation(build_queue(ready=6_000), active(growing_ms=120_000, growing_ready=3_000)),
+    "growing with own limits": Situation(
+        build_queue(ready=6_000),
+        active(growing_ms=120_000, growing_ready=3_000),
+        DEFAULTS._replace(backlog=Limit(1, 2), waiting=Limit(1, 1000)),
+    ),
+    "paused": Situation(QUEUE._replace(is_paused=True, paused_ms=NOW_MS - 60_000)),
+    "broken": Situation(QUEUE._replace(error="a key holds a string", counts=())),
+    "found by its system": Situation(
+        QUEUE._replace(findings=(Finding("silent-leases", "warning", "mail", "3 leases", jobs=3, until_ms=NOW_MS + 1),))
+    ),
+}
+
+
+def variations(given: Situation) -> Iterator[tuple[str, str, Situation]]:
+    """Yield situations with another number, the part that it is in, and the number."""
+    yield "as it is", "", given
+    for name in ("workers", "oldest_ready_ms", "next_due_ms", "next_expiry_ms", "overdue", "expired", "paused_ms"):
+        for number in (None, *NUMBERS, *(-each for each in NUMBERS if each > 1)):
+            if number is not None or name not in ("overdue", "expired"):
+                yield name, str(number), given._replace(queue=given.queue._replace(**{name: number}))
+    for at, count in enumerate(given.queue.counts):
+        for number in NUMBERS[1:]:
+            counts = [*given.queue.counts]
+            counts[at] = replace(count, count=number)
+            yield f"count {count.place}", str(number), given._replace(queue=given.queue._replace(counts=tuple(counts)))
+        counts[at] = replace(count, is_exact=False)
+        yield f"count {count.place}", "estimated", given._replace(queue=given.queue._replace(counts=tuple(counts)))
+    for name in RecentActivity._fields:
+        for number in (
+            *NUMBERS,
+            *(-each for each in NUMBERS if each > 1 and name in ("ready_growth", "growing_ready")),
+        ):
+            if number >= 0 or name in ("ready_growth", "growing_ready"):
+                recent = given.rate.recent._replace(**{name: number})
+                yield f"recent {name}", str(number), given._replace(rate=given.rate._replace(recent=recent))
+    for ago in (None, *NUMBERS):
+        since = None if ago is None else NOW_MS - ago
+        yield "due since", str(ago), given._replace(rate=given.rate._replace(due_since_ms=since))
+        yield "usual wait", str(ago), given._replace(rate=given.rate._replace(usual_wait_ms=ago))
+        yield "usual wait by the hour", str(ago), given._replace(results=given.results._replace(usual_wait_ms=ago))
+    for name in ("is_paused", "workers"):
+        yield (
+            name,
+            "False",
+            given._replace(queue=given.queue._replace(**{name: False if name == "is_paused" else None})),
+        )
+
+
+def describe_findings(given: Situation) -> tuple[str, str]:
+    """The findings in short, and all about them."""
+    judged = rules.attach_findings(*given)
+    found = ", ".join(f"{one.severity} {one.kind}" for one in judged.findings) or "no finding"
+    until = rules.compute_valid_until_ms(judged, *given[1:])
+    sentences = [rules.format_finding(one, NOW_MS) for one in judged.findings]
+    whole = repr((judged.findings, judged.verdict, judged.unknown, until, compute_queue_weight(judged), sentences))
+    return found, without_moments(whole)
+
+
+def without_moments(text: str) -> str:
+    """A moment is written in the zone and by the date of who reads it."""
+    return re.sub(r"(?<= )since [^,'\"]+", "since <moment>", text)
+
+
+def text() -> Iterator[str]:
+    for title, given in SITUATIONS.items():
+        judged = rules.attach_findings(*given)
+        yield f"== {title}: {without_moments(judged.verdict.text)}, weight step {compute_weight_step(judged)}"
+        lines: dict[str, dict[str, list[str]]] = {}
+        wholes: dict[str, list[str]] = {}
+        for part, number, other in variations(given):
+            found, whole = describe_findings(other)
+            lines.setdefault(part, {}).setdefault(found, []).append(number)
+            wholes.setdefault(part, []).append(whole)
+        for part, outcomes in lines.items():
+            if {*wholes[part]} == {*wholes["as it is"]} and part != "as it is":
+                continue  # this number is no matter here
+            told = "; ".join(f"{found} ({' '.join(numbers)})" for found, numbers in outcomes.items())
+            yield f"{part}: {told} #{sha256(''.join(wholes[part]).encode()).hexdigest()[:8]}"
+
+
+def test_findings_begin_and_end_at_the_numbers_of_the_kept_text() -> None:
+    lines = [*text()]
+    if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
+        KEPT.write_text("\n".join(lines) + "\n", "utf-8")
+    assert lines == KEPT.read_text("utf-8").splitlines()
+
+
+def test_failing_begins_with_the_limit_and_ends_below_its_half() -> None:
+    def since(*shares: float) -> int | None:
+        return find_failing_since_ms([*enumerate(shares, 1)], 0.5)
+
+    assert since() is since(0.49) is since(0.5, 0.24) is None
+    assert since(0.5) == since(0.5, 0.25) == since(0.5, 0.3, 0.9) == 1
+    assert since(0.4, 0.5, 0.6) == 2 and since(0.9, 0.2, 0.5) == 3

@@ -1,0 +1,360 @@
+"""Closer looks: what a queue's history, its dead and its leases tell, at a bounded cost and not at every tick."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import pytest
+from redis import Redis
+from socket_writes import record_writes
+
+from rqtui.client.native_keys import build_keys
+from rqtui.client.queue import Queue
+from rqtui.engine.engine import Engine
+from rqtui.engine.health.probes import find_failing_since_ms
+from rqtui.engine.health.urgency import compute_queue_weight
+from rqtui.model import Cause, Finding, Focus, Ref
+from rqtui.model import Queue as Counted
+from rqtui.scenarios.past import create_past
+from rqtui.scenarios.scenario import NewJob, PastGroup
+from rqtui.scripts import script as scripts
+from rqtui.systems import registry
+
+ORDERS, MAIL = Ref("native", "orders"), Ref("native", "mail")
+ONCE = Focus((ORDERS,), is_thorough=True)
+GONE = "HTTPStatusError: Client error '410 Gone' for url https://api-{n}.example/{hex}"
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def engine(client: Redis) -> Engine:
+    made = Engine(client, [registry.create_system("native")])
+    made.refs = [ORDERS]
+    return made
+
+
+def jobs(prefix: str, number: int) -> tuple[NewJob, ...]:
+    return tuple(NewJob(f"{prefix}-{n:04}", b"{}", "charge") for n in range(number))
+
+
+def create_past_jobs(client: Redis, *groups: PastGroup) -> int:
+    """Create the past jobs of these groups and return the current time (ms)."""
+    now_ms = int(time.time() * 1000)
+    create_past(client, groups, now_ms)
+    return now_ms
+
+
+def run(client: Redis, verb: str, rows: list[list[object]] | None = None, **args: object) -> list[list[object]]:
+    """A script of the native queue, on orders."""
+    call = scripts.load("native")[verb].build_call(build_keys("orders"), args, rows or [])
+    return [list(row) for row in scripts.run(client, call).rows]
+
+
+def works(client: Redis, done: int, failed: int, at_ms: int, error: str = GONE) -> None:
+    """So many attempts end well and so many badly at an instant."""
+    blank = [None] * (len(scripts.load("native")["enqueue"].each) - 3)
+    run(client, "enqueue", [[f"{at_ms}-{n}", b"{}", "charge", *blank] for n in range(done + failed)], now_ms=at_ms)
+    taken = run(client, "reserve", now_ms=at_ms, limit=done + failed, worker="w")
+    if done:
+        run(client, "ack", [row[:2] for row in taken[:done]], now_ms=at_ms)
+    if failed:
+        run(client, "reject", [[*row[:2], error] for row in taken[done:]], now_ms=at_ms)
+
+
+def find_finding(queue: Counted, kind: str) -> Finding:
+    return next(one for one in queue.findings if one.kind == kind)
+
+
+def test_who_looks_once_knows_the_share_that_fails_since_when_and_why(client: Redis, engine: Engine) -> None:
+    now_ms = int(time.time() * 1000)
+    for ago in (20, 15, 12):
+        works(client, 30, 0, now_ms - ago * MINUTE_MS)
+    for ago in (8, 4, 2, 1):
+        works(client, 10, 10, now_ms - ago * MINUTE_MS)
+    [queue] = engine.take_snapshot(ONCE).queues
+    failing = find_finding(queue, "failing")
+    assert (failing.severity, failing.text, failing.detail) == (
+        "critical", "50 % of attempts fail", "mostly HTTPStatusError 410",
+    )  # fmt: skip
+    assert failing.jobs == 30, "those of the last five minutes alone"
+    assert failing.causes == (Cause("HTTPStatusError 410", 40),)
+    assert failing.since_ms == (now_ms - 8 * MINUTE_MS) // MINUTE_MS * MINUTE_MS
+    assert queue.verdict.text.startswith("50 % of attempts fail")
+
+
+def test_who_looks_once_knows_that_a_backlog_grows_but_not_where_jobs_are_delayed(
+    client: Redis, engine: Engine
+) -> None:
+    now_ms = int(time.time() * 1000)
+    blank = [None] * (len(scripts.load("native")["enqueue"].each) - 3)
+    for batch in range(5):
+        rows = [[f"{batch}-{n}", b"{}", "charge", *blank] for n in range(1_000)]
+        run(client, "enqueue", rows, now_ms=now_ms - (4 - batch) * MINUTE_MS // 2)
+    works(client, 10, 0, now_ms)
+    run(client, "beat", worker="w", ttl_ms=60_000, host="here")
+    [queue] = engine.take_snapshot(ONCE).queues
+    assert find_finding(queue, "backlog-grows").jobs == 5_000
+    Queue("orders", client).put(b"{}", delay="1h")  # how many of those that came were delayed, nobody counted
+    another = Engine(client, [registry.create_system("native")])
+    another.refs = [ORDERS]
+    [queue] = another.take_snapshot(ONCE).queues
+    assert "backlog-grows" not in [one.kind for one in queue.findings]
+
+
+def test_a_screen_knows_it_after_three_pictures_of_one_trip_each(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now_ms = int(time.time() * 1000)
+    for ago in (4, 2):
+        works(client, 10, 10, now_ms - ago * MINUTE_MS)
+    pictures = [engine.take_snapshot() for _tick in range(3)]
+    assert [picture.cost.round_trips for picture in pictures] == [1, 1, 1]
+    assert find_finding(pictures[2].queues[0], "failing").detail == "mostly HTTPStatusError 410"
+    with record_writes(monkeypatch) as writes:
+        engine.take_snapshot()
+    assert [write.count(b"EVALSHA") for write in writes] == [1], "counts, and nothing else until a look is due"
+
+
+def test_a_queue_that_does_well_costs_its_counts_and_nothing_else(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    works(client, 40, 0, int(time.time() * 1000) - MINUTE_MS)
+    for _tick in range(2):
+        engine.take_snapshot()
+    with record_writes(monkeypatch) as writes:
+        assert engine.take_snapshot().queues[0].verdict.text == "ok"
+    assert [write.count(b"EVALSHA") for write in writes] == [1]
+
+
+def test_a_thousand_queues_that_fail_add_a_bounded_number_of_calls_to_a_tick(client: Redis, engine: Engine) -> None:
+    many = [f"q{n:03}" for n in range(120)]
+    for name in many:
+        queue = Queue(name, client)
+        queue.put("x", max_attempts=1)
+        for job in queue.reserve(1):
+            job.reject("ValueError: no")
+    engine.refs = [Ref("native", name) for name in many]
+    costs = [engine.take_snapshot().cost for _tick in range(8)]
+    assert {cost.round_trips for cost in costs} == {1}
+    assert max(cost.commands for cost in costs) <= 3 + 20 + 3 + 3
+    assert costs[-1].commands == 3
+
+
+def test_the_incident_is_seen_at_one_look(client: Redis, engine: Engine) -> None:
+    client.hset(build_keys("orders")["meta"], "max_attempts", 3)
+    create_past_jobs(
+        client,
+        PastGroup(21, "orders", "CardDeclined: charge ch_{mixed} was declined", jobs("dead", 900)),
+        PastGroup(20, "orders", "TimeoutError: no answer in {n} s", jobs("late", 300)),
+        PastGroup(12, "orders", "", jobs("held", 150), worker="eu-7", ttr_ms=3_600_000),
+        PastGroup(11, "orders", "", jobs("kept", 50), worker="eu-9", ttr_ms=3_600_000),
+        PastGroup(10, "orders", "", jobs("wait", 300)),
+    )
+    [queue] = engine.take_snapshot(ONCE).queues
+    assert queue.verdict.severity == "critical"
+    silent, dead = find_finding(queue, "silent-leases"), find_finding(queue, "dead-many")
+    assert (silent.severity, silent.jobs, silent.key) == ("critical", 200, "w")
+    assert silent.text == "200 leases of 2 workers that do not beat"
+    assert silent.detail == "held by eu-7, eu-9"
+    assert (dead.jobs, dead.text, dead.detail) == (1_200, "1 200 dead, all within a day", "mostly CardDeclined")
+    assert compute_queue_weight(queue) > 200
+
+
+def test_a_worker_that_beats_holds_its_leases_in_peace(client: Redis, engine: Engine) -> None:
+    Queue("orders", client).put_many([{"body": n} for n in range(4)])
+    now_ms = int(time.time() * 1000)
+    run(client, "reserve", now_ms=now_ms - 300_000, limit=2, worker="alive", ttr_ms=3_600_000)
+    run(client, "beat", worker="alive", ttl_ms=60_000, host="here")
+    assert engine.take_snapshot(ONCE).queues[0].findings == ()
+    run(client, "reserve", limit=1, worker="new", ttr_ms=3_600_000)
+    assert engine.take_snapshot(ONCE).queues[0].findings == (), "who has just begun may beat late"
+
+
+def test_leases_of_a_worker_that_never_beat_are_told(client: Redis, engine: Engine) -> None:
+    Queue("orders", client).put_many([{"body": n} for n in range(4)])
+    now_ms = int(time.time() * 1000)
+    run(client, "reserve", now_ms=now_ms - 300_000, limit=4, worker="mute", ttr_ms=3_600_000)
+    silent = find_finding(engine.take_snapshot(ONCE).queues[0], "silent-leases")
+    assert (silent.text, silent.jobs, silent.severity) == ("4 leases of mute, which does not beat", 4, "warning")
+    assert silent.since_ms == now_ms - 300_000
+
+
+def test_three_silent_workers_are_all_named_and_of_four_one_is_counted(client: Redis, engine: Engine) -> None:
+    Queue("orders", client).put_many([{"body": n} for n in range(10)])
+    then_ms = int(time.time() * 1000) - 300_000
+    for number, worker in ((4, "a"), (3, "b"), (2, "c")):
+        run(client, "reserve", now_ms=then_ms, limit=number, worker=worker, ttr_ms=3_600_000)
+    assert find_finding(engine.take_snapshot(ONCE).queues[0], "silent-leases").detail == "held by a, b, c"
+    run(client, "reserve", now_ms=then_ms, limit=1, worker="d", ttr_ms=3_600_000)
+    fresh = Engine(client, [registry.create_system("native")])
+    fresh.refs = [Ref("native", "orders")]
+    assert find_finding(fresh.take_snapshot(ONCE).queues[0], "silent-leases").detail == "held by a, b, c and 1 more"
+
+
+def test_a_wait_is_compared_with_what_is_usual_for_the_queue(client: Redis, engine: Engine) -> None:
+    now_ms = int(time.time() * 1000)
+    for ago in range(40, 11, -1):
+        works(client, 60, 0, now_ms - ago * MINUTE_MS)
+    create_past_jobs(client, PastGroup(3, "orders", "", jobs("wait", 5)))
+    run(client, "beat", worker="w", ttl_ms=60_000, host="here")
+    old = find_finding(engine.take_snapshot(ONCE).queues[0], "oldest-ready")
+    assert old.text == "the oldest ready job waits for 3 m"
+    assert old.detail.startswith("usually ")
+
+
+def test_thresholds_of_a_queue_hold_for_it_alone(client: Redis) -> None:
+    from rqtui.config.thresholds import Limit
+
+    for name in ("orders", "mail"):
+        queue = Queue(name, client)
+        queue.put_many([{"body": n, "max_attempts": 1} for n in range(5)])
+        for job in queue.reserve(5):
+            job.reject("ValueError: no")
+    engine = Engine(client, [registry.create_system("native")], limits=[("native:ord*", {"dead": Limit(2, 5)})])
+    judged = engine.take_snapshot(Focus((ORDERS, MAIL), is_thorough=True)).queues
+    assert [queue.verdict.severity for queue in judged] == ["critical", "ok"]
+    assert judged[0].findings[0].detail == "mostly ValueError"
+
+
+def test_a_finding_that_comes_while_one_looks_began_then(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = Queue("orders", client)
+    queue.put("x")
+    engine.take_snapshot()
+    before_ms = engine.fetch_server_time_ms()
+    queue.put_many([{"body": n, "max_attempts": 1} for n in range(12)])
+    for job in queue.reserve(12):
+        job.reject("ValueError: no")
+    pictures = [engine.take_snapshot() for _tick in range(2)]
+    since = [find_finding(picture.queues[0], "dead-grows").since_ms for picture in pictures]
+    assert since[0] is not None and since[0] >= before_ms
+    assert since[0] == since[1]
+
+
+def test_a_look_that_is_denied_leaves_the_rest(client: Redis, url: str, caplog: pytest.LogCaptureFixture) -> None:
+    from rqtui.connection.connect import connect
+
+    caplog.set_level(logging.DEBUG, "rqtui")
+    works(client, 10, 10, int(time.time() * 1000) - MINUTE_MS)
+    client.execute_command(
+        "ACL", "SETUSER", "viewer", "reset", "on", ">pw", "~*", "+@all", "-hgetall"
+    )  # that `stats` needs
+    try:
+        with connect(url.replace("redis://", "redis://viewer:pw@")) as viewer:
+            [queue] = Engine(viewer, [registry.create_system("native")]).take_snapshot(ONCE).queues
+            assert queue.error == ""
+            assert queue.count_in_place("ready") + queue.count_in_place("scheduled") == 10
+            assert any(record.getMessage().startswith("a closer look failed: ") for record in caplog.records)
+    finally:
+        client.execute_command("ACL", "DELUSER", "viewer")
+
+
+def test_a_failure_began_with_the_first_bad_minute_that_no_good_one_followed() -> None:
+    assert find_failing_since_ms([(1, 0.6), (2, 0.0), (3, 0.5), (4, 0.3), (5, 0.6)], 0.5) == 3
+    assert find_failing_since_ms([(1, 0.6), (2, 0.1)], 0.5) is None
+    assert find_failing_since_ms([], 0.5) is None
+
+
+def test_old_dead_jobs_are_a_number_and_those_of_a_day_a_finding(client: Redis, engine: Engine) -> None:
+    client.hset(build_keys("orders")["meta"], "max_attempts", 1)
+    create_past_jobs(
+        client,
+        *(PastGroup(3 * 1_440, "orders", "CardDeclined: no", jobs(f"old-{n}", 500)) for n in range(3)),
+        PastGroup(20, "orders", "TimeoutError: no answer", jobs("new", 300)),
+    )
+    [queue] = engine.take_snapshot(ONCE).queues
+    dead = find_finding(queue, "dead-many")
+    assert (dead.severity, queue.verdict.severity) == ("info", "ok")
+    assert dead.text.startswith("1 800 dead, at least ")
+    assert 200 <= dead.jobs <= 300
+    create_past_jobs(
+        client, *(PastGroup(10, "orders", "TimeoutError: no answer", jobs(f"now-{n}", 1_000)) for n in range(3))
+    )
+    another = Engine(client, [registry.create_system("native")])
+    another.refs = [ORDERS]
+    [queue] = another.take_snapshot(ONCE).queues
+    dead = find_finding(queue, "dead-many")
+    assert (dead.severity, 3_000 <= dead.jobs <= 3_300) == ("warning", True), dead
+
+
+def test_ready_jobs_that_idle_workers_do_not_take_are_found_while_one_looks(
+    client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Queue("orders", client).put_many([{"body": n} for n in range(5)])
+    for name in ("a", "b"):
+        run(client, "beat", worker=name, ttl_ms=600_000, host="here")
+    begun_s = time.monotonic()
+    kinds = []
+    for seconds in (0, 16, 32):
+        monkeypatch.setattr(time, "monotonic", lambda seconds=seconds: begun_s + seconds)
+        monkeypatch.setattr("rqtui.engine.health.rules.MIN_IDLE_MS", 15_000 if seconds < 32 else 0)
+        kinds.append([one.kind for one in engine.take_snapshot().queues[0].findings])
+    assert kinds[0] == [], "one snapshot may fall between two jobs of a busy worker"
+    assert kinds[-1] == ["idle-workers"]
+    run(client, "reserve", limit=1, worker="a")
+    assert [one.kind for one in engine.take_snapshot().queues[0].findings] == []
+
+
+def test_jobs_wait_before_quiet_workers(client: Redis, engine: Engine) -> None:
+    Queue("orders", client).put("x")
+    run(client, "beat", worker="a", ttl_ms=60_000, host="here")
+    run(client, "quiet", [["a"]])
+    run(client, "beat", worker="a", ttl_ms=60_000, host="here")
+    [queue] = engine.take_snapshot(ONCE).queues
+    assert find_finding(queue, "idle-workers").text == "1 worker is quiet, nobody takes 1 ready job"
+
+
+def test_a_job_whose_workers_die_is_named_after_the_second_death(client: Redis, engine: Engine) -> None:
+    Queue("orders", client).put("x", id="killer", ttr=30)
+    begin_ms = int(time.time() * 1000) - 20 * MINUTE_MS
+    kinds, texts = [], []
+    for run_number in range(5):
+        at_ms = begin_ms + run_number * MINUTE_MS
+        run(client, "reserve", limit=1, worker=f"w{run_number}", now_ms=at_ms)
+        run(client, "reap", limit=10, now_ms=at_ms + 31_000)
+        another = Engine(client, [registry.create_system("native")])
+        another.refs = [ORDERS]
+        [queue] = another.take_snapshot(ONCE).queues
+        kinds.append([one.kind for one in queue.findings if one.kind == "interrupted"])
+        texts += [f"{one.text}: {one.remedy}" for one in queue.findings if one.kind == "interrupted"]
+    assert kinds == [[], *[["interrupted"]] * 4]
+    assert texts == [
+        *(f"job killer was running when {n} workers died: find out why before it runs again" for n in (2, 3, 4)),
+        "job killer was running when 5 workers died: find out why before it is requeued",
+    ]
+
+
+def test_a_job_that_runs_much_longer_than_its_kind_usually_does_is_named(client: Redis, engine: Engine) -> None:
+    now_ms, blank = int(time.time() * 1000), [None] * (len(scripts.load("native")["enqueue"].each) - 3)
+    begin_ms = now_ms - 10 * MINUTE_MS
+
+    def start(id: str, name: str, at_ms: int, ttr_ms: int = 60_000) -> list[object]:
+        run(client, "enqueue", [[id, b"{}", name, *blank]], now_ms=at_ms)
+        [row] = run(client, "reserve", limit=1, worker="w", now_ms=at_ms, ttr_ms=ttr_ms)
+        return row[:2]
+
+    run(client, "configure", [["keep_ms", "3600000"]])
+    for number in range(5):
+        token = start(f"c{number}", "charge", begin_ms + number * 5_000)
+        run(client, "ack", [token], now_ms=begin_ms + number * 5_000 + 3_000)
+        line = client.hget(build_keys("orders")["attempts"], f"c{number}").split(b" ")
+        line[1] = b"%d" % ((begin_ms + number * 5_000) * 1000)  # the token is the start of the run by the real clock
+        client.hset(build_keys("orders")["attempts"], f"c{number}", b" ".join(line))
+    run(client, "beat", worker="w", ttl_ms=600_000, host="here")
+    start("other", "report", now_ms - 9 * MINUTE_MS, 3_600_000)
+    start("recent", "charge", now_ms - 59_000, 3_600_000)
+    [queue] = engine.take_snapshot(ONCE).queues
+    assert queue.verdict.text == "ok", "no run of a report has ended, and 59 s are not yet long"
+    start("stuck", "charge", now_ms - 5 * MINUTE_MS, 3_600_000)
+    another = Engine(client, [registry.create_system("native")])
+    another.refs = [ORDERS]
+    [queue] = another.take_snapshot(ONCE).queues
+    long_run = find_finding(queue, "long-run")
+    assert (long_run.severity, long_run.text, long_run.detail) == (
+        "warning",
+        "job stuck (charge) has been running for 5 m on w",
+        "usually 3.0s (median of 5 ended runs)",
+    )
+    assert (long_run.ids, long_run.jobs) == ((b"stuck",), 1)

@@ -1,0 +1,21 @@
+"""Run `check` over a whole native queue, for tests that look for lost or inconsistent jobs."""
+
+from __future__ import annotations
+
+from redis import Redis
+
+from rqtui.client import native_keys
+from rqtui.scripts.script import load, run
+
+
+def find_problems(client: Redis, queue: str) -> list[tuple[bytes, str, str]]:
+    """Return (id, kind, where) for every problem that `check` finds."""
+    script, keys = load("native")["check"], native_keys.build_keys(queue)
+    rows: list[tuple[bytes, str, str]] = []
+    walk, cursor = "scheduled", "0"
+    while True:
+        answer = run(client, script.build_call(keys, {"walk": walk, "cursor": cursor, "limit": 1000}))
+        rows += answer.rows
+        if answer.word == "end":
+            return rows
+        walk, cursor = answer.values["walk"], answer.values["cursor"]

@@ -1,0 +1,54 @@
+"""Every script of every system replies and writes what its kept text says: `effects/SYSTEM/SCRIPT.txt`.
+
+After a wanted change, `RQTUI_WRITE_SNAPSHOTS=1 pytest tests/systems/test_effects.py` writes the texts; review the
+difference as you review code.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from effects import describe
+from redis import Redis
+from redisched_subject import SUBJECTS as REDISCHED
+from subjects import SUBJECTS
+from variations import describe_variations
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = Path(__file__).with_name("effects")
+SECONDS = "redisched-seconds"  # the same scripts where times are in seconds
+ORIGINALS = {"orizuru/gc"}  # the original's own script, which its test file runs beside ours
+NOT_STEADY = {  # only variations are described, where chance, order and clock are replaced
+    "timeout_sets/pull", "timeout_sets/purge", "timeout_sets/reap", "timeout_sets/reserve",  # draw from sets by chance
+    "rq/roster",  # replies in the order of a set's table
+    "rq/revert",  # writes the instants at which keys expire, which the real clock passes
+}  # fmt: skip
+SCRIPTS = {
+    f"{system}/{name}": subject
+    for system, subject in {**SUBJECTS, SECONDS: REDISCHED["s"]}.items()
+    for name in sorted(subject.scripts)
+    if f"{system}/{name}" not in ORIGINALS
+}
+OF_MANY_QUEUES = {"shared/tally", "shared/walk"}  # tests/engine/test_walk.py and test_counts.py run them
+
+
+def test_no_script_is_left_out() -> None:
+    scripts = {path.relative_to(ROOT / "lua").with_suffix("").as_posix() for path in (ROOT / "lua").glob("*/*.lua")}
+    kept = {path.relative_to(KEPT).with_suffix("").as_posix() for path in KEPT.glob("*/*.txt")}
+    described = {name for name in SCRIPTS if not name.startswith(SECONDS)}
+    assert scripts - OF_MANY_QUEUES == described, "add a Use to tests/support/SYSTEM_subject.py"
+    assert kept == {*SCRIPTS}, "RQTUI_WRITE_SNAPSHOTS=1 writes tests/systems/effects/SYSTEM/SCRIPT.txt"
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_replies_and_writes_what_its_kept_text_says(script: str, client: Redis) -> None:
+    subject, name = SCRIPTS[script], script.partition("/")[2]
+    text = "" if script in NOT_STEADY else describe(subject, name, client)
+    text += "\n".join(describe_variations(subject, name, client)) + "\n"
+    file = KEPT / f"{script}.txt"
+    if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, "utf-8")
+    assert text.splitlines() == file.read_text("utf-8").splitlines()

@@ -1,0 +1,425 @@
+"""The situations of the truth suite: what happens in a queue, and what rqtui must then report, or must not.
+
+`play` lets a situation happen in a world. The seconds that it yields pass on the clock while the living programs go on;
+then the screens are refreshed. `OPEN` opens the second screen. Numbers of jobs are smaller than in the titles where
+only their ratio matters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from redis import Redis
+from truth.worlds import WORLDS, DoesNotApply, Error, World
+
+OPEN = -1.0
+DAY_S = 86_400
+CARD = Error("CardDeclined", "no funds", "billing", 42)
+TIMEOUT = Error("TimeoutError", "api.example.org did not reply", "api", 7)
+KEY = Error("KeyError", "'total'", "orders", 130)
+NO_WORKER = {"no-live-worker", "no-consumer", "nobody-consumes", "silent-leases", "idle-workers", "worker-gone"}
+GONE = {"silent-leases", "abandoned", "lost-on-kill", "stalled", "silent-consumer", "lost-lock", "worker-gone", "lost"}
+GONE |= {"expired-not-reaped", "stale-process"}
+
+
+class Expected(NamedTuple):
+    """A finding that must be reported: one of its kinds, and a pattern that its text, causes and remedy match."""
+
+    kinds: set[str]
+    pattern: str = ""
+    is_info: bool = False
+
+    def fits(self, kind: str, severity: str, text: str) -> bool:
+        """Return whether a finding is the expected one."""
+        is_right_severity = (severity == "info") == self.is_info
+        return kind in self.kinds and is_right_severity and re.search(self.pattern, text, re.DOTALL) is not None
+
+
+@dataclass(frozen=True)
+class Situation:
+    """One row of the suite. Without `expected` warnings, every warning and critical finding is false.
+
+    `facts` are the unknown facts that explain why nothing is reported. `tolerated` are kinds that may be reported.
+    """
+
+    id: str
+    title: str
+    play: Callable[[World], Iterator[float]]
+    expected: Sequence[Expected] = ()
+    facts: frozenset[str] = frozenset()
+    tolerated: frozenset[str] = frozenset()
+    only_critical: bool = False
+    prepare: Callable[[World], None] | None = None  # what happened before the first screen was opened
+
+    @property
+    def is_loud(self) -> bool:
+        """Return whether a warning must be reported."""
+        return any(not each.is_info for each in self.expected)
+
+
+def pass_time(seconds: float, step_s: float = 5.0) -> Iterator[float]:
+    """Yield steps that add up to `seconds`."""
+    yield from [step_s] * round(seconds / step_s)
+
+
+def work(world: World, seconds: float, came: int, went: int, *errors: Error) -> Iterator[float]:
+    """Put and run jobs every 10 s."""
+    for _ in range(round(seconds / 10)):
+        world.put(came)
+        world.run(went, *errors)
+        yield 10
+
+
+def need_workers(world: World) -> None:
+    if not world.has_workers:
+        raise DoesNotApply("it stores no list of workers")
+
+
+def need_failures(world: World) -> None:
+    if not world.keeps_failures:
+        raise DoesNotApply("it stores nothing about a failed job")
+
+
+# -- quiet -------------------------------------------------------------------------------------------------------------
+
+
+def play_empty(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from pass_time(20)
+    world.stop("w1", "w2")
+    yield OPEN
+    yield from pass_time(30)
+
+
+def play_busy(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 60, 20, 20)
+    yield OPEN
+    yield from work(world, 30, 20, 20)
+
+
+def plant_old_dead(world: World) -> None:
+    world.fail_earlier(200, KEY, 2 * DAY_S)
+
+
+def play_old_dead(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 30, 20, 20)
+    world.forget_done()
+    yield OPEN
+    yield from pass_time(20)
+
+
+def play_retries(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    for step in range(9):
+        if step == 6:
+            yield OPEN
+        world.put(20)
+        world.retry(2, TIMEOUT)
+        world.run(18)
+        yield 5
+        world.run(2)
+        yield 5
+
+
+def play_scheduled(world: World) -> Iterator[float]:
+    world.start("w1")
+    world.schedule(300, DAY_S)
+    yield from pass_time(20)
+    yield OPEN
+    yield from pass_time(20)
+
+
+def play_paused(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    world.pause()
+    world.put(50)
+    yield from pass_time(600, 60)
+    yield OPEN
+    yield from pass_time(20)
+
+
+def play_deploy(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 20, 10, 10)
+    world.stop("w1", "w2")
+    world.put(20)
+    yield OPEN
+    yield from pass_time(20)
+    world.start("w3", "w4")
+    world.run(20)
+    yield 5
+
+
+def play_long_job(world: World) -> Iterator[float]:
+    if not world.can_extend:
+        raise DoesNotApply("a worker cannot extend its lease: a job longer than that is given out again")
+    world.start("w1", "w2")
+    options = {"rq": {"timeout": 900}}.get(world.system, {})
+    world.put(1, **options)
+    world.hold("w1", 1)
+    yield from pass_time(480, 20)
+    yield OPEN
+    yield from pass_time(60, 20)
+
+
+def play_burst(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield 10
+    world.put(300)
+    for step in range(6):
+        if step == 3:
+            yield OPEN
+        world.run(50)
+        yield 10
+
+
+def play_expiry(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 30, 20, 20)
+    world.forget_done()
+    yield OPEN
+    yield from pass_time(20)
+
+
+def play_other_fails(world: World) -> Iterator[float]:
+    need_failures(world)
+    url = f"{world.url.rpartition('/')[0]}/9"
+    client = Redis.from_url(url)
+    world.clock.mirror(client)
+    other = WORLDS[world.system](client, world.clock, url)
+    world.start("w1")
+    other.start("x1")
+    for step in range(6):
+        if step == 4:
+            yield OPEN
+        world.put(10)
+        world.run(10)
+        other.put(10)
+        other.run(10, CARD)
+        other.beat()
+        yield 10
+
+
+def play_requeue(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield 10
+    world.requeue_dead()
+    for step in range(4):
+        if step == 2:
+            yield OPEN
+        world.run(50)
+        yield 10
+
+
+def play_polite_stop(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 20, 10, 10)
+    world.stop("w1", "w2")
+    yield OPEN
+    yield from pass_time(60)
+
+
+def play_first_second(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    world.put(10)
+    world.run(8)
+    yield 1
+    yield OPEN
+    yield 1
+
+
+# -- loud --------------------------------------------------------------------------------------------------------------
+
+
+def play_sudden_failure(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 120, 10, 10)
+    yield from work(world, 60, 10, 10, CARD)
+    yield OPEN
+    yield from pass_time(10)
+
+
+def play_three_causes(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    errors = [CARD, TIMEOUT, CARD, KEY, CARD, TIMEOUT, CARD, KEY, CARD, TIMEOUT]
+    for step in range(28):
+        if step == 27:
+            yield OPEN
+        world.put(10)
+        world.run(6)
+        world.run(4, *(errors[4 * step % 10 :] + errors)[:4])
+        yield 10
+
+
+def play_no_worker(world: World) -> Iterator[float]:
+    world.put(20)
+    yield OPEN
+    yield from pass_time(10)
+
+
+def play_killed_idle(world: World) -> Iterator[float]:
+    need_workers(world)
+    world.start("w1", "w2")
+    yield from work(world, 20, 10, 10)
+    world.kill("w1", "w2")
+    yield 10
+    world.put(30)
+    yield OPEN
+    yield from pass_time(30)
+
+
+SILENCE_S = {"native": 60, "rq": 90, "sidekiq": 30, "orizuru": 75, "redisched": 70, "safe_pop": 45}
+
+
+def need_lasting_leases(world: World) -> None:
+    if world.system == "safe_pop":
+        raise DoesNotApply("its other workers take the jobs again when the lease is over")
+
+
+def play_interrupted_work(world: World, interrupt: Callable[[str], object]) -> Iterator[float]:
+    """Let one of three workers hold jobs, interrupt it, and let the others work on until it must be reported."""
+    need_lasting_leases(world)
+    world.start("w1", "w2", "w3")
+    yield from work(world, 20, 10, 10)
+    jobs = min(5, world.slots)
+    world.put(jobs)
+    world.hold("w1", jobs)
+    if world.can_extend:
+        yield 10
+    world.has_dispatcher = False
+    interrupt("w1")
+    yield OPEN
+    yield from work(world, max(20, SILENCE_S.get(world.system, 15)), 10, 10)
+
+
+def play_killed_busy(world: World) -> Iterator[float]:
+    yield from play_interrupted_work(world, world.kill)
+
+
+def play_stopped_worker(world: World) -> Iterator[float]:
+    if world.system == "bullmq":
+        raise DoesNotApply("its other workers take the jobs back before a stopped worker can be told from a busy one")
+    yield from play_interrupted_work(world, world.freeze)
+
+
+def play_nobody_dispatches(world: World) -> Iterator[float]:
+    if world.system in ("redisched", "celery"):
+        raise DoesNotApply("its workers take due jobs themselves")
+    world.has_dispatcher = False
+    if world.system in ("rq", "native"):
+        world.start("w1")
+    world.schedule(20, 30)
+    yield from pass_time(30)
+    yield OPEN
+    yield from pass_time(15)
+
+
+def play_growing(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 60, 40, 10)
+    yield OPEN
+    yield from work(world, 60, 40, 10)
+
+
+def play_quiet_workers(world: World) -> Iterator[float]:
+    need_workers(world)
+    world.start("w1", "w2")
+    yield from work(world, 20, 10, 10)
+    world.quiet("w1", "w2")
+    yield 5
+    world.put(20)
+    yield OPEN
+    yield from pass_time(15)
+
+
+def play_wrong_type(world: World) -> Iterator[float]:
+    world.start("w1")
+    world.put(5)
+    yield 10
+    world.spoil()
+    yield OPEN
+    yield from pass_time(30)
+
+
+def play_several(world: World) -> Iterator[float]:
+    world.start("w1", "w2", "w3")
+    yield from work(world, 30, 10, 10)
+    jobs = min(5, world.slots)
+    world.put(jobs)
+    world.hold("w1", jobs)
+    yield from work(world, 60, 10, 10, CARD)
+    world.has_dispatcher = False
+    world.kill("w1")
+    yield OPEN
+    yield from work(world, max(20, SILENCE_S.get(world.system, 15)), 10, 10, CARD)
+
+
+FAILURES, MINUTES, WORKERS, LEASES = "failures", "failures of the last minutes", "workers", "leases"
+GROWTH, IDLE = "growth", "idle workers"
+SITUATIONS: Sequence[Situation] = (
+    Situation("Q1", "empty queue, with and without workers", play_empty),
+    Situation("Q2", "busy: as many jobs come as go, all succeed", play_busy),
+    Situation("Q3", "200 dead jobs of the day before yesterday, everything fine since", play_old_dead,
+              prepare=plant_old_dead),
+    Situation("Q4", "10 % of first attempts fail and succeed at the second", play_retries),
+    Situation("Q5", "300 jobs scheduled for tomorrow", play_scheduled),
+    Situation("Q6", "paused by a person, jobs waiting", play_paused, (Expected({"paused"}, is_info=True),)),
+    Situation("Q7", "deploy: all workers stop and start within 20 s while jobs wait", play_deploy, only_critical=True),
+    Situation("Q8", "a 10-minute job, its worker alive", play_long_job),
+    Situation("Q9", "300 jobs at once, drained in 60 s", play_burst),
+    Situation("Q10", "finished jobs expire", play_expiry),
+    Situation("Q11", "the same system in another database of this Redis fails", play_other_fails),
+    Situation("Q12", "a person requeues 200 dead jobs by the system's own tool", play_requeue,
+              prepare=plant_old_dead),
+    Situation("Q13", "workers stopped the polite way with nothing waiting", play_polite_stop),
+    Situation("Q14", "screen opened one second ago on a well queue", play_first_second),
+    Situation(
+        "L1", "120 jobs went well, then 60 of 60 fail in a minute", play_sudden_failure,
+        (Expected({"failing"}, r"\b(9\d|100) %.*CardDeclined"),), frozenset({FAILURES, MINUTES}),
+    ),
+    Situation(
+        "L2", "40 % of attempts fail for 5 minutes, three causes 50/30/20", play_three_causes,
+        (Expected({"failing"}, r"\b(3[5-9]|4[0-5]) %.*CardDeclined.*TimeoutError.*KeyError"),),
+        frozenset({FAILURES, MINUTES}),
+    ),
+    Situation(
+        "L3", "jobs ready, no worker has ever been there", play_no_worker,
+        (Expected(NO_WORKER, r"\b20\b.*(worker|start|-q|Worker)"),), frozenset({WORKERS, IDLE}),
+    ),
+    Situation(
+        "L4", "workers killed with -9 while idle, then jobs come", play_killed_idle,
+        (Expected(NO_WORKER, r"\b30\b"),), frozenset({WORKERS, IDLE}),
+    ),
+    Situation(
+        "L5", "worker killed with -9 while it runs jobs, others alive", play_killed_busy,
+        (Expected(GONE),), frozenset({LEASES}),
+    ),
+    Situation(
+        "L6", "worker stopped (SIGSTOP) while it runs jobs, others alive", play_stopped_worker,
+        (Expected(GONE),), frozenset({LEASES}),
+    ),
+    Situation(
+        "L9", "20 due jobs, and no scheduler or dispatcher", play_nobody_dispatches,
+        (Expected({"due-not-dispatched", "no-scheduler", "nobody-polls"}, r"\b20 due\b"),),
+    ),
+    Situation(
+        "L10", "four times as many jobs come as go, for two minutes", play_growing,
+        (Expected({"backlog-grows"}, r"grows by (2\.[5-9]|3(\.[0-5])?)/s"),), frozenset({GROWTH}),
+        tolerated=frozenset({"oldest-ready"}),
+    ),
+    Situation(
+        "L12", "workers quiet while jobs wait", play_quiet_workers,
+        (Expected({"idle-workers", "nobody-consumes", "no-consumer"}, r"\b20\b.*"),), frozenset({WORKERS, IDLE}),
+    ),
+    Situation("L17", "a key of the wrong type", play_wrong_type, (Expected({"wrong-type"}),)),
+    Situation(
+        "L20", "at once: all attempts fail, a worker was killed, 200 old dead jobs", play_several,
+        (Expected({"failing"}, r"CardDeclined"), Expected(GONE)), frozenset({FAILURES, MINUTES}),
+        prepare=plant_old_dead,
+    ),
+)  # fmt: skip

@@ -1,0 +1,158 @@
+"""Ask rqtui about a situation in three ways, and compare the answers with what is expected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+from redis import Redis
+from shell import shell
+from truth.simulated_clock import SimulatedClock
+from truth.situations import OPEN, Expected, Situation
+from truth.worlds import World
+
+from rqtui.connection.connect import connect
+from rqtui.engine.engine import Engine
+from rqtui.engine.health.rules import format_finding
+from rqtui.engine.ticker import LEAST_DISCOVER_S
+from rqtui.model import Finding, Ref
+from rqtui.systems import registry
+
+WAYS = ("before", "afterwards", "once")
+MAX_STEP_S = 5.0  # between two refreshes, and between two heartbeats of the simulated programs
+
+
+class Told(NamedTuple):
+    """One finding: its kind, severity and all of its text."""
+
+    kind: str
+    severity: str
+    text: str
+
+
+class Answer(NamedTuple):
+    """The findings of one refresh, the worst first, and the facts that are unknown."""
+
+    findings: tuple[Told, ...]
+    unknown: frozenset[str] = frozenset()
+
+
+class Screen:
+    """What a screen does: discover queues, listen to events, and refresh."""
+
+    def __init__(self, world: World) -> None:
+        self.answers: list[Answer] = []
+        self._engine = Engine(connect(world.url), registry.create_systems([world.spec]))
+        self._ref = Ref(world.system, world.queue)
+        self._engine.start_listening()
+        self._now_ms = lambda: int(world.clock() * 1000)
+        self._discover_ms = 0
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take a snapshot and keep its answer."""
+        if self._now_ms() >= self._discover_ms:
+            self._discover_ms = self._now_ms() + int(LEAST_DISCOVER_S * 1000)
+            for _ in self._engine.discover():
+                pass
+        taken = self._engine.take_snapshot()
+        named = dict(zip(taken.refs, taken.queues, strict=True))
+        if self._ref in named:
+            queue = named[self._ref]
+            found = tuple(_describe(each, self._now_ms()) for each in queue.findings)
+            self.answers.append(Answer(found, frozenset(queue.unknown)))
+        else:
+            self.answers.append(Answer(()))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.stop_listening()
+        self._engine.client.close()
+
+
+def _describe(finding: Finding, now_ms: int) -> Told:
+    causes = ", ".join(f"{cause.text} {cause.jobs}" for cause in finding.causes)
+    text = f"{format_finding(finding, now_ms)} ({causes}) · {finding.remedy or finding.key}"
+    return Told(finding.kind, finding.severity, text)
+
+
+def ask_once(world: World) -> Answer:
+    """Run `rqtui health --json` without a history."""
+    ran = shell(world.url, "--system", world.spec, "health", "--json")
+    assert ran.out, ran.err
+    document = ran.json
+    found = []
+    for each in document["findings"]:
+        if each["queue"] is not None:
+            causes = ", ".join(f"{cause['text']} {cause['jobs']}" for cause in each["causes"])
+            text = f"{each['text']}, {each['detail']} ({causes}) · {each['remedy']}"
+            found.append(Told(each["kind"], each["severity"], text))
+    what = frozenset(fact for each in document["unknown"] if each["queue"] == world.queue for fact in each["what"])
+    return Answer(tuple(found), what)
+
+
+class Verdict(NamedTuple):
+    """The verdict of one cell: right, missed, false or unknown, and what was reported."""
+
+    word: str
+    reason: str = ""
+
+
+def watch(world: World, situation: Situation) -> dict[str, Verdict]:
+    """Let a situation happen, and return the verdict of each way of asking. Raises DoesNotApply."""
+    if situation.prepare:
+        situation.prepare(world)
+    screens = {"before": Screen(world)}
+    try:
+        for step in situation.play(world):
+            if step == OPEN:
+                screens["afterwards"] = Screen(world)
+                continue
+            for at in range(ceil(step / MAX_STEP_S)):
+                world.clock.advance(min(MAX_STEP_S, step - at * MAX_STEP_S))
+                world.beat()
+                for screen in screens.values():
+                    screen.refresh()
+        answers = {way: screen.answers for way, screen in screens.items()}
+        answers["once"] = [ask_once(world)]
+    finally:
+        for screen in screens.values():
+            screen.close()
+        world.close()
+    return {way: judge(situation, answers[way], world.keeps_ends) for way in WAYS}
+
+
+def judge(situation: Situation, answers: Sequence[Answer], keeps_ends: bool) -> Verdict:
+    """Compare the answers of one way with what is expected.
+
+    A quiet situation must be quiet all the time. A loud one must be reported at the end, the first expected finding
+    before all others. Where a system keeps neither ends nor errors, only the number of dead jobs can be reported.
+    """
+    wanted = [
+        each if keeps_ends or "failing" not in each.kinds else Expected({"dead-grows"}, r"\d+ jobs died")
+        for each in situation.expected
+    ]
+    last = answers[-1]
+    alarms = ("critical",) if situation.only_critical else ("warning", "critical")
+    if not situation.is_loud:
+        for answer in answers:
+            for told in answer.findings:
+                if told.severity in alarms and told.kind not in situation.tolerated:
+                    return Verdict("false", f"{told.severity} {told.kind}: {told.text}")
+    reported = "; ".join(f"{told.severity} {told.kind}: {told.text}" for told in last.findings) or "nothing"
+    for expected in wanted:
+        if not any(expected.fits(*told) for told in last.findings):
+            word = "unknown" if situation.facts & last.unknown else "missed"
+            return Verdict(word, reported)
+    loud = [told for told in last.findings if told.severity != "info" and told.kind not in situation.tolerated]
+    if situation.is_loud and loud and not wanted[0].fits(*loud[0]):
+        return Verdict("false", f"first: {loud[0].severity} {loud[0].kind}: {loud[0].text}")
+    return Verdict("right")
+
+
+def create_world(kind: type[World], client: Redis, clock: SimulatedClock, url: str) -> World:
+    """Empty the server and create a world at the start of the simulated time."""
+    client.flushall()
+    clock.restart()
+    return kind(client, clock, url)

@@ -1,0 +1,180 @@
+"""Places without a key on the screen: since when they are heard, what was missed, and what their jobs can do."""
+
+from __future__ import annotations
+
+import re
+
+from crier_system import Crier, add_jobs, crier, publish_begin, publish_end, publish_heartbeat
+from proxy import Proxy
+from redis import Redis
+from screens import NARROW, Screen, on_screen, screen
+
+from rqtui.config.settings import Settings
+from rqtui.model import Job, State
+from rqtui.system_base.event_cache import EventCache
+from rqtui.tui.format import copy_formats
+
+__all__ = ["crier"]  # a fixture
+
+
+async def wait_until_listening(it: Screen) -> None:
+    """Waits until the screen listens."""
+    await it.until(
+        lambda: it.app.session.engine and it.app.session.engine.systems["crier"].events_since_ms, "listening"
+    )
+
+
+@on_screen
+async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url: str, crier: type[Crier]) -> None:
+    add_jobs(client, "mail", "a1", "b2", "c3")
+    async with screen(url, NARROW, systems=("crier",)) as it:
+        await it.until_shown("mail", "1 queue")
+        await wait_until_listening(it)
+        publish_end(client, "mail", "a1")
+        await it.press("enter")
+        await it.until_shown("1 waiting 2", "3 finished 1")
+        await it.press("3")
+        await it.until_shown("heard since", "a1")
+        assert re.search(r"heard since \d\d:\d\d ·", it.text())
+        publish_end(client, "mail", "b2", error="ValueError: boom")
+        await it.press("4")
+        await it.until_shown("4 failed 1", "b2", "ValueError: boom")
+        await it.press("slash", *"err:boom", "enter")
+        await it.until_shown("1 of 1 match")
+        await it.press("enter")
+        await it.until_shown("ValueError: boom", "failed", "died")
+        await it.press("escape")
+        await it.press("escape")
+        await it.press("2")
+        await it.until_shown("nothing heard since")
+
+
+@on_screen
+async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
+    add_jobs(client, "mail", "a1", "b2")
+    async with screen(url, NARROW, systems=("crier",)) as it:
+        await it.until_shown("mail", "1 queue")
+        await wait_until_listening(it)
+        publish_end(client, "mail", "a1")
+        await it.press("enter")
+        await it.until_shown("1 waiting 1", "b2", "D delete")
+        await it.press("3")
+        await it.until_shown("a1", "heard since")
+        assert it.app.verb_starter.check_key("D") is None, "it is grey"
+        await it.press("D")
+        await it.until_refreshed()
+        assert "a1" in it.text() and client.lrange("crier:mail", 0, -1) == [b"b2"]
+
+
+def test_its_redis_cli_line_is_how_one_hears_the_next() -> None:
+    source = copy_formats.Source(Crier(), "mail", "redis://db.example:7000/3")
+    job = Job(b"a1", "mail", "crier", "finished", State.DONE, b"")
+    line = copy_formats.format_redis_cli([job], source).decode()
+    assert line == "redis-cli -h db.example -p 7000 -n 3 PSUBSCRIBE crier.began crier.ended 'crier.beat*'"
+
+
+@on_screen
+async def test_a_gap_is_told_on_the_frame(client: Redis, url: str, crier: type[Crier]) -> None:
+    add_jobs(client, "mail", "a1", "b2")
+    with Proxy(url) as proxy:
+        async with screen(proxy.url, NARROW, systems=("crier",)) as it:
+            await it.until_shown("mail", "1 queue")
+            await wait_until_listening(it)
+            publish_end(client, "mail", "a1")
+            await it.press("enter", "3")
+            await it.until_shown("a1", "heard since")
+            proxy.cut()
+            await it.until_shown("missed")
+            assert "a1" in it.text()
+
+
+@on_screen
+async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
+    client: Redis, url: str, crier: type[Crier]
+) -> None:
+    add_jobs(client, "mail", "a1")
+    client.execute_command("ACL", "SETUSER", "deaf", "reset", "on", ">x", "~*", "resetchannels", "+@all")
+    try:
+        async with screen(url.replace("redis://", "redis://deaf:x@"), NARROW, systems=("crier",)) as it:
+            await it.until_shown("mail", "1 queue")
+            await it.press("enter", "3")
+            await it.until_shown("not heard: the user may not listen to crier.", "the right &crier.")
+            await it.until_shown("1 waiting 1", "3 finished —")
+    finally:
+        client.execute_command("ACL", "DELUSER", "deaf")
+
+
+@on_screen
+async def test_workers_that_were_heard_and_what_they_run_stand_in_their_view(
+    client: Redis, url: str, crier: type[Crier]
+) -> None:
+    add_jobs(client, "mail", "a1")
+    async with screen(url, NARROW, systems=("crier",)) as it:
+        await it.until_shown("mail", "1 queue")
+        await wait_until_listening(it)
+        publish_heartbeat(client, "w1", "mail")
+        publish_begin(client, "mail", "a1", worker="w1")
+        await it.press("w")
+        await it.until_shown("● running", "w1", "cry")
+
+
+@on_screen
+async def test_the_overview_tells_of_jobs_of_which_nobody_says_whose_they_are(
+    client: Redis, url: str, crier: type[Crier]
+) -> None:
+    add_jobs(client, "mail", "a1", "b2")
+    add_jobs(client, "post", "c3")
+    async with screen(url, NARROW, systems=("crier",)) as it:
+        await it.until_shown("mail", "post")
+        await wait_until_listening(it)
+        publish_end(client, "", "a1")
+        publish_end(client, "post", "c3")
+        await it.until_shown("1 job of crier in finished: of no queue that is known here.")
+
+
+@on_screen
+async def test_a_filter_looks_through_all_that_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
+    add_jobs(client, "mail", "a1")
+    async with screen(url, NARROW, systems=("crier",)) as it:
+        await it.until_shown("mail", "1 queue")
+        await wait_until_listening(it)
+        for number in range(450):
+            publish_end(client, "mail", f"j{number}", name="odd" if number % 2 else "even")
+        await it.press("enter", "3")
+        await it.until_shown("3 finished 450", "j449")
+        await it.press("slash", *"job:odd", "enter")
+        await it.until_shown("225 of 450 match")
+        await it.press("escape", "G")
+        await it.until_shown("j0 ", "of 450")
+
+
+@on_screen
+async def test_what_is_forgotten_counts_and_the_frame_says_how_many_are_left(
+    client: Redis, url: str, crier: type[Crier]
+) -> None:
+    add_jobs(client, "mail", "a1")
+    async with screen(url, NARROW, systems=("crier",)) as it:
+        await it.until_shown("mail", "1 queue")
+        await wait_until_listening(it)
+        system = it.app.session.systems["crier"]
+        assert isinstance(system, Crier)
+        system.event_cache = EventCache(most=5)
+        for number in range(12):
+            publish_end(client, "mail", f"j{number}")
+        await it.press("enter", "3")
+        await it.until_shown("3 finished 12", "the last 5 of 12", "j11", "j7")
+        assert "a sample" not in it.text()
+        await it.press("right_square_bracket")
+        await it.until_refreshed()
+        assert "j11" in it.text()
+
+
+@on_screen
+async def test_read_only_and_calm_screens_listen_too(client: Redis, url: str, crier: type[Crier]) -> None:
+    add_jobs(client, "mail", "a1")
+    async with screen(Settings(url, ("crier",), read_only=True, is_calm=True), NARROW) as it:
+        await it.until_shown("mail", "1 queue")
+        await wait_until_listening(it)
+        publish_end(client, "mail", "a1")
+        await it.press("enter", "3")
+        await it.until_shown("a1", "heard since")

@@ -1,0 +1,109 @@
+"""The views are found: by their letters in the header where there is room, else in a list that one key opens."""
+
+from __future__ import annotations
+
+from redis import Redis
+from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+
+from rqtui.tui.screens.registry import VIEWS
+
+
+def plant_jobs(client: Redis) -> Seeded:
+    """A queue with waiting jobs, and three that died of one cause."""
+    seeded = Seeded(client)
+    seeded.put("a1", "a2")
+    seeded.bury("d1", "d2", "d3")
+    return seeded
+
+
+def header(it: Screen) -> list[str]:
+    """The lines above the view."""
+    return it.text().splitlines()[:3]
+
+
+def find_position(it: Screen, words: str) -> tuple[int, int]:
+    """Where these words begin: column and row."""
+    rows = it.text().splitlines()
+    y = next(y for y, row in enumerate(rows) if words in row)
+    return rows[y].index(words), y
+
+
+@on_screen
+async def test_a_high_terminal_names_every_view_by_its_letter_in_the_header(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("queues ▸ mail")
+        line = header(it)[1]
+        for words in (
+            "e errors",
+            "w workers",
+            "b by job",
+            "f events",
+            "m metrics",
+            "t loops",
+            "i Redis",
+            "o operations",
+        ):
+            assert words in line, line
+        assert "1 queue" in header(it)[2]  # what the view itself says is still there
+        assert "; views" not in it.text()
+
+
+@on_screen
+async def test_the_header_says_how_many_causes_once_somebody_looked_and_nothing_before(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, (120, 30)) as it:
+        await it.press("e")
+        await it.until(lambda: "e errors 1 " in header(it)[1], "one cause")
+        await it.press("escape")
+        await it.until(lambda: "e errors 1 " in header(it)[1], "it is remembered")
+
+
+@on_screen
+async def test_a_change_made_here_is_counted_beside_the_operations(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, WIDE) as it:
+        await it.until(lambda: "o operations ·" in header(it)[1], "none")
+        await it.press("P", "y")
+        await it.until(lambda: "o operations 1" in header(it)[1], "one")
+
+
+@on_screen
+async def test_a_click_on_a_view_in_the_header_goes_there(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, WIDE) as it:
+        await it.until_shown("e errors 1", "w workers ·", "m metrics")  # nothing moves it any more
+        await it.pilot.click(offset=find_position(it, "m metrics"))
+        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics")
+
+
+@on_screen
+async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, NARROW) as it:
+        await it.press("enter")
+        await it.until_shown("; views")
+        await it.press("semicolon")
+        await it.until_shown("its letter goes there", "by job", "operations")
+        rows = it.text().splitlines()
+        assert (
+            sum(any(f"{letter}   {label}" in row for row in rows) for letter, label in (("e", "errors"), ("o", "op")))
+            == 2
+        )
+        await it.press("w")
+        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "workers")
+        assert len(VIEWS) == 9
+
+
+@on_screen
+async def test_enter_and_a_click_lead_from_the_list_too_and_escape_leaves_it(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, NARROW) as it:
+        await it.press("semicolon", "j", "j", "enter")
+        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "kinds")
+        await it.press("semicolon")
+        await it.until_shown("its letter goes there")
+        await it.pilot.click(offset=find_position(it, "metrics   "))
+        await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics")
+        await it.press("semicolon", "escape")
+        await it.until(lambda: "its letter goes there" not in it.text())

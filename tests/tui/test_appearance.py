@@ -1,0 +1,120 @@
+"""The look that holds on every view: the keys that stand below, ASCII where it is asked for, the accent."""
+
+from __future__ import annotations
+
+import pytest
+from families import name_case
+from redis import Redis
+from screens import NARROW, VIEW_KEYS, WIDE, Screen, Seeded, on_screen, open_view, screen
+
+from rqtui.config.settings import Settings
+from rqtui.tui.screens.loops import Loops
+from rqtui.tui.screens.registry import VIEWS
+
+
+def read_footer(it: Screen) -> str:
+    """The footer."""
+    return it.text().splitlines()[-1]
+
+
+def plant_jobs(client: Redis) -> Seeded:
+    """A queue with a job in every place; one id and one error are no ASCII."""
+    seeded = Seeded(client)
+    seeded.put("first", "second", "third", "café-日本")
+    seeded.put("later", delay_ms=90_000)
+    seeded.bury("d1")
+    seeded.reserve()
+    return seeded
+
+
+@on_screen
+async def test_at_80_columns_the_verbs_of_the_row_come_first_then_filter_and_mark(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "2")
+        await it.until_shown("second")
+        await it.until(
+            lambda: read_footer(it).startswith(" K kill  D delete  T reschedule  / filter  ␣ mark"), "its keys"
+        )
+        assert "; views  :  ? keys" in read_footer(it)
+
+
+@on_screen
+async def test_undo_stands_below_while_there_is_something_to_undo(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, NARROW) as it:
+        await it.press("enter", "2")
+        await it.until_shown("second")
+        assert "z undo" not in read_footer(it)
+        await it.press("D", "y")
+        await it.until(lambda: "z undo  ; views" in read_footer(it), "undo below")
+        assert "/ filter" in read_footer(it)
+        await it.press("z")
+        await it.until(lambda: "z undo" not in read_footer(it), "nothing left to undo")
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [("loops", ", dispatcher  . reaper  < step  > step"), ("metrics", "r refresh"), ("redis", "r refresh")],
+)
+def test_a_side_view_names_its_own_keys_first_and_no_verb_that_does_nothing(
+    url: str, client: Redis, name: str, first: str
+) -> None:
+    plant_jobs(client)
+
+    @on_screen
+    async def look() -> None:
+        async with screen(url, WIDE) as it:
+            await it.press(VIEW_KEYS[name])
+            await it.until(lambda: read_footer(it).startswith(f" {first}"), "its keys")
+            assert not [words for words in ("A ack", "D delete", "E extend") if words in read_footer(it)]
+
+    look()
+
+
+@on_screen
+async def test_a_read_only_screen_offers_no_key_of_the_loops(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, NARROW, read_only=True) as it:
+        await it.press("t")
+        await it.until_shown("The loops are off")
+        assert "dispatcher" not in read_footer(it) and "step" not in read_footer(it)
+
+
+@on_screen
+async def test_at_80_columns_a_name_of_fifteen_letters_is_whole(url: str, client: Redis) -> None:
+    Seeded(client, "billing.refunds").put("a1")
+    async with screen(url, NARROW) as it:
+        await it.until_shown("billing.refunds")
+
+
+@pytest.mark.parametrize("size", [NARROW, pytest.param(WIDE, marks=pytest.mark.matrix)], ids=["80x24", "160x45"])
+@on_screen
+async def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, size: tuple[int, int]) -> None:
+    plant_jobs(client)
+    async with screen(Settings(url, is_ascii=True), size) as it:
+        for name in VIEWS:
+            with name_case(name):
+                await open_view(it, name)
+                text = it.text()
+                assert text.isascii(), sorted({letter for letter in text if not letter.isascii()})
+                assert "+-" in text
+
+
+@on_screen
+async def test_the_accent_is_for_keys_and_the_cursor_not_for_the_names_of_loops(url: str, client: Redis) -> None:
+    plant_jobs(client)
+    async with screen(url, WIDE) as it:
+        await it.press("t")
+        await it.until_shown("nothing late", "later")
+        accent = it.app.get_css_variables()["accented"].lower()
+        view = it.app.navigation.view
+        assert isinstance(view, Loops)
+        strips = view._compositor.render_strips()
+        hues = {
+            piece.style.color.name.lower()
+            for line in strips
+            for piece in line
+            if piece.text.strip() == "dispatch" and piece.style and piece.style.color
+        }
+        assert hues and accent not in hues

@@ -1,0 +1,363 @@
+"""Forms: the body that is edited, duplicated and sent, byte for byte where nobody touched it; and what is pasted."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import stat
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from redis import Redis
+from screens import Screen, Seeded, on_screen, screen
+from textual import events
+from textual.widgets import Input, TextArea
+
+from rqtui.errors import UsageError
+from rqtui.tui.widgets import body_editor
+from rqtui.tui.widgets.question_dialog import Question
+
+
+@pytest.fixture
+def seeded(client: Redis) -> Seeded:
+    return Seeded(client)
+
+
+def bodies(seeded: Seeded, place: str = "ready") -> dict[bytes, bytes | None]:
+    """The whole bodies of a place, by id."""
+    found = [seeded.engine.fetch_job(seeded.ref, job.id, -1) for job in seeded.jobs(place)]
+    return {job.id: job.body for job in found if job}
+
+
+def area(it: Screen) -> TextArea:
+    return it.app.screen.query_one("#field-body", TextArea)
+
+
+# ── the words about JSON ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_wrong_with_json_is_said_with_line_and_column() -> None:
+    assert body_editor.find_json_problem(b'{"a": 1}') == ""
+    assert body_editor.find_json_problem(b'{\n  "a": tru\n}') == "not JSON: line 2, column 8: Expecting value."
+    assert "NaN is no JSON number" in body_editor.find_json_problem(b"[NaN]")
+    assert "nested too deep" in body_editor.find_json_problem(b"[" * 100_000)
+
+
+NUMBERS = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+@given(JSON)
+def test_tidying_changes_nothing_but_the_space_between_the_tokens(value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    made = body_editor.reformat_json(text)
+    assert json.loads(made) == value
+    assert body_editor.reformat_json(made) == made
+    assert made.replace("\n", "").replace(" ", "") == text.replace(" ", "").replace("\n", "")
+
+
+def test_tidying_keeps_numbers_and_repeated_keys_as_they_were_written() -> None:
+    made = body_editor.reformat_json('{"a":1.50,"a":12345678901234567890.0,"b":[],"c":{}}')
+    assert made == '{\n  "a": 1.50,\n  "a": 12345678901234567890.0,\n  "b": [],\n  "c": {}\n}'
+
+
+# ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@on_screen
+async def test_json_is_checked_while_it_is_typed(url: str, seeded: Seeded) -> None:
+    seeded.put("first")
+    async with screen(url) as it:
+        await it.press("enter", "N")
+        await it.until_shown("Enqueue a job in mail")
+        area(it).text = '{"a" 1}'
+        await it.until_shown("not JSON: line 1, column 6")
+        area(it).text = '{"a": 1}'
+        await it.until(lambda: "not JSON" not in it.text())
+        await it.press("ctrl+r")
+        await it.until(lambda: area(it).text == '{\n  "a": 1\n}')
+        it.app.screen.query_one("#field-id", Input).value = "mine"
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_toast("enqueue: enqueued · mine")
+        assert bodies(seeded)[b"mine"] == b'{\n  "a": 1\n}'
+
+
+ODD = [
+    b'{"to":"a@b.c",  "n":1.50}\r\n{"x"\r\n',  # CR LF would come back otherwise from an editor's lines
+    b'{ "password":"hunter2", "n": 12345678901234567890 }',
+    b"plain text\n\n",
+    b"\xff\xfe\x00 binary",
+    b"\x1b]52;c;AAAA\x07 an escape",
+    b"x" * (body_editor.MAX_EDITABLE_BYTES + 1),
+]
+
+
+@pytest.mark.parametrize("body", ODD, ids=["crlf", "secret", "text", "binary", "escape", "long"])
+@on_screen
+async def test_a_duplicate_has_the_same_bytes_under_a_new_id(url: str, seeded: Seeded, body: bytes) -> None:
+    seeded.engine.apply_verb("enqueue", seeded.ref, (), {"id": "a1", "body": body, "name": "send", "priority": 7})
+    seeded.engine.register_queue(seeded.ref)
+    async with screen(url) as it:
+        await it.press("enter", "2", "C")
+        await it.until_shown("Duplicate: a1", "kind of job")
+        assert it.app.screen.query_one("#field-name", Input).value == "send"
+        assert it.app.screen.query_one("#field-priority", Input).value == "7"
+        if body_editor.explain_undrawable(body):
+            await it.until_shown("it goes as it is, byte for byte")
+        it.app.screen.query_one("#field-id", Input).value = "copy"
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_toast("enqueue: enqueued · copy")
+        assert bodies(seeded) == {b"a1": body, b"copy": body}
+
+
+@on_screen
+async def test_a_duplicate_in_another_system_has_the_same_bytes(url: str, client: Redis) -> None:
+    body = b"\x82\xa2to\xa1a\xa1n\xff"  # MessagePack
+    client.rpush("jobs", body)
+    async with screen(url, systems=("orizuru:source=jobs",)) as it:
+        await it.press("enter", "1", "C")
+        await it.until_shown("Duplicate:", "it goes as it is, byte for byte")
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_toast("enqueue:")
+        assert client.lrange("jobs", 0, -1) == [body, body]
+
+
+async def editing_again(it: Screen, seeded: Seeded) -> None:
+    """The form of a dead job that is to be edited and tried again."""
+    seeded.bury("d1")
+    await it.press("enter", "5")
+    await it.until_shown("d1")
+    await it.press("colon", '"edit and retry')
+    await it.until_shown("Edit and retry a job: enqueue")
+    await it.press("enter")
+    await it.until_shown("Edit and retry: d1", "[x] delete the original")
+
+
+@on_screen
+async def test_edit_and_retry_puts_the_new_body_and_takes_the_old_job_away(url: str, seeded: Seeded) -> None:
+    seeded.put("other")
+    async with screen(url) as it:
+        await editing_again(it, seeded)
+        area(it).text = '{"to": "fixed@b.c"}'
+        it.app.screen.query_one("#field-id", Input).value = "new"
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_toast("delete: deleted · d1")
+        assert bodies(seeded)[b"new"] == b'{"to": "fixed@b.c"}'
+        assert seeded.ids("dead") == []
+
+
+@on_screen
+async def test_the_original_stays_when_it_changed_since_it_was_read(url: str, seeded: Seeded) -> None:
+    seeded.put("other")
+    async with screen(url) as it:
+        await editing_again(it, seeded)
+        seeded.engine.apply_verb("requeue", seeded.ref, seeded.jobs("dead"))
+        it.app.screen.query_one("#field-id", Input).value = "new"
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_toast("delete:", "ready")
+        assert set(seeded.ids("ready")) == {"other", "d1", "new"}
+
+
+@on_screen
+async def test_the_original_stays_when_it_ran_meanwhile_and_died_again(url: str, seeded: Seeded) -> None:
+    seeded.put("other", delay_ms=3_600_000)
+    async with screen(url) as it:
+        await editing_again(it, seeded)
+        seeded.engine.apply_verb("requeue", seeded.ref, seeded.jobs("dead"))
+        seeded.engine.apply_verb("reject", seeded.ref, seeded.reserve(), {"error": "another end", "final": True})
+        it.app.screen.query_one("#field-id", Input).value = "new"
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_toast("delete: it has changed since it was read, and stays · d1")
+        assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["new"])
+
+
+@on_screen
+async def test_the_original_stays_when_the_new_job_is_refused(url: str, seeded: Seeded) -> None:
+    seeded.put("other")
+    async with screen(url) as it:
+        await editing_again(it, seeded)
+        it.app.screen.query_one("#field-id", Input).value = "other"
+        it.app.screen.query_one("#yes").focus()
+        await it.press("enter")
+        await it.until_toast("enqueue:", "other")
+        await it.until_refreshed()
+        assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["other"])
+
+
+@on_screen
+async def test_a_job_that_went_meanwhile_cannot_be_copied(url: str, seeded: Seeded) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press("enter", "2", "p")  # the rows stand
+        seeded.engine.apply_verb("delete", seeded.ref, [job for job in seeded.jobs("ready") if job.id == b"a1"])
+        await it.press("C")
+        await it.until_toast("The job is gone.")
+        assert seeded.ids("ready") == ["a2"]
+
+
+# ── $EDITOR ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def script(folder: Path, code: str) -> list[str]:
+    """An editor that is a Python program: `path` is the file it is given."""
+    file = folder / "editor.py"
+    file.write_text(f"import sys, os, pathlib\npath = pathlib.Path(sys.argv[1])\n{code}\n")
+    return [sys.executable, str(file)]
+
+
+def test_an_editor_gets_the_bytes_in_a_file_of_ones_own_that_is_gone_afterwards(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    code = f"pathlib.Path({str(seen)!r}).write_text(f'{{path}} {{os.stat(path).st_mode}} ' + path.read_bytes().hex())"
+    assert body_editor.edit_in_editor(b"\xff\x00", ".json", script(tmp_path, code)) == b"\xff\x00"
+    name, mode, held = seen.read_text().split(" ")
+    assert (stat.S_IMODE(int(mode)), held, os.path.exists(name)) == (0o600, "ff00", False)
+
+
+def test_what_an_editor_writes_is_the_body_without_the_newline_it_adds(tmp_path: Path) -> None:
+    assert body_editor.edit_in_editor(b"a", ".json", script(tmp_path, "path.write_bytes(b'new\\n')")) == b"new"
+    assert body_editor.edit_in_editor(b"a\n", ".json", script(tmp_path, "path.write_bytes(b'new\\n')")) == b"new\n"
+
+
+def test_an_editor_that_fails_leaves_the_body_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="ended with 3; the body is as it was"):
+        body_editor.edit_in_editor(b"a", ".json", script(tmp_path, "sys.exit(3)"))
+    with pytest.raises(UsageError, match="cannot be run: No such file"):
+        body_editor.edit_in_editor(b"a", ".json", [str(tmp_path / "none")])
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("os.kill(os.getpid(), 9)", "was ended by signal 9; the body is as it was"),
+        ("path.unlink()", "left cannot be read: No such file or directory; the body is as it was"),
+        ("path.unlink(); path.mkdir()", "left cannot be read: Is a directory; the body is as it was"),
+    ],
+)
+def test_an_editor_that_leaves_no_file_leaves_the_body_as_it_is(tmp_path: Path, code: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        body_editor.edit_in_editor(b"a", ".json", script(tmp_path, code))
+
+
+def test_where_no_file_can_be_made_the_editor_is_not_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(UsageError, match="no file for an editor can be made: No such file or directory; type here"):
+        body_editor.edit_in_editor(b"a", ".json", ["true"])
+
+
+def test_no_shell_reads_the_name_of_an_editor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    odd = tmp_path / "an 'odd' \"name\"; touch gone $(touch gone)"
+    odd.write_text('#!/bin/sh\nprintf new > "$1"\n')
+    odd.chmod(0o700)
+    assert (
+        body_editor.edit_in_editor(b"a", ".json", body_editor.find_editor_command({"EDITOR": shlex.quote(str(odd))}))
+        == b"new"
+    )
+    for words in (
+        "true; touch gone",
+        "$(touch gone)",
+        "`touch gone`",
+        "touch gone;true",
+        "| touch gone",
+        "none\x1b]0;x",
+    ):
+        with pytest.raises(UsageError, match="the body is as it was") as caught:
+            body_editor.edit_in_editor(
+                b"a", ".json", [f"./{(made := body_editor.find_editor_command({'EDITOR': words}))[0]}", *made[1:]]
+            )
+        assert str(caught.value)
+    assert not (tmp_path / "gone").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "shown", "left"),
+    [
+        ("pass", '"as": "it was"', b'{"as": "it was"}'),
+        ("path.write_bytes(b'')", "Enqueue a job", b""),
+        ("path.write_bytes(b'{')", "not JSON: line 1", b"{"),
+        ("path.write_bytes(bytes(9))", "9 B with control characters", bytes(9)),
+        ("path.unlink()", "the body is as it was", b'{"as": "it was"}'),
+    ],
+)
+@on_screen
+async def test_what_an_editor_left_is_told_in_the_form(
+    url: str, seeded: Seeded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, shown: str, left: bytes
+) -> None:
+    monkeypatch.setenv("VISUAL", shlex.join(script(tmp_path, code)))
+    seeded.put("a1")
+    async with screen(url, (120, 35)) as it:
+        monkeypatch.setattr(type(it.app), "suspend", lambda _app: nullcontext())  # there is no terminal to hand over
+        await it.press("enter", "N")
+        body = it.app.screen.query_one(body_editor.BodyEditor)
+        body.replace_body(b'{"as": "it was"}')
+        await it.press("ctrl+e")
+        await it.until_shown(shown)
+        assert body.read_bytes() == left
+        assert isinstance(it.app.screen, Question) and seeded.ids("ready") == ["a1"]
+
+
+def test_which_editor_is_said_by_the_environment() -> None:
+    assert body_editor.find_editor_command({"EDITOR": "code --wait"}) == ["code", "--wait"]
+    assert body_editor.find_editor_command({"EDITOR": "vi", "VISUAL": "emacs"}) == ["emacs"]
+    for environ in ({}, {"EDITOR": " "}, {"EDITOR": '"vi'}):
+        with pytest.raises(UsageError, match=r"\$EDITOR"):
+            body_editor.find_editor_command(environ)
+
+
+@on_screen
+async def test_the_form_says_when_there_is_no_editor(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    before = {name: os.environ.pop(name) for name in ("EDITOR", "VISUAL") if name in os.environ}
+    try:
+        async with screen(url) as it:
+            await it.press("enter", "N", "ctrl+e")
+            await it.until_shown("$EDITOR is not set: export EDITOR=vi")
+    finally:
+        os.environ.update(before)
+
+
+# ── what is pasted ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+CAPITALS = "NAKDLERTPUHCZ\nDy\nyyy"
+
+
+@pytest.mark.parametrize("keys", [(), ("enter",), ("enter", "2", "enter"), ("enter", "2", "D"), ("enter", "2", "C")])
+@on_screen
+async def test_pasted_capitals_trigger_no_verb_anywhere(url: str, seeded: Seeded, keys: tuple[str, ...]) -> None:
+    seeded.put("a1", "a2")
+    async with screen(url) as it:
+        await it.press(*keys)
+        if keys[-1:] in (("D",), ("C",)):
+            await it.until(lambda: isinstance(it.app.screen, Question), "the question, once Redis has answered")
+        above = it.app.screen
+        it.app.post_message(events.Paste(CAPITALS))
+        await it.until_refreshed()
+        assert it.app.screen is above
+        assert seeded.ids("ready") == ["a1", "a2"]
+        queue = it.app.session.snapshot.queues[0] if it.app.session.snapshot else None
+        assert queue is not None and not queue.is_paused
+
+
+@on_screen
+async def test_what_is_pasted_into_a_form_stands_in_the_field_that_has_the_focus(url: str, seeded: Seeded) -> None:
+    seeded.put("a1")
+    async with screen(url) as it:
+        await it.press("enter", "N")
+        it.app.screen.query_one("#field-name").focus()
+        it.app.post_message(events.Paste("DELETE"))
+        await it.until(lambda: it.app.screen.query_one("#field-name", Input).value == "DELETE")
+        assert isinstance(it.app.screen, Question) and seeded.ids("ready") == ["a1"]

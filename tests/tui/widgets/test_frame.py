@@ -1,0 +1,43 @@
+"""The lines above a screen, as pieces of text: what they say of a queue, and what goes first where room is short."""
+
+from __future__ import annotations
+
+from rqtui.model import Count, Queue, Rate, State
+from rqtui.tui.widgets import frame
+
+QUEUE = Queue(
+    "mail",
+    "native",
+    counts=tuple(Count(state.value, state, at * 111) for at, state in enumerate(State, 1)),
+    counters={"in": 10, "out": 10},
+    oldest_ready_ms=252_000,
+    workers=3,
+    next_due_ms=9_000,
+)
+RATE = Rate(in_s=2.0, out_s=14.0, failed_s=2.0, history=(14.0,) * 40)
+
+
+def format_frame(queue: Queue = QUEUE, rate: Rate = RATE, width: int = 78, system: str = "native") -> str:
+    left, right = frame.format_board_line(queue, rate, width, system)
+    assert left.cell_length + right.cell_length <= width
+    return f"{left.plain}|{right.plain}"
+
+
+def test_the_line_of_a_board_with_tabs_says_what_its_tabs_do_not() -> None:
+    words = format_frame(width=126)
+    assert words.startswith("mail  native   failing 12.5 %   oldest 4m12   drains in 18s   workers 3   next due in 9s|")
+    assert "in 2/s  out 14/s" in words and not any(str(count.count) in words for count in QUEUE.counts)
+    late = format_frame(QUEUE._replace(overdue=7, next_due_ms=-5_000, expired=2, is_paused=True), width=118)
+    assert "paused" in late and "7 due" in late and "2 leases over" in late and "next" not in late
+
+
+def test_where_room_is_short_the_rates_and_the_most_pressing_stay() -> None:
+    for width in range(24, 130):
+        words = format_frame(QUEUE._replace(name="acme.production.mail"), width=width)
+        assert "failing" in words or width < 39, words
+        assert "out 14/s" in words, words
+
+
+def test_of_a_queue_that_tells_nothing_more_it_says_its_name() -> None:
+    quiet = Queue("mail", "native", counts=QUEUE.counts, workers=None)
+    assert format_frame(quiet, Rate()) == "mail  native|"

@@ -1,0 +1,184 @@
+"""The help and the palette: made from the tables, this screen's keys first, and found by their words."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from screens import NARROW, WIDE, Seeded, on_screen, read_text, screen
+
+from rqtui.connection.embedded import EmbeddedServer
+from rqtui.text import formats
+from rqtui.tui import keys
+from rqtui.tui.widgets import help_content
+from rqtui.tui.widgets.finder import Finder
+from rqtui.tui.widgets.help_page import KeyGroup, KeyLine, arrange_columns, filter_groups
+from rqtui.verbs import VERBS
+from screenshots.seeded import NOW, open_still_app, seed_queues
+
+SNAPSHOTS = Path(__file__).parents[2] / "snapshots"
+
+
+def test_every_look_and_every_verb_with_a_key_stands_in_the_help_once() -> None:
+    groups = help_content.build_key_groups("board")
+    told = [line.name for group in groups for line in group.lines]
+    assert sorted(told) == sorted(
+        [look.id for look in keys.list_general_keys()] + [verb.name for verb in VERBS if verb.key in keys.VERB_KEYS]
+    )
+
+
+@pytest.mark.parametrize("view", ["overview", "board", "job", "errors"])
+def test_the_keys_of_this_screen_come_first(view: str) -> None:
+    first = help_content.build_key_groups(view)[0]
+    assert first.title == "On this screen"
+    assert {line.name for line in first.lines} == {look.id for look in keys.GENERAL_KEYS if view in look.screens}
+
+
+def test_what_works_here_and_now_comes_before_all_else_and_stands_there_once() -> None:
+    groups = help_content.build_key_groups("board", {"kill", "filter", "mark"})
+    assert groups[0].title == "Here and now"
+    assert [line.name for line in groups[0].lines] == ["kill", "mark", "filter"]
+    told = [line.name for group in groups for line in group.lines]
+    assert len(told) == len(set(told)) and set(told) == {
+        line.name for group in help_content.build_key_groups("board") for line in group.lines
+    }
+
+
+@on_screen
+async def test_the_help_begins_with_the_keys_that_work_for_what_is_under_the_cursor(url: str, client: Redis) -> None:
+    seeded = Seeded(client)
+    seeded.put("a")
+    seeded.bury("d")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        for place, works, other in (("5", "requeue", "kill"), ("2", "kill", "requeue")):
+            await it.press(place)
+            await it.until_shown("1-1 of 1", f"{works}  D delete")
+            await it.press("question_mark")
+            await it.until_shown("Here and now")
+            first = "\n".join(it.text().splitlines()[1:9])
+            assert works in first and "delete" in first and other not in first, place
+            await it.press("escape")
+
+
+@pytest.mark.parametrize("width", [50, 70, 140, 200])
+def test_no_line_of_the_help_is_wider_than_its_page(width: int) -> None:
+    text = arrange_columns(help_content.build_key_groups("board"), width).plain
+    assert max(map(formats.cell_len, text.splitlines())) <= width
+    titles = {group.title for group in help_content.build_key_groups("board")}
+    assert all(title in text for title in titles if len(title) < 40)
+
+
+def test_the_search_finds_a_key_by_its_sign_its_words_or_its_name() -> None:
+    groups = help_content.build_key_groups("board")
+
+    def names(typed: str) -> set[str]:
+        return {line.name for group in filter_groups(groups, typed) for line in group.lines}
+
+    assert names("D") == {"delete"}
+    assert "mark_loaded" in names("mark loaded")
+    assert names("mark_loaded") == {"mark_loaded"}
+    assert names("no such words") == set()
+    assert filter_groups([KeyGroup("a", (KeyLine("j", "down"),))], "  ") == [KeyGroup("a", (KeyLine("j", "down"),))]
+
+
+@on_screen
+async def test_the_help_is_searched_and_left_with_keys(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.press("question_mark")
+        await it.until_shown("Here and now")
+        await it.press("slash", '"memory')
+        await it.until_shown("the server: memory")
+        assert "Here and now" not in it.text()
+        await it.press("escape")
+        await it.until_shown("Here and now")
+        await it.press("G")
+        await it.until(lambda: "Here and now" not in it.text(), "the end of the page")
+        await it.press("escape")
+        await it.until_shown("1 queue")
+        assert it.app.screen is it.app.navigation.view
+
+
+@on_screen
+async def test_the_help_of_a_narrow_terminal_can_be_read_to_its_last_line(url: str, client: Redis) -> None:
+    async with screen(url, (60, 16)) as it:
+        await it.press("question_mark")
+        last = help_content.build_key_groups("overview")[-1].lines[-1]
+        await it.press("G")
+        await it.until_shown(last.words[:30])
+
+
+@on_screen
+async def test_the_palette_has_the_verbs_here_every_view_and_the_lock(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("enter")
+        await it.until_shown("2 ready", "send")
+        titles = [command.title for command in it.app.palette.list_commands()]
+        assert {"purge", "delete", "reschedule", "lock now", "keys", "theme", "quit"} <= set(titles)
+        assert {look.label for look in keys.GENERAL_KEYS if look.action.startswith("open_view")} <= set(titles)
+        assert [title for title in titles if titles.count(title) > 1] == [], "two commands with one name"
+        words = {word.name for word in it.app.palette.argument_commands}
+        assert {"interval", "theme", "filter", "url", "queue", "view"} <= words
+
+
+@on_screen
+async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client: Redis) -> None:
+    Seeded(client).put("a")
+    async with screen(url) as it:
+        await it.until_shown("mail")
+        await it.press("colon")
+        await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
+        await it.press('"metrics')
+        await it.until_shown("throughput, failures")
+        await it.press("enter")
+        await it.until(
+            lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics", "the metrics"
+        )
+
+
+@on_screen
+async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_palette(url: str, client: Redis) -> None:
+    Seeded(client, "[red]x[/red]").put("a")
+    async with screen(url) as it:
+        await it.until_shown("[red]x")
+        await it.press("colon")
+        await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
+        await it.press('"queue [')
+        await it.until_shown("queue [red]x[/red]")
+
+
+@pytest.mark.parametrize(("name", "size"), [("help-board-160x45", WIDE), ("palette-80x24", NARROW)])
+def test_it_looks_as_it_did(
+    real_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch, name: str, size: tuple[int, int]
+) -> None:
+    monkeypatch.setattr("time.time", lambda: NOW / 1000)
+    with Redis.from_url(real_server.url) as client:
+        seed_queues(client)
+    pressed = ("mail", "question_mark") if name.startswith("help") else ("mail", "colon")
+
+    async def look() -> str:
+        async with open_still_app(real_server.url, size, pressed) as app:
+            return read_text(app)
+
+    text = asyncio.run(look()) + "\n"
+    file = SNAPSHOTS / f"{name}.txt"
+    if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
+        file.write_text(text, "utf-8")
+    assert text == file.read_text("utf-8")
+
+
+def test_of_a_verb_that_a_system_lacks_the_help_says_why() -> None:
+    lines = [
+        line
+        for group in help_content.build_key_groups("board", missing_verbs={"pause": "s: it cannot"})
+        for line in group.lines
+    ]
+    assert [line.more for line in lines if line.name == "pause"] == ["s: it cannot"]
+    assert all("cannot" not in line.more for line in lines if line.name != "pause")
