@@ -86,7 +86,8 @@ def _format_unwatched(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[str]:
     for ref, what in unwatched.items():
         groups.setdefault(what, []).append(safe(ref.queue))
     return [
-        f"{'–':<8}  {_join_names(names)}: one command cannot know {' and '.join(what)}: leave the screen open for a minute"
+        f"{'–':<8}  {_join_names(names)}: one command cannot know {' and '.join(what)}: "
+        "leave the screen open for a minute"
         for what, names in groups.items()
     ]
 
@@ -101,7 +102,8 @@ def _format_unknown(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
             is_unheard = any(not count.is_known for count in queue.counts)
             groups.setdefault((ref.system, is_unheard, queue.unknown), []).append(safe(ref.queue))
     return [
-        f"{'–':<8}  {_join_names(names)}: not known, since {system} keeps no such thing{_UNHEARD if is_unheard else ''}: {', '.join(what)}"
+        f"{'–':<8}  {_join_names(names)}: not known, since {system} keeps no such thing"
+        f"{_UNHEARD if is_unheard else ''}: {', '.join(what)}"
         for (system, is_unheard, what), names in groups.items()
     ]
 

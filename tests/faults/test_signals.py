@@ -86,6 +86,23 @@ def test_one_signal_ends_every_program_in_order(
     assert find_problems(client, "mail") == []
 
 
+def test_an_interrupt_during_an_import_keeps_the_exit_code(tmp_path: Path) -> None:
+    # Stands for a signal that arrives while a dataclass is created, which runs `exec` of a string.
+    (tmp_path / "sitecustomize.py").write_text(
+        """
+import rqtui.cli.main
+def interrupted_main():
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        return 130
+rqtui.cli.main.main = interrupted_main
+"""
+    )
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    assert subprocess.run(RQTUI, env={**os.environ, "PYTHONPATH": path}, check=False).returncode == 130
+
+
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.matrix)],
