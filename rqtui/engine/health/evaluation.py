@@ -1,7 +1,7 @@
-"""Evaluate the health rules for every queue of a snapshot, and reuse the findings of queues that did not change.
+"""Evaluate the health rules for every queue of a snapshot; called by the engine once per snapshot.
 
-Health rules depend on a queue's counts, its rates, its probes and the time. For an idle queue only the time changes, so
-its findings are cached until its oldest ready job crosses the next threshold. Called by the engine once per snapshot.
+Health rules depend on a queue's counts, its rates, its probe results and the time. For an idle queue only the time
+changes, so its findings are cached until its oldest ready job is old enough to cross the next threshold.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rqtui.system_base.system import System
 
 
 class _CachedEvaluation(NamedTuple):
-    """The rate used by the last evaluation of an idle queue, and how long that evaluation stays valid."""
+    """The rate that the last evaluation of an idle queue used, and how long that evaluation stays valid."""
 
     rate: Rate
     valid_until_ms: float  # age of the oldest ready job at which the next threshold is crossed
 
 
 class HealthEvaluator:
-    """Attaches findings to queues. `thresholds_of` returns the configured thresholds of a queue."""
+    """Runs the health rules on queues, by the thresholds of each queue, and caches the findings of idle queues."""
 
     def __init__(
         self,
@@ -44,14 +44,15 @@ class HealthEvaluator:
         rates: MutableMapping[Ref, Rate],
         checkpoints: Sequence[tuple[Ref, Checkpoint | RecordedEnds]],
     ) -> dict[Ref, Queue]:
-        """Return the queues with their findings attached.
+        """Return the queues of a snapshot with their findings attached, and complete their rates.
 
-        Adds the history in `checkpoints` to `rates`, which is changed in place.
+        Changes `rates` in place: adds the history of `checkpoints`, and the usual wait of queues whose oldest ready job
+        waits long.
         """
-        for ref, mark in checkpoints:
+        for ref, checkpoint in checkpoints:
             if ref in rates:
-                rates[ref] = rates[ref]._replace(recent=self._rates.merge(ref, mark))
-        for ref in self._probes.take_updated():
+                rates[ref] = rates[ref]._replace(recent=self._rates.merge(ref, checkpoint))
+        for ref in self._probes.take_updated_queues():
             self._cache.pop(ref, None)
         evaluated: dict[Ref, Queue] = {}
         for ref, queue in queues.items():
@@ -61,65 +62,76 @@ class HealthEvaluator:
             ) is not None:
                 rates[ref] = rate = rate._replace(usual_wait_ms=usual_ms)
             cached = self._cache.get(ref)
-            if cached is not None and _is_unchanged(
+            if cached is not None and _is_evaluation_valid(
                 cached, previous := self._probes.find_previous_queue(ref), queue, rate
             ):
-                evaluated[ref] = self._probes.keep(ref, _copy_findings(queue, previous))
+                evaluated[ref] = self._probes.store_unchanged_queue(ref, _copy_findings(queue, previous))
             else:
-                evaluated[ref] = self._evaluate(ref, queue, rate)
+                evaluated[ref] = self._evaluate_queue(ref, queue, rate)
         return evaluated
 
-    def _evaluate(self, ref: Ref, queue: Queue, rate: Rate) -> Queue:
-        """Evaluate the rules for one queue, and cache the result if the queue is idle."""
-        results, limits = self._probes.list_results(ref), self._thresholds_of(ref)
-        complete = self._add_system_findings(ref, queue)
-        evaluated = rules.attach_findings(complete, rate, limits, results, self._systems[ref.system].finding_remedies)
-        dated = self._probes.update(ref, evaluated)
-        if _is_idle(queue, rate):
-            self._cache[ref] = _CachedEvaluation(rate, rules.compute_valid_until_ms(dated, rate, limits, results))
+    def _evaluate_queue(self, ref: Ref, queue: Queue, rate: Rate) -> Queue:
+        """Run the health rules on one queue, and cache the result if the queue is idle."""
+        probe_results, thresholds = self._probes.find_probe_results(ref), self._thresholds_of(ref)
+        queue_with_system_findings = self._add_system_findings(ref, queue)
+        evaluated = rules.attach_findings(
+            queue_with_system_findings, rate, thresholds, probe_results, self._systems[ref.system].finding_remedies
+        )
+        dated_queue = self._probes.update_queue(ref, evaluated)
+        if _is_queue_idle(queue, rate):
+            self._cache[ref] = _CachedEvaluation(
+                rate, rules.compute_valid_until_ms(dated_queue, rate, thresholds, probe_results)
+            )
         else:
             self._cache.pop(ref, None)
-        return dated
+        return dated_queue
 
     def _add_system_findings(self, ref: Ref, queue: Queue) -> Queue:
-        """Add the findings of the system's own probe, without `wrong-type` findings that the counts already report."""
-        findings = self._probes.list_system_findings(ref)
+        """Add the findings of the system's own probe to a queue.
+
+        `wrong-type` findings that the counts already report are left out.
+        """
+        findings = self._probes.find_system_findings(ref)
         if not findings:
             return queue
-        named = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
-        fresh = [one for one in findings if one.kind != "wrong-type" or one.keys not in named]
-        return queue._replace(findings=(*queue.findings, *fresh)) if fresh else queue
+        reported_keys = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}
+        new_findings = [
+            finding for finding in findings if finding.kind != "wrong-type" or finding.keys not in reported_keys
+        ]
+        return queue._replace(findings=(*queue.findings, *new_findings)) if new_findings else queue
 
 
 _counted_fields = attrgetter("counts", "counters", "workers", "is_paused", "paused_ms", "error")
 _NO_ACTIVITY = RecentActivity()[1:]
 
 
-def _is_idle(queue: Queue, rate: Rate) -> bool:
-    """Return whether a queue's findings depend only on its counted fields and the age of its oldest ready job."""
+def _is_queue_idle(queue: Queue, rate: Rate) -> bool:
+    """Return whether a queue's findings depend only on its counts and on the age of its oldest ready job."""
     is_late = queue.overdue or queue.expired or queue.findings
     return not is_late and not rate.out_s and rate.recent[1:] == _NO_ACTIVITY
 
 
-def _is_unchanged(cached: _CachedEvaluation, previous: Queue, queue: Queue, rate: Rate) -> bool:
-    """Return whether a cached evaluation holds: the queue is idle and its oldest ready job crossed no threshold."""
-    age_ms, was_ms = queue.oldest_ready_ms, previous.oldest_ready_ms
-    if age_ms is None or was_ms is None:
-        is_same_head = age_ms is was_ms
+def _is_evaluation_valid(cached: _CachedEvaluation, previous: Queue, queue: Queue, rate: Rate) -> bool:
+    """Return whether a cached evaluation still holds: the queue is idle and its oldest job crossed no threshold."""
+    age_ms, previous_age_ms = queue.oldest_ready_ms, previous.oldest_ready_ms
+    if age_ms is None or previous_age_ms is None:
+        is_same_oldest_job = age_ms is previous_age_ms
     else:
-        is_same_head = (
-            was_ms <= age_ms < cached.valid_until_ms and queue.counted_ms - age_ms == previous.counted_ms - was_ms
+        is_same_oldest_job = (
+            previous_age_ms <= age_ms < cached.valid_until_ms
+            and queue.counted_ms - age_ms == previous.counted_ms - previous_age_ms
         )
     return (
-        is_same_head
+        is_same_oldest_job
         and rate.usual_wait_ms == cached.rate.usual_wait_ms
         and _counted_fields(queue) == _counted_fields(previous)
-        and (rate is cached.rate or _is_idle(queue, rate))
+        and (rate is cached.rate or _is_queue_idle(queue, rate))
         and not (queue.overdue or queue.expired or queue.findings)
     )
 
 
 def _copy_findings(queue: Queue, evaluated: Queue) -> Queue:
+    """Return a queue with the findings and the verdict of its previous evaluation."""
     if not evaluated.unknown and not evaluated.findings:
         return queue
     return queue._replace(findings=evaluated.findings, unknown=evaluated.unknown, verdict=evaluated.verdict)

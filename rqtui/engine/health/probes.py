@@ -1,8 +1,9 @@
-"""Run the health probes: bounded extra reads of one queue, at most a few per minute, beyond its counts.
+"""Run the health probes: bounded extra reads of one queue beyond its counts, at most a few per minute.
 
-A snapshot sends some due probes in its own round trip, those that waited longest first; a command that takes one
-snapshot runs all that its queues need. A result stays valid until the next probe. Probes find the faults of a system,
-the counters of the last minutes, the causes of failures and since when they occur, and how long jobs usually wait.
+A probe finds what counts alone do not show: the problems that a system's own script detects, the counters of the last
+minutes, the causes of failures and their start, and how long jobs usually wait. Each snapshot sends a few of the due
+probes in its own round trip, starting with those that waited longest. A command that takes a single snapshot runs every
+probe that its queues need. A result is valid until the same probe runs again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ SUSPICIOUS_WAIT_MS = 60_000  # a wait from which on it is compared with the usua
 
 
 class RecentDeaths(NamedTuple):
-    """How many dead jobs of a queue died within the last day, by a sample of them in the order of the place."""
+    """The number of jobs of a queue that died within the last day, estimated from a sample of its dead jobs."""
 
     jobs: int  # at least so many, if `is_exact` is false
     is_exact: bool = True
@@ -55,7 +56,10 @@ class RecentDeaths(NamedTuple):
 
 
 class WorkerActivity(NamedTuple):
-    """How many registered workers of a queue are idle, and how many are quiet: they finish jobs and take no new one."""
+    """The number of registered workers of a queue, and how many of them are idle or quiet.
+
+    A quiet worker finishes its jobs but takes no new ones.
+    """
 
     total: int
     idle: int
@@ -63,7 +67,7 @@ class WorkerActivity(NamedTuple):
 
 
 class LongRun(NamedTuple):
-    """The reserved job that has been running longest compared with the usual run of its kind."""
+    """A reserved job that runs much longer than ended jobs of its kind; of several the one with the largest factor."""
 
     id: bytes
     name: str
@@ -75,7 +79,7 @@ class LongRun(NamedTuple):
 
 
 class ProbeResults(NamedTuple):
-    """The results of all probes of a queue. `usual_wait_ms` is None if unknown."""
+    """The results of all probes of one queue, as the health rules read them."""
 
     causes: tuple[Cause, ...] = ()  # of recent failures
     death_causes: tuple[Cause, ...] = ()  # of all dead jobs
@@ -92,7 +96,7 @@ NO_PROBE_RESULTS = ProbeResults()
 
 
 class _Probe(NamedTuple):
-    """A kind of probe: its interval per queue, its limit per snapshot, its request, and which queues need it."""
+    """One kind of probe: its interval per queue, its limit per snapshot, its request, and which queues need it."""
 
     interval_s: float
     max_queues: int
@@ -110,7 +114,7 @@ class _QueueProbes:
 
 
 class Probes:
-    """Schedules the probes of all queues by their last counts, and stores the results."""
+    """Decides from the last counts which queues need which probes, builds their requests and stores their results."""
 
     def __init__(self, systems: Mapping[str, System]) -> None:
         self._systems = systems
@@ -121,112 +125,127 @@ class Probes:
             Ref, tuple[tuple[str, int | None], ...]
         ] = {}  # (kind of finding, since when in ms)
         self._first_probed: set[Ref] = set()  # queues in which a kind of probe just ran for the first time
-        self._updated: set[Ref] = set()  # queues of which a probe result came since `take_updated`
+        self._updated: set[Ref] = set()  # queues of which a probe result came since `take_updated_queues`
 
     def build_due_requests(
-        self, refs: Sequence[Ref], now_s: float, kinds: Iterable[str], *, is_all: bool = False
+        self, refs: Sequence[Ref], now_s: float, kind_names: Iterable[str], *, is_all: bool = False
     ) -> ProbeRequests:
-        """Return the requests of the probes that are due now, by queue and kind.
+        """Build the requests of all probes that are due for the given queues, by queue and kind of probe.
 
-        With `is_all` the limits per snapshot are lifted: every probe that the counts call for is returned.
+        At most `max_queues` requests of each kind are built; `is_all` lifts these limits for a command that takes one
+        snapshot.
         """
         for ref in refs:
             if ref not in self._queues:
-                self.update(ref, Queue(ref.queue, ref.system))
-        asked, requests = set(refs), ProbeRequests()
-        for name in kinds:
-            kind = PROBE_KINDS[name]
-            most = kind.max_queues if not is_all else MAX_QUEUES_AT_ONCE if name in KINDS_BY_FINDINGS else len(refs)
-            due = [(self._find_last_run_s(ref, name), ref) for ref in self._refs_by_kind[name] & asked]
-            due = [pair for pair in due if now_s - pair[0] >= kind.interval_s]
-            due.sort(key=lambda pair: (pair[0], -compute_queue_weight(self._queues[pair[1]])))
-            for _at_s, ref in due[:most]:
-                request = self._build_request(kind, ref)
+                self.update_queue(ref, Queue(ref.queue, ref.system))
+        requested_refs, requests = set(refs), ProbeRequests()
+        for kind_name in kind_names:
+            kind = PROBE_KINDS[kind_name]
+            max_queues = (
+                kind.max_queues if not is_all else MAX_QUEUES_AT_ONCE if kind_name in KINDS_BY_FINDINGS else len(refs)
+            )
+            due_queues = [
+                (self._find_last_probe_s(ref, kind_name), ref) for ref in self._refs_by_kind[kind_name] & requested_refs
+            ]
+            due_queues = [pair for pair in due_queues if now_s - pair[0] >= kind.interval_s]
+            due_queues.sort(key=lambda pair: (pair[0], -compute_queue_weight(self._queues[pair[1]])))
+            for _ran_at_s, ref in due_queues[:max_queues]:
+                request = self._build_probe_request(kind, ref)
                 if request is not None:
-                    requests[ref, name] = request
+                    requests[ref, kind_name] = request
         return requests
 
     def store_results(
-        self, answers: Mapping[tuple[Ref, str], Any], now_s: float
+        self, results: Mapping[tuple[Ref, str], Any], now_s: float
     ) -> list[tuple[Ref, Checkpoint | RecordedEnds]]:
-        """Store the results of probes, and return what they contain about the last minutes, the latest first."""
-        marks: list[tuple[Ref, Checkpoint | RecordedEnds]] = []
-        for (ref, name), answer in answers.items():
-            looks = self._states.setdefault(ref, _QueueProbes())
-            self._first_probed |= set() if name in looks.ran_at_s else {ref}
+        """Store probe results, and return the checkpoints of the last minutes that they contain, the latest first."""
+        checkpoints: list[tuple[Ref, Checkpoint | RecordedEnds]] = []
+        for (ref, kind_name), result in results.items():
+            stored = self._states.setdefault(ref, _QueueProbes())
+            self._first_probed |= set() if kind_name in stored.ran_at_s else {ref}
             self._updated.add(ref)
-            looks.ran_at_s[name] = now_s
-            if name == "faults":
-                looks.faults = answer
-            elif name in ("lately", "ends") and answer is not None:
-                marks += ((ref, mark) for mark in answer)
-            elif name == "causes" and answer is not None:
-                looks.results = looks.results._replace(causes=answer)
-            elif name == "deaths" and answer is not None:
-                looks.results = looks.results._replace(death_causes=answer[0], recent_deaths=answer[1])
-            elif name == "workers" and answer is not None:
-                looks.results = looks.results._replace(workers=answer)
-            elif name == "runs":
-                looks.results = looks.results._replace(long_run=answer)
-            elif name == "hours" and answer is not None:
-                looks.results = looks.results._replace(failure_shares=answer[0], usual_wait_ms=answer[1])
-        return marks
+            stored.ran_at_s[kind_name] = now_s
+            if kind_name == "faults":
+                stored.faults = result
+            elif kind_name in ("lately", "ends") and result is not None:
+                checkpoints += ((ref, checkpoint) for checkpoint in result)
+            elif kind_name == "causes" and result is not None:
+                stored.results = stored.results._replace(causes=result)
+            elif kind_name == "deaths" and result is not None:
+                stored.results = stored.results._replace(death_causes=result[0], recent_deaths=result[1])
+            elif kind_name == "workers" and result is not None:
+                stored.results = stored.results._replace(workers=result)
+            elif kind_name == "runs":
+                stored.results = stored.results._replace(long_run=result)
+            elif kind_name == "hours" and result is not None:
+                stored.results = stored.results._replace(failure_shares=result[0], usual_wait_ms=result[1])
+        return checkpoints
 
-    def take_updated(self) -> set[Ref]:
-        """Return the queues that got a probe result since the last call, and forget them."""
-        learned, self._updated = self._updated, set()
-        return learned
+    def take_updated_queues(self) -> set[Ref]:
+        """Return the queues that got a probe result since the last call of this method."""
+        updated, self._updated = self._updated, set()
+        return updated
 
     def find_previous_queue(self, ref: Ref) -> Queue:
-        """Return a queue as it was evaluated last, with its findings."""
+        """Return a queue with the findings of its last evaluation."""
         return self._queues[ref]
 
-    def keep(self, ref: Ref, queue: Queue) -> Queue:
-        """Store a queue that needs the same probes and has the same findings as before, and return it."""
+    def store_unchanged_queue(self, ref: Ref, queue: Queue) -> Queue:
+        """Store and return a queue that needs the same probes and has the same findings as at the previous snapshot."""
         self._queues[ref] = queue
         return queue
 
-    def update(self, ref: Ref, queue: Queue) -> Queue:
-        """Store an evaluated queue and decide which probes it needs.
-
-        Returns the queue, with start times for new findings.
-        """
-        before = self._queues.get(ref)
-        if before is None or _probe_criteria(queue) != _probe_criteria(before):
+    def update_queue(self, ref: Ref, queue: Queue) -> Queue:
+        """Store an evaluated queue and decide which probes it needs. Return it with start times for new findings."""
+        previous = self._queues.get(ref)
+        if previous is None or _select_probe_criteria(queue) != _select_probe_criteria(previous):
             system = self._systems[ref.system]
             for name, kind in PROBE_KINDS.items():
                 (set.add if kind.is_needed(system, queue) else set.discard)(self._refs_by_kind[name], ref)
-        if before is not None and (queue.findings or before.findings):
-            queue = self._add_start_times(ref, queue, is_news=not before.counted_ms or ref in self._first_probed)
+        if previous is not None and (queue.findings or previous.findings):
+            queue = self._add_start_times(
+                ref, queue, is_start_unknown=not previous.counted_ms or ref in self._first_probed
+            )
         self._first_probed.discard(ref)
         self._queues[ref] = queue
         return queue
 
-    def _add_start_times(self, ref: Ref, queue: Queue, *, is_news: bool) -> Queue:
-        """Add `since_ms` to findings without it. Findings of a first probe get none, because they may be old."""
-        before = dict(self._since_ms_by_kind.get(ref, ()))
-        began = {one.kind: before.get(one.kind, None if is_news else queue.counted_ms) for one in queue.findings}
-        self._since_ms_by_kind[ref] = tuple(began.items())
-        if all(one.since_ms is not None or began[one.kind] is None for one in queue.findings):
+    def _add_start_times(self, ref: Ref, queue: Queue, *, is_start_unknown: bool) -> Queue:
+        """Set `since_ms` of findings without one to the time when rqtui first saw a finding of that kind.
+
+        A finding of the first run of a probe gets no start time, because the problem may be older.
+        """
+        start_times = dict(self._since_ms_by_kind.get(ref, ()))
+        start_times_now = {
+            finding.kind: start_times.get(finding.kind, None if is_start_unknown else queue.counted_ms)
+            for finding in queue.findings
+        }
+        self._since_ms_by_kind[ref] = tuple(start_times_now.items())
+        if all(finding.since_ms is not None or start_times_now[finding.kind] is None for finding in queue.findings):
             return queue
-        dated = (replace(one, since_ms=began[one.kind]) if one.since_ms is None else one for one in queue.findings)
-        return queue._replace(findings=tuple(dated))
+        dated_findings = (
+            replace(finding, since_ms=start_times_now[finding.kind]) if finding.since_ms is None else finding
+            for finding in queue.findings
+        )
+        return queue._replace(findings=tuple(dated_findings))
 
-    def list_system_findings(self, ref: Ref) -> tuple[Finding, ...]:
-        """Return the findings of the last run of the system's own probe."""
-        state = self._states.get(ref)
-        return state.faults if state else ()
+    def find_system_findings(self, ref: Ref) -> tuple[Finding, ...]:
+        """Return the findings that the system's own probe returned for a queue when it last ran."""
+        probes = self._states.get(ref)
+        return probes.faults if probes else ()
 
-    def list_results(self, ref: Ref) -> ProbeResults:
-        """Return the results of all other probes of a queue."""
-        state = self._states.get(ref)
-        return state.results if state else NO_PROBE_RESULTS
+    def find_probe_results(self, ref: Ref) -> ProbeResults:
+        """Return the stored results of a queue's probes, except for the findings of the system's own probe."""
+        probes = self._states.get(ref)
+        return probes.results if probes else NO_PROBE_RESULTS
 
-    def _find_last_run_s(self, ref: Ref, name: str) -> float:
-        state = self._states.get(ref)
-        return state.ran_at_s.get(name, NEVER_S) if state else NEVER_S
+    def _find_last_probe_s(self, ref: Ref, kind_name: str) -> float:
+        """Return when a kind of probe last ran for a queue, in monotonic seconds; minus infinity if it never ran."""
+        probes = self._states.get(ref)
+        return probes.ran_at_s.get(kind_name, NEVER_S) if probes else NEVER_S
 
-    def _build_request(self, kind: _Probe, ref: Ref) -> Request[Any] | None:
+    def _build_probe_request(self, kind: _Probe, ref: Ref) -> Request[Any] | None:
+        """Build the request of one probe for one queue, or return None if its system refuses to build one."""
         try:
             return kind.build_request(self._systems[ref.system], self._queues[ref])
         except RqtuiError as error:  # The counts of the queue report the same error.
@@ -234,10 +253,10 @@ class Probes:
             return None
 
 
-def _probe_criteria(queue: Queue) -> tuple[object, ...]:
-    """Return the fields of a queue that decide which probes it needs."""
-    kinds = [one.kind for one in queue.findings]
-    return queue.counts, queue.counters, kinds, (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
+def _select_probe_criteria(queue: Queue) -> tuple[object, ...]:
+    """Return the fields of a queue that decide which probes it needs: counts, counters, findings, and a long wait."""
+    finding_kinds = [finding.kind for finding in queue.findings]
+    return queue.counts, queue.counters, finding_kinds, (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
 
 
 ProbeRequests = dict[tuple[Ref, str], Request[Any]]
@@ -247,248 +266,278 @@ NEVER_S = float("-inf")
 # -- the kinds ---------------------------------------------------------------------------------------------------------
 
 
-def _build_system_request(system: System, queue: Queue) -> Request[tuple[Finding, ...]] | None:
+def _build_system_findings_request(system: System, queue: Queue) -> Request[tuple[Finding, ...]] | None:
+    """Build the request for the findings of a system's own script; an error becomes an `undecodable` finding."""
     request = system.probe_request(queue.name)
 
-    def to_finding(error: Exception) -> tuple[Finding, ...]:
+    def build_undecodable_finding(error: Exception) -> tuple[Finding, ...]:
         text = f"its faults cannot be told: {describe_and_log(error, log)}"
         return (Finding("undecodable", "warning", queue.name, text),)
 
-    return None if request is None else isolate_request(lambda: request, to_finding)
+    return None if request is None else isolate_request(lambda: request, build_undecodable_finding)
 
 
 def _needs_system_probe(system: System, queue: Queue) -> bool:
+    """Return whether the system says that its own probe should run for a queue with these counts."""
     return system.needs_probe(queue)
 
 
 def _build_checkpoint_request(system: System, queue: Queue) -> Request[tuple[Checkpoint, ...] | None]:
-    """Build the request for the totals at the start of each of the last minutes, from counters stored by minute."""
+    """Build the request for a queue's totals at the start of each recent minute, from counters stored by minute."""
     request = history.build_history_request(system, queue.name, WINDOW_MS // history.MINUTE_MS + 2)
     last_ms = queue.counted_ms // history.MINUTE_MS * history.MINUTE_MS
     # With scheduled jobs, the ready ones among the new jobs cannot be counted.
     has_scheduled = bool(queue.count_in_state(State.SCHEDULED))
     ready = queue.count_in_state(State.READY)
 
-    def parse_reply(replies: Replies) -> tuple[Checkpoint, ...]:
+    def parse_checkpoints(replies: Replies) -> tuple[Checkpoint, ...]:
         counters_by_minute = request.parse(replies)
-        marks, then = [], counters_by_minute.counters
-        depths = dict(history.compute_depths([*_list_minutes(counters_by_minute, last_ms, queue.counted_ms)], ready))
+        checkpoints, counters = [], counters_by_minute.counters
+        depths = dict(
+            history.compute_depths([*_compute_recent_growth(counters_by_minute, last_ms, queue.counted_ms)], ready)
+        )
         for minute in range(WINDOW_MS // history.MINUTE_MS + 1):
-            at_ms = last_ms - minute * history.MINUTE_MS
-            then = counters_by_minute.minutes.get(at_ms, then)
-            came, done, failed = (history.sum_flow(then, name) for name in ("in", "out", "failed"))
-            waiting = ready if has_scheduled else depths.get(at_ms)
-            marks.append(Checkpoint(at_ms, Totals(came, done, failed, then.get("dead", 0), waiting)))
-        return tuple(marks)
+            minute_ms = last_ms - minute * history.MINUTE_MS
+            counters = counters_by_minute.minutes.get(minute_ms, counters)
+            enqueued, completed, failed = (history.sum_flow(counters, name) for name in ("in", "out", "failed"))
+            ready_then = ready if has_scheduled else depths.get(minute_ms)
+            checkpoints.append(
+                Checkpoint(minute_ms, Totals(enqueued, completed, failed, counters.get("dead", 0), ready_then))
+            )
+        return tuple(checkpoints)
 
-    return _ignore_errors(Request(request.calls, parse_reply))
-
-
-def _list_minutes(counted: history.History, last_ms: int, now_ms: int) -> Sequence[tuple[int, Mapping[str, int]]]:
-    """Return the growth of the counters in the present minute and in those of the window before it."""
-    return history.compute_growth_per_minute([counted], last_ms - WINDOW_MS, now_ms)
+    return _ignore_request_errors(Request(request.calls, parse_checkpoints))
 
 
-def _build_ends_request(system: System, queue: Queue) -> Request[tuple[RecordedEnds, ...] | None] | None:
-    """Build the request for the last jobs that were done and that failed, which store when their last run ended.
+def _compute_recent_growth(
+    history_by_minute: history.History, last_ms: int, now_ms: int
+) -> Sequence[tuple[int, Mapping[str, int]]]:
+    """Return how much each counter grew in the current minute and in the minutes of the window before."""
+    return history.compute_growth_per_minute([history_by_minute], last_ms - WINDOW_MS, now_ms)
 
-    Only a time in which the queue keeps both is compared: done jobs are often kept for a shorter time than dead ones.
+
+def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[RecordedEnds, ...] | None] | None:
+    """Build the request that counts the runs of the last minutes by the end times stored with done and failed jobs.
+
+    Only a period for which the queue still has both is counted: done jobs are often deleted earlier than dead ones.
     """
     requests, places = [], []
     for place in system.places:
-        number = queue.count_in_place(place.name)
-        if number and place.has_failures and place.state in (State.DONE, State.DEAD):
+        job_count = queue.count_in_place(place.name)
+        if job_count and place.has_failures and place.state in (State.DONE, State.DEAD):
             requests.append(_build_newest_page_request(system, queue, place))
-            places.append((place.state, number > SAMPLE_JOBS))
+            places.append((place.state, job_count > SAMPLE_JOBS))
 
-    def count_ends(pages: list[Page]) -> tuple[RecordedEnds, ...]:
+    def count_recorded_ends(pages: list[Page]) -> tuple[RecordedEnds, ...]:
         now_ms, window_ms = queue.counted_ms, WINDOW_MS
-        ends: dict[State, list[int]] = {State.DONE: [], State.DEAD: []}
+        end_times: dict[State, list[int]] = {State.DONE: [], State.DEAD: []}
         for page, (state, is_cut) in zip(pages, places, strict=True):
             times = [job.ended_ms if state is State.DONE else job.since_ms for job in page.jobs]
-            known = [at_ms for at_ms in times if at_ms is not None]
-            if len(known) < len(times):
+            known_times = [at_ms for at_ms in times if at_ms is not None]
+            if len(known_times) < len(times):
                 return ()
-            ends[state] += known
-            if known and (is_cut or state is State.DONE):
-                window_ms = min(window_ms, now_ms - min(known))
-        if not ends[State.DONE] or window_ms <= 0:
+            end_times[state] += known_times
+            if known_times and (is_cut or state is State.DONE):
+                window_ms = min(window_ms, now_ms - min(known_times))
+        if not end_times[State.DONE] or window_ms <= 0:
             return ()
-        spans = [span for span in (MINUTE_MS, window_ms) if span <= window_ms]
+        windows_ms = [window_part_ms for window_part_ms in (MINUTE_MS, window_ms) if window_part_ms <= window_ms]
         return tuple(
-            RecordedEnds(span, *(sum(at_ms >= now_ms - span for at_ms in ends[s]) for s in (State.DONE, State.DEAD)))
-            for span in dict.fromkeys(spans)
+            RecordedEnds(
+                window_part_ms,
+                *(
+                    sum(at_ms >= now_ms - window_part_ms for at_ms in end_times[state])
+                    for state in (State.DONE, State.DEAD)
+                ),
+            )
+            for window_part_ms in dict.fromkeys(windows_ms)
         )
 
-    return _combine_pages(requests, count_ends)
+    return _build_combined_page_request(requests, count_recorded_ends)
 
 
-def _needs_ends(system: System, queue: Queue) -> bool:
-    """Return whether a queue has dead jobs beside done ones, and its system keeps no counters per minute."""
+def _needs_ends_probe(system: System, queue: Queue) -> bool:
+    """Return whether a queue has both done and dead jobs while its system keeps no counters per minute."""
     if history.has_stats(system) or not queue.count_failed() or not queue.count_in_state(State.DONE):
         return False
     return not any(place.is_shared or place.is_from_events for place in system.places)
 
 
-def _needs_checkpoint(system: System, queue: Queue) -> bool:
+def _needs_checkpoint_probe(system: System, queue: Queue) -> bool:
+    """Return whether a queue with counters per minute has failures or enough ready jobs for its growth to matter."""
     counted = queue.counters.get("failed", 0) + queue.counters.get("dead", 0)
     return history.has_stats(system) and bool(counted or queue.count_in_state(State.READY) >= MIN_READY)
 
 
 def _build_failure_causes_request(system: System, queue: Queue) -> Request[tuple[Cause, ...] | None]:
-    """Build the request for the most frequent errors of the latest failures, in dead jobs and jobs to be retried."""
+    """Build the request for the most frequent errors of the latest failures.
+
+    These are the errors of dead jobs and of jobs that will be retried.
+    """
     requests = []
     for place in system.places:
-        number = queue.count_in_place(place.name)
-        if number and place.has_failures and place.state in (State.DEAD, State.SCHEDULED):
-            build = _build_shared_place_request if place.is_shared else _build_newest_page_request
-            requests.append(build(system, queue, place))
+        job_count = queue.count_in_place(place.name)
+        if job_count and place.has_failures and place.state in (State.DEAD, State.SCHEDULED):
+            build_request = _build_shared_place_request if place.is_shared else _build_newest_page_request
+            requests.append(build_request(system, queue, place))
 
-    def summarise(pages: list[Page]) -> tuple[Cause, ...]:
+    def count_recent_causes(pages: list[Page]) -> tuple[Cause, ...]:
         jobs = [job for page in pages for job in page.jobs if job.error]
         failed = [job for job in jobs if job.state is State.DEAD or job.attempts]
-        began_ms = queue.counted_ms - WINDOW_MS
-        recent = [job for job in failed if job.state is not State.DEAD or (job.since_ms or 0) >= began_ms]
+        window_start_ms = queue.counted_ms - WINDOW_MS
+        recent = [job for job in failed if job.state is not State.DEAD or (job.since_ms or 0) >= window_start_ms]
         return count_causes(recent or failed)
 
-    return _combine_pages(requests, summarise)
+    return _build_combined_page_request(requests, count_recent_causes)
 
 
-def _build_deaths_request(system: System, queue: Queue) -> Request[tuple[tuple[Cause, ...], RecentDeaths] | None]:
-    """Build the request for the most frequent errors of a sample of all dead jobs, and how many died within a day.
+def _build_dead_jobs_request(system: System, queue: Queue) -> Request[tuple[tuple[Cause, ...], RecentDeaths] | None]:
+    """Build the request that samples the dead jobs of a queue: their most frequent errors, and how many died within a day.
 
-    The sample is taken in blocks from the whole place, because jobs that died together often have one cause.
+    The sample consists of blocks from the whole place, because jobs that died together often have the same cause.
     """
     requests: list[Request[Page]] = []
     block_counts: list[int] = []  # per place
     for place in system.places:
-        number = queue.count_in_place(place.name)
-        if not number or not place.has_failures or place.state is not State.DEAD:
+        job_count = queue.count_in_place(place.name)
+        if not job_count or not place.has_failures or place.state is not State.DEAD:
             continue
         if place.is_shared:  # Positions are ranks among the jobs of all queues.
-            number = next((count.shared_total for count in queue.counts if count.place == place.name), None) or number
-        is_small = number <= SAMPLE_BLOCKS * BLOCK_JOBS
-        steps = [0] if is_small else [number * part // SAMPLE_BLOCKS for part in range(SAMPLE_BLOCKS)]
-        size = number if is_small else BLOCK_JOBS
-        read_place = system.scan_request if place.is_shared else system.page_request
-        block_counts.append(len(steps))
-        requests += [read_place(queue.name, place.name, at, size, 0) for at in steps]
+            job_count = (
+                next((count.shared_total for count in queue.counts if count.place == place.name), None) or job_count
+            )
+        is_read_completely = job_count <= SAMPLE_BLOCKS * BLOCK_JOBS
+        offsets = [0] if is_read_completely else [job_count * block // SAMPLE_BLOCKS for block in range(SAMPLE_BLOCKS)]
+        block_jobs = job_count if is_read_completely else BLOCK_JOBS
+        build_page_request = system.scan_request if place.is_shared else system.page_request
+        block_counts.append(len(offsets))
+        requests += [build_page_request(queue.name, place.name, offset, block_jobs, 0) for offset in offsets]
 
-    def summarise(pages: list[Page]) -> tuple[tuple[Cause, ...], RecentDeaths]:
+    def summarise_dead_jobs(pages: list[Page]) -> tuple[tuple[Cause, ...], RecentDeaths]:
         causes = count_causes([job for page in pages for job in page.jobs if job.error])
-        in_order = iter(pages)
-        samples = [[next(in_order).jobs for _block in range(number)] for number in block_counts]
+        remaining_pages = iter(pages)
+        samples = [[next(remaining_pages).jobs for _block in range(block_count)] for block_count in block_counts]
         return causes, _count_recent_deaths(queue, samples)
 
-    return _combine_pages(requests, summarise)
+    return _build_combined_page_request(requests, summarise_dead_jobs)
 
 
 def _count_recent_deaths(queue: Queue, samples: Sequence[Sequence[Sequence[Job]]]) -> RecentDeaths:
     """Count the dead jobs of a queue that died within a day, from the blocks of jobs read of each place.
 
-    Blocks divide a place into parts of equal size, in the order of death: a part whose both ends are recent counts as a
-    whole, so the result is a lower bound unless every sampled job is recent, or none.
+    Blocks divide a place into parts of equal size, in the order of death. A part whose first and last jobs are recent
+    counts as a whole, so the result is a lower bound unless every sampled job is recent, or none.
     """
     begin_ms = queue.counted_ms - RECENT_DEATHS_MS
-    jobs = [job for blocks in samples for block in blocks for job in block]
+    jobs = [job for place_blocks in samples for block in place_blocks for job in block]
     if not jobs or any(job.since_ms is None for job in jobs):
         return RecentDeaths(0, is_dated=False)
-    recent = sum((job.since_ms or 0) >= begin_ms for job in jobs)
-    dead = queue.count_failed()
-    if len(jobs) >= dead or not recent:
-        return RecentDeaths(recent)
-    if recent == len(jobs) and all(len(blocks) > 1 for blocks in samples):
-        return RecentDeaths(dead)
+    recent_jobs = sum((job.since_ms or 0) >= begin_ms for job in jobs)
+    dead_jobs = queue.count_failed()
+    if len(jobs) >= dead_jobs or not recent_jobs:
+        return RecentDeaths(recent_jobs)
+    if recent_jobs == len(jobs) and all(len(place_blocks) > 1 for place_blocks in samples):
+        return RecentDeaths(dead_jobs)
     is_recent_block = [
-        bool(block) and all((job.since_ms or 0) >= begin_ms for job in block) for blocks in samples for block in blocks
+        bool(block) and all((job.since_ms or 0) >= begin_ms for job in block)
+        for place_blocks in samples
+        for block in place_blocks
     ]
-    parts = sum(is_recent_block)
-    estimate = max(recent, max(0, parts - 1) * dead // len(is_recent_block) if len(is_recent_block) > 1 else 0)
-    return RecentDeaths(min(dead, estimate), is_exact=False)
+    recent_blocks = sum(is_recent_block)
+    estimate = max(
+        recent_jobs, max(0, recent_blocks - 1) * dead_jobs // len(is_recent_block) if len(is_recent_block) > 1 else 0
+    )
+    return RecentDeaths(min(dead_jobs, estimate), is_exact=False)
 
 
 def _build_shared_place_request(system: System, queue: Queue, place: Place) -> Request[Page]:
-    """Build the request for jobs of a queue in a shared place: of dead jobs the latest, of other jobs the next ones."""
-    total = next((count.shared_total for count in queue.counts if count.place == place.name), None) or 0
-    first = max(0, total - SHARED_PLACE_JOBS) if place.state is State.DEAD else 0
+    """Build the request for one queue's jobs in a place shared by all queues: the latest dead jobs, or the next others."""
+    jobs_of_all_queues = next((count.shared_total for count in queue.counts if count.place == place.name), None) or 0
+    offset = max(0, jobs_of_all_queues - SHARED_PLACE_JOBS) if place.state is State.DEAD else 0
     limit = SHARED_PLACE_JOBS if place.state is State.DEAD else SAMPLE_JOBS
-    return system.scan_request(queue.name, place.name, first, limit, 0)
+    return system.scan_request(queue.name, place.name, offset, limit, 0)
 
 
 def _build_newest_page_request(system: System, queue: Queue, place: Place) -> Request[Page]:
-    """Build the request for the newest `SAMPLE_JOBS` ended jobs of a place, or for the next jobs of another place.
+    """Build the request for the newest 100 done or dead jobs of a place, or for the next jobs of another place.
 
-    The newest ended jobs are at the end of a place with a key, and at the start of one that is counted from events.
+    Done and dead jobs are appended to a place with a key; a place that is counted from events lists the newest first.
     """
-    is_last = place.state in (State.DONE, State.DEAD) and not place.is_from_events
-    first = max(0, queue.count_in_place(place.name) - SAMPLE_JOBS) if is_last else 0
-    return system.page_request(queue.name, place.name, first, SAMPLE_JOBS, 0)
+    is_newest_last = place.state in (State.DONE, State.DEAD) and not place.is_from_events
+    offset = max(0, queue.count_in_place(place.name) - SAMPLE_JOBS) if is_newest_last else 0
+    return system.page_request(queue.name, place.name, offset, SAMPLE_JOBS, 0)
 
 
-def _combine_pages(requests: Sequence[Request[Page]], summarise: Callable[[list[Page]], T]) -> Request[T | None]:
-    """Build a request that reads the given pages and passes them to `summarise`, in the same order."""
+def _build_combined_page_request(
+    requests: Sequence[Request[Page]], summarise: Callable[[list[Page]], T]
+) -> Request[T | None]:
+    """Combine page requests into one whose result is `summarise(pages)`, or None if reading them fails."""
 
-    def parse_reply(replies: Replies) -> T:
+    def parse_pages(replies: Replies) -> T:
         remaining = iter(replies)
         return summarise([request.parse([next(remaining) for _call in request.calls]) for request in requests])
 
-    return _ignore_errors(Request(tuple(call for request in requests for call in request.calls), parse_reply))
+    return _ignore_request_errors(Request(tuple(call for request in requests for call in request.calls), parse_pages))
 
 
 def count_causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
-    """Return the most frequent errors of these jobs, shortened and masked, at most three."""
-    counted = Counter(find_short_cause(job.error) for job in jobs)
-    return tuple(Cause(mask_text(text), number) for text, number in counted.most_common(MAX_CAUSES) if text)
+    """Return the three most frequent errors of the given jobs, shortened and with secrets masked."""
+    jobs_by_cause = Counter(find_short_cause(job.error) for job in jobs)
+    return tuple(Cause(mask_text(text), job_count) for text, job_count in jobs_by_cause.most_common(MAX_CAUSES) if text)
 
 
 _IDLE_STATES = frozenset({"", "idle", "waits", "connected"})  # the systems' own words for a worker without a job
 
 
 def _build_workers_request(system: System, queue: Queue) -> Request[WorkerActivity | None]:
-    """Build the request that counts the workers of a queue that hold no job."""
+    """Build the request that counts the idle and quiet workers of a queue."""
     request = system.workers_request(queue.name)
 
-    def read(replies: Replies) -> WorkerActivity:
+    def count_idle_workers(replies: Replies) -> WorkerActivity:
         workers = [worker for worker in request.parse(replies) if not worker.is_late(queue.counted_ms)]
         quiet = sum(worker.order != "run" or worker.state == "quiet" for worker in workers)
         idle = sum(worker.order == "run" and not worker.job and worker.state in _IDLE_STATES for worker in workers)
         return WorkerActivity(len(workers), idle, quiet)
 
-    return _ignore_errors(Request(request.calls, read))
+    return _ignore_request_errors(Request(request.calls, count_idle_workers))
 
 
-def _needs_workers(_system: System, queue: Queue) -> bool:
+def _needs_workers_probe(_system: System, queue: Queue) -> bool:
+    """Return whether a queue that is not paused has workers and ready jobs, but no reserved job."""
     has_waiting = queue.count_in_state(State.READY) and not queue.count_in_state(State.RESERVED)
     return bool(queue.workers and has_waiting and not queue.is_paused)
 
 
-def _build_runs_request(system: System, queue: Queue) -> Request[LongRun | None]:
-    """Build the request that compares the runs of reserved jobs with the latest ended runs of the same kind."""
-    requests = [_build_newest_page_request(system, queue, place) for place in _list_run_places(system, queue)]
+def _build_long_run_request(system: System, queue: Queue) -> Request[LongRun | None]:
+    """Build the request that finds reserved jobs which run much longer than the latest ended jobs of the same kind."""
+    requests = [_build_newest_page_request(system, queue, place) for place in _list_places_with_runs(system, queue)]
 
     def find_long_run(pages: list[Page]) -> LongRun | None:
         jobs = [job for page in pages for job in page.jobs]
-        runs: dict[str, list[int]] = {}
+        durations_by_kind: dict[str, list[int]] = {}
         for job in jobs:
             if job.state is State.DONE and job.reserved_ms and job.since_ms and job.since_ms >= job.reserved_ms:
-                runs.setdefault(job.name, []).append(job.since_ms - job.reserved_ms)
-        found = []
+                durations_by_kind.setdefault(job.name, []).append(job.since_ms - job.reserved_ms)
+        long_runs = []
         for job in jobs:
-            ended = runs.get(job.name, ())
-            if job.state is State.RESERVED and job.name and job.reserved_ms and len(ended) >= MIN_ENDED_RUNS:
-                usual_ms, run_ms = round(median(ended)), queue.counted_ms - job.reserved_ms
-                if run_ms >= max(MIN_LONG_RUN_MS, LONG_RUN_FACTOR * usual_ms, LONGEST_RUN_FACTOR * max(ended)):
-                    found.append((run_ms / max(1, usual_ms), job, usual_ms, len(ended)))
-        if not found:
+            ended_ms = durations_by_kind.get(job.name, ())
+            if job.state is State.RESERVED and job.name and job.reserved_ms and len(ended_ms) >= MIN_ENDED_RUNS:
+                usual_ms, run_ms = round(median(ended_ms)), queue.counted_ms - job.reserved_ms
+                if run_ms >= max(MIN_LONG_RUN_MS, LONG_RUN_FACTOR * usual_ms, LONGEST_RUN_FACTOR * max(ended_ms)):
+                    long_runs.append((run_ms / max(1, usual_ms), job, usual_ms, len(ended_ms)))
+        if not long_runs:
             return None
-        _factor, job, usual_ms, sampled = max(found, key=itemgetter(0))
-        return LongRun(job.id, job.name, job.worker, job.reserved_ms or 0, usual_ms, sampled, len(found))
+        _factor, job, usual_ms, sampled = max(long_runs, key=itemgetter(0))
+        return LongRun(job.id, job.name, job.worker, job.reserved_ms or 0, usual_ms, sampled, len(long_runs))
 
-    return _combine_pages(requests, find_long_run)
+    return _build_combined_page_request(requests, find_long_run)
 
 
-def _list_run_places(system: System, queue: Queue) -> list[Place]:
-    """Return the places of running and of ended jobs; none unless both have jobs and the system stores names."""
+def _list_places_with_runs(system: System, queue: Queue) -> list[Place]:
+    """Return the places of running and of ended jobs of a queue.
+
+    Returns none unless both have jobs and the system stores the kinds of jobs.
+    """
     if "name" not in system.known_fields:
         return []
     places = [place for place in system.places if place.state in (State.RESERVED, State.DONE) and not place.is_shared]
@@ -496,50 +545,60 @@ def _list_run_places(system: System, queue: Queue) -> list[Place]:
     return places if {place.state for place in places} == {State.RESERVED, State.DONE} else []
 
 
-def _needs_runs(system: System, queue: Queue) -> bool:
-    return bool(queue.count_in_state(State.RESERVED) and _list_run_places(system, queue))
+def _needs_long_run_probe(system: System, queue: Queue) -> bool:
+    """Return whether a queue has running jobs, and ended ones to compare them with."""
+    return bool(queue.count_in_state(State.RESERVED) and _list_places_with_runs(system, queue))
 
 
-def _needs_failure_causes(system: System, queue: Queue) -> bool:
+def _needs_failure_causes_probe(system: System, queue: Queue) -> bool:
+    """Return whether a queue has a finding about failures, and its system stores error messages."""
     return "error" in system.known_fields and any(finding.kind in _FAILURE_KINDS for finding in queue.findings)
 
 
-def _needs_deaths(system: System, queue: Queue) -> bool:
+def _needs_deaths_probe(system: System, queue: Queue) -> bool:
+    """Return whether a queue has a finding about its dead jobs."""
     return any(finding.kind in _DEATH_KINDS for finding in queue.findings)
 
 
-def _build_hours_request(
+def _build_failure_history_request(
     system: System, queue: Queue
 ) -> Request[tuple[tuple[tuple[int, float], ...], int | None] | None]:
-    """Build the request for the share of failures by minute, and the usual waiting time before the last minutes."""
+    """Build the request for a queue's failure share per minute in the last hours, and its usual waiting time."""
     request = history.build_history_request(system, queue.name, HOURS_MS // history.MINUTE_MS)
 
-    def parse_reply(replies: Replies) -> tuple[tuple[tuple[int, float], ...], int | None]:
+    def parse_failure_history(replies: Replies) -> tuple[tuple[tuple[int, float], ...], int | None]:
         counters_by_minute = request.parse(replies)
         minutes = history.compute_growth_per_minute([counters_by_minute], queue.counted_ms - HOURS_MS, queue.counted_ms)
-        ended = [(at, history.sum_flow(grown, "out"), history.sum_flow(grown, "failed")) for at, grown in minutes]
-        shares = tuple((at, failed / (done + failed)) for at, done, failed in ended if done + failed)
+        ended_by_minute = [
+            (minute_ms, history.sum_flow(growth, "out"), history.sum_flow(growth, "failed"))
+            for minute_ms, growth in minutes
+        ]
+        shares = tuple(
+            (minute_ms, failed / (completed + failed))
+            for minute_ms, completed, failed in ended_by_minute
+            if completed + failed
+        )
         return shares, compute_usual_wait_ms(counters_by_minute, queue, minutes)
 
-    return _ignore_errors(Request(request.calls, parse_reply))
+    return _ignore_request_errors(Request(request.calls, parse_failure_history))
 
 
 def compute_usual_wait_ms(
     counters_by_minute: History, queue: Queue, minutes: Sequence[tuple[int, Mapping[str, int]]]
 ) -> int | None:
-    """Compute how long a job usually waited: the median over minutes of waiting jobs divided by jobs out per minute.
+    """Compute how long a job usually waited: the median over minutes of ready jobs / completed jobs per minute.
 
     This is Little's law (J. D. C. Little, 1961). No counter holds how many jobs were scheduled at the time, so the
-    present number is assumed. Returns None for fewer than ten minutes with completed jobs.
+    present number is assumed. Returns None if fewer than ten minutes have completed jobs.
     """
     scheduled = queue.count_in_state(State.SCHEDULED)
     depths = dict(history.compute_depths(minutes, history.count_unfinished([queue])))
-    before_ms = queue.counted_ms - 2 * WINDOW_MS
-    first_ms = min(counters_by_minute.minutes, default=queue.counted_ms)
+    end_ms = queue.counted_ms - 2 * WINDOW_MS
+    start_ms = min(counters_by_minute.minutes, default=queue.counted_ms)
     waits = [
-        max(0, depths[at] - scheduled) * history.MINUTE_MS / went
-        for at, grown in minutes
-        if first_ms <= at < before_ms and (went := history.sum_flow(grown, "out"))
+        max(0, depths[minute_ms] - scheduled) * history.MINUTE_MS / completed
+        for minute_ms, growth in minutes
+        if start_ms <= minute_ms < end_ms and (completed := history.sum_flow(growth, "out"))
     ]
     return round(median(waits)) if len(waits) >= MIN_BUSY_MINUTES else None
 
@@ -547,13 +606,16 @@ def compute_usual_wait_ms(
 MIN_BUSY_MINUTES = 10  # minutes with completed jobs that are needed to compute a usual wait
 
 
-def _needs_hours(system: System, queue: Queue) -> bool:
-    waits_long = (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
-    return history.has_stats(system) and (waits_long or any(one.kind == "failing" for one in queue.findings))
+def _needs_history_probe(system: System, queue: Queue) -> bool:
+    """Return whether a system keeps counters per minute, and a queue has a long wait or failing attempts to explain."""
+    is_wait_suspicious = (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
+    return history.has_stats(system) and (
+        is_wait_suspicious or any(finding.kind == "failing" for finding in queue.findings)
+    )
 
 
-def _ignore_errors(original: Request[T]) -> Request[T | None]:
-    """Return a request whose result is None if it fails, so that the counts of the same snapshot are still shown."""
+def _ignore_request_errors(original: Request[T]) -> Request[T | None]:
+    """Return a request whose result is None if it fails. A failed probe does not hide the counts of its snapshot."""
 
     def ignore_error(error: Exception) -> None:
         log.debug("a closer look failed: %s", error)
@@ -565,28 +627,29 @@ def _ignore_errors(original: Request[T]) -> Request[T | None]:
 _FAILURE_KINDS = frozenset({"failing", "dead-grows"})  # findings explained by the errors of the latest failures
 _DEATH_KINDS = frozenset({"dead-many", "dead-near-cap"})  # findings explained by the errors of all dead jobs
 PROBE_KINDS: Mapping[str, _Probe] = {
-    "faults": _Probe(FAULTS_INTERVAL_S, MAX_PROBES, _build_system_request, _needs_system_probe),
-    "lately": _Probe(3_600.0, MAX_PROBES, _build_checkpoint_request, _needs_checkpoint),
-    "ends": _Probe(3_600.0, MAX_PROBES, _build_ends_request, _needs_ends),
-    "causes": _Probe(30.0, 3, _build_failure_causes_request, _needs_failure_causes),
-    "deaths": _Probe(300.0, 3, _build_deaths_request, _needs_deaths),
-    "workers": _Probe(15.0, 3, _build_workers_request, _needs_workers),
-    "runs": _Probe(15.0, 3, _build_runs_request, _needs_runs),
-    "hours": _Probe(300.0, 1, _build_hours_request, _needs_hours),
+    "faults": _Probe(FAULTS_INTERVAL_S, MAX_PROBES, _build_system_findings_request, _needs_system_probe),
+    "lately": _Probe(3_600.0, MAX_PROBES, _build_checkpoint_request, _needs_checkpoint_probe),
+    "ends": _Probe(3_600.0, MAX_PROBES, _build_recorded_ends_request, _needs_ends_probe),
+    "causes": _Probe(30.0, 3, _build_failure_causes_request, _needs_failure_causes_probe),
+    "deaths": _Probe(300.0, 3, _build_dead_jobs_request, _needs_deaths_probe),
+    "workers": _Probe(15.0, 3, _build_workers_request, _needs_workers_probe),
+    "runs": _Probe(15.0, 3, _build_long_run_request, _needs_long_run_probe),
+    "hours": _Probe(300.0, 1, _build_failure_history_request, _needs_history_probe),
 }
 KINDS_BY_COUNTS = ("lately", "ends", "faults", "workers", "runs")  # probes that the counts alone call for
 KINDS_BY_FINDINGS = ("causes", "deaths", "hours")  # probes that findings call for
 
 
 def find_failing_since_ms(shares: Sequence[tuple[int, float]], limit: float) -> int | None:
-    """Return the minute (ms) since when at least `limit` of the attempts fail, or None if they no longer do.
+    """Return the minute (ms) since when at least the share `limit` of the attempts has failed; None if it is lower now.
 
-    A minute with a share above half of `limit` does not end the period: the share of few attempts jumps.
+    A minute with a share above half of `limit` does not end the period, because the share of a few attempts varies
+    widely.
     """
-    since = None
-    for at, share in shares:
+    since_ms = None
+    for minute_ms, share in shares:
         if share < limit / 2:
-            since = None
-        elif since is None and share >= limit:
-            since = at
-    return since
+            since_ms = None
+        elif since_ms is None and share >= limit:
+            since_ms = minute_ms
+    return since_ms

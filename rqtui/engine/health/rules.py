@@ -96,18 +96,20 @@ def attach_findings(
     probe_results: ProbeResults = NO_PROBE_RESULTS,
     remedies: Mapping[str, str] = MappingProxyType({}),
 ) -> Queue:
-    """Return the queue with its findings, the worst first, the facts that its system does not store, and its verdict.
+    """Return a queue with its findings, the worst first, its verdict, and the facts that its system does not store.
 
-    `remedies` are the fixes of this system, by kind of finding; an empty text means that a finding of the system itself
-    reports the same problem, and the finding is left out.
+    `remedies` maps a kind of finding to the fix that fits the queue's system. An empty fix removes the finding, because
+    a finding of the system itself reports the same problem.
     """
     unknown = _find_unknown_facts(queue)
-    findings = [graded for one in queue.findings if (graded := _grade_system_finding(one, thresholds))]
-    for check in _RULES:
-        finding = check(queue, rate, thresholds, probe_results)
-        if finding is not None and (helps := remedies.get(finding.kind, finding.remedy)) != finding.remedy:
+    findings = [
+        graded_finding for finding in queue.findings if (graded_finding := _grade_system_finding(finding, thresholds))
+    ]
+    for find_problem in _RULES:
+        finding = find_problem(queue, rate, thresholds, probe_results)
+        if finding is not None and (remedy := remedies.get(finding.kind, finding.remedy)) != finding.remedy:
             finding = (
-                replace(finding, remedy=helps.format(queue=quote_for_shell(queue.name)), key="") if helps else None
+                replace(finding, remedy=remedy.format(queue=quote_for_shell(queue.name)), key="") if remedy else None
             )
         if finding is not None:
             findings.append(finding)
@@ -116,36 +118,41 @@ def attach_findings(
             return queue
         text = f"ok · {FAILURES} unknown" if FAILURES in unknown else "ok"
         return queue._replace(findings=(), unknown=unknown, verdict=Verdict("ok", text))
-    findings = sorted(_advise_failures_first(findings), key=_sort_key)
+    findings = sorted(_advise_failures_first(findings), key=_compute_sort_key)
     return queue._replace(findings=tuple(findings), unknown=unknown, verdict=_build_verdict(findings))
 
 
 def _advise_failures_first(findings: list[Finding]) -> list[Finding]:
-    """Return the findings; while many attempts fail, none of them advises more workers: they would fail as well."""
+    """Replace the advice to add workers by the advice to fix failures, if the queue has a `failing` finding.
+
+    More workers would not help: the attempts that they start would fail as well.
+    """
     if not any(finding.kind == "failing" for finding in findings):
         return findings
     return [
-        replace(one, remedy=FAILURE_FIX, key="") if one.kind in ("oldest-ready", "backlog-grows") else one
-        for one in findings
+        replace(finding, remedy=FAILURE_FIX, key="") if finding.kind in ("oldest-ready", "backlog-grows") else finding
+        for finding in findings
     ]
 
 
-def compute_valid_until_ms(queue: Queue, rate: Rate, limits: Thresholds, results: ProbeResults) -> float:
-    """Return the age of the oldest ready job (ms) at which an idle queue must be evaluated again; 0 means every time.
+def compute_valid_until_ms(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> float:
+    """Return the age of the oldest ready job (ms) at which the health rules must run again for an idle queue.
 
-    Returns 0 if a finding states the age, and infinity if no threshold is left. The ages at which a probe is needed
-    count as thresholds.
+    Returns 0 (at every snapshot) if a finding states that age, and infinity if no threshold is left. The ages at which
+    a probe is needed count as thresholds.
     """
     if any(finding.kind == "oldest-ready" for finding in queue.findings):
         return 0
     age_ms = queue.oldest_ready_ms or 0
-    ages = [*limits.late, *_compute_wait_limit(rate, limits, results), SUSPICIOUS_WAIT_MS, MAX_PLAUSIBLE_AGE_MS]
+    ages = [*thresholds.late, *_compute_wait_limit(rate, thresholds, results), SUSPICIOUS_WAIT_MS, MAX_PLAUSIBLE_AGE_MS]
     if rate.idle_since_ms is not None:
         ages.append(age_ms + MIN_IDLE_MS - (queue.counted_ms - rate.idle_since_ms))
-    return min((each for each in ages if each is not None and each > age_ms), default=math.inf)
+    return min(
+        (threshold_ms for threshold_ms in ages if threshold_ms is not None and threshold_ms > age_ms), default=math.inf
+    )
 
 
-def _sort_key(finding: Finding) -> tuple[float, ...]:
+def _compute_sort_key(finding: Finding) -> tuple[float, ...]:
     """Return the sort key of a finding: severity, the kind, the least time left to fix it, then the most jobs."""
     kind = finding.kind
     rank = (
@@ -158,23 +165,20 @@ def _sort_key(finding: Finding) -> tuple[float, ...]:
 
 
 def _build_verdict(findings: Sequence[Finding]) -> Verdict:
-    """Build the one-line verdict: the worst finding, its detail or the number of other findings, and the fix.
+    """Build the one-line verdict of a queue: its worst finding, a detail or the number of other findings, and the fix.
 
-    The severity of a queue with nothing but information is ok.
+    If all findings are information, the severity of the verdict is ok.
     """
-    worst, more = findings[0], len(findings) - 1
+    worst, other_findings = findings[0], len(findings) - 1
     severity = find_worst_severity(findings)
-    behind = f" · {more} more" if more else f", {worst.detail}" if worst.detail else ""
-    helps = f": {worst.remedy}" if worst.remedy else f" · {worst.key}" if worst.key else ""
-    return _intern_verdict(Verdict(severity, f"{worst.text}{behind}{helps}", worst.kind, worst.until_ms))
+    addition = f" · {other_findings} more" if other_findings else f", {worst.detail}" if worst.detail else ""
+    fix = f": {worst.remedy}" if worst.remedy else f" · {worst.key}" if worst.key else ""
+    return _reuse_equal_verdict(Verdict(severity, f"{worst.text}{addition}{fix}", worst.kind, worst.until_ms))
 
 
 @lru_cache(1_000)
-def _intern_verdict(verdict: Verdict) -> Verdict:
-    """Return one shared object for equal verdicts, to save memory.
-
-    Of ten thousand queues many have the same verdict.
-    """
+def _reuse_equal_verdict(verdict: Verdict) -> Verdict:
+    """Return the same object for equal verdicts, to save memory: many of ten thousand queues have the same verdict."""
     return verdict
 
 
@@ -189,9 +193,9 @@ def format_finding(finding: Finding, now_ms: int) -> str:
     from rqtui.text.formats import format_since, format_time_left  # Imported late because most queues have no findings.
 
     is_dated = finding.since_ms is not None and finding.kind in KINDS_WITH_START
-    began = f" since {format_since(finding.since_ms or 0, now_ms)}" if is_dated else ""
-    ends = f", {format_time_left(finding.until_ms, now_ms)}" if finding.until_ms is not None else ""
-    return f"{finding.text}{began}{ends}{f', {finding.detail}' if finding.detail else ''}"
+    start = f" since {format_since(finding.since_ms or 0, now_ms)}" if is_dated else ""
+    time_left = f", {format_time_left(finding.until_ms, now_ms)}" if finding.until_ms is not None else ""
+    return f"{finding.text}{start}{time_left}{f', {finding.detail}' if finding.detail else ''}"
 
 
 # -- what cannot be known ----------------------------------------------------------------------------------------------
@@ -200,20 +204,23 @@ FAILURES, WORKERS, LEASES, WAITS = "failures", "workers", "leases", "waiting tim
 
 
 def _find_unknown_facts(queue: Queue) -> tuple[str, ...]:
-    """Return which facts a queue's system does not store, judged by missing counters, places, worker lists and ages."""
+    """Return the kinds of data that a queue's system does not store: failures, workers, leases, waiting times.
+
+    A kind is missing if the queue has no counter, place, worker list or age of that kind.
+    """
     if not queue.counts:
         return ()
-    places = {count.state for count in queue.counts if count.coverage is None or count.is_known}
-    missing = []
-    if "failed" not in queue.counters and State.DEAD not in places:
-        missing.append(FAILURES)
+    counted_states = {count.state for count in queue.counts if count.coverage is None or count.is_known}
+    unknown_facts = []
+    if "failed" not in queue.counters and State.DEAD not in counted_states:
+        unknown_facts.append(FAILURES)
     if queue.workers is None and not any(finding.kind == "wrong-type" for finding in queue.findings):
-        missing.append(WORKERS)
-    if State.RESERVED not in places:
-        missing.append(LEASES)
+        unknown_facts.append(WORKERS)
+    if State.RESERVED not in counted_states:
+        unknown_facts.append(LEASES)
     if queue.oldest_ready_ms is None and queue.count_in_state(State.READY):
-        missing.append(WAITS)
-    return tuple(missing)
+        unknown_facts.append(WAITS)
+    return tuple(unknown_facts)
 
 
 _IDLE_KINDS = frozenset({"idle-workers", "no-live-worker", "no-consumer", "at-limit", "rate-limited"})
@@ -223,110 +230,132 @@ MIN_GROWN = 60  # ready jobs from which on it matters whether a queue grows
 
 
 def find_unwatched_facts(queue: Queue, rate: Rate) -> tuple[str, ...]:
-    """Return which facts a single snapshot cannot know of a queue, because its system stores no history of them."""
-    kinds, missing = {finding.kind for finding in queue.findings}, []
-    is_unknown = rate.recent.duration_ms < MIN_WATCHED_MS
+    """Return the facts about a queue that need two snapshots, because its system stores no history of them.
+
+    These are the failures of the last minutes, growth and idle workers.
+    """
+    finding_kinds, unwatched_facts = {finding.kind for finding in queue.findings}, []
+    has_no_history = rate.recent.duration_ms < MIN_WATCHED_MS
     ready = 0 if queue.is_paused else queue.count_in_state(State.READY)
-    if is_unknown and queue.count_failed() and FAILURES not in queue.unknown:
-        missing.append(FAILURES_OF_MINUTES)
-    if is_unknown and ready >= MIN_GROWN:
-        missing.append(GROWTH)
-    if ready and queue.workers is not None and not queue.count_in_state(State.RESERVED) and not kinds & _IDLE_KINDS:
-        missing.append(IDLE_WORKERS)
-    return tuple(missing)
+    if has_no_history and queue.count_failed() and FAILURES not in queue.unknown:
+        unwatched_facts.append(FAILURES_OF_MINUTES)
+    if has_no_history and ready >= MIN_GROWN:
+        unwatched_facts.append(GROWTH)
+    if (
+        ready
+        and queue.workers is not None
+        and not queue.count_in_state(State.RESERVED)
+        and not finding_kinds & _IDLE_KINDS
+    ):
+        unwatched_facts.append(IDLE_WORKERS)
+    return tuple(unwatched_facts)
 
 
 # -- the checks --------------------------------------------------------------------------------------------------------
 
 
-def _grade_system_finding(finding: Finding, limits: Thresholds) -> Finding | None:
-    """Return a finding of a system's probe with its severity by the thresholds; None if it is below them."""
+def _grade_system_finding(finding: Finding, thresholds: Thresholds) -> Finding | None:
+    """Set the severity of a finding of a system's own probe by the thresholds. Return None for a finding below them."""
     if finding.kind != "silent-leases":
         return finding
-    severity = limits.silent.classify(finding.jobs)
+    severity = thresholds.silent.classify(finding.jobs)
     return replace(finding, severity=severity) if severity else None
 
 
-def _check_error(queue: Queue, _rate: Rate, _limits: Thresholds, _known: ProbeResults) -> Finding | None:
+def _find_uncounted_queue(queue: Queue, _rate: Rate, _thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
+    """Report a queue whose counts failed, unless one of its findings already has the same text."""
     if queue.error and not any(finding.text == queue.error for finding in queue.findings):
         return Finding("wrong-type", "critical", queue.name, queue.error)
     return None
 
 
-def _check_failures(queue: Queue, rate: Rate, limits: Thresholds, results: ProbeResults) -> Finding | None:
+def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report a queue in which a large share of the attempts of the last five minutes failed.
+
+    If the last minute was much worse, its share is reported. If no attempt failed in the last minute, the problem is
+    over.
+    """
     recent, share = rate.recent, rate.recent.failure_share
     if share is None or recent.completed + recent.failed < MIN_ATTEMPTS:
         return None
-    minute, sample = recent.minute_completed + recent.minute_failed, ""
-    if minute >= MIN_ATTEMPTS:
+    minute_attempts, minute_sample = recent.minute_completed + recent.minute_failed, ""
+    if minute_attempts >= MIN_ATTEMPTS:
         if not recent.minute_failed:
             return None  # The cause is over.
-        if recent.minute_failed / minute > share + SUDDEN_SHARE:
-            share = recent.minute_failed / minute
-            sample = f"{_format_number(recent.minute_failed)} of {_format_number(minute)} in the last minute"
-    severity = limits.failing.classify(100 * share)
+        if recent.minute_failed / minute_attempts > share + SUDDEN_SHARE:
+            share = recent.minute_failed / minute_attempts
+            minute_sample = (
+                f"{_format_number(recent.minute_failed)} of {_format_number(minute_attempts)} in the last minute"
+            )
+    severity = thresholds.failing.classify(100 * share)
     if not severity:
         return None
-    if not recent.dead and 100 * share < RETRIED_FACTOR * (limits.failing[0] or 100):
-        severity = "info"  # A few attempts fail, and none for good: the retries do their work.
-    least = next(each for each in limits.failing if each is not None)
-    since_ms = find_failing_since_ms(results.failure_shares, least / 100)
+    if not recent.dead and 100 * share < RETRIED_FACTOR * (thresholds.failing[0] or 100):
+        severity = "info"  # A few attempts fail and their retries succeed, so nothing has to be done.
+    lowest_limit = next(limit for limit in thresholds.failing if limit is not None)
+    since_ms = find_failing_since_ms(results.failure_shares, lowest_limit / 100)
     text = f"{100 * share:.0f} % of attempts fail"
     finding = Finding("failing", severity, queue.name, text, key="e", since_ms=since_ms, jobs=recent.failed)
     finding = _add_causes(finding, results.causes)
-    return replace(finding, detail=", ".join(filter(None, (sample, finding.detail))))
+    return replace(finding, detail=", ".join(filter(None, (minute_sample, finding.detail))))
 
 
-def _check_dead(queue: Queue, _rate: Rate, limits: Thresholds, results: ProbeResults) -> Finding | None:
-    """Report many dead jobs, by how many of them died within a day, or dead jobs near the queue's cap.
+def _find_many_dead_jobs(queue: Queue, _rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report a queue with many dead jobs, graded by how many died within a day, or with dead jobs near the queue's cap.
 
     Older dead jobs are information: nothing has to be done now. Dead jobs without dates are graded by their number.
     """
-    dead = queue.count_failed()
+    dead_jobs = queue.count_failed()
     cap = queue.counters.get("dead_max", 0)
-    near = bool(cap and dead >= NEAR_CAP_SHARE * cap)
-    if not dead or not (near or limits.dead.classify(dead)):
+    is_near_cap = bool(cap and dead_jobs >= NEAR_CAP_SHARE * cap)
+    if not dead_jobs or not (is_near_cap or thresholds.dead.classify(dead_jobs)):
         return None
-    number, recent = _format_number(dead, queue.is_exact(State.DEAD)), results.recent_deaths
-    severity, text = "info", f"{number} dead"
-    if recent is None:  # The probe that reads the dates has not run yet.
-        jobs = dead
-    elif not recent.is_dated:
-        severity, text, jobs = limits.dead.classify(dead) or "info", f"{number} dead, since when is unknown", dead
+    dead_count, recent_deaths = _format_number(dead_jobs, queue.is_exact(State.DEAD)), results.recent_deaths
+    severity, text = "info", f"{dead_count} dead"
+    if recent_deaths is None:  # The probe that reads the dates has not run yet.
+        jobs = dead_jobs
+    elif not recent_deaths.is_dated:
+        severity, text, jobs = (
+            thresholds.dead.classify(dead_jobs) or "info",
+            f"{dead_count} dead, since when is unknown",
+            dead_jobs,
+        )
     else:
-        severity, jobs = limits.dead.classify(recent.jobs) or "info", recent.jobs or dead
-        text = f"{number} dead, {_describe_recent_deaths(recent, dead)}"
+        severity, jobs = thresholds.dead.classify(recent_deaths.jobs) or "info", recent_deaths.jobs or dead_jobs
+        text = f"{dead_count} dead, {_describe_recent_deaths(recent_deaths, dead_jobs)}"
     kind, remedy = "dead-many", ""
-    if near:
+    if is_near_cap:
         kind, remedy = "dead-near-cap", "e groups them, R requeues them"
         severity = severity if severity == "critical" else "warning"
-        text = f"{number} dead of at most {_format_number(cap)}: the oldest will be forgotten"
+        text = f"{dead_count} dead of at most {_format_number(cap)}: the oldest will be forgotten"
     return _add_causes(Finding(kind, severity, queue.name, text, remedy, key="e", jobs=jobs), results.death_causes)
 
 
-def _describe_recent_deaths(recent: RecentDeaths, dead: int) -> str:
+def _describe_recent_deaths(recent_deaths: RecentDeaths, dead_jobs: int) -> str:
     """Describe how many of the dead jobs died within a day: `none within a day`, `at least 400 within a day`."""
-    if recent.jobs >= dead:
+    if recent_deaths.jobs >= dead_jobs:
         return "all within a day"
-    if not recent.jobs:
+    if not recent_deaths.jobs:
         return "none within a day"
-    return f"{'' if recent.is_exact else 'at least '}{_format_number(recent.jobs)} within a day"
+    return f"{'' if recent_deaths.is_exact else 'at least '}{_format_number(recent_deaths.jobs)} within a day"
 
 
-def _check_new_dead(queue: Queue, rate: Rate, limits: Thresholds, results: ProbeResults) -> Finding | None:
+def _find_recent_deaths(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report many jobs that died in the last five minutes."""
     recent = rate.recent
-    severity = limits.dying.classify(recent.dead) if recent.dead else ""
+    severity = thresholds.dying.classify(recent.dead) if recent.dead else ""
     if not severity or recent.dead < MIN_DEAD_SHARE * (recent.completed + recent.dead):
         return None
     text = f"{_format_count(recent.dead, 'job')} died in the last {_format_age(max(1_000, recent.duration_ms))}"
     return _add_causes(Finding("dead-grows", severity, queue.name, text, key="e", jobs=recent.dead), results.causes)
 
 
-def _check_reaper(queue: Queue, _rate: Rate, limits: Thresholds, _known: ProbeResults) -> Finding | None:
-    late = -(queue.next_expiry_ms or 0)
-    if not queue.expired or not (severity := limits.late.classify(late)):
+def _find_unreaped_leases(queue: Queue, _rate: Rate, thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
+    """Report leases that expired some time ago and that no reaper ended."""
+    late_ms = -(queue.next_expiry_ms or 0)
+    if not queue.expired or not (severity := thresholds.late.classify(late_ms)):
         return None
-    text = f"{_format_count(queue.expired, 'lease')} expired, nobody reaps for {_format_age(late)}"
+    text = f"{_format_count(queue.expired, 'lease')} expired, nobody reaps for {_format_age(late_ms)}"
     return Finding(
         "expired-not-reaped",
         severity,
@@ -334,35 +363,35 @@ def _check_reaper(queue: Queue, _rate: Rate, limits: Thresholds, _known: ProbeRe
         text,
         ". starts the reaper",
         key=".",
-        since_ms=queue.counted_ms - late,
+        since_ms=queue.counted_ms - late_ms,
         jobs=queue.expired,
     )
 
 
-def _check_dispatcher(queue: Queue, rate: Rate, limits: Thresholds, _known: ProbeResults) -> Finding | None:
-    """Return a finding if due jobs are not dispatched.
+def _find_undispatched_jobs(queue: Queue, rate: Rate, thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
+    """Report jobs that are due but still scheduled.
 
     The delay counts from `rate.due_since_ms`, when the oldest due job could have been dispatched; after a single poll,
     from its due time.
     """
     if not queue.overdue or queue.is_paused:
         return None
-    late = -(queue.next_due_ms or 0)
+    late_ms = -(queue.next_due_ms or 0)
     if rate.due_since_ms is not None:
-        late = min(late, queue.counted_ms - rate.due_since_ms)
-    severity = limits.late.classify(late)
+        late_ms = min(late_ms, queue.counted_ms - rate.due_since_ms)
+    severity = thresholds.late.classify(late_ms)
     if not severity:
         return None
-    due_ms: int | None = queue.counted_ms - late
-    due = _format_number(queue.overdue, queue.is_exact(State.SCHEDULED))
+    due_ms: int | None = queue.counted_ms - late_ms
+    due_count = _format_number(queue.overdue, queue.is_exact(State.SCHEDULED))
     if rate.due_since_ms is not None:
-        text = f"{due} due, nobody dispatches for {_format_age(late)}"
-    elif is_plausible_due_time(queue.counted_ms - late, queue.counted_ms):
+        text = f"{due_count} due, nobody dispatches for {_format_age(late_ms)}"
+    elif is_plausible_due_time(queue.counted_ms - late_ms, queue.counted_ms):
         from rqtui.text.formats import format_moment  # Imported late because it is rarely needed.
 
-        text = f"{due} due since {format_moment(due_ms)}, nobody dispatches"
+        text = f"{due_count} due since {format_moment(due_ms)}, nobody dispatches"
     else:
-        text, due_ms = f"{due} due, nobody dispatches", None
+        text, due_ms = f"{due_count} due, nobody dispatches", None
     return Finding(
         "due-not-dispatched",
         severity,
@@ -375,42 +404,43 @@ def _check_dispatcher(queue: Queue, rate: Rate, limits: Thresholds, _known: Prob
     )
 
 
-def _check_workers(queue: Queue, rate: Rate, limits: Thresholds, _known: ProbeResults) -> Finding | None:
-    waits_ms = queue.oldest_ready_ms
-    if waits_ms is None and queue.workers == 0 and rate.idle_since_ms is not None:  # The system stores no such age.
-        waits_ms = queue.counted_ms - rate.idle_since_ms
-    if queue.workers != 0 or queue.is_paused or rate.out_s != 0 or not waits_ms:
+def _find_missing_workers(queue: Queue, rate: Rate, thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
+    """Report ready jobs of a queue that has no live worker and completes no jobs."""
+    wait_ms = queue.oldest_ready_ms
+    if wait_ms is None and queue.workers == 0 and rate.idle_since_ms is not None:  # The system stores no such age.
+        wait_ms = queue.counted_ms - rate.idle_since_ms
+    if queue.workers != 0 or queue.is_paused or rate.out_s != 0 or not wait_ms:
         return None
-    severity = limits.late.classify(waits_ms)
-    if not severity or not (waiting := queue.count_in_state(State.READY)):
+    severity = thresholds.late.classify(wait_ms)
+    if not severity or not (ready := queue.count_in_state(State.READY)):
         return None
     return Finding(
         "no-live-worker",
         severity,
         queue.name,
-        f"no live worker for {_format_count(waiting, 'ready job')}",
+        f"no live worker for {_format_count(ready, 'ready job')}",
         "start one: rqtui work",
         key="w",
-        since_ms=queue.counted_ms - waits_ms,
-        jobs=waiting,
+        since_ms=queue.counted_ms - wait_ms,
+        jobs=ready,
     )
 
 
-def _check_oldest_ready(queue: Queue, rate: Rate, limits: Thresholds, results: ProbeResults) -> Finding | None:
-    """Report a ready job that waits longer than usual.
+def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report a ready job that waits longer than the oldest ready job of its queue usually does.
 
-    Without history, or with a configured limit, the limit decides.
+    If the usual wait is unknown, or a person configured a limit, the limit decides.
     """
-    waits_ms = queue.oldest_ready_ms or 0
-    if not waits_ms or queue.is_paused or queue.workers == 0:
+    wait_ms = queue.oldest_ready_ms or 0
+    if not wait_ms or queue.is_paused or queue.workers == 0:
         return None
-    if not is_plausible_due_time(queue.counted_ms - waits_ms, queue.counted_ms):  # A score of 1970 is no age.
+    if not is_plausible_due_time(queue.counted_ms - wait_ms, queue.counted_ms):  # A score of 1970 is no age.
         return None
     usual_ms = _find_usual_wait_ms(rate, results)
-    severity = _compute_wait_limit(rate, limits, results).classify(waits_ms)
+    severity = _compute_wait_limit(rate, thresholds, results).classify(wait_ms)
     if not severity:
         return None
-    text = f"the oldest ready job waits for {_format_age(waits_ms)}"
+    text = f"the oldest ready job waits for {_format_age(wait_ms)}"
     detail = "" if usual_ms is None else f"usually {_format_age(usual_ms) if usual_ms >= 1_000 else 'less than 1 s'}"
     return Finding(
         "oldest-ready",
@@ -420,21 +450,27 @@ def _check_oldest_ready(queue: Queue, rate: Rate, limits: Thresholds, results: P
         "add workers, w shows them",
         key="w",
         detail=detail,
-        since_ms=queue.counted_ms - waits_ms,
+        since_ms=queue.counted_ms - wait_ms,
         jobs=queue.count_in_state(State.READY),
     )
 
 
 def _find_usual_wait_ms(rate: Rate, results: ProbeResults) -> int | None:
+    """Return how long the oldest ready job of a queue usually waits, by the history probe, else by the rates."""
     return results.usual_wait_ms if results.usual_wait_ms is not None else rate.usual_wait_ms
 
 
-def _compute_wait_limit(rate: Rate, limits: Thresholds, results: ProbeResults) -> Limit:
-    usual_ms, is_own = _find_usual_wait_ms(rate, results), limits.waiting != DEFAULTS.waiting
-    return limits.waiting if is_own or usual_ms is None else Limit(max(SUSPICIOUS_WAIT_MS, UNUSUAL_FACTOR * usual_ms))
+def _compute_wait_limit(rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Limit:
+    """Return the wait (ms) from which on a ready job is late: the configured limit, else a multiple of the usual wait."""
+    usual_ms, is_configured = _find_usual_wait_ms(rate, results), thresholds.waiting != DEFAULTS.waiting
+    return (
+        thresholds.waiting
+        if is_configured or usual_ms is None
+        else Limit(max(SUSPICIOUS_WAIT_MS, UNUSUAL_FACTOR * usual_ms))
+    )
 
 
-def _check_idle_workers(queue: Queue, rate: Rate, _limits: Thresholds, results: ProbeResults) -> Finding | None:
+def _find_idle_workers(queue: Queue, rate: Rate, _thresholds: Thresholds, results: ProbeResults) -> Finding | None:
     """Report ready jobs that no registered worker takes: the workers are quiet, were killed, or listen elsewhere.
 
     A worker that was killed stays registered until its record expires. Idle workers are reported only after the queue
@@ -445,25 +481,28 @@ def _check_idle_workers(queue: Queue, rate: Rate, _limits: Thresholds, results: 
         return None
     if any(finding.kind == "at-limit" for finding in queue.findings):
         return None
-    jobs, since_ms = _format_count(ready, "ready job"), rate.idle_since_ms
+    ready_jobs, since_ms = _format_count(ready, "ready job"), rate.idle_since_ms
     if workers.quiet == workers.total:
-        text = f"{_format_count(workers.quiet, 'worker')} {_verb(workers.quiet, 'is')} quiet, nobody takes {jobs}"
+        quiet_workers = f"{_format_count(workers.quiet, 'worker')} {_inflect_verb(workers.quiet, 'is')} quiet"
+        text = f"{quiet_workers}, nobody takes {ready_jobs}"
         remedy = "start a worker that is not quiet"
     elif workers.idle and since_ms is not None and queue.counted_ms - since_ms >= MIN_IDLE_MS:
-        text = f"{_format_count(workers.idle, 'idle worker')} {_verb(workers.idle, 'takes')} none of {jobs}"
+        text = (
+            f"{_format_count(workers.idle, 'idle worker')} {_inflect_verb(workers.idle, 'takes')} none of {ready_jobs}"
+        )
         remedy = "restart them, w shows them"
     else:
         return None
     return Finding("idle-workers", "warning", queue.name, text, remedy, key="w", since_ms=since_ms, jobs=ready)
 
 
-def _verb(number: int, singular: str) -> str:
+def _inflect_verb(number: int, verb: str) -> str:
     """Return a verb in the number of its subject: `is` or `are`, `takes` or `take`."""
-    return singular if number == 1 else {"is": "are", "takes": "take", "does": "do"}[singular]
+    return verb if number == 1 else {"is": "are", "takes": "take", "does": "do"}[verb]
 
 
-def _check_long_run(queue: Queue, _rate: Rate, _limits: Thresholds, results: ProbeResults) -> Finding | None:
-    """Report a job that runs for much longer than the ended runs of its kind did. The worker may be stuck in it."""
+def _find_long_run(queue: Queue, _rate: Rate, _thresholds: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report a reserved job that runs for much longer than ended jobs of the same kind. Its worker may be stuck."""
     run = results.long_run
     if run is None or not queue.count_in_state(State.RESERVED):
         return None
@@ -477,7 +516,7 @@ def _check_long_run(queue: Queue, _rate: Rate, _limits: Thresholds, results: Pro
     )
     detail = f"usually {format_duration(run.usual_ms)} (median of {_format_count(run.sampled, 'ended run')})"
     if run.jobs > 1:
-        detail += f"; so {_verb(run.jobs - 1, 'does')} {_format_count(run.jobs - 1, 'other job')}"
+        detail += f"; so {_inflect_verb(run.jobs - 1, 'does')} {_format_count(run.jobs - 1, 'other job')}"
     remedy = "find out where its worker is stuck"
     return Finding(
         "long-run",
@@ -492,10 +531,10 @@ def _check_long_run(queue: Queue, _rate: Rate, _limits: Thresholds, results: Pro
     )
 
 
-def _check_backlog(queue: Queue, rate: Rate, limits: Thresholds, _known: ProbeResults) -> Finding | None:
+def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
     """Report a queue that grows while its ready jobs are more work than the backlog limit allows.
 
-    All numbers are of the same window. A queue that grew in it and does not grow any more is not reported.
+    The numbers cover the same window. A queue that grew in that window but does not grow any more is not reported.
     """
     recent = rate.recent
     if recent.growing_ms < MIN_GROWING_MS or recent.growing_ready <= 0 or queue.is_paused or queue.workers == 0:
@@ -505,7 +544,7 @@ def _check_backlog(queue: Queue, rate: Rate, limits: Thresholds, _known: ProbeRe
     ready = queue.count_in_state(State.READY)
     growth_s = 1000 * recent.growing_ready / recent.growing_ms
     out_s = 1000 * recent.growing_ended / recent.growing_ms
-    severity = limits.backlog.classify(1000 * ready / max(1.0, out_s))
+    severity = thresholds.backlog.classify(1000 * ready / max(1.0, out_s))
     if growth_s < 1 or not severity:
         return None
     window = _format_age(recent.growing_ms)
@@ -516,36 +555,37 @@ def _check_backlog(queue: Queue, rate: Rate, limits: Thresholds, _known: ProbeRe
     return Finding("backlog-grows", severity, queue.name, text, "add workers, w shows them", key="w", jobs=ready)
 
 
-def _check_paused(queue: Queue, _rate: Rate, _limits: Thresholds, _known: ProbeResults) -> Finding | None:
+def _find_pause(queue: Queue, _rate: Rate, _thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
+    """Report a paused queue as information, unless a finding of its system already reports the pause."""
     if not queue.is_paused or any(finding.key == "P" for finding in queue.findings):
-        return None  # A finding of the system that the same key fixes already says that the queue is paused.
+        return None  # A system's own finding that the same key fixes already reports the pause.
     finding = Finding("paused", "info", queue.name, "paused", "P resumes it", key="P", since_ms=queue.paused_ms)
     return replace(finding, jobs=queue.count_in_state(State.READY))
 
 
 _RULES: tuple[Rule, ...] = (
-    _check_error,
-    _check_failures,
-    _check_dead,
-    _check_new_dead,
-    _check_reaper,
-    _check_dispatcher,
-    _check_workers,
-    _check_idle_workers,
-    _check_long_run,
-    _check_oldest_ready,
-    _check_backlog,
-    _check_paused,
+    _find_uncounted_queue,
+    _find_failing_attempts,
+    _find_many_dead_jobs,
+    _find_recent_deaths,
+    _find_unreaped_leases,
+    _find_undispatched_jobs,
+    _find_missing_workers,
+    _find_idle_workers,
+    _find_long_run,
+    _find_late_ready_job,
+    _find_growing_backlog,
+    _find_pause,
 )
 
 
 def _add_causes(finding: Finding, causes: tuple[Cause, ...]) -> Finding:
-    """Return the finding with its causes, if there are any, and the most frequent one as its detail."""
+    """Add the causes of failures to a finding, and show the most frequent cause as its detail."""
     return replace(finding, detail=f"mostly {causes[0].text}", causes=causes) if causes else finding
 
 
 def find_server_problems(client: Any) -> list[Finding]:
-    """Return the findings about the server, or about each node of a Cluster. Returns none where INFO is denied."""
+    """Return the findings about a server, or about each node of a Cluster; none if INFO is denied."""
     from rqtui.connection.connect import probe, translate_errors
 
     with translate_errors():
@@ -553,14 +593,15 @@ def find_server_problems(client: Any) -> list[Finding]:
     return [
         finding
         for server in servers
-        for finding in _add_node_address(server, servers, _check_node(server, probe, len(servers)))
+        for finding in _add_node_address(server, servers, _check_server_node(server, probe, len(servers)))
     ]
 
 
 def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
-    """Return the findings about the server's role, memory and eviction policy, in one round trip per node.
+    """Return the findings about a server's role, memory and eviction policy, read in one round trip per node.
 
-    Returns none without a reply. The commands report the critical ones when they connect, the screen all at intervals.
+    Returns none if the server does not reply. Each command prints the critical findings when it connects; the screen
+    reads and shows all of them at intervals.
     """
     from redis.exceptions import RedisError
 
@@ -576,25 +617,26 @@ def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
                     pipe.info(section)
                 replies = [reply for reply in pipe.execute(raise_on_error=False) if isinstance(reply, dict)]
                 info = build_server_info(
-                    {}, {str(name): str(value) for each in replies for name, value in each.items()}, {}
+                    {}, {str(name): str(value) for reply in replies for name, value in reply.items()}, {}
                 )
                 findings += _add_node_address(server, servers, check_server_info(info))
     return tuple(findings)
 
 
-def _check_node(server: Any, probe: Callable[[Any], ServerInfo], number: int) -> list[Finding]:
+def _check_server_node(server: Any, probe: Callable[[Any], ServerInfo], node_count: int) -> list[Finding]:
+    """Return the findings about one server, or a `node-away` finding if one of several Cluster nodes is unreachable."""
     from rqtui.errors import Unreachable
 
     try:
         return check_server_info(probe(server))
     except Unreachable as error:
-        if number == 1:
+        if node_count == 1:
             raise
         return [Finding("node-away", "critical", "", str(error), "bring it back, or let a replica take over")]
 
 
 def _add_node_address(server: Any, servers: list[Any], findings: list[Finding]) -> list[Finding]:
-    """Return the findings of one server; if it is one of several nodes, with its address in the text."""
+    """Put the address of a node in front of its findings' texts, if the server has several nodes."""
     if len(servers) == 1:
         return findings
     address = server.connection_pool.connection_kwargs
@@ -604,7 +646,7 @@ def _add_node_address(server: Any, servers: list[Any], findings: list[Finding]) 
 
 
 def check_server_info(info: ServerInfo) -> list[Finding]:
-    """Return the findings about a server from its INFO and settings, without a round trip.
+    """Return the findings about a server from INFO and its settings that were already read.
 
     Of the eviction policies only `allkeys-…` are reported: `volatile-…` policies evict only keys with a time to live,
     and no key of a job has one.
@@ -613,15 +655,15 @@ def check_server_info(info: ServerInfo) -> list[Finding]:
     if info.is_read_only:
         text = "the server is a read-only replica: every change is refused, also each put and each lease"
         findings.append(Finding("read-only-replica", "critical", "", text, REPLICA_FIX))
-    policy, used, most = info.policy, info.used_bytes or 0, info.maxmemory_bytes
-    if policy.startswith("allkeys") and most:
+    policy, used_bytes, max_bytes = info.policy, info.used_bytes or 0, info.maxmemory_bytes
+    if policy.startswith("allkeys") and max_bytes:
         text = f"the server evicts keys when memory is full (maxmemory-policy {policy}): jobs can vanish"
         findings.append(Finding("eviction", "critical", "", text, "CONFIG SET maxmemory-policy noeviction"))
-    if most and used >= most:
+    if max_bytes and used_bytes >= max_bytes:
         text = "memory is full (maxmemory): new jobs are refused, what is there goes on"
         findings.append(Finding("memory", "critical", "", text, "let workers drain, or raise maxmemory"))
-    elif most and used >= NEAR_MEMORY_SHARE * most:
-        text = f"memory is {100 * used // most} % full: new jobs will soon be refused"
+    elif max_bytes and used_bytes >= NEAR_MEMORY_SHARE * max_bytes:
+        text = f"memory is {100 * used_bytes // max_bytes} % full: new jobs will soon be refused"
         findings.append(Finding("memory", "warning", "", text, "raise maxmemory, or drain"))
     if info.is_persistent is False:
         text = "the server keeps nothing on disk: a restart loses every job"

@@ -22,7 +22,7 @@ HASTE_FACTOR = 1_000.0
 
 
 def compute_queue_weight(queue: Queue) -> float:
-    """Return the weight of a queue's most urgent finding; 0 if the queue has none."""
+    """Return the weight of a queue's most urgent finding; 0 if the queue has no findings."""
     return max((compute_weight(finding, queue) for finding in queue.findings), default=0.0)
 
 
@@ -35,9 +35,9 @@ def compute_weight(finding: Finding, queue: Queue) -> float:
 
 
 def compute_weight_step(queue: Queue) -> int:
-    """Return the binary logarithm of a queue's weight as an integer; 0 without findings.
+    """Return the binary logarithm of a queue's weight, rounded down, plus one; 0 if the queue has no findings.
 
-    Sorting by it lets queues of similar weight keep their order.
+    Lists are sorted by this number so that queues of similar urgency keep their order from one snapshot to the next.
     """
     weight = compute_queue_weight(queue)
     return 1 + floor(log2(1 + weight)) if weight else 0
