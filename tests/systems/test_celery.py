@@ -808,7 +808,7 @@ def test_what_is_remembered_is_bounded(any_client: Redis) -> None:
         system.record_event(b"celery-task-meta-id-%d" % number, b'{"status": "SUCCESS"}', AT)
     ask_of_results(any_client, system)
     assert system.event_cache.count("celery", "succeeded").of_queue == 25_000
-    assert len(system.event_cache) == 10_000 and len(system._known) == 20_000
+    assert len(system.event_cache) == 10_000 and len(system._cached_jobs) == 20_000
 
 
 def test_a_worker_that_comes_after_a_thousand_others_is_still_followed() -> None:
@@ -819,7 +819,7 @@ def test_a_worker_that_comes_after_a_thousand_others_is_still_followed() -> None
     stillness.record_heartbeat("new", 0, 5, 60_000)
     assert stillness.compute_idle_since_ms("celery", 1, 1500) == 2000
     stillness.record_heartbeat("new", 0, 7, 70_000)
-    assert stillness.ended == 2 and len(stillness._told) == MAX_WORKERS
+    assert stillness.ended == 2 and len(stillness._heartbeat_counts) == MAX_WORKERS
 
 
 def test_a_job_whose_bytes_changed_is_found_however_many_were_missed_before(client: Redis) -> None:
@@ -827,11 +827,11 @@ def test_a_job_whose_bytes_changed_is_found_however_many_were_missed_before(clie
     client.lpush("celery", message("one"))
     engine, system = listening(client)
     list_jobs(engine, "queue")
-    system._missed |= {("celery", b"%d" % number) for number in range(MAX_MISSED)}
+    system._missed_jobs |= {("celery", b"%d" % number) for number in range(MAX_MISSED)}
     client.lset("celery", 0, message("one", retries=3))
     looks = [engine.fetch_job(CELERY, b"one") for _ in range(2)]
     assert looks[1] is not None and looks[1].attempts == 3
-    assert len(system._missed) <= MAX_MISSED
+    assert len(system._missed_jobs) <= MAX_MISSED
 
 
 def test_an_outcome_that_was_guessed_and_is_told_afterwards_stays_where_it_was_told(any_client: Redis) -> None:
@@ -948,16 +948,16 @@ def test_a_result_without_a_prefix_proves_nothing_where_apps_of_two_prefixes_sha
 
 def test_what_waits_for_a_proof_is_bounded_and_what_is_forgotten_still_counts() -> None:
     taken: list[int] = []
-    unplaced = UnplacedEvents(most=3, most_bytes=100)
+    unplaced = UnplacedEvents(max_jobs=3, max_bytes=100)
     for number in range(5):
-        unplaced.add(b"%d" % number, partial(taken.append, number), 10, Evidence(b"key-%d" % number, False))
+        unplaced.keep_call(b"%d" % number, partial(taken.append, number), 10, Evidence(b"key-%d" % number, False))
     assert len(unplaced) == 5 and sorted(unplaced.unchecked) == [b"2", b"3", b"4"]
-    unplaced.add(b"3", partial(taken.append, 33), 10, None)
-    for take in (*unplaced.pop(b"1"), *unplaced.pop(b"3")):
+    unplaced.keep_call(b"3", partial(taken.append, 33), 10, None)
+    for take in (*unplaced.pop_calls(b"1"), *unplaced.pop_calls(b"3")):
         take()
     assert taken == [3, 33] and len(unplaced) == 4
-    unplaced.add(b"long", partial(taken.append, 0), 95, None)
-    assert list(unplaced._waiting) == [b"long"] and unplaced._bytes == 95 and not unplaced.unchecked
+    unplaced.keep_call(b"long", partial(taken.append, 0), 95, None)
+    assert list(unplaced._kept_events) == [b"long"] and unplaced._bytes == 95 and not unplaced.unchecked
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
@@ -1034,7 +1034,7 @@ def test_a_queue_from_which_no_idle_worker_takes_is_named(any_client: Redis) -> 
     engine, system = listening(any_client)
     first = count_queue(engine)
     system.event_coverage = EventCoverage(first.counted_ms - 60_000)
-    system._stillness._waits_ms["celery"] = first.counted_ms - 40_000
+    system._worker_idleness._ready_since_ms["celery"] = first.counted_ms - 40_000
     beat(system, first.counted_ms - 30_000, processed=5)
     beat(system, first.counted_ms - 1000, processed=5)
     idle = list_findings(engine)["nobody-consumes"]
@@ -1049,8 +1049,8 @@ def test_a_queue_whose_next_message_stays_the_next_is_named_though_workers_are_b
     engine, system = listening(any_client)
     list_jobs(engine, "queue", MAIL)
     now_ms = count_queue(engine, MAIL).counted_ms
-    system._stillness._waits_ms["mail"] = now_ms - 90_000
-    system._next["mail"] = system._next["mail"]._replace(since_ms=now_ms - 80_000)
+    system._worker_idleness._ready_since_ms["mail"] = now_ms - 90_000
+    system._next_messages["mail"] = system._next_messages["mail"]._replace(since_ms=now_ms - 80_000)
     beat(system, now_ms, active=3)
     stuck = list_findings(engine, MAIL)["nobody-consumes"]
     assert "the next one stays the next, and no worker holds any" in stuck.text and stuck.jobs == 2

@@ -681,11 +681,11 @@ def test_what_failures_are_put_anew_from_is_bounded_and_goes_with_success(client
         publish_event(system, type="task-sent", uuid=f"f{n}", queue="mail")
         told = {"status": "FAILURE", "name": "tasks.add", "args": [n], "kwargs": {}, "queue": "mail"}
         system.record_event(b"celery-task-meta-f%d" % n, json.dumps(told).encode(), 1_800_000_000_000)
-    assert len(system._calls) == MAX_CALLS and b"f4" not in system._calls
+    assert len(system._task_bodies) == MAX_CALLS and b"f4" not in system._task_bodies
     fail(client, system, "long", name="tasks.add", args=["x" * 4096], kwargs={}, queue="mail")
-    assert b"long" not in system._calls
+    assert b"long" not in system._task_bodies
     system.record_event(b"celery-task-meta-f5", b'{"status": "SUCCESS", "result": 1}', 1_800_000_000_000)
-    assert b"f5" not in system._calls
+    assert b"f5" not in system._task_bodies
 
 
 def test_an_extended_result_that_is_kept_is_enough_for_a_command(client: Redis, url: str) -> None:

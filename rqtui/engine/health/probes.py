@@ -392,7 +392,7 @@ def _build_failure_causes_request(system: System, queue: Queue) -> Request[tuple
 
 
 def _build_dead_jobs_request(system: System, queue: Queue) -> Request[tuple[tuple[Cause, ...], RecentDeaths] | None]:
-    """Build the request that samples the dead jobs of a queue: their most frequent errors, and how many died within a day.
+    """Build the request that samples the dead jobs of a queue: their main errors, and how many died within a day.
 
     The sample consists of blocks from the whole place, because jobs that died together often have the same cause.
     """
@@ -451,7 +451,7 @@ def _count_recent_deaths(queue: Queue, samples: Sequence[Sequence[Sequence[Job]]
 
 
 def _build_shared_place_request(system: System, queue: Queue, place: Place) -> Request[Page]:
-    """Build the request for one queue's jobs in a place shared by all queues: the latest dead jobs, or the next others."""
+    """Build the request for one queue's jobs in a place of all queues: the latest dead jobs, or the next others."""
     jobs_of_all_queues = next((count.shared_total for count in queue.counts if count.place == place.name), None) or 0
     offset = max(0, jobs_of_all_queues - SHARED_PLACE_JOBS) if place.state is State.DEAD else 0
     limit = SHARED_PLACE_JOBS if place.state is State.DEAD else SAMPLE_JOBS

@@ -461,7 +461,7 @@ def _find_usual_wait_ms(rate: Rate, results: ProbeResults) -> int | None:
 
 
 def _compute_wait_limit(rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Limit:
-    """Return the wait (ms) from which on a ready job is late: the configured limit, else a multiple of the usual wait."""
+    """Return the wait (ms) from which on a ready job is late: a configured limit, else a multiple of the usual wait."""
     usual_ms, is_configured = _find_usual_wait_ms(rate, results), thresholds.waiting != DEFAULTS.waiting
     return (
         thresholds.waiting

@@ -6,7 +6,8 @@ priorities 3, 6, 9, `<q>\x06\x163` …: messages in JSON, LPUSH in, BRPOP out, 0
 `delivery_info`, `priority`). HASH `unacked`: tag → `[message, exchange, routing key]`, of all queues; ZSET
 `unacked_index`: tag by time of delivery, float seconds. SETs `_kombu.binding.<exchange>` of routing key, pattern and
 queue, separated as above. STRING `celery-task-meta-<id>`: the result in JSON, for a day. Running and finished tasks
-and workers are only published: `/<db>.celeryev/…`, `celery-task-meta-<id>`. Operators' page: `docs/systems/celery.md`.
+and workers are only published: `/<db>.celeryev/…`, `celery-task-meta-<id>`. Operators' page:
+`docs/systems/celery.md`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ RecordEvent: TypeAlias = Callable[["Celery", Mapping[str, Any], int], None]
 
 
 class Celery(EntrySystem):
-    """Celery on Redis with one key prefix. It combines keys with published events and results."""
+    """Celery queues in one Redis database with one key prefix. Combines keys with published events and results."""
 
     name = "celery"
     heartbeat_event_interval_ms = 2_000  # celery/worker/heartbeat.py: the default of Heart.interval
@@ -147,32 +148,32 @@ class Celery(EntrySystem):
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
         self._queues: set[str] = set()  # names of discovered queues
-        self._chosen_of = 0  # number of queues when the reporting one was chosen
-        self._known: LruCache[bytes, CachedJob] = LruCache(MAX_CACHED_JOBS)  # jobs by id
-        self._queues_of: LruCache[str, set[str]] = LruCache(MAX_TASKS)  # by task: the queues where it was seen
-        self._guessed: LruCache[bytes, str] = LruCache(
+        self._reporting_queue_count = 0  # number of queues when the reporting one was chosen
+        self._cached_jobs: LruCache[bytes, CachedJob] = LruCache(MAX_CACHED_JOBS)  # jobs by id
+        self._queues_by_task: LruCache[str, set[str]] = LruCache(MAX_TASKS)  # by task: the queues where it was seen
+        self._guessed_tasks: LruCache[bytes, str] = LruCache(
             MAX_CACHED_JOBS
         )  # the task of each job whose queue is guessed by that
-        self._held: LruCache[bytes, Job] = LruCache(MAX_CACHED_JOBS)  # running jobs that are also in `unacked`
-        self._again: LruCache[bytes, Redelivery] = LruCache(
+        self._held_jobs: LruCache[bytes, Job] = LruCache(MAX_CACHED_JOBS)  # running jobs that are also in `unacked`
+        self._redeliveries: LruCache[bytes, Redelivery] = LruCache(
             MAX_REDELIVERIES
         )  # deliveries of jobs that already ran, by id
-        self._orphans: dict[str, tuple[Job, ...]] = {}  # by queue: jobs on its page held by silent workers
-        self._stillness = WorkerIdleness()
+        self._abandoned_jobs: dict[str, tuple[Job, ...]] = {}  # by queue: jobs on its page held by silent workers
+        self._worker_idleness = WorkerIdleness()
         self._idle_since_ms: LruCache[str, int] = LruCache(MAX_WORKERS)  # by worker: the first idle heartbeat in a row
-        self._next: dict[str, NextMessage] = {}  # by queue
-        self._tags: LruCache[bytes, bytes] = LruCache(MAX_CACHED_JOBS)  # delivery tags in `unacked`, by job id
-        self._messages: LruCache[bytes, bytes] = LruCache(MAX_CALLS)  # full messages or their entries, by job id
-        self._calls: LruCache[bytes, bytes] = LruCache(MAX_CALLS)  # tasks in JSON from results, by job id
-        self._reprs: LruCache[bytes, tuple[str, str, str]] = LruCache(
+        self._next_messages: dict[str, NextMessage] = {}  # by queue
+        self._delivery_tags: LruCache[bytes, bytes] = LruCache(MAX_CACHED_JOBS)  # delivery tags in `unacked`, by job id
+        self._cached_messages: LruCache[bytes, bytes] = LruCache(MAX_CALLS)  # full messages or their entries, by job id
+        self._task_bodies: LruCache[bytes, bytes] = LruCache(MAX_CALLS)  # tasks in JSON from results, by job id
+        self._call_reprs: LruCache[bytes, tuple[str, str, str]] = LruCache(
             MAX_CALLS
         )  # (task, args, kwargs) from events, by job id
-        self._missed: set[tuple[str, bytes]] = set()  # jobs whose bytes were not found: searched by id
-        self._left: LruCache[str, None] = LruCache(MAX_OFFLINE_WORKERS)  # workers that went offline
+        self._missed_jobs: set[tuple[str, bytes]] = set()  # jobs whose bytes were not found: searched by id
+        self._offline_workers: LruCache[str, None] = LruCache(MAX_OFFLINE_WORKERS)  # workers that went offline
         self._database = 0  # its number is part of channel names
-        self._unplaced = UnplacedEvents()
+        self._unplaced_events = UnplacedEvents()
         self._has_other_prefixes = False  # keys of Celery with another prefix were seen in this database
-        self._paused: dict[str, int] = {}  # by queue: when rqtui paused it; Redis stores no pause
+        self._paused_since_ms: dict[str, int] = {}  # by queue: when rqtui paused it; Redis stores no pause
 
     @property
     def prefix(self) -> str:
@@ -181,12 +182,12 @@ class Celery(EntrySystem):
 
     @property
     def separator(self) -> str:
-        """The separator between a queue and its priority, and between the three parts of a binding."""
+        """The text between a queue and its priority in a key, and between the three parts of a binding."""
         return to_text(_HEX.sub(lambda found: bytes.fromhex(to_text(found[1])), to_bytes(self.options["sep"])))
 
     @property
     def visibility_ms(self) -> int:
-        """The time in ms after which Kombu delivers a message again that a worker still holds."""
+        """The time in ms after which Kombu delivers a message again if its worker has not acknowledged it."""
         return int(self.options["visibility"]) * 1000
 
     def keys(self, queue: str) -> Mapping[str, str]:
@@ -198,7 +199,7 @@ class Celery(EntrySystem):
 
     @property
     def control(self) -> str:
-        """The channel of the workers' mailbox, in the database that was read last (kombu/pidbox.py)."""
+        """The Pub/Sub channel of the workers' mailbox, in the database that was read last (kombu/pidbox.py)."""
         return self._build_channel(f"{self.options['control']}.pidbox")
 
     def _build_channel(self, exchange: str) -> str:
@@ -206,78 +207,91 @@ class Celery(EntrySystem):
         return f"{self.prefix}{self.options['fanout'].replace('{db}', str(self._database))}{exchange}"
 
     def _build_shared_keys(self) -> dict[str, str]:
-        """Return the keys that all queues share."""
+        """Return the keys that all Celery queues of a database share, by the names that the scripts use."""
         unacked = f"{self.prefix}{self.options['unacked']}"
         index = {"unacked_index": f"{unacked}_index", "unacked_mutex": f"{unacked}_mutex"}
         replies = f"{self.prefix}_kombu.binding.reply.{self.options['control']}.pidbox"
         return {**dict.fromkeys(("unacked", "eta", "late"), unacked), **index, "replies": replies}
 
     def script_options(self, queue: str) -> dict[str, str]:
-        """Return the options for scripts, with the separator decoded."""
+        """Return the options that the scripts of a queue need, with the separator as real characters."""
         return {**super().script_options(queue), "sep": self.separator}
 
     def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """Build the call of a script; the script also learns whether this queue reports findings about all queues."""
-        told = {"speaks_for_all": self._reports_for_all(queue)}
-        return super().build_call(name, queue, {**self.select_arguments(name, told), **args}, rows)
+        """Build the call of a script for a queue.
 
-    def _reports_for_all(self, queue: str) -> bool:
-        """Return whether findings about all queues are reported for this queue."""
-        if self._chosen_of != len(self._queues):
-            self._chosen_of = len(self._queues)
+        `speaks_for_all` tells the script whether this queue is the one that reports findings about all queues.
+        """
+        options = {"speaks_for_all": self._reports_shared_findings(queue)}
+        return super().build_call(name, queue, {**self.select_arguments(name, options), **args}, rows)
+
+    def _reports_shared_findings(self, queue: str) -> bool:
+        """Return whether this queue reports the findings about all queues.
+
+        The queue `celery` does, else the first queue by name.
+        """
+        if self._reporting_queue_count != len(self._queues):
+            self._reporting_queue_count = len(self._queues)
             self.event_cache.home = "celery" if "celery" in self._queues else min(self._queues, default="")
         return queue == self.event_cache.home or not self._queues
 
     def _build_shared_call(self, name: str) -> Call:
-        """Build the call of a script that reads data of all queues."""
+        """Build the call of a script that reads the keys that all queues share."""
         script, keys = self.scripts[name], self._build_shared_keys()
-        told = {**self.options, "visibility": int(self.options["visibility"]), "sep": self.separator}
-        return script.build_call({key.name: keys[key.name] for key in script.keys}, self.select_arguments(name, told))
+        options = {**self.options, "visibility": int(self.options["visibility"]), "sep": self.separator}
+        return script.build_call(
+            {key.name: keys[key.name] for key in script.keys}, self.select_arguments(name, options)
+        )
 
     # -- queues ---------------------------------------------------------------------------------------------------
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the queues bound like `celery`, and the queues of messages that workers hold."""
-        self._database = _find_database(client)
-        if not self.is_explicit and not self._is_present(client):
+        """Yield the queues bound to the exchange `celery`, then the queues of messages that workers hold."""
+        self._database = _find_database_number(client)
+        if not self.is_explicit and not self._has_kombu_keys(client):
             return
         yield self._read_bindings(client, [to_bytes(f"{self.prefix}_kombu.binding.celery")])
-        answer = scripts.run(client, self._build_shared_call("spread"))
-        held = [row["queue"] for row in read_rows(answer)]
-        self._queues.update(held)
-        yield held
+        reply = scripts.run(client, self._build_shared_call("spread"))
+        held_queues = [row["queue"] for row in read_rows(reply)]
+        self._queues.update(held_queues)
+        yield held_queues
 
     def marker_keys(self) -> Sequence[str]:
-        """Return the keys of held messages and of the default queue's binding."""
+        """Return keys that exist in most databases with Celery: those of held messages, and the default queue's binding."""
         keys = self._build_shared_keys()
         return keys["unacked"], keys["unacked_index"], f"{self.prefix}_kombu.binding.celery"
 
-    def _is_present(self, client: Any) -> bool:
-        """Return whether the shared keys have Kombu's types, or the default queue is bound."""
+    def _has_kombu_keys(self, client: Any) -> bool:
+        """Return whether the keys of held messages have Kombu's types, or the default queue is bound."""
         pipe = client.pipeline(transaction=False)
         for key in self.marker_keys():
             pipe.type(to_bytes(key))
-        found = [to_text(kind) for kind in pipe.execute(raise_on_error=False) if not isinstance(kind, Exception)]
-        return found[:2] == ["hash", "zset"] or found[2:] == ["set"]
+        key_types = [
+            to_text(key_type) for key_type in pipe.execute(raise_on_error=False) if not isinstance(key_type, Exception)
+        ]
+        return key_types[:2] == ["hash", "zset"] or key_types[2:] == ["set"]
 
     def _read_bindings(self, client: Any, keys: Sequence[bytes]) -> list[str]:
-        """Return the queues in these binding tables, without Celery's internal queues."""
+        """Return the queues in the given binding tables, without the queues that Celery uses internally."""
         pipe = client.pipeline(transaction=False)
         for key in keys:
             pipe.sscan(key, 0, count=_MAX_BINDINGS)
-        found: set[str] = set()
-        for answer in pipe.execute(raise_on_error=False):
-            members = () if isinstance(answer, Exception) else answer[1]
-            found.update(parts[2] for member in members if len(parts := to_text(member).split(self.separator)) == 3)
-        names = sorted(name for name in found if name and not _HIDDEN.search(name))
+        queues: set[str] = set()
+        for reply in pipe.execute(raise_on_error=False):
+            members = () if isinstance(reply, Exception) else reply[1]
+            queues.update(parts[2] for member in members if len(parts := to_text(member).split(self.separator)) == 3)
+        names = sorted(name for name in queues if name and not _HIDDEN.search(name))
         self._queues.update(names)
         return names
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Return the queues bound to any exchange."""
-        self._database = _find_database(client)
+        """Return the queues in all binding tables among the found keys.
+
+        Adopts the prefix of these keys if none was configured.
+        """
+        self._database = _find_database_number(client)
         prefixes = {to_text(key).partition("_kombu.binding.")[0] for key in found}
         if not self.is_explicit:
             self._adopt_prefix(prefixes)
@@ -286,7 +300,7 @@ class Celery(EntrySystem):
         return self._read_bindings(client, [key for key in found if key.startswith(start)])
 
     def _adopt_prefix(self, prefixes: set[str]) -> None:
-        """Adopt the prefix that all found keys share if none was configured; keys without a prefix come first."""
+        """Use the prefix that all found keys share, if none was configured. Keys without a prefix take precedence."""
         if "" in prefixes and self.prefix:
             self._queues.clear()
         elif self._queues or len(prefixes) != 1:
@@ -296,381 +310,425 @@ class Celery(EntrySystem):
             self.specs = ({**self.options, "prefix": prefix},)
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue is bound as Celery binds one, or has a list in a database that Celery uses."""
-        self._database = _find_database(client)
+        """Return whether a queue is bound as Celery binds one, or has a list in a database that Celery uses."""
+        self._database = _find_database_number(client)
         pipe = client.pipeline(transaction=False)
         pipe.sscan(to_bytes(f"{self.prefix}_kombu.binding.{queue}"), 0, count=_MAX_BINDINGS)
         for step in self.options["steps"].split("/"):
             pipe.type(to_bytes(f"{self.prefix}{queue}{'' if step == '0' else self.separator + step}"))
-        bound, *kinds = pipe.execute(raise_on_error=False)
-        if not isinstance(bound, Exception) and to_bytes(f"{queue}{self.separator}{self.separator}{queue}") in bound[1]:
+        binding, *key_types = pipe.execute(raise_on_error=False)
+        if (
+            not isinstance(binding, Exception)
+            and to_bytes(f"{queue}{self.separator}{self.separator}{queue}") in binding[1]
+        ):
             return True
-        has_list = any(not isinstance(kind, Exception) and to_text(kind) == "list" for kind in kinds)
-        return has_list and (self.is_explicit or self._is_present(client))
+        has_list = any(not isinstance(key_type, Exception) and to_text(key_type) == "list" for key_type in key_types)
+        return has_list and (self.is_explicit or self._has_kombu_keys(client))
 
     # -- counts ---------------------------------------------------------------------------------------------------
 
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue]]:
         """Build the request for the counts of many queues.
 
-        Data that all queues share is read once; the lists of the queues are read in batches of `QUEUES_PER_CALL`.
+        The keys that all queues share are read once; the lists of the queues are read in batches of `QUEUES_PER_CALL`.
         """
         script = self.scripts["tally"]
-        told = {"sep": self.separator, "steps": self.options["steps"]}
+        options = {"sep": self.separator, "steps": self.options["steps"]}
         keys = [self.keys(queue)["queue"] for queue in queues]
         calls = [
-            script.build_call({}, told, each_keys=[[key] for key in keys[at : at + QUEUES_PER_CALL]])
-            for at in range(0, len(keys), QUEUES_PER_CALL)
+            script.build_call({}, options, each_keys=[[key] for key in keys[start : start + QUEUES_PER_CALL]])
+            for start in range(0, len(keys), QUEUES_PER_CALL)
         ]
 
-        def parse_reply(answers: Replies) -> list[Queue]:
-            shared, *tallies = map(unwrap_reply, answers)
-            theirs = {row["queue"]: row for row in read_rows(shared)}
-            own = [row for answer in tallies for row in read_rows(answer)]
-            for queue, row in [*theirs.items(), *zip(queues, own, strict=True)]:
+        def parse_queues(replies: Replies) -> list[Queue]:
+            shared, *tallies = map(unwrap_reply, replies)
+            counts_by_queue = {row["queue"]: row for row in read_rows(shared)}
+            own_counts = [row for reply in tallies for row in read_rows(reply)]
+            for queue, row in [*counts_by_queue.items(), *zip(queues, own_counts, strict=True)]:
                 for task in filter(None, row["tasks"].split("\n")):
                     self._record_task_queue(task, queue)
-            told = (
-                {**_NO_COUNTS, **shared.values, **theirs.get(queue, {}), **row}
-                for queue, row in zip(queues, own, strict=True)
+            options = (
+                {**_NO_COUNTS, **shared.values, **counts_by_queue.get(queue, {}), **row}
+                for queue, row in zip(queues, own_counts, strict=True)
             )
             return [
                 self._parse_queue(queue, Reply("counted", values=values))
-                for queue, values in zip(queues, told, strict=True)
+                for queue, values in zip(queues, options, strict=True)
             ]
 
-        return Request((self._build_shared_call("spread"), *calls), parse_reply)
+        return Request((self._build_shared_call("spread"), *calls), parse_queues)
 
     # -- published events ------------------------------------------------------------------------------------------
 
     def event_patterns(self) -> tuple[str, ...]:
-        """Return the channel patterns of events in any database, and of results with and without the prefix."""
+        """Return the channel patterns of events in any database, and of results with and without the key prefix."""
         events = f"{self.prefix}{self.options['fanout'].replace('{db}', '*')}{self.options['events']}*"
         results = {f"{build_results_prefix(self.prefix)}celery-task-meta-*", "celery-task-meta-*"}
         return (events, *sorted(results))
 
     def record_event(self, channel: bytes, message: bytes, at_ms: int) -> None:
-        """Record a published event, several events in one message, or a result.
+        """Record a published message of Celery: one event, several events, or the result of a task.
 
         The name of an event channel has the database number of the broker, unless the option `fanout` leaves it out.
         The name of a result channel has none, so results of apps in all databases of a Redis arrive here. A message
-        whose channel does not show its database waits in `_unplaced` until its job is known to belong to this database.
+        whose channel does not show its database is kept in `_unplaced_events` until its job is known to belong to this
+        database.
         """
         if _is_channel_of(channel, to_bytes(self._build_channel(self.options["events"]))):
-            for event in _decode_events(message):
-                if (take := _EVENT_HANDLERS.get(_read_text(event, "type"))) is not None:
-                    self._record_task_event(take, event, at_ms)
+            for event in _decode_event_message(message):
+                if (record_one := _EVENT_HANDLERS.get(_read_text_field(event, "type"))) is not None:
+                    self._record_task_event(record_one, event, at_ms)
             return
         _before, is_result, id = channel.rpartition(b"celery-task-meta-")
         if is_result:
-            self._record_or_keep(id, partial(self._record_result_message, id, message, at_ms), len(message), channel)
+            self._record_or_keep_call(
+                id, partial(self._record_result_message, id, message, at_ms), len(message), channel
+            )
 
-    def _record_task_event(self, take: RecordEvent, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record an event at once if its channel or its id shows that it belongs to this database; else keep it."""
-        id = _read_id(event)
+    def _record_task_event(self, record_one: RecordEvent, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record an event at once if its channel or its task id shows that it belongs to this database.
+
+        Else keep it.
+        """
+        id = _read_task_id(event)
         if not id:
-            take(self, event, at_ms)  # an event of a worker has no job id
+            record_one(self, event, at_ms)  # an event of a worker has no job id
         elif "{db}" in self.options["fanout"]:
             self._update_cached_job(
-                id, task=_read_text(event, "name"), queue=_read_text(event, "queue"), is_of_broker=True
+                id, task=_read_text_field(event, "name"), queue=_read_text_field(event, "queue"), is_of_broker=True
             )
-            self._record_kept(id)
-            take(self, event, at_ms)
+            self._record_kept_calls(id)
+            record_one(self, event, at_ms)
         else:
             key = to_bytes(f"{build_results_prefix(self.prefix)}celery-task-meta-") + id
-            self._record_or_keep(id, partial(take, self, event, at_ms), len(repr(event)), key, is_event=True)
+            self._record_or_keep_call(id, partial(record_one, self, event, at_ms), len(repr(event)), key, is_event=True)
 
     def _record_result_message(self, id: bytes, message: bytes, at_ms: int) -> None:
-        """Record the result of a job of this database."""
-        told = _parse_object(message)
-        if isinstance(told.get("status"), str):
-            self._record_result(id, told, at_ms)
-            if told["status"] == "FAILURE":
-                _keep_if_short(self._calls, id, messages.build_task_of_result(message))
+        """Record the published result of a task of this database; a failed task can be put again from it."""
+        result = _parse_json_object(message)
+        if isinstance(result.get("status"), str):
+            self._record_job_result(id, result, at_ms)
+            if result["status"] == "FAILURE":
+                _store_if_short(self._task_bodies, id, messages.build_task_of_result(message))
 
-    def _record_or_keep(
-        self, id: bytes, take: Callable[[], None], size: int, key: bytes, *, is_event: bool = False
+    def _record_or_keep_call(
+        self, id: bytes, record_one: Callable[[], None], size: int, key: bytes, *, is_event: bool = False
     ) -> None:
-        """Call `take` if the job is known to belong to this database; else keep the call and check for a result later.
+        """Call `record_one` if the task is known to belong to this database; else keep the call until a later check.
 
-        A result without the prefix of this app may belong to an app without one, so its key proves nothing here.
+        The later check looks for the key of the task's result. A result key without the prefix of this app may belong
+        to another app, so it proves nothing here.
         """
-        if id in self._known:
-            take()
+        if id in self._cached_jobs:
+            record_one()
             return
-        is_own = key.startswith(to_bytes(f"{build_results_prefix(self.prefix)}celery-task-meta-"))
-        evidence = Evidence(key, is_event) if is_own and not self._has_other_prefixes else None
-        self._unplaced.add(id, take, size, evidence)
+        has_own_prefix = key.startswith(to_bytes(f"{build_results_prefix(self.prefix)}celery-task-meta-"))
+        evidence = Evidence(key, is_event) if has_own_prefix and not self._has_other_prefixes else None
+        self._unplaced_events.keep_call(id, record_one, size, evidence)
 
-    def _record_kept(self, id: bytes) -> None:
-        """Record the events and results kept for a job, because the job belongs to this database."""
-        for take in self._unplaced.pop(id):
-            take()
+    def _record_kept_calls(self, id: bytes) -> None:
+        """Record the events and results that were kept for a task, now that it is known to be of this database."""
+        for record_one in self._unplaced_events.pop_calls(id):
+            record_one()
 
     def event_requests(self) -> Sequence[Request[None]]:
-        """Build the requests that check which published results this database stores; their jobs then belong to it."""
-        unchecked, script = [*self._unplaced.unchecked.items()], self.scripts["results"]
+        """Build the requests that check which of the kept results this database stores. Their tasks belong to it."""
+        unchecked, script = [*self._unplaced_events.unchecked.items()], self.scripts["results"]
 
-        def parse_reply(chunk: Sequence[tuple[bytes, Evidence]], answers: Replies) -> None:
-            answer = answers[0]
-            if isinstance(answer, Exception):
+        def record_checked_results(chunk: Sequence[tuple[bytes, Evidence]], replies: Replies) -> None:
+            reply = replies[0]
+            if isinstance(reply, Exception):
                 return  # asked again with the next poll
-            for (id, evidence), row in zip(chunk, read_rows(answer), strict=True):
-                self._unplaced.unchecked.pop(id, None)
-                if row["is_kept"] or (evidence.is_event and answer.values["is_alone"]):
-                    self._record_kept(id)
+            for (id, evidence), row in zip(chunk, read_rows(reply), strict=True):
+                self._unplaced_events.unchecked.pop(id, None)
+                if row["is_kept"] or (evidence.is_event and reply.values["is_alone"]):
+                    self._record_kept_calls(id)
 
-        chunks = [unchecked[at : at + RESULTS_PER_CALL] for at in range(0, len(unchecked), RESULTS_PER_CALL)]
+        chunks = [unchecked[start : start + RESULTS_PER_CALL] for start in range(0, len(unchecked), RESULTS_PER_CALL)]
         return [
             Request(
                 (script.build_call({}, {}, each_keys=[[evidence.key] for _id, evidence in chunk]),),
-                partial(parse_reply, chunk),
+                partial(record_checked_results, chunk),
                 may_fail=True,
             )
             for chunk in chunks
         ]
 
-    def _update_cached_job(self, id: bytes, **told: Any) -> CachedJob:
-        """Merge new values into the cached facts about a job, and return them."""
-        known = self._known.get(id) or CachedJob()
-        known = known._replace(**{name: value for name, value in told.items() if value not in (None, "")})
-        self._known.store(id, known)
-        if known.queue and self._guessed.pop(id, None) is not None:
+    def _update_cached_job(self, id: bytes, **changes: Any) -> CachedJob:
+        """Merge new values into the cached facts about a job, and return them. Empty values change nothing."""
+        cached = self._cached_jobs.get(id) or CachedJob()
+        cached = cached._replace(**{name: value for name, value in changes.items() if value not in (None, "")})
+        self._cached_jobs.store(id, cached)
+        if cached.queue and self._guessed_tasks.pop(id, None) is not None:
             self.event_cache.clear_queue(id)
-            self.event_cache.assign_queue(id, known.queue)
-        if known.task and known.queue:
-            self._record_task_queue(known.task, known.queue)
-        return known
+            self.event_cache.assign_queue(id, cached.queue)
+        if cached.task and cached.queue:
+            self._record_task_queue(cached.task, cached.queue)
+        return cached
 
     def _record_task_queue(self, task: str, queue: str) -> None:
-        """Record that a task was seen in a queue, and assign outcomes of unknown queue to it.
+        """Record in which queue a task was seen, and assign jobs of that task with an unknown queue to it.
 
-        When the task is seen in a second queue, the outcomes assigned by guess lose their queue again.
+        When the task is seen in a second queue, the jobs that were assigned by this guess lose their queue again.
         """
-        found = self._queues_of.get(task) or self._queues_of.store(task, set())
-        if queue in found:
+        queues = self._queues_by_task.get(task) or self._queues_by_task.store(task, set())
+        if queue in queues:
             return
-        found.add(queue)
-        if len(found) == 1:
+        queues.add(queue)
+        if len(queues) == 1:
             for id in [job.id for job in self.event_cache.yield_unassigned_jobs() if job.name == task]:
                 self.event_cache.assign_queue(id, queue, GUESSED)
-                self._record_guess(id, task)
-        elif len(found) == 2:
-            for id in [id for id, guessed in self._guessed.items() if guessed == task]:
-                del self._guessed[id]
+                self._record_guessed_task(id, task)
+        elif len(queues) == 2:
+            for id in [id for id, guessed_task in self._guessed_tasks.items() if guessed_task == task]:
+                del self._guessed_tasks[id]
                 self.event_cache.clear_queue(id)
 
-    def _record_guess(self, id: bytes, task: str) -> None:
-        self._guessed.store(id, task)
+    def _record_guessed_task(self, id: bytes, task: str) -> None:
+        self._guessed_tasks.store(id, task)
 
-    def _find_queue(self, known: CachedJob) -> str:
-        """Return the reported queue of a job, else the only queue of its task, else the only queue; empty if none."""
-        for found in ({known.queue} - {""}, self._queues_of.get(known.task, set()), self._queues):
-            if len(found) == 1:
-                return next(iter(found))
+    def _find_queue_of_job(self, cached: CachedJob) -> str:
+        """Return the reported queue of a job, else the only queue of its task, else the only queue of the system.
+
+        Returns an empty text if none of these is unique.
+        """
+        for candidates in ({cached.queue} - {""}, self._queues_by_task.get(cached.task, set()), self._queues):
+            if len(candidates) == 1:
+                return next(iter(candidates))
         return ""
 
-    def _record_seen_job(self, queue: str, place: str, id: bytes, read: messages.Message) -> CachedJob:
-        """Record a job that was read from a list or from `unacked`."""
-        known = self._known.get(id)
-        if known is None or known.queue != queue or not known.task or not known.is_of_broker:
-            known = self._update_cached_job(id, queue=queue, task=read.task, call=read.call, is_of_broker=True)
-            self._record_kept(id)
-        if (heard := self.event_cache.find(id)) is not None:
-            if heard.place == "running" and place in ("unacked", "late"):
-                self._held.store(id, replace(heard, queue=queue))
+    def _record_seen_job(self, queue: str, place: str, id: bytes, message: messages.Message) -> CachedJob:
+        """Record that a page read a job from the list of its queue or from `unacked`."""
+        cached = self._cached_jobs.get(id)
+        if cached is None or cached.queue != queue or not cached.task or not cached.is_of_broker:
+            cached = self._update_cached_job(id, queue=queue, task=message.task, call=message.call, is_of_broker=True)
+            self._record_kept_calls(id)
+        if (event_job := self.event_cache.find(id)) is not None:
+            if event_job.place == "running" and place in ("unacked", "late"):
+                self._held_jobs.store(id, replace(event_job, queue=queue))
                 self.event_cache.discard(id)
             else:
                 self.event_cache.assign_queue(id, queue)
-        if place == "queue" and read.is_redelivered and id not in self._again:
+        if place == "queue" and message.is_redelivered and id not in self._redeliveries:
             self._record_redelivery(id, queue, self.now_ms())
-        return known
+        return cached
 
     def _record_redelivery(self, id: bytes, queue: str, at_ms: int) -> None:
-        """Record that a job was delivered again although it runs or has succeeded."""
-        job = self._held.get(id) or self.event_cache.find(id)
-        if job is None or (job.place == "running" and self._is_silent(job.worker, at_ms)):
+        """Record that a job was delivered again although a live worker runs it or it has succeeded."""
+        job = self._held_jobs.get(id) or self.event_cache.find(id)
+        if job is None or (job.place == "running" and self._is_worker_silent(job.worker, at_ms)):
             return
         if job.place in ("running", "succeeded"):
-            self._again.store(id, Redelivery(job.queue or queue, job.place, job.worker, at_ms))
+            self._redeliveries.store(id, Redelivery(job.queue or queue, job.place, job.worker, at_ms))
 
-    def _is_silent(self, worker: str, now_ms: int, after_ms: int | None = None) -> bool:
-        """Return whether a worker that sent events before sent no heartbeat for `after_ms`, or for its own limit."""
-        known = self.event_cache.find_worker(worker)
-        if known is None:
-            return worker in self._left
-        return now_ms - known.heartbeat_ms > (known.ttl_ms if after_ms is None else after_ms)
+    def _is_worker_silent(self, worker: str, now_ms: int, after_ms: int | None = None) -> bool:
+        """Return whether a worker went offline, or sent no heartbeat for `after_ms` (by default for its own limit)."""
+        last_seen = self.event_cache.find_worker(worker)
+        if last_seen is None:
+            return worker in self._offline_workers
+        return now_ms - last_seen.heartbeat_ms > (last_seen.ttl_ms if after_ms is None else after_ms)
 
-    def _release_unheld(self, queue: str, jobs: Sequence[Job]) -> None:
+    def _move_unheld_jobs(self, queue: str, jobs: Sequence[Job]) -> None:
         """Move running jobs that are no longer in `unacked` to the event cache, because only events report them now."""
-        here = {job.id for job in jobs}
-        for id in [id for id, job in self._held.items() if job.queue == queue and id not in here]:
-            self.event_cache.record_job(self._held.pop(id))
+        held_ids = {job.id for job in jobs}
+        for id in [id for id, job in self._held_jobs.items() if job.queue == queue and id not in held_ids]:
+            self.event_cache.record_job(self._held_jobs.pop(id))
 
-    def _record_task(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record a `task-sent` or `task-received` event: the call and its queue."""
-        id, task = _read_id(event), _read_text(event, "name")
-        queue = _read_text(event, "queue")
-        worker = _read_text(event, "hostname") if event.get("type") == "task-received" else ""
+    def _record_task_call(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record the call and the queue of a task from its `task-sent` or `task-received` event."""
+        id, task = _read_task_id(event), _read_text_field(event, "name")
+        queue = _read_text_field(event, "queue")
+        worker = _read_text_field(event, "hostname") if event.get("type") == "task-received" else ""
         call = messages.format_call_of_reprs(task, event.get("args"), event.get("kwargs")) if task else ""
-        known = self._update_cached_job(
-            id, task=task, call=call, queue=queue, worker=worker, retries=_read_count(event.get("retries"))
+        cached = self._update_cached_job(
+            id, task=task, call=call, queue=queue, worker=worker, retries=_parse_count(event.get("retries"))
         )
-        if worker and known.queue:
-            self._record_served_queue(worker, known.queue)
+        if worker and cached.queue:
+            self._record_served_queue(worker, cached.queue)
         if task:
-            _keep_if_short(self._reprs, id, (task, _read_text(event, "args"), _read_text(event, "kwargs")))
+            _store_if_short(
+                self._call_reprs, id, (task, _read_text_field(event, "args"), _read_text_field(event, "kwargs"))
+            )
 
-    def _record_started(self, event: Mapping[str, Any], at_ms: int) -> None:
-        id, before = _read_id(event), self.event_cache.find(_read_id(event))
-        if before is not None and before.place in _FINAL_PLACES and not self._known.get(id, CachedJob()).has_told_end:
+    def _record_task_start(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record a `task-started` event, unless the end of the same run was already reported."""
+        id, previous = _read_task_id(event), self.event_cache.find(_read_task_id(event))
+        if (
+            previous is not None
+            and previous.place in _FINAL_PLACES
+            and not self._cached_jobs.get(id, CachedJob()).has_told_end
+        ):
             return  # Events are published in batches, so the result of this run may have arrived before.
         # With task_track_started a result reports the same start, mostly before the batch with this event arrives.
-        is_reported = before is not None and before.place == "running"
-        if not is_reported or self._known.get(id, CachedJob()).has_start_event:
+        is_reported = previous is not None and previous.place == "running"
+        if not is_reported or self._cached_jobs.get(id, CachedJob()).has_start_event:
             self._record_redelivery(id, "", at_ms)
-        worker = _read_text(event, "hostname")
-        known = self._update_cached_job(id, worker=worker, started_ms=at_ms, has_told_end=False, has_start_event=True)
-        self._store_state(id, "running", known, at_ms)
+        worker = _read_text_field(event, "hostname")
+        cached = self._update_cached_job(id, worker=worker, started_ms=at_ms, has_told_end=False, has_start_event=True)
+        self._store_job_state(id, "running", cached, at_ms)
 
-    def _record_succeeded(self, event: Mapping[str, Any], at_ms: int) -> None:
-        self._record_end(event, "succeeded", at_ms, (Fact("result", _read_text(event, "result")),))
+    def _record_task_success(self, event: Mapping[str, Any], at_ms: int) -> None:
+        self._record_run_end(event, "succeeded", at_ms, (Fact("result", _read_text_field(event, "result")),))
 
-    def _record_failed(self, event: Mapping[str, Any], at_ms: int) -> None:
-        self._record_end(
-            event, "failed", at_ms, (), _read_text(event, "traceback").strip() or _read_text(event, "exception")
+    def _record_task_failure(self, event: Mapping[str, Any], at_ms: int) -> None:
+        self._record_run_end(
+            event,
+            "failed",
+            at_ms,
+            (),
+            _read_text_field(event, "traceback").strip() or _read_text_field(event, "exception"),
         )
 
-    def _record_revoked(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record that a task was revoked, expired or was rejected by its own code."""
-        why = "expired" if event.get("expired") else "terminated" if event.get("terminated") else "revoked"
+    def _record_task_revocation(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record the event of a task that was revoked, expired or was rejected by its own code."""
+        reason = "expired" if event.get("expired") else "terminated" if event.get("terminated") else "revoked"
         if event.get("type") == "task-rejected":
-            why = "rejected by its task"
+            reason = "rejected by its task"
             if event.get("requeue"):
-                self._drop_running(_read_id(event))
+                self._drop_running_job(_read_task_id(event))
                 return
-        self._record_end(event, "revoked", at_ms, (Fact("ended by", why),))
+        self._record_run_end(event, "revoked", at_ms, (Fact("ended by", reason),))
 
-    def _record_retried(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record a failed run whose task was put into the queue again with a later due time."""
-        id, error = _read_id(event), _read_text(event, "traceback").strip() or _read_text(event, "exception")
-        known = self._update_cached_job(id, worker=_read_text(event, "hostname"), has_start_event=False)
-        tried = Attempt(known.started_ms or 0, at_ms, known.worker, error)
-        self._update_cached_job(id, history=(*known.history, tried)[-MAX_ATTEMPTS:])
-        self._count_run(id, known, "retried", at_ms, failed=True)
-        self._drop_running(id)
+    def _record_task_retry(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record a `task-retried` event: a run failed, and the task is in its queue again with a later due time."""
+        id, error = (
+            _read_task_id(event),
+            _read_text_field(event, "traceback").strip() or _read_text_field(event, "exception"),
+        )
+        cached = self._update_cached_job(id, worker=_read_text_field(event, "hostname"), has_start_event=False)
+        attempt = Attempt(cached.started_ms or 0, at_ms, cached.worker, error)
+        self._update_cached_job(id, history=(*cached.history, attempt)[-MAX_ATTEMPTS:])
+        self._count_run_once(id, cached, "retried", at_ms, failed=True)
+        self._drop_running_job(id)
 
-    def _drop_running(self, id: bytes) -> None:
-        self._held.pop(id, None)
+    def _drop_running_job(self, id: bytes) -> None:
+        """Remove a task from the running jobs, because its run ended without a final state."""
+        self._held_jobs.pop(id, None)
         if (job := self.event_cache.find(id)) is not None and job.place == "running":
             self.event_cache.discard(id)
 
-    def _record_end(
+    def _record_run_end(
         self, event: Mapping[str, Any], place: str, at_ms: int, facts: Sequence[Fact] = (), error: str = ""
     ) -> None:
-        """Record an event that ends a run."""
-        id, runtime = _read_id(event), event.get("runtime")
-        took_ms = round(runtime * 1000) if messages.is_number(runtime) else None
-        known = self._update_cached_job(
-            id, worker=_read_text(event, "hostname"), took_ms=took_ms, has_told_end=True, has_start_event=False
+        """Record an event that ends the run of a task, and count the run unless the task was revoked."""
+        id, runtime = _read_task_id(event), event.get("runtime")
+        duration_ms = round(runtime * 1000) if messages.is_number(runtime) else None
+        cached = self._update_cached_job(
+            id,
+            worker=_read_text_field(event, "hostname"),
+            took_ms=duration_ms,
+            has_told_end=True,
+            has_start_event=False,
         )
         if place != "revoked":
-            self._count_run(id, known, place, at_ms, failed=place == "failed")
-        self._store_state(id, place, known, at_ms, facts, error)
+            self._count_run_once(id, cached, place, at_ms, failed=place == "failed")
+        self._store_job_state(id, place, cached, at_ms, facts, error)
 
-    def _record_result(self, id: bytes, told: Mapping[str, Any], at_ms: int) -> None:
-        """Record a result from the result backend; with `result_extended` it includes task, queue and worker."""
-        task = _read_text(told, "name")
-        call = pickles.format_call(task, told.get("args"), told.get("kwargs"), messages.MAX_CALL_LENGTH) if task else ""
-        queue = _read_text(told, "queue")
+    def _record_job_result(self, id: bytes, result: Mapping[str, Any], at_ms: int) -> None:
+        """Record a result of the result backend.
+
+        With `result_extended` it also has the task's name, queue and worker.
+        """
+        task = _read_text_field(result, "name")
+        call = (
+            pickles.format_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
+            if task
+            else ""
+        )
+        queue = _read_text_field(result, "queue")
         queue = queue if queue in self._queues else ""  # the field has a routing key, which may be no queue
-        known = self._update_cached_job(id, task=task, call=call, queue=queue, worker=_read_text(told, "worker"))
-        status = told["status"]
+        cached = self._update_cached_job(
+            id, task=task, call=call, queue=queue, worker=_read_text_field(result, "worker")
+        )
+        status = result["status"]
         if status == "STARTED":
-            known = self._update_cached_job(id, started_ms=known.started_ms or at_ms)
+            cached = self._update_cached_job(id, started_ms=cached.started_ms or at_ms)
         place = _PLACE_OF.get(status)
         if place is None:
             return
-        error = _format_error(told)
+        error = _format_result_error(result)
         if place in ("succeeded", "failed"):
-            self._count_run(id, known, place, at_ms, failed=place == "failed")
-        self._store_state(id, place, known, at_ms, tuple(build_result_facts(told, has_error=True)), error)
+            self._count_run_once(id, cached, place, at_ms, failed=place == "failed")
+        self._store_job_state(id, place, cached, at_ms, tuple(build_result_facts(result, has_error=True)), error)
 
-    def _count_run(self, id: bytes, known: CachedJob, ended: str, at_ms: int, *, failed: bool) -> None:
-        """Count a run once, although both an event and a result report it."""
-        run = (known.started_ms or 0, ended)
-        if known.counted != run:
+    def _count_run_once(self, id: bytes, cached: CachedJob, end: str, at_ms: int, *, failed: bool) -> None:
+        """Count the run of a task in the statistics, only once although both an event and a result report it."""
+        run = (cached.started_ms or 0, end)
+        if cached.counted != run:
             self._update_cached_job(id, counted=run)
-            self.event_cache.record_run(self._find_queue(known), known.task, failed=failed)
-        if known.took_ms is not None and known.timed != run:
+            self.event_cache.record_run(self._find_queue_of_job(cached), cached.task, failed=failed)
+        if cached.took_ms is not None and cached.timed != run:
             self._update_cached_job(id, timed=run)
-            self.event_cache.record_duration(self._find_queue(known), known.task, known.took_ms)
+            self.event_cache.record_duration(self._find_queue_of_job(cached), cached.task, cached.took_ms)
 
-    def _store_state(
-        self, id: bytes, place: str, known: CachedJob, at_ms: int, facts: Sequence[Fact] = (), error: str = ""
+    def _store_job_state(
+        self, id: bytes, place: str, cached: CachedJob, at_ms: int, new_facts: Sequence[Fact] = (), error: str = ""
     ) -> None:
-        """Store the latest state of a job; facts of an event and a result about the same end are merged."""
-        before = self.event_cache.find(id)
-        before = before if before is not None and before.place == place else None
-        self._held.pop(id, None)
+        """Store the latest state of a task in the event cache.
+
+        Facts from an event and from a result about the same end are merged.
+        """
+        previous = self.event_cache.find(id)
+        previous = previous if previous is not None and previous.place == place else None
+        self._held_jobs.pop(id, None)
         if place == "succeeded":
-            self._messages.pop(id, None)
-            self._calls.pop(id, None)
-            self._reprs.pop(id, None)
-        where = self.place(place)
-        kept = {fact.name: fact for fact in (before.facts if before else ()) if fact.name != GUESSED.name}
-        if known.took_ms is not None and where.state is not State.RESERVED:
-            kept["took"] = Fact("took", known.took_ms, "duration")
-        kept |= {fact.name: fact for fact in facts}
-        whose = self._find_queue(known)
-        if known.queue:
-            kept.pop("queue", None)  # it was guessed
-        if whose and not known.queue and len(self._queues) > 1:
-            kept[GUESSED.name] = GUESSED
-            self._record_guess(id, known.task)
+            self._cached_messages.pop(id, None)
+            self._task_bodies.pop(id, None)
+            self._call_reprs.pop(id, None)
+        place_of_job = self.place(place)
+        facts_by_name = {fact.name: fact for fact in (previous.facts if previous else ()) if fact.name != GUESSED.name}
+        if cached.took_ms is not None and place_of_job.state is not State.RESERVED:
+            facts_by_name["took"] = Fact("took", cached.took_ms, "duration")
+        facts_by_name |= {fact.name: fact for fact in new_facts}
+        queue = self._find_queue_of_job(cached)
+        if cached.queue:
+            facts_by_name.pop("queue", None)  # it was guessed
+        if queue and not cached.queue and len(self._queues) > 1:
+            facts_by_name[GUESSED.name] = GUESSED
+            self._record_guessed_task(id, cached.task)
         self.event_cache.record_job(
             Job(
                 id=id,
-                queue=whose,
+                queue=queue,
                 system=self.name,
                 place=place,
-                state=where.state,
+                state=place_of_job.state,
                 member=b"",
-                name=known.task,
-                reserved_ms=known.started_ms,
-                since_ms=before.since_ms if before else at_ms,
-                attempts=known.retries + 1,
-                worker=known.worker,
-                error=(error if len(error) >= len(before.error) else before.error) if before else error,
-                history=known.history,
-                call=known.call,
-                facts=tuple(kept.values()),
+                name=cached.task,
+                reserved_ms=cached.started_ms,
+                since_ms=previous.since_ms if previous else at_ms,
+                attempts=cached.retries + 1,
+                worker=cached.worker,
+                error=(error if len(error) >= len(previous.error) else previous.error) if previous else error,
+                history=cached.history,
+                call=cached.call,
+                facts=tuple(facts_by_name.values()),
             )
         )
 
     # -- workers --------------------------------------------------------------------------------------------------
 
-    def _record_worker(self, event: Mapping[str, Any], at_ms: int) -> None:
-        """Record a worker's heartbeat, sent every 2 s by default, with and without `-E`."""
-        name = _read_text(event, "hostname")
+    def _record_worker_event(self, event: Mapping[str, Any], at_ms: int) -> None:
+        """Record a worker's heartbeat (sent every 2 s by default, with and without `-E`), its start or its end."""
+        name = _read_text_field(event, "hostname")
         if not name:
             return
         if event.get("type") == "worker-offline":
             self.event_cache.remove_worker(name)
-            self._left.store(name, None)
+            self._offline_workers.store(name, None)
             return
-        self._left.pop(name, None)
-        before = self.event_cache.find_worker(name)
-        self._stillness.record_heartbeat(
-            name, _read_count(event.get("active")) or 0, _read_count(event.get("processed")) or 0, at_ms
+        self._offline_workers.pop(name, None)
+        previous = self.event_cache.find_worker(name)
+        self._worker_idleness.record_heartbeat(
+            name, _parse_count(event.get("active")) or 0, _parse_count(event.get("processed")) or 0, at_ms
         )
-        active, freq = _read_count(event.get("active")), event.get("freq")
+        active, freq = _parse_count(event.get("active")), event.get("freq")
         self._drop_ended_runs(name, active, at_ms)
-        facts = [Fact("active", str(active or 0)), Fact("processed", str(_read_count(event.get("processed")) or 0))]
+        facts = [Fact("active", str(active or 0)), Fact("processed", str(_parse_count(event.get("processed")) or 0))]
         loads = event.get("loadavg")
         if isinstance(loads, list) and all(messages.is_number(load) for load in loads):
             facts.append(Fact("load", " ".join(f"{load:.2f}" for load in loads[:3])))
-        ident, version = _read_text(event, "sw_ident"), _read_text(event, "sw_ver")
+        ident, version = _read_text_field(event, "sw_ident"), _read_text_field(event, "sw_ver")
         if version:
             facts.append(Fact("version", f"{'Celery' if ident == 'py-celery' else ident} {version}"))
         self.event_cache.record_heartbeat(
@@ -679,17 +737,17 @@ class Celery(EntrySystem):
                 "",
                 at_ms,
                 max(SILENT_MS, round(2000 * freq) if messages.is_number(freq) else 0),
-                pid=str(_read_count(event.get("pid")) or ""),
+                pid=str(_parse_count(event.get("pid")) or ""),
                 host=name.partition("@")[2],
-                started_ms=before.started_ms if before else at_ms if event.get("type") == "worker-online" else None,
-                queues=before.queues if before else (),
+                started_ms=previous.started_ms if previous else at_ms if event.get("type") == "worker-online" else None,
+                queues=previous.queues if previous else (),
                 state="busy" if active else "idle",
                 facts=tuple(facts),
             )
         )
 
     def _drop_ended_runs(self, worker: str, active: int | None, at_ms: int) -> None:
-        """Drop runs that began before a worker became idle: they ended, and the event about it was not received.
+        """Drop running jobs of an idle worker that began before it was idle. The events about their ends were missed.
 
         A worker is idle if its heartbeats report no active task for `IDLE_MS`. Events of tasks are sent in batches, so
         that a start may be received after a later heartbeat.
@@ -706,24 +764,26 @@ class Celery(EntrySystem):
                     self.event_cache.discard(job.id)
 
     def _record_served_queue(self, worker: str, queue: str) -> None:
-        """Record that a worker took a job of a queue."""
-        known = self.event_cache.find_worker(worker)
-        if known is not None and queue not in known.queues:
-            self.event_cache.record_heartbeat(known._replace(queues=tuple(sorted({*known.queues, queue}))))
+        """Record that a worker received a job of a queue, and therefore serves that queue."""
+        last_seen = self.event_cache.find_worker(worker)
+        if last_seen is not None and queue not in last_seen.queues:
+            self.event_cache.record_heartbeat(last_seen._replace(queues=tuple(sorted({*last_seen.queues, queue}))))
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for all workers counted from Pub/Sub events.
+        """Build the request for the workers that sent heartbeats. It has no calls: heartbeats are only published.
 
-        No event names the queues that a worker serves, so every queue lists all workers.
+        Every queue lists all workers, because no event names the queues that a worker serves.
         """
-        heard = [job for name in (queue, "") for job in self.event_cache.list_page(name, "running", 0, MAX_RUNNING)[2]]
-        running = {job.worker: job.id for job in [*self._held.values(), *heard]}
+        running_jobs = [
+            job for name in (queue, "") for job in self.event_cache.list_page(name, "running", 0, MAX_RUNNING)[2]
+        ]
+        running = {job.worker: job.id for job in [*self._held_jobs.values(), *running_jobs]}
 
-        def parse_reply(_answers: Replies) -> tuple[Worker, ...]:
+        def build_worker_list(_answers: Replies) -> tuple[Worker, ...]:
             now_ms = self.now_ms()
             workers = self.event_cache.list_workers()
-            number = format_quantity(len(workers), "worker")
-            note = f"only {number} with the newest events were kept; there may be more"
+            count = format_quantity(len(workers), "worker")
+            note = f"only {count} with the newest events were kept; there may be more"
             return WorkerList(
                 (
                     worker._replace(
@@ -736,25 +796,29 @@ class Celery(EntrySystem):
                 note if len(workers) >= MOST_WORKERS else "",
             )
 
-        return Request((), parse_reply)
+        return Request((), build_worker_list)
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
-        """Build the request for the runs per task, counted from Pub/Sub events."""
+        """Build the request for the runs per task, counted from Pub/Sub events; it has no calls."""
 
-        def parse_reply(_answers: Replies) -> tuple[KindStatistics, ...]:
-            over_ms = self.now_ms() - (self.events_since_ms or self.now_ms())
-            return tuple(each for each in self.event_cache.build_kind_statistics(over_ms) if each.queue == queue)
+        def build_statistics(_answers: Replies) -> tuple[KindStatistics, ...]:
+            window_ms = self.now_ms() - (self.events_since_ms or self.now_ms())
+            return tuple(
+                statistics
+                for statistics in self.event_cache.build_kind_statistics(window_ms)
+                if statistics.queue == queue
+            )
 
-        return Request((), parse_reply)
+        return Request((), build_statistics)
 
-    def _parse_queue(self, queue: str, answer: Reply | Exception) -> Queue:
-        counted = super()._parse_queue(queue, answer)
+    def _parse_queue(self, queue: str, reply: Reply | Exception) -> Queue:
+        counted = super()._parse_queue(queue, reply)
         if counted.error:
             return counted
         since_ms, now_ms = self.events_since_ms, counted.counted_ms
         is_long = since_ms is not None and now_ms - since_ms > SILENT_MS
         alive = self.event_cache.count_alive(now_ms)
-        paused_ms = self._paused.get(queue)
+        paused_ms = self._paused_since_ms.get(queue)
         if paused_ms is not None and self.event_cache.find_newest_start_ms() > paused_ms:
             paused_ms = None  # a worker started after the pause takes jobs
         findings = (
@@ -772,33 +836,38 @@ class Celery(EntrySystem):
     # -- findings from events -----------------------------------------------------------------------------------
 
     def _find_event_findings(self, queue: Queue) -> tuple[Finding, ...]:
-        """Return the findings that come from Pub/Sub events, which no key shows."""
-        looks = (
-            self._find_lost,
-            self._find_abandoned,
-            self._find_redelivered,
-            self._find_unconsumed,
-            self._find_unreported,
+        """Return the findings about a queue that come from Pub/Sub events and that no key shows."""
+        checks = (
+            self._find_lost_jobs,
+            self._find_abandoned_jobs,
+            self._find_redelivered_jobs,
+            self._find_unconsumed_queue,
+            self._find_unreported_tasks,
         )
-        return tuple(found for look in looks if (found := look(queue)) is not None)
+        return tuple(finding for find_problem in checks if (finding := find_problem(queue)) is not None)
 
-    def _find_lost(self, queue: Queue) -> Finding | None:
-        """Find running jobs that were acked before they ran and whose worker is gone: no key holds them any more."""
+    def _find_lost_jobs(self, queue: Queue) -> Finding | None:
+        """Report running jobs of silent workers that no key holds any more. They were acknowledged before they ran."""
         jobs = self.event_cache.list_page(queue.name, "running", 0, MAX_RUNNING)[2]
-        lost = [job for job in jobs if self._is_silent(job.worker, queue.counted_ms)]
-        if not lost:
+        lost_jobs = [job for job in jobs if self._is_worker_silent(job.worker, queue.counted_ms)]
+        if not lost_jobs:
             return None
-        text = f"{len(lost)} lost with {_describe_workers(lost)}, such as {to_text(lost[-1].id)}: acked before they ran"
+        workers, example = _describe_workers(lost_jobs), to_text(lost_jobs[-1].id)
+        text = f"{len(lost_jobs)} lost with {workers}, such as {example}: acked before they ran"
         remedy = "put them anew: this screen's place running tells their arguments; with acks_late none is lost"
-        return Finding("lost", "critical", queue.name, text, remedy, ids=(lost[-1].id,), jobs=len(lost))
+        return Finding("lost", "critical", queue.name, text, remedy, ids=(lost_jobs[-1].id,), jobs=len(lost_jobs))
 
-    def _find_abandoned(self, queue: Queue) -> Finding | None:
-        """Find jobs in `unacked` whose worker is gone: Kombu delivers them again only after the visibility timeout."""
-        found = [job for job in self._orphans.get(queue.name, ()) if self._is_silent(job.worker, queue.counted_ms)]
-        if not found or not queue.count_in_place("unacked"):
+    def _find_abandoned_jobs(self, queue: Queue) -> Finding | None:
+        """Report jobs in `unacked` whose worker is silent. Kombu delivers them again after the visibility timeout."""
+        abandoned = [
+            job
+            for job in self._abandoned_jobs.get(queue.name, ())
+            if self._is_worker_silent(job.worker, queue.counted_ms)
+        ]
+        if not abandoned or not queue.count_in_place("unacked"):
             return None
-        job = found[0]
-        text = f"{len(found)} held by {_describe_workers(found)}, silent by now, such as {to_text(job.id)}"
+        job = abandoned[0]
+        text = f"{len(abandoned)} held by {_describe_workers(abandoned)}, silent by now, such as {to_text(job.id)}"
         remedy = (
             f"rqtui act release {self.queue_argument(queue.name)} {quote_for_shell(job.id)} --force gives it out now"
         )
@@ -811,170 +880,195 @@ class Celery(EntrySystem):
             remedy,
             (key,),
             (job.id,),
-            jobs=len(found),
+            jobs=len(abandoned),
             since_ms=job.reserved_ms,
         )
 
-    def _find_redelivered(self, queue: Queue) -> Finding | None:
-        """Find jobs that another program delivered again while they ran or after they had succeeded."""
-        again = [(id, each) for id, each in self._again.items() if each.queue == queue.name]
-        recent = [(id, each) for id, each in again if queue.counted_ms - each.at_ms < KEPT_MS]
+    def _find_redelivered_jobs(self, queue: Queue) -> Finding | None:
+        """Report jobs that another program delivered again while they ran, or after they had succeeded."""
+        redelivered = [
+            (id, redelivery) for id, redelivery in self._redeliveries.items() if redelivery.queue == queue.name
+        ]
+        recent = [(id, redelivery) for id, redelivery in redelivered if queue.counted_ms - redelivery.at_ms < KEPT_MS]
         if not recent:
             return None
-        id, each = recent[-1]
-        when = f"while {each.worker or 'a worker'} ran it" if each.place == "running" else "after it had succeeded"
-        text = f"{len(recent)} given out again, the last {to_text(id)} {when}: some program waits less long for an ack"
+        id, redelivery = recent[-1]
+        circumstance = (
+            f"while {redelivery.worker or 'a worker'} ran it"
+            if redelivery.place == "running"
+            else "after it had succeeded"
+        )
+        last = f"the last {to_text(id)} {circumstance}"
+        text = f"{len(recent)} given out again, {last}: some program waits less long for an ack"
         remedy = "set the same visibility_timeout in workers, Flower and celery control, above the longest run and ETA"
         return Finding(
-            "foreign-restore", "critical", queue.name, text, remedy, ids=(id,), since_ms=each.at_ms, jobs=len(recent)
+            "foreign-restore",
+            "critical",
+            queue.name,
+            text,
+            remedy,
+            ids=(id,),
+            since_ms=redelivery.at_ms,
+            jobs=len(recent),
         )
 
-    def _find_unconsumed(self, queue: Queue) -> Finding | None:
-        """Find a queue whose ready jobs no worker takes.
+    def _find_unconsumed_queue(self, queue: Queue) -> Finding | None:
+        """Report a queue whose ready jobs no worker takes.
 
-        Either all workers are idle, or the next job stays the next one and no worker holds a job of the queue.
+        Either all workers are idle, or the next job stays the same and no worker holds a job of the queue.
         """
-        waiting, now_ms = queue.count_in_place("queue"), queue.counted_ms
-        idle_ms = self._stillness.compute_idle_since_ms(queue.name, waiting, now_ms)
-        alive = self.event_cache.count_alive(now_ms)
-        is_held = any(queue.count_in_place(place) for place in ("unacked", "late", "eta", "running"))
-        next_ms = self._next.get(queue.name, NextMessage(b"", now_ms)).since_ms
-        if not alive or idle_ms is None:
+        ready, now_ms = queue.count_in_place("queue"), queue.counted_ms
+        idle_ms = self._worker_idleness.compute_idle_since_ms(queue.name, ready, now_ms)
+        live_workers = self.event_cache.count_alive(now_ms)
+        has_held_jobs = any(queue.count_in_place(place) for place in ("unacked", "late", "eta", "running"))
+        next_ms = self._next_messages.get(queue.name, NextMessage(b"", now_ms)).since_ms
+        if not live_workers or idle_ms is None:
             return None
         if now_ms - idle_ms >= STILL_MS:
-            since_ms, why = idle_ms, f"idle: {format_quantity(alive, 'worker')}"
-        elif not is_held and now_ms - max(next_ms, self._stillness.find_ready_since_ms(queue.name)) >= STUCK_MS:
-            since_ms, why = next_ms, "the next one stays the next, and no worker holds any"
+            since_ms, reason = idle_ms, f"idle: {format_quantity(live_workers, 'worker')}"
+        elif (
+            not has_held_jobs
+            and now_ms - max(next_ms, self._worker_idleness.find_ready_since_ms(queue.name)) >= STUCK_MS
+        ):
+            since_ms, reason = next_ms, "the next one stays the next, and no worker holds any"
         else:
             return None
-        text = f"{waiting} ready, and nobody takes them: {why}"
+        text = f"{ready} ready, and nobody takes them: {reason}"
         resume = f"rqtui act resume {self.queue_argument(queue.name)}"
         remedy = (
             f"start one for it: celery -A APP worker -Q {quote_for_shell(queue.name)}; where it was paused: {resume}"
         )
-        return Finding("nobody-consumes", "critical", queue.name, text, remedy, since_ms=since_ms, jobs=waiting)
+        return Finding("nobody-consumes", "critical", queue.name, text, remedy, since_ms=since_ms, jobs=ready)
 
-    def _find_unreported(self, queue: Queue) -> Finding | None:
-        """Find finished tasks that no event or result reported, or reported without their queue."""
-        if not self._reports_for_all(queue.name):
+    def _find_unreported_tasks(self, queue: Queue) -> Finding | None:
+        """Report finished tasks for which no event or result arrived, or only one without the name of the queue."""
+        if not self._reports_shared_findings(queue.name):
             return None
-        nobodys = sum(self.event_cache.count("", place).of_queue for place in _FINAL_PLACES)
-        told = sum(self.event_cache.count(queue.name, place).of_all for place in _FINAL_PLACES)
-        ended, elsewhere = self._stillness.ended, len(self._unplaced)
-        is_silent = ended - told >= MIN_UNREPORTED if elsewhere else not told and ended >= MIN_UNREPORTED
-        if not nobodys and not is_silent:
+        unassigned = sum(self.event_cache.count("", place).of_queue for place in _FINAL_PLACES)
+        reported = sum(self.event_cache.count(queue.name, place).of_all for place in _FINAL_PLACES)
+        ended, unplaced = self._worker_idleness.ended, len(self._unplaced_events)
+        is_silent = ended - reported >= MIN_UNREPORTED if unplaced else not reported and ended >= MIN_UNREPORTED
+        if not unassigned and not is_silent:
             return None
-        if nobodys:
-            text = f"nobody told which queue {format_quantity(nobodys, 'outcome')} of {told} belong to: they stand here"
-        elif elsewhere:
+        if unassigned:
+            outcomes = f"{format_quantity(unassigned, 'outcome')} of {reported}"
+            text = f"nobody told which queue {outcomes} belong to: they stand here"
+        elif unplaced:
             text = (
-                f"workers ended {format_quantity(ended, 'task')} and told of {told}; "
-                f"{format_quantity(elsewhere, 'task')} that this "
+                f"workers ended {format_quantity(ended, 'task')} and told of {reported}; "
+                f"{format_quantity(unplaced, 'task')} that this "
                 "database does not know had results published: their apps use another database, or keep results in one"
             )
         else:
             text = f"workers ended {format_quantity(ended, 'task')} since somebody listens, and tell nothing of them"
         remedy = "start workers with -E, and set task_send_sent_event or result_extended: then it is told"
-        return Finding("outcomes-untold", "warning", queue.name, text, remedy, jobs=nobodys or ended)
+        return Finding("outcomes-untold", "warning", queue.name, text, remedy, jobs=unassigned or ended)
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]] | None:
-        """Build the request for this system's findings.
+        """Build the request for the findings about one queue.
 
-        While events are recorded it also reads the next messages, which show the queue of a task, and the oldest held
-        ones, which show what silent workers hold.
+        While events are recorded, the request also reads the next messages, which show the queue of a task, and the
+        oldest held messages, which show what silent workers hold.
         """
-        faults = super().probe_request(queue)
-        if faults is None or self.events_since_ms is None:
-            return faults
-        more, own = (
+        own_request = super().probe_request(queue)
+        if own_request is None or self.events_since_ms is None:
+            return own_request
+        page_requests, own_call_count = (
             [self._page_part_request(queue, place, 0, PROBED_MESSAGES, 0) for place in ("queue", "unacked")],
-            len(faults.calls),
+            len(own_request.calls),
         )
 
-        def parse_reply(answers: Replies) -> tuple[Finding, ...]:
-            for ask, answer in zip(more, answers[own:], strict=True):
-                ask.parse([answer])
-            return faults.parse(answers[:own])
+        def parse_findings(replies: Replies) -> tuple[Finding, ...]:
+            for request, reply in zip(page_requests, replies[own_call_count:], strict=True):
+                request.parse([reply])
+            return own_request.parse(replies[:own_call_count])
 
-        return Request((*faults.calls, *(call for ask in more for call in ask.calls)), parse_reply)
+        return Request(
+            (*own_request.calls, *(call for request in page_requests for call in request.calls)), parse_findings
+        )
 
-    def _parse_page(self, queue: str, place: str, offset: int, limit: int, answer: Reply | Exception) -> Page:
-        page = super()._parse_page(queue, place, offset, limit, answer)
-        if not page.error and (see := _PAGE_OBSERVERS.get(place)) is not None:
-            see(self, page)
+    def _parse_page(self, queue: str, place: str, offset: int, limit: int, reply: Reply | Exception) -> Page:
+        page = super()._parse_page(queue, place, offset, limit, reply)
+        if not page.error and (observe_page := _PAGE_OBSERVERS.get(place)) is not None:
+            observe_page(self, page)
         return page
 
     def _record_next_message(self, page: Page) -> None:
-        """Record which message is the next one of its queue, and since when."""
+        """Record which message is the next one of a queue, and since when."""
         if page.offset:
             return
-        first = page.jobs[0].id if page.jobs else b""
-        if not first or self._next.get(page.queue, NextMessage(b"", 0)).id != first:
-            self._next[page.queue] = NextMessage(first, self.now_ms())
+        first_id = page.jobs[0].id if page.jobs else b""
+        if not first_id or self._next_messages.get(page.queue, NextMessage(b"", 0)).id != first_id:
+            self._next_messages[page.queue] = NextMessage(first_id, self.now_ms())
 
     def _record_held_jobs(self, page: Page) -> None:
-        """Record the held jobs of workers that miss heartbeats; a full page also shows which jobs are not held now."""
+        """Record which held jobs of a page belong to workers that miss heartbeats.
+
+        A page with all held jobs also shows which running jobs are not held any more.
+        """
         if not page.offset and page.next is None and page.place_total is None:
-            self._release_unheld(page.queue, page.jobs)
-        self._orphans[page.queue] = tuple(
-            job for job in page.jobs if self._is_silent(job.worker, self.now_ms(), DOUBTFUL_MS)
+            self._move_unheld_jobs(page.queue, page.jobs)
+        self._abandoned_jobs[page.queue] = tuple(
+            job for job in page.jobs if self._is_worker_silent(job.worker, self.now_ms(), DOUBTFUL_MS)
         )
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
-        """Build the request for one job with its result, or for its result alone if nothing else is left.
+        """Build the request for one job with its result. If only the result is left, the job is built from that.
 
         The job is searched by the bytes last seen under this id, else by its id near both ends of each list. A job
-        without an id is searched by its digest among the first jobs of each place.
+        without an id in its message is searched by its digest among the first jobs of each place.
         """
-        known = self.entries.find(id)
-        entry = known or Entry(b"", 0, b"")
-        plain = id if known is None else id.partition(b".")[0]
-        args: dict[str, object] = {"id": plain, "head": entry.head, "size": entry.size, "tail": entry.tail}
-        args |= {"body_bytes": body_bytes, "field": self._tags.get(id, b"")}
+        cached_entry = self.entries.find(id)
+        entry = cached_entry or Entry(b"", 0, b"")
+        plain_id = id if cached_entry is None else id.partition(b".")[0]
+        args: dict[str, object] = {"id": plain_id, "head": entry.head, "size": entry.size, "tail": entry.tail}
+        args |= {"body_bytes": body_bytes, "field": self._delivery_tags.get(id, b"")}
         calls = [self.build_call("show", queue, args)]
-        is_found = known is not None and known.is_complete and (queue, id) not in self._missed
-        ends = () if is_found else (0, -1)
-        calls += [self.build_call("show", queue, {**args, "place": "queue", "offset": at}) for at in ends]
-        asked = len(calls)
-        nameless = ["queue", "unacked", "late", "eta"] if not entry.size and _DIGEST.fullmatch(id) else []
+        is_found = cached_entry is not None and cached_entry.is_complete and (queue, id) not in self._missed_jobs
+        list_ends = () if is_found else (0, -1)
+        calls += [
+            self.build_call("show", queue, {**args, "place": "queue", "offset": list_end}) for list_end in list_ends
+        ]
+        show_call_count = len(calls)
+        searched_places = ["queue", "unacked", "late", "eta"] if not entry.size and _DIGEST.fullmatch(id) else []
         head = {"offset": 0, "limit": MAX_SEARCHED_MESSAGES, "body_bytes": HEAD_BYTES}
-        calls += [self.build_call("page", queue, {**head, "place": place}) for place in nameless]
+        calls += [self.build_call("page", queue, {**head, "place": place}) for place in searched_places]
 
-        def parse_reply(answers: Replies) -> Job | None:
-            for answer in answers[:asked]:
-                if (job := self._parse_job(queue, answer)) is not None:
-                    self._missed.discard((queue, id))
+        def parse_job(replies: Replies) -> Job | None:
+            for reply in replies[:show_call_count]:
+                if (job := self._parse_job(queue, reply)) is not None:
+                    self._missed_jobs.discard((queue, id))
                     return replace(job, id=id)
-            if len(self._missed) >= MAX_MISSED:
-                self._missed.clear()  # jobs that are still missing are added again
-            self._missed.add((queue, id))
-            for place, answer in zip(nameless, answers[asked:], strict=True):
-                jobs = self._parse_page(queue, place, 0, MAX_SEARCHED_MESSAGES, answer).jobs
-                if (match := next((job for job in jobs if job.id == id), None)) is not None:
-                    return match
-            return self.event_cache.find_in_queue(queue, id) or self._build_ended_job(queue, id, answers[0])
+            if len(self._missed_jobs) >= MAX_MISSED:
+                self._missed_jobs.clear()  # jobs that are still missing are added again
+            self._missed_jobs.add((queue, id))
+            for place, reply in zip(searched_places, replies[show_call_count:], strict=True):
+                jobs = self._parse_page(queue, place, 0, MAX_SEARCHED_MESSAGES, reply).jobs
+                if (found_job := next((job for job in jobs if job.id == id), None)) is not None:
+                    return found_job
+            return self.event_cache.find_in_queue(queue, id) or self._build_ended_job(queue, id, replies[0])
 
-        return Request(tuple(calls), parse_reply)
+        return Request(tuple(calls), parse_job)
 
-    def _build_ended_job(self, queue: str, id: bytes, answer: Reply | Exception) -> Job | None:
-        """Build a job from its result, if nothing else is left; only an extended result has the queue."""
-        if not isinstance(answer, Reply) or answer.word != "ended":
+    def _build_ended_job(self, queue: str, id: bytes, reply: Reply | Exception) -> Job | None:
+        """Build a finished job from its stored result alone. Only an extended result has the name of the queue."""
+        if not isinstance(reply, Reply) or reply.word != "ended":
             return None
-        raw = answer.values["result"]
+        raw = reply.values["result"]
         assert isinstance(raw, bytes)
-        told = _parse_object(raw)
-        if (ended := _PLACE_OF.get(_read_text(told, "status"))) is None:
+        result = _parse_json_object(raw)
+        if (place_name := _PLACE_OF.get(_read_text_field(result, "status"))) is None:
             return None
-        place, known = self.place(ended), self._known.get(id, CachedJob())
-        if ended == "failed":
-            _keep_if_short(self._calls, id, messages.build_task_of_result(raw))
-        if (known.queue or _read_text(told, "queue") or queue) != queue:
+        place, cached = self.place(place_name), self._cached_jobs.get(id, CachedJob())
+        if place_name == "failed":
+            _store_if_short(self._task_bodies, id, messages.build_task_of_result(raw))
+        if (cached.queue or _read_text_field(result, "queue") or queue) != queue:
             return None
-        task, done_ms = _read_text(told, "name"), messages.convert_time_ms(told.get("date_done"))
-        is_told = known.queue or _read_text(told, "queue")
-        whose = () if is_told else (Fact("queue", "not told: a result is found by its id alone"),)
+        task, done_ms = _read_text_field(result, "name"), messages.convert_time_ms(result.get("date_done"))
+        known_queue = cached.queue or _read_text_field(result, "queue")
+        queue_facts = () if known_queue else (Fact("queue", "not told: a result is found by its id alone"),)
         return Job(
             id=id,
             queue=queue,
@@ -984,12 +1078,12 @@ class Celery(EntrySystem):
             member=b"",
             name=task,
             since_ms=done_ms,
-            worker=_read_text(told, "worker"),
-            error=_format_error(told),
-            call=pickles.format_call(task, told.get("args"), told.get("kwargs"), messages.MAX_CALL_LENGTH)
+            worker=_read_text_field(result, "worker"),
+            error=_format_result_error(result),
+            call=pickles.format_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
             if task
             else "",
-            facts=(*build_result_facts(told, has_error=True), *whose),
+            facts=(*build_result_facts(result, has_error=True), *queue_facts),
         )
 
     def _build_named_job(
@@ -997,88 +1091,94 @@ class Celery(EntrySystem):
     ) -> Job:
         job = super()._build_named_job(queue, place, row, now_ms, seen)
         if job.token:
-            self._tags.store(job.id, job.token)
+            self._delivery_tags.store(job.id, job.token)
         return job
 
     def extract_body(self, entry: Entry, row: Mapping[str, Any]) -> bytes:
-        """Return the message, without the exchange and routing key of a message that a worker holds."""
+        """Return the message of an entry, without the exchange and routing key that `unacked` stores with it."""
         return messages.extract_message(entry.head) if row["tag"] else entry.head
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from its message; its id is that of the message."""
-        read = messages.decode_message(entry.head, b"" if entry.is_complete else row["tail"], bool(row["tag"]))
-        job = self._build_job(queue, self.place(place), read, row, now_ms)
-        if not read.id:
+        """Build a job from the message in an entry of a place. Its id is the task id in the message."""
+        message = messages.decode_message(entry.head, b"" if entry.is_complete else row["tail"], bool(row["tag"]))
+        job = self._build_job_of_message(queue, self.place(place), message, row, now_ms)
+        if not message.id:
             return job
         if entry.is_complete:
-            _keep_if_short(self._messages, read.id, entry.head)
-        return self._add_run(job, self._record_seen_job(queue, place, read.id, read), read.id)
+            _store_if_short(self._cached_messages, message.id, entry.head)
+        return self._add_run_facts(job, self._record_seen_job(queue, place, message.id, message), message.id)
 
-    def _add_run(self, job: Job, known: CachedJob, id: bytes) -> Job:
+    def _add_run_facts(self, job: Job, cached: CachedJob, id: bytes) -> Job:
         """Add worker, start of the run and failed attempts to a held job, as counted from Pub/Sub events."""
         if job.state is State.READY:
-            return replace(job, history=known.history)
-        held = self._held.get(id)
-        started = (Fact("running since", held.reserved_ms or 0, "instant"),) if held else ()
-        worker = held.worker if held else known.worker
-        return replace(job, worker=worker, history=known.history, facts=(*started, *job.facts))
+            return replace(job, history=cached.history)
+        held_job = self._held_jobs.get(id)
+        start_facts = (Fact("running since", held_job.reserved_ms or 0, "instant"),) if held_job else ()
+        worker = held_job.worker if held_job else cached.worker
+        return replace(job, worker=worker, history=cached.history, facts=(*start_facts, *job.facts))
 
-    def _build_job(self, queue: str, place: Place, read: messages.Message, row: Mapping[str, Any], now_ms: int) -> Job:
-        headers = read.headers
-        taken_ms = _convert_score_ms(row["score"])
-        is_held = place.name in _HELD_IN
+    def _build_job_of_message(
+        self, queue: str, place: Place, message: messages.Message, row: Mapping[str, Any], now_ms: int
+    ) -> Job:
+        """Build the job of a decoded message in one place."""
+        headers = message.headers
+        delivered_ms = _convert_score_ms(row["score"])
+        is_in_unacked = place.name in _HELD_IN
         retries = headers.get("retries")
-        waits = place.name == "queue"
+        is_waiting = place.name == "queue"
         return Job(
-            id=read.id,
+            id=message.id,
             queue=queue,
             system=self.name,
             place=place.name,
             state=place.state,
             member=b"",
             token=row["tag"],
-            name=read.task,
-            due_ms=read.eta_ms if place.name == "eta" or (waits and (read.eta_ms or 0) > now_ms) else None,
-            deadline_ms=taken_ms + self.visibility_ms if is_held and taken_ms is not None else None,
-            reserved_ms=taken_ms if is_held else None,
-            priority=int(row["step"]) if row["step"] else read.priority,
+            name=message.task,
+            due_ms=message.eta_ms if place.name == "eta" or (is_waiting and (message.eta_ms or 0) > now_ms) else None,
+            deadline_ms=delivered_ms + self.visibility_ms if is_in_unacked and delivered_ms is not None else None,
+            reserved_ms=delivered_ms if is_in_unacked else None,
+            priority=int(row["step"]) if row["step"] else message.priority,
             ttr_ms=messages.read_time_limit_ms(headers, 0),
             attempts=(retries if messages.is_count(retries) else 0) + (place.state is State.RESERVED),
-            problem=safe("; ".join(_find_problems(read, row, now_ms if waits else None))),
-            call=read.call,
-            facts=tuple(_build_facts(place, read, row, self.visibility_ms)),
+            problem=safe("; ".join(_find_job_problems(message, row, now_ms if is_waiting else None))),
+            call=message.call,
+            facts=tuple(_build_job_facts(place, message, row, self.visibility_ms)),
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return one run: only a task's own code retries it after a failure, which no message shows."""
-        read = messages.decode_message(job.body or b"", b"", False)
-        retries = read.headers.get("retries")
+        """Return how often a task was retried, and what it would lose in the native queue.
+
+        One more run is allowed: only a task's own code retries it, which no message shows.
+        """
+        message = messages.decode_message(job.body or b"", b"", False)
+        retries = message.headers.get("retries")
         attempts = retries if messages.is_count(retries) else 0
         losses = [
             f"it would not start its {messages.EMBED_LABELS[name]!r} afterwards"
             for name in messages.EMBED_LABELS
-            if read.embed.get(name)
+            if message.embed.get(name)
         ]
-        if isinstance(group := read.headers.get("group"), str) and group:
+        if isinstance(group := message.headers.get("group"), str) and group:
             losses.append(f"the group {group[:60]} would wait for its result")
-        if read.headers.get("expires") is not None:
+        if message.headers.get("expires") is not None:
             losses.append("it would run however late, though it expires")
         return MigrationTerms(attempts, attempts + 1, losses=tuple(losses))
 
     # -- verbs ----------------------------------------------------------------------------------------------------
 
     def build_row_values(self, queue: str, job: Job) -> Mapping[str, object]:
-        """Return the id of a job as its worker has it, and the priority of the list where the job was seen."""
+        """Return the script values of a job: task id, priority of its list, and whether its broker is this database."""
         step = {"step": str(job.priority)} if job.place == "queue" else {}
         id = messages.decode_message(job.member, b"", bool(job.token)).id or job.id
-        return {"id": id, **step, "of_broker": self._is_of_broker(id)}
+        return {"id": id, **step, "of_broker": self._is_job_of_broker(id)}
 
-    def _is_of_broker(self, id: bytes) -> bool:
-        """Return whether a message or an event of this database named the job, so that its broker is this database."""
-        return self._known.get(id, CachedJob()).is_of_broker or id in self._messages
+    def _is_job_of_broker(self, id: bytes) -> bool:
+        """Return whether a message or an event of this database had the job's id. Its broker is then this database."""
+        return self._cached_jobs.get(id, CachedJob()).is_of_broker or id in self._cached_messages
 
     def explain_refusal(self, name: str, job: Job) -> str:
-        """Explain why a verb cannot be used for a job.
+        """Return why a verb cannot act on a job; empty if it can.
 
         A message without an id cannot be cancelled, because workers drop messages by their ids.
         """
@@ -1090,167 +1190,183 @@ class Celery(EntrySystem):
     def verb_requests(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
     ) -> list[Request[list[Outcome]]]:
-        """Build the requests of a verb.
+        """Build the requests of a verb on jobs or on a queue.
 
-        A pause is stored until it is resumed, and requeued jobs no longer count as failed.
+        Redis stores no pause of Celery, so a pause is recorded here until the queue is resumed. A requeued job no
+        longer counts as failed.
         """
-        asks = super().verb_requests(name, queue, jobs, form)
+        requests = super().verb_requests(name, queue, jobs, form)
         if name not in ("pause", "resume", "requeue"):
-            return asks
+            return requests
 
-        def remember_outcomes(ask: Request[list[Outcome]]) -> Request[list[Outcome]]:
-            def parse_reply(answers: Replies) -> list[Outcome]:
-                outcomes = ask.parse(answers)
+        def record_outcomes(request: Request[list[Outcome]]) -> Request[list[Outcome]]:
+            def parse_outcomes(replies: Replies) -> list[Outcome]:
+                outcomes = request.parse(replies)
                 if name == "requeue":
                     for outcome in outcomes:
                         if outcome.moved:
                             self._reset_requeued_job(outcome.id)
                 elif any(outcome.word == "paused" for outcome in outcomes):
-                    self._paused[queue] = self.now_ms()
+                    self._paused_since_ms[queue] = self.now_ms()
                 elif name == "resume":
-                    self._paused.pop(queue, None)
+                    self._paused_since_ms.pop(queue, None)
                 return outcomes
 
-            return replace(ask, parse=parse_reply)
+            return replace(request, parse=parse_outcomes)
 
-        return [remember_outcomes(ask) for ask in asks]
+        return [record_outcomes(request) for request in requests]
 
     def _reset_requeued_job(self, id: bytes) -> None:
-        """Reset the cached facts of a requeued failed job, so that its next run is counted separately."""
-        failed, known = self.event_cache.find(id), self._known.get(id, CachedJob())
-        if failed is None or failed.place != "failed":
+        """Reset the cached facts of a failed job that was requeued, so that its next run is counted as a new one."""
+        failed_job, cached = self.event_cache.find(id), self._cached_jobs.get(id, CachedJob())
+        if failed_job is None or failed_job.place != "failed":
             return
         self.event_cache.discard(id)
-        tried = Attempt(failed.reserved_ms or 0, failed.since_ms or 0, failed.worker, failed.error)
-        self._known.store(
+        attempt = Attempt(failed_job.reserved_ms or 0, failed_job.since_ms or 0, failed_job.worker, failed_job.error)
+        self._cached_jobs.store(
             id,
-            known._replace(
+            cached._replace(
                 retries=0,
                 started_ms=None,
                 took_ms=None,
                 has_told_end=False,
-                history=(*known.history, tried)[-MAX_ATTEMPTS:],
+                history=(*cached.history, attempt)[-MAX_ATTEMPTS:],
                 counted=(0, ""),
                 timed=(0, ""),
             ),
         )
 
     def _build_requeued_message(self, job: Job) -> bytes:
-        """Build the message that runs a failed job again, from its cached message or its reported call.
+        """Build the message that runs a failed job again, from its cached message or its reported arguments.
 
         Its delivery tag is derived from the failure, so that a second requeue of the same failure is recognised. Raises
-        UsageError.
+        UsageError if the arguments or the queue are unknown.
         """
         if job.place != "failed":
             raise UsageError(f"celery: what failed is requeued, and this is in {job.place}.")
-        failed = self.event_cache.find(job.id)
-        if failed is not None and not failed.queue:
+        failed_job = self.event_cache.find(job.id)
+        if failed_job is not None and not failed_job.queue:
             raise UsageError("celery: nobody told of which queue it is. Put the task anew, into its queue.")
-        if not self._is_of_broker(job.id) and self._has_other_prefixes:
+        if not self._is_job_of_broker(job.id) and self._has_other_prefixes:
             raise UsageError(
                 "celery: only its result is known, and several apps with other prefixes share this database: nobody "
                 "told whose task it is. Put the task anew, into its queue."
             )
-        tag = json.dumps(str(uuid5(NAMESPACE_OID, f"{to_text(job.id)} {job.since_ms}"))).encode()
-        again = {"eta": b"null", "expires": b"null", "retries": b"0", "redelivered": None}
-        if seen := self._messages.get(job.id):
-            message = messages.extract_message(seen)
+        delivery_tag = json.dumps(str(uuid5(NAMESPACE_OID, f"{to_text(job.id)} {job.since_ms}"))).encode()
+        header_changes = {"eta": b"null", "expires": b"null", "retries": b"0", "redelivered": None}
+        if cached_message := self._cached_messages.get(job.id):
+            message = messages.extract_message(cached_message)
             try:
-                info = replace_fields(
+                delivery_info = replace_fields(
                     read_fields(read_fields(message)["properties"])["delivery_info"], {"redelivered": None}
                 )
-                message = messages.replace_message_fields(message, "headers", again)
+                message = messages.replace_message_fields(message, "headers", header_changes)
                 return messages.replace_message_fields(
-                    message, "properties", {"delivery_tag": tag, "delivery_info": info}
+                    message, "properties", {"delivery_tag": delivery_tag, "delivery_info": delivery_info}
                 )
             except (KeyError, ValueError):
                 pass  # a message of the first task protocol has no such headers
-        if call := self._calls.get(job.id) or messages.build_task_of_reprs(*self._reprs.get(job.id, ("", "", ""))):
-            message = self._build_columns(job.queue, {"body": call, "id": job.id})["body"]
-            return messages.replace_message_fields(message, "properties", {"delivery_tag": tag})
+        if task_body := self._task_bodies.get(job.id) or messages.build_task_of_reprs(
+            *self._call_reprs.get(job.id, ("", "", ""))
+        ):
+            message = self._build_enqueue_columns(job.queue, {"body": task_body, "id": job.id})["body"]
+            return messages.replace_message_fields(message, "properties", {"delivery_tag": delivery_tag})
         raise UsageError(
             "celery: its arguments are not known. What tells them: its message, seen here in a list or in unacked; a "
             "result with result_extended; workers with -E, where they are short and plain. Put the task anew."
         )
 
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
-        """Return the message with a new priority or ETA; empty if the bytes are no message of Celery.
+        """Return the message of a job with a new priority or ETA; empty if its bytes are no message of Celery.
 
-        For a failed job, return the message that runs it again. Raises UsageError if its arguments are unknown.
+        For `requeue` of a failed job, return the message that runs the job again. Raises UsageError if its arguments
+        are unknown.
         """
         if name == "requeue":
             return self._build_requeued_message(job)
         is_timed = name == "reschedule" and ("priority" not in form or bool({"delay_ms", "due_ms"} & form.keys()))
-        eta = {"eta": self._encode_eta(form)} if is_timed else {}
-        is_ordered = "priority" in form or not is_timed
-        order = {"priority": b"%d" % messages.check_priority(form.get("priority"))} if is_ordered else {}
+        eta_change = {"eta": self._encode_eta_json(form)} if is_timed else {}
+        has_priority = "priority" in form or not is_timed
+        priority_change = {"priority": b"%d" % messages.parse_priority(form.get("priority"))} if has_priority else {}
         try:
-            member = messages.replace_message_fields(job.member, "properties", order) if order else job.member
-            return messages.replace_message_fields(member, "headers", eta) if eta else member
+            member = (
+                messages.replace_message_fields(job.member, "properties", priority_change)
+                if priority_change
+                else job.member
+            )
+            return messages.replace_message_fields(member, "headers", eta_change) if eta_change else member
         except ValueError:
             return b""
 
-    def _encode_eta(self, form: Mapping[str, object]) -> bytes:
-        """Return the ETA of a form's `delay_ms` or `due_ms` as JSON; null for a time in the past. Raises UsageError."""
+    def _encode_eta_json(self, form: Mapping[str, object]) -> bytes:
+        """Encode the due time in a form (`delay_ms` or `due_ms`) as a JSON ETA; null for a time in the past.
+
+        Raises UsageError for a delay above the visibility timeout, because Kombu would deliver the task twice.
+        """
         now_ms, delay_ms, due_ms = self.now_ms(), form.get("delay_ms"), form.get("due_ms")
-        at_ms = now_ms + delay_ms if isinstance(delay_ms, int) else due_ms if isinstance(due_ms, int) else now_ms
-        if at_ms - now_ms > self.visibility_ms:
+        eta_ms = now_ms + delay_ms if isinstance(delay_ms, int) else due_ms if isinstance(due_ms, int) else now_ms
+        if eta_ms - now_ms > self.visibility_ms:
             raise UsageError(
                 f"celery: a task that is due in more than {format_age(self.visibility_ms)} "
                 f"would run twice: Kombu gives out "
                 "again what nobody acked in its visibility_timeout. Where that is longer, say "
                 "--system celery:visibility=SECONDS."
             )
-        return json.dumps(messages.format_time(at_ms)).encode() if at_ms > now_ms else b"null"
+        return json.dumps(messages.format_time(eta_ms)).encode() if eta_ms > now_ms else b"null"
 
     def encode_body(self, body: bytes) -> bytes:
-        """Encode a task written by a person as a message. Raises UsageError."""
-        return bytes(self._build_columns("celery", {"body": body})["body"])
+        """Encode a task that a person wrote as JSON to a message of Celery. Raises UsageError for a wrong field."""
+        return bytes(self._build_enqueue_columns("celery", {"body": body})["body"])
 
     def format_editable_body(self, job: Job) -> bytes:
-        """Return the message with its encoded arguments as JSON, for editing."""
+        """Return the message of a job for an editor, with its base64 arguments as JSON if they can be decoded."""
         body = super().format_editable_body(job)
         try:
-            own = read_fields(body)
-            told = {**read_fields(own["properties"]), **own}
-            if (json.loads(told["content-type"]), json.loads(told["body_encoding"])) != ("application/json", "base64"):
+            fields = read_fields(body)
+            all_fields = {**read_fields(fields["properties"]), **fields}
+            if (json.loads(all_fields["content-type"]), json.loads(all_fields["body_encoding"])) != (
+                "application/json",
+                "base64",
+            ):
                 return body
-            call = base64.b64decode(json.loads(own["body"]), validate=True)
+            call = base64.b64decode(json.loads(fields["body"]), validate=True)
             return replace_fields(body, {"body": call}) if isinstance(json.loads(call), list) else body
         except (KeyError, TypeError, ValueError, RecursionError):
             return body
 
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Build the `enqueue` columns for a task in JSON or a full message.
+        """Build the `enqueue` columns of a new job from a task in JSON or from a full message.
 
-        Columns in `row` take precedence. Raises UsageError.
+        Values in `row`, such as a delay or a priority, take precedence over those in the JSON. Raises UsageError.
         """
-        return self._build_columns(queue, {name: value for name, value in row.items() if value not in (None, "", b"")})
+        return self._build_enqueue_columns(
+            queue, {name: value for name, value in row.items() if value not in (None, "", b"")}
+        )
 
-    def _build_columns(self, queue: str, row: Mapping[str, object]) -> dict[str, Any]:
-        """Build the `enqueue` columns for a task written in JSON."""
+    def _build_enqueue_columns(self, queue: str, row: Mapping[str, object]) -> dict[str, Any]:
+        """Build the `enqueue` columns of a task in JSON, or of a full message, from a row without empty values."""
         body = to_bytes(row["body"])  # type: ignore[arg-type]
-        told = messages.parse_written_task(body)
+        task = messages.parse_written_task(body)
         id = to_text(to_bytes(row["id"])) if "id" in row else None  # type: ignore[arg-type]
         if id is not None and not messages.ID.fullmatch(id):
             raise UsageError("celery: an id is of 1 to 200 letters, digits and _.:-; leave it out, and one is made.")
         is_timed = bool({"delay_ms", "due_ms"} & row.keys())
-        if "headers" in told:
-            changes = {"eta": self._encode_eta(row)} if is_timed else {}
+        if "headers" in task:
+            changes = {"eta": self._encode_eta_json(row)} if is_timed else {}
             message = messages.copy_message(body, queue, id, changes, row.get("priority"))
         else:
-            due_ms = {"due_ms": messages.convert_time_ms(told["eta"])} if told.get("eta") else {}
-            due_ms |= {"delay_ms": round(told["countdown"] * 1000)} if "countdown" in told else {}
-            expires = told.get("expires")
+            due_fields = {"due_ms": messages.convert_time_ms(task["eta"])} if task.get("eta") else {}
+            due_fields |= {"delay_ms": round(task["countdown"] * 1000)} if "countdown" in task else {}
+            expires = task.get("expires")
             if messages.is_number(expires):
                 expires = messages.format_time(self.now_ms() + round(expires * 1000))
             options = messages.Options(
-                id or told.get("id") or str(uuid4()),
-                self._encode_eta(row if is_timed else due_ms),
+                id or task.get("id") or str(uuid4()),
+                self._encode_eta_json(row if is_timed else due_fields),
                 json.dumps(expires).encode(),
-                messages.check_priority(row.get("priority", told.get("priority", 0))),
+                messages.parse_priority(row.get("priority", task.get("priority", 0))),
             )
-            message = messages.create_message(body, told, queue, options)
+            message = messages.create_message(body, task, queue, options)
         return {"id": json.loads(read_fields(read_fields(message)["headers"])["id"]), "body": message}
 
 
@@ -1286,7 +1402,7 @@ MIN_UNREPORTED = 10  # tasks that end without an event before the finding
 
 
 class Redelivery(NamedTuple):
-    """A job that was delivered again: its queue, place and worker at that time, and when it was seen."""
+    """A job that was delivered again: its queue, place and worker at that time, and when rqtui saw it."""
 
     queue: str
     place: str
@@ -1296,16 +1412,16 @@ class Redelivery(NamedTuple):
 
 @dataclass(slots=True)
 class _KeptEvents:
-    """The kept events and results of one job, in order, and their approximate size in bytes."""
+    """The calls that record the kept events and results of one job, in order, and their approximate size in bytes."""
 
     takes: list[Callable[[], None]] = field(default_factory=list)
     bytes: int = 0
 
 
 class Evidence(NamedTuple):
-    """The key of a result that, if present, proves that a job belongs to this database.
+    """The result key which proves, if it exists, that a task belongs to this database.
 
-    An event (`is_event`) also belongs to this database if no other database of the server has a key.
+    If `is_event`, the task also belongs to this database if no other database of the server has a key.
     """
 
     key: bytes
@@ -1313,86 +1429,83 @@ class Evidence(NamedTuple):
 
 
 class UnplacedEvents:
-    """A bounded store of events and results whose jobs are not known to belong to this database.
+    """A bounded store of events and results of tasks that are not known to belong to this database.
 
-    `unchecked` maps job ids to evidence that was not yet looked up.
+    `unchecked` maps task ids to evidence that was not looked up yet.
     """
 
-    def __init__(self, most: int = MAX_UNPLACED, most_bytes: int = MAX_UNPLACED_BYTES) -> None:
-        self._most, self._most_bytes = most, most_bytes
-        self._waiting: OrderedDict[bytes, _KeptEvents] = OrderedDict()
-        self._bytes = self._forgotten = 0
+    def __init__(self, max_jobs: int = MAX_UNPLACED, max_bytes: int = MAX_UNPLACED_BYTES) -> None:
+        self._max_jobs, self._max_bytes = max_jobs, max_bytes
+        self._kept_events: OrderedDict[bytes, _KeptEvents] = OrderedDict()
+        self._bytes = self._dropped_jobs = 0
         self.unchecked: dict[bytes, Evidence] = {}
 
     def __len__(self) -> int:
-        """Return the number of jobs not known to belong to this database, including dropped ones."""
-        return len(self._waiting) + self._forgotten
+        """Return the number of tasks that are not known to belong to this database, dropped ones included."""
+        return len(self._kept_events) + self._dropped_jobs
 
-    def add(self, id: bytes, take: Callable[[], None], size: int, evidence: Evidence | None) -> None:
-        """Keep a call that records an event or result of a job, with its evidence.
-
-        The oldest jobs are dropped beyond the limits.
-        """
-        waiting = self._waiting.setdefault(id, _KeptEvents())
-        waiting.takes.append(take)
-        waiting.bytes += size
+    def keep_call(self, id: bytes, record_one: Callable[[], None], size: int, evidence: Evidence | None) -> None:
+        """Keep a call that records an event or a result of a task. The oldest tasks above the limits are dropped."""
+        kept = self._kept_events.setdefault(id, _KeptEvents())
+        kept.takes.append(record_one)
+        kept.bytes += size
         self._bytes += size
-        self._waiting.move_to_end(id)
+        self._kept_events.move_to_end(id)
         if evidence is not None:
             self.unchecked[id] = evidence
-        while len(self._waiting) > self._most or self._bytes > self._most_bytes:
-            self.pop(next(iter(self._waiting)))
-            self._forgotten += 1
+        while len(self._kept_events) > self._max_jobs or self._bytes > self._max_bytes:
+            self.pop_calls(next(iter(self._kept_events)))
+            self._dropped_jobs += 1
 
-    def pop(self, id: bytes) -> Sequence[Callable[[], None]]:
-        """Remove and return the calls kept for a job."""
+    def pop_calls(self, id: bytes) -> Sequence[Callable[[], None]]:
+        """Remove and return the calls that were kept for a task."""
         self.unchecked.pop(id, None)
-        waiting = self._waiting.pop(id, None)
-        if waiting is None:
+        kept = self._kept_events.pop(id, None)
+        if kept is None:
             return ()
-        self._bytes -= waiting.bytes
-        return waiting.takes
+        self._bytes -= kept.bytes
+        return kept.takes
 
 
 class NextMessage(NamedTuple):
-    """The next message of a queue, and since when it has been the next one."""
+    """The id of the next message of a queue, and since when it has been the next one."""
 
     id: bytes
     since_ms: int
 
 
 class WorkerIdleness:
-    """Since when all workers have been idle, and how many tasks they finished, from the numbers in their heartbeats."""
+    """Detects from heartbeats since when all workers are idle, and counts the tasks that they finished."""
 
     def __init__(self) -> None:
         self.ended = 0
-        self._told: LruCache[str, tuple[int, int]] = LruCache(MAX_WORKERS)  # by worker: active, processed
-        self._moved_ms = 0
-        self._waits_ms: dict[str, int] = {}  # by queue: since when jobs are ready
+        self._heartbeat_counts: LruCache[str, tuple[int, int]] = LruCache(MAX_WORKERS)  # by worker: active, processed
+        self._active_ms = 0
+        self._ready_since_ms: dict[str, int] = {}  # by queue: since when jobs are ready
 
     def record_heartbeat(self, worker: str, active: int, processed: int, at_ms: int) -> None:
-        """Record the active and processed tasks from a worker's heartbeat."""
-        before = self._told.get(worker)
-        if before is None or active or processed != before[1]:
-            self._moved_ms = at_ms
-        if before is not None:
-            self.ended += max(0, processed - active - max(0, before[1] - before[0]))
-        self._told.store(worker, (active, processed))
+        """Record the number of active and of processed tasks that a worker's heartbeat reports."""
+        previous = self._heartbeat_counts.get(worker)
+        if previous is None or active or processed != previous[1]:
+            self._active_ms = at_ms
+        if previous is not None:
+            self.ended += max(0, processed - active - max(0, previous[1] - previous[0]))
+        self._heartbeat_counts.store(worker, (active, processed))
 
-    def compute_idle_since_ms(self, queue: str, waiting: int, now_ms: int) -> int | None:
+    def compute_idle_since_ms(self, queue: str, ready: int, now_ms: int) -> int | None:
         """Return since when jobs of a queue have been ready and all workers idle; None if no job is ready."""
-        if not waiting:
-            self._waits_ms.pop(queue, None)
+        if not ready:
+            self._ready_since_ms.pop(queue, None)
             return None
-        return max(self._waits_ms.setdefault(queue, now_ms), self._moved_ms)
+        return max(self._ready_since_ms.setdefault(queue, now_ms), self._active_ms)
 
     def find_ready_since_ms(self, queue: str) -> int:
         """Return since when jobs of a queue have been ready; 0 if none is."""
-        return self._waits_ms.get(queue, 0)
+        return self._ready_since_ms.get(queue, 0)
 
 
 class CachedJob(NamedTuple):
-    """The cached facts about one job from keys and events.
+    """The cached facts about one task from keys and events.
 
     `counted` and `timed` identify the run (start, end) that is already in the statistics.
     """
@@ -1413,17 +1526,17 @@ class CachedJob(NamedTuple):
 
 
 _EVENT_HANDLERS: Mapping[str, RecordEvent] = {
-    "task-sent": Celery._record_task,
-    "task-received": Celery._record_task,
-    "task-started": Celery._record_started,
-    "task-succeeded": Celery._record_succeeded,
-    "task-failed": Celery._record_failed,
-    "task-retried": Celery._record_retried,
-    "task-revoked": Celery._record_revoked,
-    "task-rejected": Celery._record_revoked,
-    "worker-online": Celery._record_worker,
-    "worker-heartbeat": Celery._record_worker,
-    "worker-offline": Celery._record_worker,
+    "task-sent": Celery._record_task_call,
+    "task-received": Celery._record_task_call,
+    "task-started": Celery._record_task_start,
+    "task-succeeded": Celery._record_task_success,
+    "task-failed": Celery._record_task_failure,
+    "task-retried": Celery._record_task_retry,
+    "task-revoked": Celery._record_task_revocation,
+    "task-rejected": Celery._record_task_revocation,
+    "worker-online": Celery._record_worker_event,
+    "worker-heartbeat": Celery._record_worker_event,
+    "worker-offline": Celery._record_worker_event,
 }
 _PAGE_OBSERVERS: Mapping[str, Callable[[Celery, Page], None]] = {
     "queue": Celery._record_next_message,
@@ -1440,122 +1553,129 @@ def build_results_prefix(prefix: str) -> str:
 
 
 def _describe_workers(jobs: Sequence[Job]) -> str:
-    """Name the worker of these jobs, or the number of workers and the first of them."""
+    """Return the name of the worker of these jobs; for several workers their number and the first name."""
     names = sorted({job.worker for job in jobs})
     return names[0] if len(names) == 1 else f"{format_quantity(len(names), 'worker')}, {names[0]} among them"
 
 
 def _is_channel_of(channel: bytes, exchange: bytes) -> bool:
-    """Return whether a channel is that of an exchange or, with `fanout_patterns`, of one of its routing keys."""
+    """Return whether a channel belongs to an exchange, or with `fanout_patterns` to one of its routing keys."""
     return channel == exchange or channel.startswith(exchange + b"/")
 
 
-def _decode_events(message: bytes) -> Iterator[Mapping[str, Any]]:
-    """Yield the events in a message of Kombu, which holds one event or a list."""
-    told = _parse_object(message)
-    headers, properties = (messages.as_dict(told.get(part)) for part in ("headers", "properties"))
-    body, _trouble = messages.decode_body(told, headers, properties)
-    if told.get("content-type") != "application/json":
+def _decode_event_message(message: bytes) -> Iterator[Mapping[str, Any]]:
+    """Yield the events in a published message of Kombu, which has one event or a list of events."""
+    document = _parse_json_object(message)
+    headers, properties = (messages.as_dict(document.get(part)) for part in ("headers", "properties"))
+    body, _body_problem = messages.decode_body(document, headers, properties)
+    if document.get("content-type") != "application/json":
         body = pickles.to_plain(body)
     for event in body if isinstance(body, list) else [body]:
         if isinstance(event, dict) and isinstance(event.get("uuid", ""), str):
             yield event
 
 
-def _parse_object(raw: bytes) -> dict[str, Any]:
-    """Parse a JSON object, or the beginning of a truncated one. Return an empty dict for any other text."""
+def _parse_json_object(raw: bytes) -> dict[str, Any]:
+    """Parse a JSON object, or the beginning of a truncated one; an empty dict for any other text."""
     try:
-        found = json.loads(raw)
+        value = json.loads(raw)
     except (ValueError, RecursionError):
-        found = read_partial_json(raw[:_CUT_BYTES])
-    return found if isinstance(found, dict) else {}
+        value = read_partial_json(raw[:_CUT_BYTES])
+    return value if isinstance(value, dict) else {}
 
 
-def _read_id(event: Mapping[str, Any]) -> bytes:
+def _read_task_id(event: Mapping[str, Any]) -> bytes:
+    """Return the task id of an event as bytes; empty if the event has none."""
     return str(event.get("uuid", "")).encode("utf-8", "replace")
 
 
-def _read_text(told: Mapping[str, Any], name: str) -> str:
-    """Return a field of an event as text; a lone surrogate becomes a question mark."""
-    value = told.get(name)
+def _read_text_field(event: Mapping[str, Any], name: str) -> str:
+    """Return a field of an event as text. A lone surrogate becomes a question mark."""
+    value = event.get(name)
     text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
     return text.encode("utf-8", "replace").decode()
 
 
-def _read_count(value: object) -> int | None:
+def _parse_count(value: object) -> int | None:
+    """Return a value that is a valid count, else None."""
     return value if messages.is_count(value) else None
 
 
 T = TypeVar("T", bytes, tuple[str, str, str])
 
 
-def _keep_if_short(store: LruCache[bytes, T], id: bytes, told: T) -> None:
-    """Keep a value from which a failed job can be put again, unless it is longer than `HEAD_BYTES`."""
-    if not told or sum(map(len, told if isinstance(told, tuple) else (told,))) > HEAD_BYTES:
+def _store_if_short(store: LruCache[bytes, T], id: bytes, value: T) -> None:
+    """Store a value from which a failed task can be put again, unless it is longer than `HEAD_BYTES`."""
+    if not value or sum(map(len, value if isinstance(value, tuple) else (value,))) > HEAD_BYTES:
         return
-    store.store(id, told)
+    store.store(id, value)
 
 
-def _format_error(told: Mapping[str, Any]) -> str:
-    """Return the error in a result: its traceback, or `ValueError: boom`; empty if it has none."""
-    if told.get("status") not in ("FAILURE", "REVOKED", "RETRY"):
+def _format_result_error(result: Mapping[str, Any]) -> str:
+    """Return the error in the result of a task: its traceback, else `ValueError: boom`; empty if it has none."""
+    if result.get("status") not in ("FAILURE", "REVOKED", "RETRY"):
         return ""
-    result = messages.as_dict(told.get("result"))
-    message = result.get("exc_message")
-    words = ", ".join(str(each) for each in message) if isinstance(message, list) else str(message or "")
-    said = ": ".join(filter(None, (str(result.get("exc_type") or ""), words)))
-    return _read_text(told, "traceback").strip() or said
+    exception = messages.as_dict(result.get("result"))
+    message = exception.get("exc_message")
+    error_text = ", ".join(str(each) for each in message) if isinstance(message, list) else str(message or "")
+    error = ": ".join(filter(None, (str(exception.get("exc_type") or ""), error_text)))
+    return _read_text_field(result, "traceback").strip() or error
 
 
 # -- what is shown of a job --------------------------------------------------------------------------------------------
 
 
 def _convert_score_ms(score: str) -> int | None:
+    """Convert a score in seconds to ms; None if it is no plausible time."""
     try:
-        at = float(score)
+        score_s = float(score)
     except ValueError:
         return None
-    return round(at * 1000) if 0 <= at < 1e11 else None
+    return round(score_s * 1000) if 0 <= score_s < 1e11 else None
 
 
-def _find_problems(read: messages.Message, row: Mapping[str, Any], now_ms: int | None) -> Iterator[str]:
-    """Yield a sentence for each thing that is wrong with a job; `now_ms` is given only for waiting jobs."""
-    if read.problem:
-        yield read.problem
-    if read.headers.get("eta") is not None and read.eta_ms is None:
-        yield f"its eta is no time: {read.headers['eta']!r:.60}"
-    expires_ms = messages.convert_time_ms(read.headers.get("expires"))
+def _find_job_problems(message: messages.Message, row: Mapping[str, Any], now_ms: int | None) -> Iterator[str]:
+    """Yield a sentence for each problem of a message. `now_ms` is given only for a job in the list of its queue."""
+    if message.problem:
+        yield message.problem
+    if message.headers.get("eta") is not None and message.eta_ms is None:
+        yield f"its eta is no time: {message.headers['eta']!r:.60}"
+    expires_ms = messages.convert_time_ms(message.headers.get("expires"))
     if now_ms is not None and expires_ms is not None and expires_ms <= now_ms:
-        yield f"expired, and dropped by the worker that takes it: {read.call or 'no task'}"
+        yield f"expired, and dropped by the worker that takes it: {message.call or 'no task'}"
     if row["tag"] and _convert_score_ms(row["score"]) is None:
         yield f"its score {row['score'][:40]} is no time in seconds"
 
 
-def _build_facts(place: Place, read: messages.Message, row: Mapping[str, Any], visibility_ms: int) -> Iterator[Fact]:
-    """Yield the facts about a job that only Celery has, most useful first."""
+def _build_job_facts(
+    place: Place, message: messages.Message, row: Mapping[str, Any], visibility_ms: int
+) -> Iterator[Fact]:
+    """Yield the facts about a task that only Celery has, most useful first."""
     if row.get("result"):
-        yield from build_result_facts(_parse_object(row["result"]) or {"result": to_text(row["result"][:1000])})
+        yield from build_result_facts(_parse_json_object(row["result"]) or {"result": to_text(row["result"][:1000])})
     if place.name != "eta":
-        yield from list_facts([("eta", read.eta_ms, "instant")])
-    elif (taken_ms := _convert_score_ms(row["score"])) is not None and (read.eta_ms or 0) > taken_ms + visibility_ms:
-        yield Fact("given out again", taken_ms + visibility_ms, "instant")
-    yield from read.facts
+        yield from list_facts([("eta", message.eta_ms, "instant")])
+    elif (delivered_ms := _convert_score_ms(row["score"])) is not None and (
+        message.eta_ms or 0
+    ) > delivered_ms + visibility_ms:
+        yield Fact("given out again", delivered_ms + visibility_ms, "instant")
+    yield from message.facts
 
 
-def build_result_facts(told: Mapping[str, Any], has_error: bool = False) -> Iterator[Fact]:
-    """Yield the facts of a stored result; without its traceback if the job already `has_error`."""
-    yield Fact("status", _read_text(told, "status"))
-    if (done_ms := messages.convert_time_ms(told.get("date_done"))) is not None:
+def build_result_facts(result: Mapping[str, Any], has_error: bool = False) -> Iterator[Fact]:
+    """Yield the facts of a stored result; its error is left out if the job already shows that (`has_error`)."""
+    yield Fact("status", _read_text_field(result, "status"))
+    if (done_ms := messages.convert_time_ms(result.get("date_done"))) is not None:
         yield Fact("ended", done_ms, "instant")
-    if told.get("result") is not None and not (has_error and told.get("status") == "FAILURE"):
-        yield Fact("result", json.dumps(told["result"], ensure_ascii=False), "json")
-    if not has_error and _read_text(told, "traceback"):
-        yield Fact("traceback", _read_text(told, "traceback"), "trace")
-    if isinstance(parent := told.get("parent_id"), str) and parent != told.get(
+    if result.get("result") is not None and not (has_error and result.get("status") == "FAILURE"):
+        yield Fact("result", json.dumps(result["result"], ensure_ascii=False), "json")
+    if not has_error and _read_text_field(result, "traceback"):
+        yield Fact("traceback", _read_text_field(result, "traceback"), "trace")
+    if isinstance(parent := result.get("parent_id"), str) and parent != result.get(
         "task_id"
     ):  # a retried task is its own parent
         yield Fact("parent", parent, "ref")
-    children = told.get("children")
+    children = result.get("children")
     for child in children[:MAX_CHILDREN] if isinstance(children, list) else ():
         id = child[0][0] if isinstance(child, list) and child and isinstance(child[0], list) and child[0] else None
         if isinstance(id, str):
@@ -1565,7 +1685,7 @@ def build_result_facts(told: Mapping[str, Any], has_error: bool = False) -> Iter
 MAX_CHILDREN = 20
 
 
-def _find_database(client: Any) -> int:
-    """Return the database number of a client; 0 in a Cluster."""
-    given = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
-    return int(given.get("db") or 0)
+def _find_database_number(client: Any) -> int:
+    """Return the database number of a client's connections; 0 in a Cluster."""
+    connection_options = getattr(getattr(client, "connection_pool", None), "connection_kwargs", {})
+    return int(connection_options.get("db") or 0)
