@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
 
-def create_engine(settings: Settings) -> Engine:
-    """Create the engine for these settings, not connected yet. Raises UsageError for an invalid system or URL."""
+def create_engine(settings: Settings, *, reads_server_state: bool = False) -> Engine:
+    """Create the engine for these settings, not connected yet. Raises UsageError for an invalid system or URL.
+
+    `reads_server_state` is passed to `connect`.
+    """
     from rqtui.config.state_folder import find_state_folder
     from rqtui.connection.connect import connect
     from rqtui.connection.meter import Meter
@@ -26,7 +29,7 @@ def create_engine(settings: Settings) -> Engine:
     systems, left_out = (
         (registry.create_systems(settings.systems), ()) if settings.systems else registry.create_usable()
     )
-    client = connect(settings.url, meter=Meter())
+    client = connect(settings.url, meter=Meter(), reads_server_state=reads_server_state)
     others = set(registry.list_names()) - {system.name for system in systems}
     return Engine(
         client,

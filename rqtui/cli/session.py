@@ -114,7 +114,7 @@ class Session:
         from rqtui.connection.nodes import ping
         from rqtui.engine.health.rules import find_urgent_server_problems
 
-        engine = create_engine(self.settings)
+        engine = create_engine(self.settings, reads_server_state=reached)
         if reached:
             check_connection(engine.client, self.settings.url)  # gives the most helpful error: the host and what to do
             if runs_on:

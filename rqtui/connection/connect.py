@@ -39,11 +39,13 @@ def connect(
     block_s: float = 0.0,
     client_name: str = "rqtui",
     meter: Meter | None = None,
+    reads_server_state: bool = False,
 ) -> Redis:
     """Create a client for `url` that connects at its first command: bytes in and out, RESP2, no automatic retries.
 
     `timeout_s` limits connecting and waiting for each reply. `block_s` is added for blocking commands. Commands are
-    counted on `meter`. Raises UsageError if the URL is not valid.
+    counted on `meter`. With `reads_server_state`, the first connection also reads what `read_server_state` returns.
+    Raises UsageError if the URL is not valid.
     """
     from redis import Connection, Redis
     from redis.backoff import NoBackoff
@@ -66,7 +68,7 @@ def connect(
         "decode_responses": False,
         "health_check_interval": 0,
         "driver_info": None,
-        "redis_connect_func": Greeting(name),
+        "redis_connect_func": Greeting(name, reads_server_state and hosts is None),
         "parser_class": LimitedParser,
     }
     if meter is not None:
@@ -112,11 +114,17 @@ def build_client_error(client: object, needed: str) -> UsageError:
     return UsageError(f"A {needed} or the {url} is needed, not {type(client).__name__}.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Greeting:
-    """The first commands of a new connection: password, database, and a client name, which an ACL may refuse."""
+    """The first commands of a new connection: password, database, and a client name, which an ACL may refuse.
+
+    With `reads_server_state`, the first connection also reads INFO in the round trip of the client name. The text of
+    each section is in `server_state` until `take_server_state` returns it.
+    """
 
     client_name: str
+    reads_server_state: bool = False
+    server_state: tuple[Any, ...] | None = None
 
     def __call__(self, connection: Any) -> None:
         """Send the commands over a new connection."""
@@ -124,10 +132,54 @@ class Greeting:
 
         with translate_protected_mode():
             connection.on_connect()
+        commands: list[tuple[str, ...]] = [("CLIENT", "SETNAME", self.client_name)] if self.client_name else []
+        if self.reads_server_state:
+            commands += [("INFO", section) for section in SERVER_STATE_SECTIONS]
+        if not commands:
+            return
+        connection.send_packed_command(connection.pack_commands(commands), check_health=False)
         if self.client_name:
             with contextlib.suppress(ResponseError), translate_protected_mode():
-                connection.send_command("CLIENT", "SETNAME", self.client_name, check_health=False)
                 check_setname_reply(connection.read_response())
+        if self.reads_server_state:
+            self.reads_server_state = False
+            self.server_state = tuple(_read_reply_or_error(connection) for _section in SERVER_STATE_SECTIONS)
+
+
+def _read_reply_or_error(connection: Any) -> Any:
+    """Read one reply of a connection; an error reply is returned as an exception."""
+    from redis.exceptions import ResponseError
+
+    try:
+        return connection.read_response()
+    except ResponseError as error:
+        return error
+
+
+# The sections of INFO with a server's role, memory and eviction policy. Redis 6.2 takes one section at a time.
+SERVER_STATE_SECTIONS = ("memory", "replication")
+
+
+def read_server_state(client: Redis) -> ServerInfo:
+    """Read the role, the memory and the eviction policy of a server, in one round trip.
+
+    In none, if the first connection of the client read them (`connect(…, reads_server_state=True)`) and no caller took
+    them yet. What the server refuses is unknown. Raises the errors of redis-py for a lost connection.
+    """
+    from redis._parsers.helpers import parse_info
+
+    greeting = getattr(client, "connection_pool", None) and client.connection_pool.connection_kwargs.get(
+        "redis_connect_func"
+    )
+    if isinstance(greeting, Greeting) and greeting.server_state is not None:
+        texts, greeting.server_state = greeting.server_state, None
+        replies = [parse_info(text) for text in texts if isinstance(text, bytes)]  # type: ignore[no-untyped-call]
+    else:
+        pipe = client.pipeline(transaction=False)
+        for section in SERVER_STATE_SECTIONS:
+            pipe.info(section)
+        replies = [reply for reply in pipe.execute(raise_on_error=False) if isinstance(reply, dict)]
+    return build_server_info({}, {str(name): str(value) for each in replies for name, value in each.items()}, {})
 
 
 def check_setname_reply(reply: object) -> None:
@@ -245,9 +297,7 @@ def probe(client: Redis, url: str = "") -> ServerInfo:
     """
     check_connection(client, url)
     denied: list[str] = []
-    hello = _read_pairs(client, url, denied, "HELLO")
-    info = _read_pairs(client, url, denied, "INFO")
-    settings = _read_pairs(client, url, denied, "CONFIG GET save")
+    hello, info, settings = _read_pairs(client, url, denied, ("HELLO", "INFO", "CONFIG GET save"))
     return build_server_info(hello, info, settings, denied)
 
 
@@ -307,24 +357,34 @@ def translate_errors(url: str = "") -> Iterator[None]:
         raise ServerError(describe_connection_error(error, url)) from error
 
 
-def _read_pairs(client: Redis, url: str, denied: list[str], command: str) -> dict[str, str]:
-    """Run `command` and return its reply as text by name.
+def _read_pairs(client: Redis, url: str, denied: list[str], commands: Sequence[str]) -> list[dict[str, str]]:
+    """Run commands in one round trip and return the reply of each as text by name.
 
-    If the server refuses it, add it to `denied` and return {}.
+    If the server refuses a command, its reply is {} and the reason is added to `denied`.
     """
     from redis.exceptions import AuthenticationError, RedisError, ResponseError
 
+    pipe = client.pipeline(transaction=False)
+    for command in commands:
+        pipe.execute_command(*command.split())  # type: ignore[no-untyped-call]
     try:
-        return _parse_pairs(command, client.execute_command(*command.split()))  # type: ignore[no-untyped-call]
+        replies = pipe.execute(raise_on_error=False)
     except AuthenticationError as error:
         raise Denied(describe_connection_error(error, url)) from error
-    except ResponseError as error:
-        if re.match("NOAUTH|authentication required", str(error), re.IGNORECASE):
-            raise Denied(describe_connection_error(error, url)) from error
-        denied.append(f"{command}: {error}")
-        return {}
     except (RedisError, OSError) as error:
         raise Unreachable(describe_connection_error(error, url)) from error
+    pairs: list[dict[str, str]] = []
+    for command, reply in zip(commands, replies, strict=True):
+        if isinstance(reply, AuthenticationError) or (
+            isinstance(reply, ResponseError) and re.match("NOAUTH|authentication required", str(reply), re.IGNORECASE)
+        ):
+            raise Denied(describe_connection_error(reply, url)) from reply
+        if isinstance(reply, ResponseError):
+            denied.append(f"{command}: {reply}")
+        elif isinstance(reply, Exception):
+            raise Unreachable(describe_connection_error(reply, url)) from reply
+        pairs.append({} if isinstance(reply, Exception) else _parse_pairs(command, reply))
+    return pairs
 
 
 def _decode(value: object) -> str:

@@ -11,12 +11,14 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rqtui.config.settings import DEFAULT_SYSTEM
 from rqtui.connection.connect import translate_errors
 from rqtui.connection.nodes import is_cluster, ping
+from rqtui.engine.joint_reads import read_jointly
 from rqtui.engine.walk import MOST, Walk, WalkResult
 from rqtui.engine.walk_file import WalkFile
 from rqtui.errors import Denied, Unreachable, UsageError, describe_and_log
@@ -275,7 +277,7 @@ class Discovery:
         return bool(self._run_unless_denied(system, system.has_queue, self.client, ref.queue))
 
     def resolve_or_discover(self, name: str) -> Ref:
-        """Resolve a name to a queue as `resolve` does; ask the systems for unknown names, one round trip each."""
+        """Resolve a name to a queue as `resolve` does; ask all systems for a name that was not discovered yet."""
         system_name, rest = self._split_name(name)
         if not system_name or has_symbols(rest) or rest.startswith(BASE64):
             for spelling in _yield_possible_names(rest):
@@ -300,16 +302,23 @@ class Discovery:
     def _find_by_name(self, system_name: str, queue: str) -> list[Ref]:
         """Return the queues of a name in one or all systems.
 
-        A name that was not discovered yet takes a round trip per system.
+        A name that was not discovered yet takes one or two round trips for all systems together; on a Cluster, whose
+        keys lie on several nodes, one for each.
         """
         matches = [ref for ref in self.refs if ref.queue == queue and system_name in ("", ref.system)]
         if matches:
             return matches
+        systems = [each for each in self._find_systems_allowing(queue) if system_name in ("", each.name)]
+        if is_cluster(self.client):
+            looks = [partial(system.has_queue, self.client, queue) for system in systems]
+        else:
+            with translate_errors():
+                found = read_jointly(self.client, [partial(_has_queue, system, queue) for system in systems])
+            looks = [partial(_return_or_raise, result) for result in found]
         existing = [
             Ref(system.name, queue)
-            for system in self._find_systems_allowing(queue)
-            if system_name in ("", system.name)
-            and self._run_unless_denied(system, system.has_queue, self.client, queue)
+            for system, look in zip(systems, looks, strict=True)
+            if self._run_unless_denied(system, look)
         ]
         # A system configured with this name is preferred to those that only have fitting keys.
         return [ref for ref in existing if queue in self.systems[ref.system].named_queues()] or existing
@@ -407,6 +416,16 @@ def _build_unusable_system_finding(sentence: str) -> Finding:
 def _build_no_discovery_finding(system: System, error: Exception) -> Finding:
     text = f"queues of {system.name} cannot be looked for: {describe_and_log(error, log)}"
     return Finding("wrong-type", "warning", "", text, f"name them: rqtui snapshot {system.name}:QUEUE")
+
+
+def _has_queue(system: System, queue: str, client: Any) -> bool:
+    return system.has_queue(client, queue)
+
+
+def _return_or_raise(result: T | Exception) -> T:
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def _is_usable(client: Any, system: System) -> bool:

@@ -605,21 +605,14 @@ def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
     """
     from redis.exceptions import RedisError
 
-    from rqtui.connection.connect import build_server_info
+    from rqtui.connection.connect import read_server_state
 
     findings: list[Finding] = []
     with contextlib.suppress(RedisError, OSError):
         servers = list_nodes(client)
         for server in servers:
             with contextlib.suppress(RedisError, OSError):
-                pipe = server.pipeline(transaction=False)
-                for section in ("memory", "replication"):  # Redis 6.2 takes one section at a time
-                    pipe.info(section)
-                replies = [reply for reply in pipe.execute(raise_on_error=False) if isinstance(reply, dict)]
-                info = build_server_info(
-                    {}, {str(name): str(value) for reply in replies for name, value in reply.items()}, {}
-                )
-                findings += _add_node_address(server, servers, check_server_info(info))
+                findings += _add_node_address(server, servers, check_server_info(read_server_state(server)))
     return tuple(findings)
 
 
