@@ -259,7 +259,7 @@ class Celery(EntrySystem):
         yield held_queues
 
     def marker_keys(self) -> Sequence[str]:
-        """Return keys that exist in most databases with Celery: those of held messages, and the default queue's binding."""
+        """Return keys that exist in most databases with Celery: of held messages, and the default queue's binding."""
         keys = self._build_shared_keys()
         return keys["unacked"], keys["unacked_index"], f"{self.prefix}_kombu.binding.celery"
 
