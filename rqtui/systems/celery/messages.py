@@ -383,7 +383,7 @@ _EMBEDDED = b'{"callbacks": null, "errbacks": null, "chain": null, "chord": null
 
 
 class Options(NamedTuple):
-    """The options of a new message besides its call. `eta` and `expires` are JSON values."""
+    """The options of a new message, without its call. `eta` and `expires` are JSON values."""
 
     id: str
     eta: bytes

@@ -222,7 +222,7 @@ class Celery(EntrySystem):
     ) -> Call:
         """Build the call of a script for a queue.
 
-        `speaks_for_all` tells the script whether this queue is the one that reports findings about all queues.
+        `speaks_for_all` is true if this queue reports the findings about all queues, which the script then returns.
         """
         options = {"speaks_for_all": self._reports_shared_findings(queue)}
         return super().build_call(name, queue, {**self.select_arguments(name, options), **args}, rows)
