@@ -140,6 +140,8 @@ class System:
     missing_verbs: ClassVar[Mapping[str, str]] = {}
     # Where the schedules are stored if not in Redis, such as "celery beat has a file".
     schedules_elsewhere: ClassVar[str] = ""
+    # Fields of a new job that are no column of `enqueue`: `build_new_job` converts them to other columns.
+    converted_fields: ClassVar[tuple[str, ...]] = ()
     # An example of the body of a new job, with which a form starts.
     body_template: ClassVar[str] = "{}"
 
@@ -577,9 +579,12 @@ class System:
         """
         script = self.script("enqueue")
         columns = [column.name for column in script.each]
-        stray = sorted({name for row in rows for name in row} - set(columns))
+        taken = {*columns, *self.converted_fields}
+        stray = sorted({name for row in rows for name in row} - taken)
         if stray:
-            wrong, given = (", ".join(_name_user_fields(names)) for names in (stray, columns))
+            wrong, given = (
+                ", ".join(_name_user_fields(names)) for names in (stray, [*columns, *self.converted_fields])
+            )
             raise UsageError(f"{self.name} keeps no {wrong}; a job of it is given {given}.")
         made = [self.build_new_job(queue, row) for row in rows]
         if "id" in columns:

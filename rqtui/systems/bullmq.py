@@ -95,6 +95,7 @@ class BullMQ(ForeignSystem):
     can_find_by_id = True
     known_fields = frozenset({"name", "tried", "error", "worker"})
     has_json_bodies = True
+    converted_fields = ("backoff_ms", "backoff_cap_ms")
     finding_remedies = {
         "no-live-worker": "start the program whose Worker serves {queue}",
         "oldest-ready": "start more workers of {queue}, or give them more concurrency",
@@ -488,10 +489,16 @@ class BullMQ(ForeignSystem):
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
         """Build the `enqueue` columns: fields of `opts` that have a column go there, the rest stays JSON.
 
-        Raises UsageError.
+        A backoff becomes a field of `opts`. Raises UsageError.
         """
         given = {name: value for name, value in row.items() if value not in (None, "", b"")}
-        columns = _split_options(given.pop("opts", b""))
+        base_ms, cap_ms = (given.pop(name, None) for name in self.converted_fields)
+        opts = _parse_options(given.pop("opts", b""))
+        if base_ms is not None:
+            if "backoff" in opts:
+                raise UsageError("bullmq: backoff is given twice, by itself and in opts.")
+            opts = {**opts, "backoff": _build_backoff(base_ms, cap_ms)}
+        columns = _split_options(opts)
         if twice := sorted(columns.keys() & given.keys()):
             raise UsageError(f"bullmq: {_OPTIONS[twice[0]]} is given twice, by itself and in opts.")
         return {"id": b"", **columns, **given, "body": self.encode_body(bytes(given.get("body", b"")))}  # type: ignore[call-overload]
@@ -801,8 +808,21 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(name)  # NaN and Infinity are no JSON
 
 
-def _split_options(raw: object) -> dict[str, object]:
-    """Split `opts` of a new job into `enqueue` columns and the remaining options as JSON. Raises UsageError."""
+def _build_backoff(base_ms: object, cap_ms: object) -> dict[str, object]:
+    """Build the option `backoff` of a job (classes/backoffs.ts 6.2): fixed if base and cap are equal, else exponential.
+
+    Raises UsageError for another cap, because BullMQ doubles the wait without end.
+    """
+    if cap_ms not in (None, base_ms):
+        raise UsageError(
+            "bullmq: a backoff has no longest wait: BullMQ doubles the wait after each failure. Give --backoff 1s for "
+            "that, or --backoff 1s..1s for the same wait each time."
+        )
+    return {"type": "exponential" if cap_ms is None else "fixed", "delay": base_ms}
+
+
+def _parse_options(raw: object) -> dict[str, object]:
+    """Parse `opts` of a new job, which are JSON or a dict. Raises UsageError."""
     if not raw:
         return {}
     try:
@@ -811,6 +831,11 @@ def _split_options(raw: object) -> dict[str, object]:
         opts = None
     if not isinstance(opts, dict):
         raise UsageError('bullmq: opts are a JSON object, such as {"attempts": 3}.')
+    return dict(opts)
+
+
+def _split_options(opts: dict[str, object]) -> dict[str, object]:
+    """Split `opts` of a new job into `enqueue` columns and the remaining options as JSON. Raises UsageError."""
     if strange := [name for name in opts if name in _REFUSED_OPTIONS]:
         raise UsageError(f"bullmq: only the application itself adds a job with the option {strange[0]}.")
     columns = {column: opts.pop(name) for column, name in _OPTIONS.items() if name in opts}
