@@ -6,13 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from rqtui.errors import UsageError
-from rqtui.verbs import VERBS
+from rqtui.verbs import VERBS, find_verb
 
 if TYPE_CHECKING:
     from rqtui.scripts.script import Arg, Script
 
-# Arguments that `--set` must not fill: they have their own options or come from the job; now_ms is for tests.
-RESERVED_FIELDS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force"})
+# Arguments that `--set` must not fill: they have their own options or come from the job or the queue; now_ms is for
+# tests, and `p` is the key prefix of a BullMQ queue.
+RESERVED_FIELDS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force", "p"})
 INSTANT_FIELDS = frozenset({"due_ms"})
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
@@ -41,6 +42,9 @@ def parse_fields(script: Script, given: Sequence[str], options: Collection[str] 
             names = ", ".join(args) or "it has none"
             raise UsageError(f'--set {each}: {script.name} has no field "{name}"; its fields: {names}.')
         form[arg.name] = _parse_value(arg, value, in_seconds)
+    asked = {field.name for field in find_verb(script.name).form}
+    if missing := [arg.name for arg in script.args if arg.name in asked - form.keys() and not arg.optional]:
+        raise UsageError(f"{script.name} needs --set {missing[0]}=VALUE.")
     return form
 
 
