@@ -30,6 +30,7 @@ from rqtui.cli.act_options import (
     find_target,
     parse_rate_limit,
     require_one_id,
+    takes_field,
     takes_place,
 )
 from rqtui.cli.arguments import QUEUE, build_job_stub
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 LOOKUP_BATCH = 100  # jobs per round trip, when they are named by id
+PAGE_JOBS = 500  # jobs per round trip, when a place is read
 NO_LIMIT = 10**12  # jobs; no limit, for verbs that the engine applies job by job
 RECENT_IDS = 10_000  # recent jobs that are compared to find one that is read twice
 
@@ -102,7 +104,9 @@ def act(
         int | None, typer.Option("--stop-at-depth", metavar="N", help="With --rate: stop when so many are ready.")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask before something dangerous.")] = False,
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason, for the journal.")] = "",
+    why: Annotated[
+        str, typer.Option("--why", metavar="TEXT", help="The reason, for the journal and for killed jobs.")
+    ] = "",
 ) -> int:
     """Run a verb on jobs or on a queue.
 
@@ -130,6 +134,8 @@ def act(
         **parse_fields(script, fields or (), engine.systems[ref.system].options),
         **build_guards(script, len(raw_ids), token, is_forced=force),
     }
+    if why and takes_field(script, "reason"):
+        form.setdefault("reason", why)
     if dry_run:
         return _run_script(session, engine, request, script, form)
     from rqtui.operations.journal import Circumstances
@@ -432,7 +438,7 @@ def _scan_place(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
     accepts = filters.parse_filter(request.expression or "")
     body_bytes = documents.BODY_BYTES if accepts.reads_body and accepts.terms else 0
     with output.show_progress("looking") as bar:
-        for page in engine.walk_pages(request.ref, request.place, 500, body_bytes):
+        for page in engine.walk_pages(request.ref, request.place, PAGE_JOBS, body_bytes):
             bar.total = page.job_count
             bar.step(len(page.jobs))
             yield [job for job in page.jobs if accepts(job)]
@@ -561,8 +567,18 @@ def _act_on_queue(
     """Run the script on a queue, a place or workers and print the outcomes; return the exit code."""
     from rqtui.model import Outcome
 
+    system = engine.systems[request.ref.system]
     if request.place:
         form["place"] = request.place
+    needs_place = any(arg.name == "place" and not arg.optional for arg in script.args)
+    if request.everything and needs_place and not system.purges_by_job(""):
+        listed = ", ".join(script.sources)
+        raise UsageError(f"{script.name} takes one place of {system.name} at a time: --place with one of {listed}.")
+    if request.is_dry_run and takes_place(script):
+        places = [request.place] if request.place else script.sources
+        pages = (page for place in places for page in engine.walk_pages(request.ref, place, PAGE_JOBS))
+        jobs = islice((job for page in pages for job in page.jobs), request.limit)
+        return act_result.write_place_dry_run(session, engine, request.ref, script, request.place, jobs)
     if request.is_dry_run:
         target = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {target}")]

@@ -52,14 +52,17 @@ class ActRequest:
 def find_place(system: System, script: Script, word: str) -> str:
     """Return the place named by `word`, or the one place of that state that the verb takes. Raises UsageError."""
     named = [place.name for place in system.find_places(word)]
-    able = [name for name in named if system.can(script.name, name)] or named
+    able = [name for name in named if system.can(script.name, name)]
+    system.refuse_event_places(script.name, able or named)
+    if not able:
+        takes = ", ".join(place.name for place in system.places if system.can(script.name, place.name))
+        raise UsageError(f"{script.name} takes no jobs from {', '.join(named)}; it takes jobs from {takes}.")
     if len(able) > 1:
         names = ", ".join(able)
         raise UsageError(
             f"{word} means {len(able)} places of {system.name}: {names}; "
             f"name with --place the one that {script.name} shall take."
         )
-    system.refuse_event_places(script.name, able)
     return able[0]
 
 
@@ -91,15 +94,16 @@ def build_guards(script: Script, id_count: int, token: str | None, *, is_forced:
         raise UsageError("--token belongs to one lease; name one job with it.")
     if token:  # an empty token means that the job has no lease
         _require_field(script, "token", "--token")
-    return {**guards, "token": token} if _has_field(script, "token") else guards
+    return {**guards, "token": token} if takes_field(script, "token") else guards
 
 
 def _require_field(script: Script, field: str, option: str) -> None:
-    if not _has_field(script, field):
+    if not takes_field(script, field):
         raise UsageError(f"{script.name} knows no {option}.")
 
 
-def _has_field(script: Script, field: str) -> bool:
+def takes_field(script: Script, field: str) -> bool:
+    """Return whether the script of a verb has this argument or column."""
     return any(arg.name == field for arg in (*script.args, *script.each))
 
 

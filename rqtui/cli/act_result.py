@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from tempfile import SpooledTemporaryFile
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rqtui.model import Job, Outcome, Ref
     from rqtui.reports.plans import Plan
     from rqtui.scripts.script import Script
+    from rqtui.system_base.system import System
 
 SCREENFUL = 50  # outcomes that are listed
 UNCHANGED_WORDS = frozenset(
@@ -130,9 +131,7 @@ def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, ch
         place = plan.samples[0].place if plan.samples else ""
         undoing = undo.describe_undo(system, script.name, plan.total, place, by=undo.UNDO_COMMAND)
         if session.as_json:
-            row = verbs.find_verb(script.name)
-            effect = system.verb_effects.get(script.name) or row.effect or None
-            extra = {"dry_run": True, "plan": _build_plan(plan, undoing), "lost": row.lost or None, "effect": effect}
+            extra = _build_dry_run_fields(system, script, plan, undoing)
             spool.seek(0)
             output.write_long_json({**build_document(ref, script, 0, []), **extra}, "results", map(json.loads, spool))
         else:
@@ -142,6 +141,31 @@ def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, ch
 
 
 _MEMORY_CHARACTERS = 1 << 20  # characters of buffered outcomes
+
+
+def write_place_dry_run(
+    session: Session, engine: Engine, ref: Ref, script: Script, place: str, jobs: Iterable[Job]
+) -> int:
+    """Print the counts of the jobs that a verb on a place (empty: on all places) would take; return the exit code."""
+    from rqtui.model import Outcome
+    from rqtui.operations import undo
+    from rqtui.reports import plans
+
+    system = engine.systems[ref.system]
+    plan = plans.build_chunk_plan(engine, ref, ([job] for job in jobs))
+    undoing = undo.describe_undo(system, script.name, plan.total, place, by=undo.UNDO_COMMAND)
+    if not session.as_json:
+        _write_plan(plan, undoing)
+        return DONE
+    outcome = Outcome(script.name, b"", "would", f"{script.name} would be asked for on {place or ref.queue}")
+    return write_outcomes(session, ref, script, [outcome], 0, _build_dry_run_fields(system, script, plan, undoing))
+
+
+def _build_dry_run_fields(system: System, script: Script, plan: Plan, undoing: str) -> dict[str, Any]:
+    """Return the fields of a dry run's JSON document: the plan, what would be lost, and side effects."""
+    row = verbs.find_verb(script.name)
+    effect = system.verb_effects.get(script.name) or row.effect or None
+    return {"dry_run": True, "plan": _build_plan(plan, undoing), "lost": row.lost or None, "effect": effect}
 
 
 def _build_plan(plan: Plan, undoing: str) -> dict[str, Any]:
