@@ -74,7 +74,7 @@ _EARLIEST_MS, _LATEST_MS = 1e11, 1e14  # a number before 1973 or after 5138 is n
 
 
 class BullMQ(ForeignSystem):
-    """BullMQ with one key prefix."""
+    """BullMQ queues with one key prefix, read from and written to Redis keys alone."""
 
     name = "bullmq"
     places = (
@@ -125,55 +125,55 @@ class BullMQ(ForeignSystem):
         self.key_patterns = (f"^{literal}:[^:]+:meta$",)
         self._denied_s: LruCache[bytes, float] = LruCache(MAX_DENIED)  # by `meta` key: when an ACL denied it
         self._cached_queues: tuple[str, ...] = ()  # queue names; replaced, never mutated, because threads read it
-        self._workers: Counter[str] | None = None  # by queue: connected workers; None: unknown
+        self._workers_by_queue: Counter[str] | None = None  # by queue: connected workers; None: unknown
         self._workers_checked_s = float("-inf")
-        self._idle: set[str] = set()  # queues without running jobs at the last count
+        self._queues_without_runs: set[str] = set()  # queues without running jobs at the last count
         self._probe_cursors: dict[str, int] = {}  # by queue: where the scan for jobs in no place continues
 
     @property
     def prefix(self) -> str:
-        """The prefix of all keys."""
+        """The prefix of all BullMQ keys, `bull` by default."""
         return self.options["prefix"]
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the keys of the places and of BullMQ's other data.
+        """Return the keys of a queue's places and of BullMQ's other data, by the names that the scripts use.
 
-        Raises UsageError for a name that BullMQ refuses.
+        Raises UsageError for a queue name that BullMQ refuses.
         """
         if not queue:
             raise UsageError("bullmq: a queue has a name.")
         if ":" in queue:
             raise UsageError(f'bullmq: a queue has no ":" in its name, and "{queue:.60}" has.')
-        p = self.build_key_prefix(queue)
+        key_prefix = self.build_key_prefix(queue)
         places = {place.name: place.key.rpartition(":")[2] for place in self.places}
-        return {name: p + key for name, key in (places | _OTHER_KEYS).items()}
+        return {name: key_prefix + key for name, key in (places | _OTHER_KEYS).items()}
 
     def build_key_prefix(self, queue: str) -> str:
-        """Return the prefix of all keys of a queue."""
+        """Return the prefix that all keys of one queue have, `bull:mail:`."""
         return f"{self.prefix}:{queue}:"
 
     def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """Build the call of a script; scripts that derive keys also get the prefix of the queue's keys."""
+        """Build the call of a script for a queue. Scripts that derive keys of jobs also get the queue's key prefix."""
         return super().build_call(
             name, queue, {**self.select_arguments(name, {"p": self.build_key_prefix(queue)}), **args}, rows
         )
 
     def can_resume(self, queue: Queue) -> bool:
-        """Return whether a resume has an effect: the queue is paused, or an upgrade left jobs in `paused`."""
+        """Return whether a resume has an effect: the queue is paused, or an upgrade of BullMQ left jobs in `paused`."""
         return queue.is_paused or queue.count_in_place("paused") > 0
 
     # -- queues ---------------------------------------------------------------------------------------------------
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Count the connected workers of cached queues, and yield an empty batch: only the key walk finds queues."""
+        """Count the connected workers of known queues, and yield an empty batch: only a key walk finds queues."""
         if self._cached_queues:
-            self._refresh_workers(client)
+            self._refresh_worker_counts(client)
         yield []
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Return the queues whose `meta` key has BullMQ's fields; another program may have a key of that name."""
+        """Return the queues whose `meta` key has BullMQ's fields. Another program may have a key of that name."""
         from redis.exceptions import NoPermissionError
 
         now_s = time.monotonic()
@@ -181,192 +181,215 @@ class BullMQ(ForeignSystem):
         pipe = client.pipeline(transaction=False)
         for key in found:
             pipe.hmget(key, "version", "opts.maxLenEvents")
-        told = pipe.execute(raise_on_error=False)
-        for key, answer in zip(found, told, strict=True):
-            if isinstance(answer, NoPermissionError):
+        replies = pipe.execute(raise_on_error=False)
+        for key, reply in zip(found, replies, strict=True):
+            if isinstance(reply, NoPermissionError):
                 self._denied_s.store(key, now_s)
         first, last = len(to_bytes(self.prefix)) + 1, -len(":meta")
         names = [
             to_text(key[first:last])
-            for key, fields in zip(found, told, strict=True)
+            for key, fields in zip(found, replies, strict=True)
             if isinstance(fields, list) and any(field is not None for field in fields)
         ]
         if not set(names) <= set(self._cached_queues):
             self._cached_queues = tuple(dict.fromkeys((*self._cached_queues, *names)))
-        if names and self._workers is None:
-            self._refresh_workers(client)
+        if names and self._workers_by_queue is None:
+            self._refresh_worker_counts(client)
         return names
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue's `meta` key has BullMQ's fields."""
+        """Return whether a queue's `meta` key has BullMQ's fields."""
         return bool(self.find_queues_of_keys(client, [to_bytes(self.keys(queue)["meta"])]))
 
     # -- workers and schedules ------------------------------------------------------------------------------------
 
     def _build_client_calls(self) -> tuple[Call, ...]:
-        """Build the commands that list all connections; scripts may not run them."""
+        """Build the commands that list all connections of the server, which scripts may not run."""
         key = self.keys(next(iter(self._cached_queues), "any"))["meta"]
         return tuple(scripts.build_command(words, key) for words in self.commands)
 
-    def _refresh_workers(self, client: Any) -> None:
+    def _refresh_worker_counts(self, client: Any) -> None:
         """Count the connected workers of each queue, at most once per `WORKER_REFRESH_S`."""
         if time.monotonic() - self._workers_checked_s >= WORKER_REFRESH_S:
-            self._record_workers(scripts.run_all(client, self._build_client_calls()))
+            self._record_worker_counts(scripts.run_all(client, self._build_client_calls()))
 
-    def _record_workers(self, answers: Replies) -> None:
+    def _record_worker_counts(self, replies: Replies) -> None:
+        """Store the number of connected workers of each queue.
+
+        It is unknown if an ACL denies the list of connections.
+        """
         self._workers_checked_s = time.monotonic()
         try:
-            clients = _parse_clients(self.prefix, answers)
+            clients = _parse_worker_connections(self.prefix, replies)
         except RqtuiError as error:  # without the right to list clients the workers are unknown
             log.debug("who is connected is not told: %s", error)
-            self._workers = None
+            self._workers_by_queue = None
         else:
-            self._workers = Counter(each.queue for each in clients)
+            self._workers_by_queue = Counter(client.queue for client in clients)
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]]:
-        """Build the request for the findings of `faults`.
+        """Build the request for the findings about one queue.
 
-        At most once per `WORKER_REFRESH_S` it also counts the connected workers.
+        At most once per `WORKER_REFRESH_S` the request also counts the connected workers.
         """
         call = self.build_call("faults", queue, {"from_id": self._probe_cursors.get(queue)})
-        has_runs = queue not in self._idle
+        has_runs = queue not in self._queues_without_runs
         is_due = time.monotonic() - self._workers_checked_s >= WORKER_REFRESH_S
         if is_due:
             self._workers_checked_s = time.monotonic()
 
-        def parse_reply(answers: Replies) -> tuple[Finding, ...]:
+        def parse_findings(replies: Replies) -> tuple[Finding, ...]:
             if is_due:
-                self._record_workers(answers[1:3])
-            if isinstance(answers[0], Reply):
-                self._probe_cursors[queue] = answers[0].values["next_id"]
-            gone = self._find_gone_workers(queue, answers[1:]) if has_runs else ()
-            return (*self._parse_findings(queue, answers[0]), *gone)
+                self._record_worker_counts(replies[1:3])
+            if isinstance(replies[0], Reply):
+                self._probe_cursors[queue] = replies[0].values["next_id"]
+            disconnected = self._find_disconnected_workers(queue, replies[1:]) if has_runs else ()
+            return (*self._parse_findings(queue, replies[0]), *disconnected)
 
         clients = self._build_client_calls() if is_due or has_runs else ()
         roster = (self.build_call("roster", queue, {}),) if has_runs else ()
-        return Request((call, *clients, *roster), parse_reply)
+        return Request((call, *clients, *roster), parse_findings)
 
-    def _find_gone_workers(self, queue: str, answers: Replies) -> tuple[Finding, ...]:
-        """Find running jobs whose named worker has no connection: it was killed, and their locks are not over yet."""
+    def _find_disconnected_workers(self, queue: str, replies: Replies) -> tuple[Finding, ...]:
+        """Report running jobs whose named worker has no connection: it was killed, and their locks are not over yet."""
         try:
-            clients = _parse_clients(self.prefix, answers)
-            runs = [run for run in read_rows(unwrap_reply(answers[2])) if run["pb"] and run["left_ms"] >= 0]
+            clients = _parse_worker_connections(self.prefix, replies)
+            runs = [run for run in read_rows(unwrap_reply(replies[2])) if run["pb"] and run["left_ms"] >= 0]
         except RqtuiError as error:
             log.debug("who holds jobs is not told: %s", error)
             return ()
-        connected = {each.name for each in clients if each.queue == queue}
-        held = [run for run in runs if run["pb"] not in connected]
-        if not held or not any(each.name for each in clients):  # Some servers refuse the names of connections.
+        connected = {client.name for client in clients if client.queue == queue}
+        abandoned_runs = [run for run in runs if run["pb"] not in connected]
+        if not abandoned_runs or not any(
+            client.name for client in clients
+        ):  # Some servers refuse the names of connections.
             return ()
-        names = sorted({run["pb"] for run in held})
-        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-        left_s = -(-max(run["left_ms"] for run in held) // 1000)
-        text = f"{len(held)} held by worker {names[0]}{more}, which has no connection, such as {to_text(held[0]['id'])}"
+        names = sorted({run["pb"] for run in abandoned_runs})
+        further_workers = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        left_s = -(-max(run["left_ms"] for run in abandoned_runs) // 1000)
+        example = to_text(abandoned_runs[0]["id"])
+        worker = f"worker {names[0]}{further_workers}"
+        text = f"{len(abandoned_runs)} held by {worker}, which has no connection, such as {example}"
         remedy = f"they come back when their locks expire, within {left_s} s, and a worker runs its stalled check"
-        return (Finding("worker-gone", "warning", queue, text, remedy, ids=(held[0]["id"],), key="w", jobs=len(held)),)
+        return (
+            Finding(
+                "worker-gone",
+                "warning",
+                queue,
+                text,
+                remedy,
+                ids=(abandoned_runs[0]["id"],),
+                key="w",
+                jobs=len(abandoned_runs),
+            ),
+        )
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for workers connected to the queue, and for unnamed workers that hold locks."""
+        """Build the request for the workers connected to a queue, and for unnamed workers that hold locks of jobs."""
 
-        def parse_reply(answers: Replies) -> tuple[Worker, ...]:
-            roster = unwrap_reply(answers[-1])
-            clients = [each for each in _parse_clients(self.prefix, answers) if each.queue == queue]
+        def parse_workers(replies: Replies) -> tuple[Worker, ...]:
+            roster = unwrap_reply(replies[-1])
+            clients = [client for client in _parse_worker_connections(self.prefix, replies) if client.queue == queue]
             workers = _build_workers(queue, clients, read_rows(roster), roster.values["now_ms"])
             note = describe_unread(len(roster.rows), roster.values["total"], f"running jobs of {queue}")
             return WorkerList(workers, note and f"{note} for the workers that hold their locks")
 
-        return Request((*self._build_client_calls(), self.build_call("roster", queue, {})), parse_reply)
+        return Request((*self._build_client_calls(), self.build_call("roster", queue, {})), parse_workers)
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]]:
-        """Build the request for the job schedulers of all cached queues."""
+        """Build the request for the job schedulers of all known queues."""
         script = self.scripts["schedules"]
         queues = self._cached_queues
         calls = tuple(
             script.build_call(
-                {}, {}, each_keys=[[self.keys(queue)["repeat"]] for queue in queues[at : at + QUEUES_PER_CALL]]
+                {}, {}, each_keys=[[self.keys(queue)["repeat"]] for queue in queues[batch : batch + QUEUES_PER_CALL]]
             )
-            for at in range(0, len(queues), QUEUES_PER_CALL)
+            for batch in range(0, len(queues), QUEUES_PER_CALL)
         )
 
-        def parse_reply(answers: Replies) -> tuple[Schedule, ...]:
-            found: list[Schedule] = []
-            for at, answer in enumerate(map(unwrap_reply, answers)):
-                now_ms = answer.values["now_ms"]
-                found += (
-                    _build_schedule(queues[at * QUEUES_PER_CALL + row["queue"] - 1], row, now_ms)
-                    for row in read_rows(answer)
+        def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
+            schedules: list[Schedule] = []
+            for batch, reply in enumerate(map(unwrap_reply, replies)):
+                now_ms = reply.values["now_ms"]
+                schedules += (
+                    _build_schedule(queues[batch * QUEUES_PER_CALL + row["queue"] - 1], row, now_ms)
+                    for row in read_rows(reply)
                 )
-            return tuple(found)
+            return tuple(schedules)
 
-        return Request(calls, parse_reply)
+        return Request(calls, parse_schedules)
 
     # -- counts ---------------------------------------------------------------------------------------------------
 
     def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return the number of jobs ever added, and of succeeded and dead jobs if the workers keep metrics."""
+        """Return the number of jobs ever added, and of completed and failed jobs if the workers keep metrics."""
         counters = {"in": values["added"]} if values["added"] >= 0 else {}
         if values["succeeded"] >= 0:
             counters |= {"out": values["succeeded"], "failed": values["died"], "dead": values["died"]}
         return counters
 
-    def _parse_queue(self, queue: str, answer: Reply | Exception) -> Queue:
-        counted = super()._parse_queue(queue, answer)
-        if isinstance(answer, Exception):
+    def _parse_queue(self, queue: str, reply: Reply | Exception) -> Queue:
+        counted = super()._parse_queue(queue, reply)
+        if isinstance(reply, Exception):
             return counted
-        (self._idle.discard if counted.count_in_place("active") else self._idle.add)(queue)
-        own = self.counters(answer.values)  # the value named failed is a place, not a counter
-        limits = {name: answer.values[name] for name in _LIMITS if answer.values[name]}
-        workers = None if self._workers is None else self._workers[queue]
-        return counted._replace(is_paused=bool(answer.values["is_paused"]), workers=workers, counters={**own, **limits})
+        (self._queues_without_runs.discard if counted.count_in_place("active") else self._queues_without_runs.add)(
+            queue
+        )
+        totals = self.counters(reply.values)  # the value named failed is a place, not a counter
+        limits = {name: reply.values[name] for name in _LIMITS if reply.values[name]}
+        workers = None if self._workers_by_queue is None else self._workers_by_queue[queue]
+        return counted._replace(
+            is_paused=bool(reply.values["is_paused"]), workers=workers, counters={**totals, **limits}
+        )
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def _parse_job(self, queue: str, answer: Reply | Exception) -> Job | None:
-        answer = unwrap_reply(answer)
-        if answer.word == "gone":
+    def _parse_job(self, queue: str, reply: Reply | Exception) -> Job | None:
+        reply = unwrap_reply(reply)
+        if reply.word == "gone":
             return None
-        row = {**answer.values, "more": read_rows(answer)}
+        row = {**reply.values, "more": read_rows(reply)}
         place = row["place"] or ("failed" if row["error"] else "completed" if row["finished_on"] else "wait")
         return self.decode(queue, place, row, row["now_ms"])
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from a row of `page`; with `more`, the table of `show`, including its history and all facts."""
-        size, data, where, name = row["size"], row["data"], self.place(place), row["name"]
-        is_reserved = where.state is State.RESERVED
+        """Build a job from a row of `page`, or from a row with the table `more` of `show`, which has further facts."""
+        size, data, place_of_job, name = row["size"], row["data"], self.place(place), row["name"]
+        is_reserved = place_of_job.state is State.RESERVED
         added_ms, started_ms, ended_ms = (_parse_time_ms(row[field]) for field in _TIMES)
-        traces = _parse_traces(row["trace"])
-        limit = _parse_object(row["opts"]).get("attempts")
+        traces = _parse_stack_traces(row["trace"])
+        limit = _parse_json_object(row["opts"]).get("attempts")
         attempts = _parse_int(row["atm"]) or 0
         return Job(
             id=row["id"],
             queue=queue,
             system=self.name,
-            place=where.name,
-            state=where.state,
+            place=place_of_job.name,
+            state=place_of_job.state,
             member=row["member"],
             token=row["lock"],
             name=name,
             body=data if data or size == 0 else None,
             body_bytes=max(0, size),
             enqueued_ms=added_ms,
-            due_ms=_parse_due_ms(row["score"]) if where.name == "delayed" else None,
+            due_ms=_parse_due_ms(row["score"]) if place_of_job.name == "delayed" else None,
             deadline_ms=now_ms + max(0, row["lock_ms"]) if is_reserved else None,
-            reserved_ms=started_ms if where.state in (State.RESERVED, State.DONE) else None,
-            since_ms=_find_since_ms(where, row, now_ms),
+            reserved_ms=started_ms if place_of_job.state in (State.RESERVED, State.DONE) else None,
+            since_ms=_find_state_start_ms(place_of_job, row, now_ms),
             priority=_parse_int(row["priority"]) or 0,
             attempts=attempts,
             max_attempts=max(1, limit) if isinstance(limit, int) else None,
             worker=row["pb"] or (to_text(row["lock"].partition(b":")[0]) if is_reserved else ""),
-            error="" if where.state is State.DONE else _choose_error(to_text(row["error"]), traces),
-            history=_build_history(traces, started_ms or 0, ended_ms or 0, row["pb"]) if "more" in row else (),
-            problem=safe("; ".join(self._find_problems(queue, where.name, row))),
-            call=_format_call(name, data) if name else "",
-            facts=tuple(self._build_facts(queue, is_reserved, attempts, row)),
-            ended_ms=ended_ms if where.state is State.DONE else None,
+            error="" if place_of_job.state is State.DONE else _choose_error_text(to_text(row["error"]), traces),
+            history=_build_failed_attempts(traces, started_ms or 0, ended_ms or 0, row["pb"]) if "more" in row else (),
+            problem=safe("; ".join(self._find_job_problems(queue, place_of_job.name, row))),
+            call=_format_job_call(name, data) if name else "",
+            facts=tuple(self._build_job_facts(queue, is_reserved, attempts, row)),
+            ended_ms=ended_ms if place_of_job.state is State.DONE else None,
         )
 
-    def _find_problems(self, queue: str, place: str, row: Mapping[str, Any]) -> Iterator[str]:
-        """Yield a sentence for each thing that is wrong with a job."""
+    def _find_job_problems(self, queue: str, place: str, row: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a sentence for each problem of a job, such as a missing hash or invalid JSON."""
         size = row["size"]
         if size == _NOT_A_HASH:
             key = self.build_key_prefix(queue) + to_text(row["id"])
@@ -377,15 +400,15 @@ class BullMQ(ForeignSystem):
             return
         if size == _NO_DATA:
             yield "its hash has no data: no worker can run it"
-        elif row["data"] and not _is_json(row["data"]):
+        elif row["data"] and not _is_valid_json(row["data"]):
             yield "its data is no JSON: a worker takes it, cannot read it and stalls; it never fails by itself"
-        if row["opts"] and not _parse_object(row["opts"]) and row["opts"] != b"{}":
+        if row["opts"] and not _parse_json_object(row["opts"]) and row["opts"] != b"{}":
             yield "its opts are no JSON object: no worker can read them"
         if place == "delayed" and _parse_float(row["score"]) is not None and _parse_due_ms(row["score"]) is None:
             yield f"its score {row['score']} is no due time in ms × {DUE_FACTOR}"
-        wrong = [name for name in _TIMES if row[name] and _parse_time_ms(row[name]) is None]
-        if wrong:
-            yield f"{_TIMES[wrong[0]]} is no time in ms: {row[wrong[0]][:40]!r}"
+        invalid_times = [name for name in _TIMES if row[name] and _parse_time_ms(row[name]) is None]
+        if invalid_times:
+            yield f"{_TIMES[invalid_times[0]]} is no time in ms: {row[invalid_times[0]][:40]!r}"
         if "places" in row:
             places = row["places"].split()
             if len(places) > 1:
@@ -393,12 +416,12 @@ class BullMQ(ForeignSystem):
             elif not places:
                 yield "it stands in no place of the queue: no worker will find it"
 
-    def _build_facts(self, queue: str, is_reserved: bool, attempts: int, row: Mapping[str, Any]) -> Iterator[Fact]:
+    def _build_job_facts(self, queue: str, is_reserved: bool, attempts: int, row: Mapping[str, Any]) -> Iterator[Fact]:
         """Yield the facts about a job that only BullMQ has, most useful first."""
-        more: Sequence[Mapping[str, Any]] = row.get("more", ())
-        fields = {to_text(each["name"]): each["value"] for each in more if each["kind"] == "field"}
+        details: Sequence[Mapping[str, Any]] = row.get("more", ())
+        fields = {to_text(detail["name"]): detail["value"] for detail in details if detail["kind"] == "field"}
         if "progress" in fields:
-            yield _build_progress(fields.pop("progress"))
+            yield _build_progress_fact(fields.pop("progress"))
         stalls, starts, lock_ms = row["stc"], _parse_int(row["ats"]), row["lock_ms"]
         yield from list_facts(
             (
@@ -412,93 +435,95 @@ class BullMQ(ForeignSystem):
             )
         )
         if "more" in row:
-            yield from self._build_details(queue, row["opts"], more, fields)
+            yield from self._build_detail_facts(queue, row["opts"], details, fields)
 
-    def _build_details(
-        self, queue: str, opts: bytes, more: Sequence[Mapping[str, Any]], fields: dict[str, bytes]
+    def _build_detail_facts(
+        self, queue: str, opts: bytes, details: Sequence[Mapping[str, Any]], fields: dict[str, bytes]
     ) -> Iterator[Fact]:
-        """Yield the facts that only `show` reads, for a single job: its result, flow, log, options and other fields."""
+        """Yield the facts that only `show` reads of a single job: its result, flow, log, options and other fields."""
         if "returnvalue" in fields:
             yield Fact("result", to_text(fields.pop("returnvalue")), "json")
-        yield from self._build_flow_links(queue, more)
-        yield from _build_log(more)
-        if _parse_object(opts).keys() - {"attempts"}:
+        yield from self._build_flow_links(queue, details)
+        yield from _build_log_facts(details)
+        if _parse_json_object(opts).keys() - {"attempts"}:
             yield Fact("opts", to_text(opts), "json")
-        for each in more:
-            if each["kind"] == "long":
-                yield Fact(to_text(each["name"]), f"{to_text(each['value'])} bytes: too long to be shown")
+        for detail in details:
+            if detail["kind"] == "long":
+                yield Fact(to_text(detail["name"]), f"{to_text(detail['value'])} bytes: too long to be shown")
         for name, value in fields.items():
             at_ms = _parse_time_ms(to_text(value)) if name.endswith(("On", "At")) else None
             yield Fact(name, to_text(value)) if at_ms is None else Fact(name, at_ms, "instant")
 
-    def _build_flow_links(self, queue: str, more: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
-        """Yield links to the parents of a job, the nearest first, and to its children with their children."""
-        for number, each in enumerate(each for each in more if each["kind"] == "parent"):
-            yield self._build_link("parent" if number == 0 else "its parent", each["name"], queue)
-        wrong = {each["of"]: to_text(each["value"]) for each in more if each["kind"] == "name"}
-        numbers = {to_text(each["name"]): each["value"] for each in more if each["kind"] == "children"}
+    def _build_flow_links(self, queue: str, details: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
+        """Yield links to the parents of a job, the nearest first, and to its children and their children."""
+        for number, detail in enumerate(detail for detail in details if detail["kind"] == "parent"):
+            yield self._build_job_link("parent" if number == 0 else "its parent", detail["name"], queue)
+        labels = {detail["of"]: to_text(detail["value"]) for detail in details if detail["kind"] == "name"}
+        child_counts = {to_text(detail["name"]): detail["value"] for detail in details if detail["kind"] == "children"}
         listed = 0
-        for each in more:
-            if each["kind"] == "child":
+        for detail in details:
+            if detail["kind"] == "child":
                 listed += 1
-                what = _CHILD_LABELS.get(wrong.get(each["name"]) or to_text(each["value"]), "child")
-                yield self._build_link(what, each["name"], queue)
-                for below in more:
-                    if below["kind"] == "below" and below["of"] == each["name"]:
-                        became = _CHILD_LABELS.get(to_text(below["value"]), "child")
-                        yield self._build_link(f"└ {became}", below["name"], queue)
-        total = sum(int(value) for value in numbers.values())
+                label = _CHILD_LABELS.get(labels.get(detail["name"]) or to_text(detail["value"]), "child")
+                yield self._build_job_link(label, detail["name"], queue)
+                for grandchild in details:
+                    if grandchild["kind"] == "below" and grandchild["of"] == detail["name"]:
+                        grandchild_label = _CHILD_LABELS.get(to_text(grandchild["value"]), "child")
+                        yield self._build_job_link(f"└ {grandchild_label}", grandchild["name"], queue)
+        total = sum(int(value) for value in child_counts.values())
         if total > listed:
             yield Fact(
-                "children", ", ".join(f"{to_text(value)} {what}" for what, value in numbers.items() if value != b"0")
+                "children",
+                ", ".join(f"{to_text(value)} {label}" for label, value in child_counts.items() if value != b"0"),
             )
 
-    def _build_link(self, name: str, key: bytes, queue: str) -> Fact:
-        """Build a link to a job from its key; a key with another prefix is shown as text."""
-        own = to_bytes(self.prefix) + b":"
-        where, colon, id = key[len(own) :].partition(b":")
-        if not key.startswith(own) or not colon:
+    def _build_job_link(self, name: str, key: bytes, queue: str) -> Fact:
+        """Build a link to another job from its key. A key with another prefix is shown as text."""
+        own_prefix = to_bytes(self.prefix) + b":"
+        queue_bytes, colon, id = key[len(own_prefix) :].partition(b":")
+        if not key.startswith(own_prefix) or not colon:
             return Fact(name, to_text(key))
-        return Fact(name, id, "ref", "" if to_text(where) == queue else to_text(where))
+        return Fact(name, id, "ref", "" if to_text(queue_bytes) == queue else to_text(queue_bytes))
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return what `opts` asks for.
+        """Return the attempts and the backoff that a job's `opts` set, for a move to the native queue.
 
-        Jobs of a flow and a scheduler's next job are refused, because other jobs need them.
+        Jobs of a flow and the next job of a scheduler are refused, because other jobs need them.
         """
-        told = {fact.name: fact.value for fact in job.facts}
-        obstacle = next((_OBSTACLES[name] for name in _OBSTACLES if name in told), "")
-        opts = _parse_object(to_bytes(str(told.get("opts", "{}"))))
-        backoff_ms, cap_ms, unknown = _compute_backoff(opts.get("backoff"))
-        losses = [unknown] if unknown else []
-        if "dedup id" in told:
+        facts = {fact.name: fact.value for fact in job.facts}
+        obstacle = next((_OBSTACLES[name] for name in _OBSTACLES if name in facts), "")
+        opts = _parse_json_object(to_bytes(str(facts.get("opts", "{}"))))
+        backoff_ms, cap_ms, backoff_loss = _parse_backoff(opts.get("backoff"))
+        losses = [backoff_loss] if backoff_loss else []
+        if "dedup id" in facts:
             losses.append("its deduplication id would no longer keep equal jobs out")
         if isinstance(opts.get("group"), dict):
             losses.append("it would leave its group, whose limits BullMQ Pro enforces")
-        if "will fail" in told:
+        if "will fail" in facts:
             losses.append("it would not fail at its next start, as BullMQ has it noted")
         return MigrationTerms(job.attempts, job.max_attempts or 1, backoff_ms, cap_ms, tuple(losses), obstacle)
 
     # -- verbs ----------------------------------------------------------------------------------------------------
 
     def encode_body(self, body: bytes) -> bytes:
-        """Return the data of a job unchanged. Raises UsageError for data that a worker could not parse."""
-        _check_data(body)
+        """Return the data of a new job as it is. Raises UsageError for data that a worker could not parse."""
+        _check_job_data(body)
         return body
 
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Build the `enqueue` columns: fields of `opts` that have a column go there, the rest stays JSON.
+        """Build the `enqueue` columns of a new job. Options in `opts` that have a column of their own go there.
 
-        A backoff becomes a field of `opts`. Raises UsageError.
+        The other options stay JSON, and a backoff is added to them. Raises UsageError for an option that is wrong or
+        given twice.
         """
         given = {name: value for name, value in row.items() if value not in (None, "", b"")}
         base_ms, cap_ms = (given.pop(name, None) for name in self.converted_fields)
-        opts = _parse_options(given.pop("opts", b""))
+        opts = _parse_job_options(given.pop("opts", b""))
         if base_ms is not None:
             if "backoff" in opts:
                 raise UsageError("bullmq: backoff is given twice, by itself and in opts.")
-            opts = {**opts, "backoff": _build_backoff(base_ms, cap_ms)}
-        columns = _split_options(opts)
+            opts = {**opts, "backoff": _build_backoff_option(base_ms, cap_ms)}
+        columns = _split_job_options(opts)
         if twice := sorted(columns.keys() & given.keys()):
             raise UsageError(f"bullmq: {_OPTIONS[twice[0]]} is given twice, by itself and in opts.")
         return {"id": b"", **columns, **given, "body": self.encode_body(bytes(given.get("body", b"")))}  # type: ignore[call-overload]
@@ -510,8 +535,8 @@ SYSTEM = BullMQ
 # -- workers and schedules ---------------------------------------------------------------------------------------------
 
 
-class _Client(NamedTuple):
-    """A connection on which a worker waits for jobs of a queue; `name` is empty for an unnamed worker."""
+class _WorkerConnection(NamedTuple):
+    """A connection on which a worker waits for jobs of a queue. `name` is empty for an unnamed worker."""
 
     queue: str
     name: str
@@ -520,65 +545,72 @@ class _Client(NamedTuple):
     is_waiting: bool
 
 
-def _parse_clients(prefix: str, answers: Replies) -> list[_Client]:
-    """Return the workers among all connections of this database. Raises the error that Redis replied instead of a list.
+def _parse_worker_connections(prefix: str, replies: Replies) -> list[_WorkerConnection]:
+    """Return the connections of workers among all connections to this database.
 
-    A worker names its connection `<prefix>:<base64 of the queue>`, followed by `:w:<name>` if the worker has a name
-    (classes/worker.js 6.7). Other connections of its program have no such name.
+    Raises the error that Redis replied instead of a list. A worker names its connection `<prefix>:<base64 of the
+    queue>`, followed by `:w:<name>` if the worker has a name (classes/worker.js 6.7). Other connections of its program
+    have no such name.
     """
-    own, every = (unwrap_reply(answer).values["reply"] for answer in answers[:2])
-    database = _parse_client_fields(own).get(b"db", b"0")
-    sign = b" name=" + to_bytes(prefix) + b":"
-    found = []
-    for line in every.splitlines():
-        if sign not in line:
+    own_fields, client_lines = (unwrap_reply(reply).values["reply"] for reply in replies[:2])
+    database = _parse_client_fields(own_fields).get(b"db", b"0")
+    name_prefix = b" name=" + to_bytes(prefix) + b":"
+    connections = []
+    for line in client_lines.splitlines():
+        if name_prefix not in line:
             continue
-        told = _parse_client_fields(line)
-        encoded, _, name = told[b"name"][len(sign) - len(b" name=") :].partition(b":")
-        if told.get(b"db") == database and (not name or name.startswith(b"w:")):
+        fields = _parse_client_fields(line)
+        encoded, _, name = fields[b"name"][len(name_prefix) - len(b" name=") :].partition(b":")
+        if fields.get(b"db") == database and (not name or name.startswith(b"w:")):
             try:
                 queue = to_text(base64.b64decode(encoded, validate=True))
             except ValueError:
                 continue
-            waits = b"b" in told.get(b"flags", b"")
-            age_s = _parse_int(to_text(told.get(b"age", b""))) or 0
-            found.append(_Client(queue, to_text(name[2:]), to_text(told.get(b"addr", b"")), age_s, waits))
-    return found
+            is_waiting = b"b" in fields.get(b"flags", b"")
+            age_s = _parse_int(to_text(fields.get(b"age", b""))) or 0
+            connections.append(
+                _WorkerConnection(queue, to_text(name[2:]), to_text(fields.get(b"addr", b"")), age_s, is_waiting)
+            )
+    return connections
 
 
 def _parse_client_fields(line: bytes) -> dict[bytes, bytes]:
-    """Parse the fields of one line of CLIENT LIST."""
+    """Parse one line of CLIENT LIST to its fields, `{b"addr": b"10.0.0.1:5000", …}`."""
     return {name: value for name, _, value in (pair.partition(b"=") for pair in line.split())}
 
 
 def _build_workers(
-    queue: str, clients: Sequence[_Client], runs: Sequence[Mapping[str, Any]], now_ms: int
+    queue: str, clients: Sequence[_WorkerConnection], runs: Sequence[Mapping[str, Any]], now_ms: int
 ) -> Iterator[Worker]:
-    """Yield named workers by their connections and unnamed ones by their locks.
+    """Yield the workers of a queue: named ones by their connections, unnamed ones by their locks.
 
-    Unnamed workers without a lock are listed by the address of their connection.
+    An unnamed worker without a lock is listed by the address of its connection.
     """
-    held: dict[str, list[Mapping[str, Any]]] = {}
+    runs_by_worker: dict[str, list[Mapping[str, Any]]] = {}
     for run in runs:
-        held.setdefault(run["pb"] or run["lock"].partition(":")[0], []).append(run)
-    named = [each for each in clients if each.name]
-    seen: Counter[str] = Counter()
-    for each in named:
-        seen[each.name] += 1
-        name = each.name if seen[each.name] == 1 else f"{each.name} {each.address}"
-        yield _build_worker(queue, name, each, held.get(name, ()), now_ms)
-    nameless = [lock for lock, its in held.items() if lock and not any(run["pb"] for run in its)]
-    for lock in nameless:
-        yield _build_worker(queue, lock, None, held[lock], now_ms)
-    idle = sorted((each for each in clients if not each.name), key=lambda each: not each.is_waiting)
-    for each in idle[: max(0, len(idle) - len(nameless))]:
-        yield _build_worker(queue, each.address, each, (), now_ms)
+        runs_by_worker.setdefault(run["pb"] or run["lock"].partition(":")[0], []).append(run)
+    named_clients = [client for client in clients if client.name]
+    name_counts: Counter[str] = Counter()
+    for client in named_clients:
+        name_counts[client.name] += 1
+        name = client.name if name_counts[client.name] == 1 else f"{client.name} {client.address}"
+        yield _build_worker(queue, name, client, runs_by_worker.get(name, ()), now_ms)
+    unnamed_locks = [
+        lock for lock, lock_runs in runs_by_worker.items() if lock and not any(run["pb"] for run in lock_runs)
+    ]
+    for lock in unnamed_locks:
+        yield _build_worker(queue, lock, None, runs_by_worker[lock], now_ms)
+    unnamed_clients = sorted(
+        (client for client in clients if not client.name), key=lambda client: not client.is_waiting
+    )
+    for client in unnamed_clients[: max(0, len(unnamed_clients) - len(unnamed_locks))]:
+        yield _build_worker(queue, client.address, client, (), now_ms)
 
 
 def _build_worker(
-    queue: str, name: str, client: _Client | None, runs: Sequence[Mapping[str, Any]], now_ms: int
+    queue: str, name: str, client: _WorkerConnection | None, runs: Sequence[Mapping[str, Any]], now_ms: int
 ) -> Worker:
-    """Build a worker that is connected or renews a lock; either proves that it is alive."""
+    """Build a worker that has a connection or renews a lock. Either proves that the worker is alive."""
     left_ms = [run["left_ms"] for run in runs if run["left_ms"] >= 0]
     facts = list_facts(
         (
@@ -615,8 +647,8 @@ def _build_schedule(queue: str, row: Mapping[str, Any], now_ms: int) -> Schedule
     is_missing = row["standing"] in ("gone", "ended")
     problem = ""
     if is_missing and not is_over:
-        what = "is gone" if row["standing"] == "gone" else "ended, and none came after it"
-        problem = f"its next job {what}: it stopped until its program upserts it again"
+        event = "is gone" if row["standing"] == "gone" else "ended, and none came after it"
+        problem = f"its next job {event}: it stopped until its program upserts it again"
     if not row["name"]:
         problem = problem or "its hash is missing: BullMQ knows no template of its jobs"
     name = to_text(row["id"])
@@ -625,7 +657,7 @@ def _build_schedule(queue: str, row: Mapping[str, Any], now_ms: int) -> Schedule
         BullMQ.name,
         queue,
         pattern,
-        _format_call(row["name"] or name, row["data"]),
+        _format_job_call(row["name"] or name, row["data"]),
         next_ms,
         enabled=not (is_over and is_missing),
         problem=problem,
@@ -636,10 +668,12 @@ def _build_schedule(queue: str, row: Mapping[str, Any], now_ms: int) -> Schedule
 
 
 def _parse_int(text: str) -> int | None:
+    """Parse an integer of at most 15 digits; None for any other text."""
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
 
 
 def _parse_float(text: str) -> float | None:
+    """Parse a finite number; None for any other text."""
     try:
         number = float(text)
     except ValueError:
@@ -648,33 +682,33 @@ def _parse_float(text: str) -> float | None:
 
 
 def _parse_time_ms(text: str) -> int | None:
-    """Parse a time in ms; None if it is no plausible time."""
+    """Parse a time in ms since 1970; None for a number that is no plausible time."""
     number = _parse_float(text)
     return round(number) if number is not None and _EARLIEST_MS <= number < _LATEST_MS else None
 
 
 def _parse_due_ms(score: str) -> int | None:
-    """Parse a score of `delayed` to ms; None if it is no plausible time."""
+    """Parse a score of `delayed` to the due time in ms; None if it is no plausible time."""
     number = _parse_float(score)
     due_ms = 0 if number is None else round(number // DUE_FACTOR)
     return due_ms if _EARLIEST_MS <= due_ms < _LATEST_MS else None
 
 
-def _find_since_ms(place: Place, row: Mapping[str, Any], now_ms: int) -> int | None:
+def _find_state_start_ms(place: Place, row: Mapping[str, Any], now_ms: int) -> int | None:
     """Return since when a job is ready, or when it ended; None for delayed and running jobs."""
     if place.state is State.RESERVED or place.name == "delayed":
         return None
     if place.state is not State.READY:
         ended_ms = _parse_time_ms(row["finished_on"])
         return _parse_time_ms(row["score"]) if ended_ms is None else ended_ms
-    delay_ms = _parse_object(row["opts"]).get("delay")
+    delay_ms = _parse_json_object(row["opts"]).get("delay")
     due_ms = (_parse_time_ms(row["timestamp"]) or 0) + (delay_ms if isinstance(delay_ms, int) else 0)
     since_ms = max(due_ms, _parse_time_ms(row["processed_on"]) or 0)
     return min(since_ms, now_ms) if since_ms else None
 
 
 def _parse_json(raw: bytes) -> object:
-    """Parse JSON; None for invalid JSON."""
+    """Parse JSON to a value; None if the bytes are no JSON."""
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):
@@ -682,15 +716,15 @@ def _parse_json(raw: bytes) -> object:
 
 
 @lru_cache(maxsize=2000)
-def _is_json(raw: bytes) -> bool:
+def _is_valid_json(raw: bytes) -> bool:
     return raw.strip() == b"null" or _parse_json(raw) is not None
 
 
-def _compute_backoff(told: object) -> tuple[int, int, str]:
+def _parse_backoff(backoff: object) -> tuple[int, int, str]:
     """Return base and cap in ms of the wait between attempts, and what the native queue would do differently."""
-    kind, delay = (told.get("type"), told.get("delay")) if isinstance(told, dict) else ("fixed", told)
+    kind, delay = (backoff.get("type"), backoff.get("delay")) if isinstance(backoff, dict) else ("fixed", backoff)
     delay_ms = min(int(delay), MAX_BACKOFF_MS) if isinstance(delay, int | float) and delay > 0 else 0
-    if not told or kind == "fixed":
+    if not backoff or kind == "fixed":
         return delay_ms, delay_ms, ""
     if kind == "exponential":
         return delay_ms, MAX_BACKOFF_MS, ""
@@ -698,17 +732,18 @@ def _compute_backoff(told: object) -> tuple[int, int, str]:
 
 
 @lru_cache(maxsize=2000)
-def _parse_object(raw: bytes) -> Mapping[str, Any]:
+def _parse_json_object(raw: bytes) -> Mapping[str, Any]:
+    """Parse a JSON object; an empty one for any other bytes."""
     value = _parse_json(raw)
     return value if isinstance(value, dict) else {}
 
 
 @lru_cache(maxsize=2000)
-def _format_call(name: str, data: bytes) -> str:
-    """Format a job as a call, `send({to: "a@b.c"})`; without arguments if the data is empty or cannot be parsed."""
+def _format_job_call(name: str, data: bytes) -> str:
+    """Format a job as a call, `send({to: "a@b.c"})`. Data that is empty or no JSON gives a call without arguments."""
     value = _parse_json(data) if data else None
-    given = "" if value in (None, {}, []) else _format_javascript(value)
-    call = f"{name}({given})"
+    arguments = "" if value in (None, {}, []) else _format_javascript(value)
+    call = f"{name}({arguments})"
     return call if len(call) <= _MAX_CALL_LENGTH else call[: _MAX_CALL_LENGTH - 1] + "…"
 
 
@@ -728,36 +763,36 @@ def _format_javascript(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _parse_traces(raw: bytes) -> tuple[str, ...]:
-    """Parse the stack traces of a job, oldest first."""
+def _parse_stack_traces(raw: bytes) -> tuple[str, ...]:
+    """Parse the stack traces that a job stores as a JSON list, oldest first."""
     value = _parse_json(raw) if raw else None
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, list) else ()
+    return tuple(trace for trace in value if isinstance(trace, str)) if isinstance(value, list) else ()
 
 
-def _choose_error(reason: str, traces: Sequence[str]) -> str:
-    """Return the last stack trace if it contains the failure reason, else the reason alone."""
+def _choose_error_text(reason: str, traces: Sequence[str]) -> str:
+    """Return the last stack trace of a job if it contains the failure reason, else the reason alone."""
     last = traces[-1] if traces else ""
     return last if last and reason[:200] in last else reason
 
 
-def _build_history(traces: Sequence[str], started_ms: int, ended_ms: int, worker: str) -> tuple[Attempt, ...]:
-    """Build the failed attempts, oldest first; BullMQ keeps times and worker only of the last one."""
+def _build_failed_attempts(traces: Sequence[str], started_ms: int, ended_ms: int, worker: str) -> tuple[Attempt, ...]:
+    """Build the failed attempts of a job, oldest first. BullMQ stores times and worker only for the last one."""
     earlier = tuple(Attempt(0, 0, "", trace) for trace in traces[:-1])
     return (*earlier, *(Attempt(started_ms, ended_ms, worker, trace) for trace in traces[-1:]))
 
 
-def _build_progress(raw: bytes) -> Fact:
-    """Build the progress fact: a number is a percentage, any other value is shown as JSON."""
+def _build_progress_fact(raw: bytes) -> Fact:
+    """Build the fact of a job's progress: a number is a percentage, any other value is shown as JSON."""
     number = _parse_float(to_text(raw))
     return Fact("progress", f"{number:g} %") if number is not None else Fact("progress", to_text(raw), "json")
 
 
-def _build_log(more: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
-    """Yield the lines of a job's log that were read, with the number of all lines if these are more."""
-    lines = [to_text(each["value"]) for each in more if each["kind"] == "log"]
+def _build_log_facts(details: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
+    """Yield the lines of a job's log as one fact, whose label has the number of all lines if not all were read."""
+    lines = [to_text(detail["value"]) for detail in details if detail["kind"] == "log"]
     if lines:
-        number = next((int(each["value"]) for each in more if each["kind"] == "logged"), 0)
-        yield Fact("log" if number <= len(lines) else f"log, {number} lines", "\n".join(lines), "trace")
+        line_count = next((int(detail["value"]) for detail in details if detail["kind"] == "logged"), 0)
+        yield Fact("log" if line_count <= len(lines) else f"log, {line_count} lines", "\n".join(lines), "trace")
 
 
 _STALLS = {"": "", "0": "", "1": "once"}  # by the field `stc`
@@ -793,10 +828,10 @@ _REFUSED_OPTIONS = frozenset(
 )
 
 
-def _check_data(body: bytes) -> None:
-    """Raise UsageError for data that `JSON.parse` refuses: such a job would stall for ever and never fail."""
+def _check_job_data(body: bytes) -> None:
+    """Raise UsageError for data that `JSON.parse` refuses, because a job with such data would stall and never fail."""
     try:
-        json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
+        json.loads(body.decode("utf-8"), parse_constant=_refuse_json_constant)
     except (ValueError, RecursionError):
         raise UsageError(
             "bullmq: the data of a job is JSON, and this is none: a worker could not read it, and the job would stall "
@@ -804,14 +839,15 @@ def _check_data(body: bytes) -> None:
         ) from None
 
 
-def _refuse_constant(name: str) -> None:
+def _refuse_json_constant(name: str) -> None:
+    """Raise ValueError for NaN and Infinity, which Python parses but which are no JSON."""
     raise ValueError(name)  # NaN and Infinity are no JSON
 
 
-def _build_backoff(base_ms: object, cap_ms: object) -> dict[str, object]:
-    """Build the option `backoff` of a job (classes/backoffs.ts 6.2): fixed if base and cap are equal, else exponential.
+def _build_backoff_option(base_ms: object, cap_ms: object) -> dict[str, object]:
+    """Build the option `backoff` of a job: fixed if base and cap are equal, else exponential.
 
-    Raises UsageError for another cap, because BullMQ doubles the wait without end.
+    Raises UsageError for another cap, because BullMQ doubles the wait without end. Source: classes/backoffs.ts 6.2.
     """
     if cap_ms not in (None, base_ms):
         raise UsageError(
@@ -821,12 +857,12 @@ def _build_backoff(base_ms: object, cap_ms: object) -> dict[str, object]:
     return {"type": "exponential" if cap_ms is None else "fixed", "delay": base_ms}
 
 
-def _parse_options(raw: object) -> dict[str, object]:
-    """Parse `opts` of a new job, which are JSON or a dict. Raises UsageError."""
+def _parse_job_options(raw: object) -> dict[str, object]:
+    """Parse the `opts` of a new job, which are a JSON object or a dict. Raises UsageError for anything else."""
     if not raw:
         return {}
     try:
-        opts = json.loads(raw, parse_constant=_refuse_constant) if isinstance(raw, str | bytes) else raw
+        opts = json.loads(raw, parse_constant=_refuse_json_constant) if isinstance(raw, str | bytes) else raw
     except (ValueError, RecursionError):
         opts = None
     if not isinstance(opts, dict):
@@ -834,17 +870,20 @@ def _parse_options(raw: object) -> dict[str, object]:
     return dict(opts)
 
 
-def _split_options(opts: dict[str, object]) -> dict[str, object]:
-    """Split `opts` of a new job into `enqueue` columns and the remaining options as JSON. Raises UsageError."""
-    if strange := [name for name in opts if name in _REFUSED_OPTIONS]:
-        raise UsageError(f"bullmq: only the application itself adds a job with the option {strange[0]}.")
+def _split_job_options(opts: dict[str, object]) -> dict[str, object]:
+    """Split the `opts` of a new job into `enqueue` columns and the remaining options as JSON.
+
+    Raises UsageError for an option of a wrong type, and for one that only the application itself may set.
+    """
+    if refused_options := [name for name in opts if name in _REFUSED_OPTIONS]:
+        raise UsageError(f"bullmq: only the application itself adds a job with the option {refused_options[0]}.")
     columns = {column: opts.pop(name) for column, name in _OPTIONS.items() if name in opts}
     for column, value in columns.items():
-        wanted = {"id": str, "lifo": bool}.get(column, int)
+        wanted_type = {"id": str, "lifo": bool}.get(column, int)
         is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        if not (is_number if wanted is int else isinstance(value, wanted)):
-            what = {str: "a text", bool: "true or false"}.get(wanted, "a whole number")
-            raise UsageError(f"bullmq: {_OPTIONS[column]} in opts is {what}, not {value!r:.60}.")
+        if not (is_number if wanted_type is int else isinstance(value, wanted_type)):
+            description = {str: "a text", bool: "true or false"}.get(wanted_type, "a whole number")
+            raise UsageError(f"bullmq: {_OPTIONS[column]} in opts is {description}, not {value!r:.60}.")
     if opts:
         stored = {_STORED_NAMES.get(name, name): value for name, value in opts.items()}
         columns["opts"] = json.dumps(stored, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "surrogatepass")
