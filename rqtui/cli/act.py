@@ -189,7 +189,7 @@ def _find_script(engine: Engine, ref: Ref, verb: str) -> Script:
             raise UsageError(f"the verb stands before the queue: rqtui act {swapped} {verb}.")
         near = synonyms.find_nearest(verb, names, likeness=0.7)
         hint = (
-            f'. Did you mean "{near}"? rqtui systems tells all verbs.' if near else f"; its verbs: {', '.join(names)}."
+            f'. Did you mean "{near}"? rqtui systems lists all verbs.' if near else f"; its verbs: {', '.join(names)}."
         )
         raise UsageError(f'{system.name} has no verb "{verb}"{hint}')
     return script

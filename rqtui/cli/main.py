@@ -24,37 +24,46 @@ if TYPE_CHECKING:
 
 COMPLETION = "_RQTUI_COMPLETE"  # the environment variable that the shells' completion scripts set
 
-# The commands in the order of the help, with the other arguments of `session.register_command`.
-COMMANDS: dict[str, dict[str, Any]] = {
-    "snapshot": {},
-    "jobs": {"reveals": True},
-    "show": {"reveals": True},
-    "workers": {"reveals": True},
-    "errors": {"reveals": True},
-    "kinds": {"reveals": True},
-    "health": {"failure": 3, "reveals": True},  # "unknown" in the convention of monitoring plugins
-    "check": {"reveals": True},
-    "systems": {},
-    "put": {},
-    "act": {"reveals": True},
-    "work": {"reveals": True},
-    "dispatch": {},
-    "reap": {},
-    "migrate": {"reveals": True},
-    "demo": {},
-    "bench": {},
-    "config": {"takes_broken": True},
-    "undo": {},
-    "operations": {},
-    "events": {"reveals": True},
-    "stats": {},
-    "redis": {"reveals": True},
-    "metrics": {"has_json": False},
-    "acl": {"has_json": False},
-    "script": {"has_json": False},
-    "loops": {"reveals": True},
-    "schedules": {"reveals": True},
+# The commands by group, in the order of the help, with the other arguments of `session.register_command`.
+COMMAND_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
+    "Look": {
+        "snapshot": {},
+        "health": {"failure": 3, "reveals": True},  # "unknown" in the convention of monitoring plugins
+        "jobs": {"reveals": True},
+        "show": {"reveals": True},
+        "errors": {"reveals": True},
+        "kinds": {"reveals": True},
+        "workers": {"reveals": True},
+        "events": {"reveals": True},
+        "stats": {},
+        "schedules": {"reveals": True},
+        "loops": {"reveals": True},
+        "check": {"reveals": True},
+        "redis": {"reveals": True},
+        "operations": {},
+    },
+    "Change": {
+        "put": {},
+        "act": {"reveals": True},
+        "undo": {},
+        "migrate": {"reveals": True},
+    },
+    "Run": {
+        "work": {"reveals": True},
+        "dispatch": {},
+        "reap": {},
+        "metrics": {"has_json": False},
+        "demo": {},
+        "bench": {},
+    },
+    "Set up": {
+        "config": {"takes_broken": True},
+        "systems": {},
+        "acl": {"has_json": False},
+        "script": {"has_json": False},
+    },
 }
+COMMANDS = {name: options for group in COMMAND_GROUPS.values() for name, options in group.items()}
 
 ALIASES = {"layouts": "systems"}  # former names of commands; they work, and the help does not list them
 
@@ -191,7 +200,7 @@ def build_application() -> typer.Typer:
     return app
 
 
-_HELP = """See, mend and run job queues in Redis.
+_HELP = """Inspect, repair and run job queues in Redis.
 
 Without a command it opens the screen: rqtui [URL].
 """
@@ -210,6 +219,12 @@ def _define_group_class() -> type[Any]:
         def list_commands(self, ctx: Any) -> list[str]:
             """Return the names of all commands, in the order of the help."""
             return list(COMMANDS)
+
+        def format_commands(self, ctx: Any, formatter: Any) -> None:
+            """Write the commands in their groups, each with the first paragraph of its help, which is not cut."""
+            for title, commands in COMMAND_GROUPS.items():
+                with formatter.section(title):
+                    formatter.write_dl([(name, _load_summary(name)) for name in commands])
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
             """Return the command named `cmd_name`, built at its first use; None if it is unknown."""
@@ -260,11 +275,14 @@ def _suggest_command(word: str, commands: Sequence[str]) -> str:
     from rqtui.cli import synonyms
     from rqtui.verbs import VERBS_BY_NAME
 
-    verb = "" if synonyms.find_exact(word, commands) else synonyms.find_exact(word, VERBS_BY_NAME)
-    if verb:
-        return f' Did you mean "rqtui act {verb} QUEUE"?'
-    near = synonyms.find_nearest(word, commands)
-    return f' Did you mean "{near}"?' if near else ""
+    near = (
+        synonyms.find_exact(word, commands)
+        or synonyms.find_exact(word, VERBS_BY_NAME)
+        or synonyms.find_nearest(word, [*commands, *VERBS_BY_NAME])
+    )
+    if not near:
+        return ""
+    return f' Did you mean "{near}"?' if near in commands else f' Did you mean "rqtui act {near} QUEUE"?'
 
 
 def _build_command(name: str) -> Any:
@@ -283,6 +301,11 @@ def _load_function(name: str) -> Any:
     from importlib import import_module
 
     return getattr(import_module(f"rqtui.cli.{name}"), name)
+
+
+def _load_summary(name: str) -> str:
+    """Return the first paragraph of the help of the command `name`, without line breaks."""
+    return " ".join(_load_function(name).__doc__.partition("\n\n")[0].split())
 
 
 def _mask_url(url: str) -> str:

@@ -44,6 +44,8 @@ def find_exact(word: str, candidates: Collection[str]) -> str:
     return command if command in candidates else ""
 
 
-def find_nearest(word: str, candidates: Collection[str], likeness: float = 0.5) -> str:
-    """Return the word in `candidates` that `word` is a synonym of, else the most similar one; "" if there is none."""
-    return find_exact(word, candidates) or next(iter(get_close_matches(word, candidates, n=1, cutoff=likeness)), "")
+def find_nearest(word: str, candidates: Collection[str], likeness: float = 0.6) -> str:
+    """Return the word in `candidates` that is written like `word` or has a synonym like it; "" if there is none."""
+    synonyms = (synonym for synonym, command in _COMMAND_OF.items() if command in candidates)
+    near = next(iter(get_close_matches(word.lower(), [*candidates, *synonyms], n=1, cutoff=likeness)), "")
+    return near if near in candidates else _COMMAND_OF.get(near, "")

@@ -75,7 +75,7 @@ def test_completion_of_a_command_names_all_of_them_and_imports_none_that_the_she
     assert shown.stdout.decode().split() == list(COMMANDS)
     assert shown.stderr.split() == []
     assert b'"snapshot":"Print counts, workers' in explained.stdout
-    assert explained.stderr.split() == [b"snapshot", b"show", b"systems", b"stats", b"script", b"schedules"]
+    assert explained.stderr.split() == [b"snapshot", b"show", b"stats", b"schedules", b"systems", b"script"]
 
 
 def test_a_command_is_in_the_module_of_its_name_and_imports_that_of_no_other() -> None:
@@ -95,6 +95,15 @@ def test_completion_offers_the_options_of_a_command() -> None:
         patch.setenv("COMP_CWORD", "2")
         done = subprocess.run([sys.executable, "-m", "rqtui"], capture_output=True, cwd=ROOT, check=True)
     assert done.stdout.split() == [b"--delay"]
+
+
+def test_the_help_lists_every_command_in_a_group_with_a_whole_sentence() -> None:
+    ran = shell(NOWHERE, "--help")
+    lines = ran.out.splitlines()
+    listed = [line.split()[0] for line in lines[lines.index("Look:") :] if line.startswith("  ") and line[2] != " "]
+    assert sorted(listed) == sorted(COMMANDS)
+    assert "..." not in ran.out[ran.out.index("Look:") :]
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_typing_error_names_the_nearest_command() -> None:

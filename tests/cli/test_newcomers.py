@@ -37,6 +37,8 @@ def mail(client: Redis) -> Seeded:
         ("rm remove delete", "rqtui act delete QUEUE"),
         ("pause", "rqtui act pause QUEUE"),
         ("wrokers", "workers"),
+        ("setings", "config"),
+        ("retyr reqeue", "rqtui act requeue QUEUE"),
     ],
 )
 def test_a_command_of_another_program_leads_to_ours(words: str, meant: str) -> None:
@@ -44,6 +46,11 @@ def test_a_command_of_another_program_leads_to_ours(words: str, meant: str) -> N
         ran = shell(NOWHERE, word)
         assert (ran.code, ran.out) == (2, "")
         assert f'there is no command "{word}". Did you mean "{meant}"?' in ran.err
+
+
+def test_an_unlike_word_leads_to_no_command() -> None:
+    for word in ("foo", "xyz"):
+        assert "Did you mean" not in shell(NOWHERE, word).err
 
 
 @pytest.mark.parametrize(
