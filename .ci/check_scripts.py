@@ -11,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rqtui.scripts.script import list_folders, load
+from rqtui.scripts.script import list_script_folders, load_scripts
 from rqtui.testing import include_lint, script_lint
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def list_faults() -> list[str]:
     """Return a sentence for each fault of a script, of a block, and of their use of each other."""
-    folders = [load(name) for name in list_folders()]
+    folders = [load_scripts(name) for name in list_script_folders()]
     scripts = [script for folder in folders for script in folder.values()]
     blocks = {block.path: block for folder in folders for block in folder.blocks.values()}
     found = [sentence for block in blocks.values() for sentence in include_lint.list_block_faults(block)]

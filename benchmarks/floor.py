@@ -20,7 +20,7 @@ from redis import Redis
 from rqtui.client.native_keys import build_keys
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
-from rqtui.ids import create_ids
+from rqtui.ids import create_job_ids
 from rqtui.scripts import script as scripts
 
 ROUNDS = 15
@@ -31,17 +31,17 @@ Moves = tuple[Callable[[Sequence[str]], Any], Callable[[Sequence[str]], Any], Ca
 
 def build_own_calls(client: Redis) -> Moves:
     """Return the calls of rqtui's scripts as its client sends them."""
-    native, key = scripts.load("native"), build_keys("floor")
+    native, key = scripts.load_scripts("native"), build_keys("floor")
     blank = [None] * (len(native["enqueue"].each) - 2)
     return (
-        lambda ids: scripts.run(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids])),
+        lambda ids: scripts.run_call(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids])),
         lambda ids: [
             row[:2]
-            for row in scripts.run(
+            for row in scripts.run_call(
                 client, native["reserve"].build_call(key, {"limit": len(ids), "worker": "floor"})
             ).rows
         ],
-        lambda rows: scripts.run(client, native["ack"].build_call(key, {}, rows)),
+        lambda rows: scripts.run_call(client, native["ack"].build_call(key, {}, rows)),
     )
 
 
@@ -143,7 +143,7 @@ def main() -> None:
         for _ in range(ROUNDS):
             for batch, calls in CALLS.items():
                 for kind, moves in kinds.items():
-                    parts = [create_ids(batch) for _ in range(calls)]
+                    parts = [create_job_ids(batch) for _ in range(calls)]
                     _lifecycles(table, f"{kind}, {'one by one' if batch == 1 else f'{batch} at once'}", moves, parts)
             _calls_of_nothing(table, client)
         table.print()

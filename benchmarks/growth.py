@@ -30,7 +30,7 @@ from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import BYTES, Queue
 from rqtui.connection.connect import connect
 from rqtui.connection.embedded import start_server
-from rqtui.ids import create_ids
+from rqtui.ids import create_job_ids
 from rqtui.scripts import script as scripts
 
 BODY = b"x" * 200
@@ -98,31 +98,36 @@ def depth(client: Redis, depths: tuple[int, ...]) -> Figures:
 
 def breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
     """Measure the same jobs spread over more and more queues, which hold ten other jobs each."""
-    native = scripts.load("native")
+    native = scripts.load_scripts("native")
     blank = [None] * (len(native["enqueue"].each) - 2)
     found: Figures = {}
     made = 0
     for number in numbers:
         names = [build_keys(f"wide-{at}") for at in range(number)]
         for key in names[made:]:
-            scripts.run(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in create_ids(10)]))
+            scripts.run_call(
+                client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in create_job_ids(10)])
+            )
         made = number
         chosen = [names[at * 7919 % number] for at in range(JOBS)]
         taken: list[tuple[Mapping[str, str], Any]] = []
 
         def put(chosen: list[Mapping[str, str]] = chosen) -> None:
             for key in chosen:
-                scripts.run(client, native["enqueue"].build_call(key, {}, [[create_ids(1)[0], BODY, *blank]]))
+                scripts.run_call(client, native["enqueue"].build_call(key, {}, [[create_job_ids(1)[0], BODY, *blank]]))
 
         def reserve(chosen: list[Mapping[str, str]] = chosen, taken: list[Any] = taken) -> None:
             taken[:] = [
-                (key, scripts.run(client, native["reserve"].build_call(key, {"limit": 1, "worker": "growth"})).rows)
+                (
+                    key,
+                    scripts.run_call(client, native["reserve"].build_call(key, {"limit": 1, "worker": "growth"})).rows,
+                )
                 for key in chosen
             ]
 
         def ack(taken: list[Any] = taken) -> None:
             for key, rows in taken:
-                scripts.run(client, native["ack"].build_call(key, {}, [row[:2] for row in rows]))
+                scripts.run_call(client, native["ack"].build_call(key, {}, [row[:2] for row in rows]))
 
         for name, us in _measure_repeatedly(client, {"put": put, "reserve": reserve, "ack": ack}, JOBS):
             found.setdefault(f"{name}, one by one", {})[number] = us
@@ -133,7 +138,7 @@ def breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
 def delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
     """Measure more and more scheduled jobs, of which some become due earlier."""
     queue = Queue("later", client, BYTES)
-    native, key = scripts.load("native"), build_keys("later")
+    native, key = scripts.load_scripts("native"), build_keys("later")
     start_ms = 4 * 10**12
     found: Figures = {}
     filled = 0
@@ -144,7 +149,7 @@ def delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
 
     def dispatch() -> None:
         for _ in range(JOBS // BATCH):
-            scripts.run(client, native["dispatch"].build_call(key, {"limit": BATCH, "now_ms": start_ms + JOBS}))
+            scripts.run_call(client, native["dispatch"].build_call(key, {"limit": BATCH, "now_ms": start_ms + JOBS}))
 
     for size in sizes:
         while filled < size:

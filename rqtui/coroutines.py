@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def run_blocking(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never waits, and return its result.
+def run_without_event_loop(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never waits for I/O, and return its result.
 
-    Raises what the coroutine raises, or RuntimeError if it waits.
+    Raises what the coroutine raises, or RuntimeError if the coroutine waits.
     """
     try:
         coroutine.send(None)

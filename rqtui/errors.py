@@ -22,25 +22,31 @@ import logging
 
 
 class RqtuiError(Exception):
-    """Base class of all rqtui errors: a full sentence with the object, what was expected and what to do."""
+    """The base class of all errors that rqtui raises. The text is a sentence that says what is wrong and what to do."""
 
 
 def describe_error(error: Exception) -> str:
-    """Return an error as a sentence. An exception that is not an RqtuiError is reported as a bug, with its class."""
+    """Return the sentence of an exception for a person.
+
+    Any other class than RqtuiError is reported as a bug of rqtui.
+    """
     if isinstance(error, RqtuiError):
         return str(error)
     return f"this should not happen: {type(error).__name__}: {error}."
 
 
 def describe_and_log(error: Exception, log: logging.Logger) -> str:
-    """Return an error as a sentence, and log the traceback of a bug. For callers that continue after the error."""
+    """Return the sentence of an exception for a person, and log the traceback if it is a bug of rqtui.
+
+    For callers that continue after the error.
+    """
     if not isinstance(error, RqtuiError):
         log.error("%s", error, exc_info=error)
     return describe_error(error)
 
 
 class UsageError(RqtuiError):
-    """The request itself is wrong; nothing was sent to Redis."""
+    """The request itself is wrong (unknown verb, bad duration, bad queue name). Nothing was sent to Redis."""
 
 
 class ScriptError(RqtuiError):
@@ -60,7 +66,10 @@ class Unknown(ServerError):
 
 
 class Elsewhere(ServerError):
-    """Another node of a Cluster owns this key now; nothing was done."""
+    """Another node of a Redis Cluster owns the requested key now.
+
+    Nothing was done, and the call can be sent to that node.
+    """
 
 
 class NodeAway(ServerError):
@@ -82,12 +91,12 @@ class WrongType(ServerError):
 
 
 class Refused(RqtuiError):
-    """A script refused an argument before its first write."""
+    """A Lua script refused an argument before its first write, so nothing was changed."""
 
 
 class ReadOnly(RqtuiError):
-    """A change was requested while this session is read-only."""
+    """A change was requested while rqtui runs read-only."""
 
 
 class CodecError(RqtuiError):
-    """A body cannot be encoded or decoded by the codec of its queue."""
+    """The body of a job cannot be encoded or decoded by the codec of its queue."""

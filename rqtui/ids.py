@@ -25,58 +25,61 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_noise.clear)
 
 
-def create_id() -> str:
-    """Return one new id."""
+def create_job_id() -> str:
+    """Return a new job id: a UUID of version 7, written in 22 letters."""
     try:
-        noise = _noise.pop()
+        random_letters = _noise.pop()
     except IndexError:  # Draw a block: one for this id, the others for later ids of all threads.
-        noise, *rest = _draw_letters(_BLOCK)
-        _noise.extend(rest)
-    return _build_time_half() + _LOWEST_LETTERS + noise
+        random_letters, *later_ids = _draw_random_letters(_BLOCK)
+        _noise.extend(later_ids)
+    return _build_id_time_part() + _LOWEST_LETTERS + random_letters
 
 
-def create_ids(count: int) -> list[str]:
-    """Return `count` new ids in ascending order.
+def create_job_ids(count: int) -> list[str]:
+    """Return `count` new job ids in ascending order.
 
-    RFC 9562, version 7: 48 bits of milliseconds and 12 bits of their fraction (method 3), which the ids of one call
-    share. Then the variant and a counter (method 1) in three letters, and eight random letters (47 bits).
+    Format (RFC 9562, version 7): 48 bits of milliseconds and 12 bits of their fraction (method 3), which all ids of one
+    call share. Then the variant and a counter (method 1) in three letters, and eight random letters (47 bits).
     """
     ids: list[str] = []
     while count > len(ids):
-        first, noise = _build_time_half(), _draw_letters(min(_BLOCK, count - len(ids)))
-        ids += [first + counter + letters for counter, letters in zip(_build_counters(), noise, strict=False)]
+        time_letters, random_parts = _build_id_time_part(), _draw_random_letters(min(_BLOCK, count - len(ids)))
+        ids += [
+            time_letters + counter + random_letters
+            for counter, random_letters in zip(_build_id_counters(), random_parts, strict=False)
+        ]
     return ids
 
 
-def _draw_letters(count: int) -> list[str]:
-    """Return `count` strings of eight random letters."""
+def _draw_random_letters(count: int) -> list[str]:
+    """Return `count` strings of eight random letters each."""
     letters = os.urandom(8 * count).translate(_LETTER_OF).decode("ascii")
     return [letters[at : at + 8] for at in range(0, 8 * count, 8)]
 
 
 @cache
-def _build_counters() -> list[str]:
-    """Build the counter part (three letters) of each id that one block of ids can have."""
-    return [_to_three_letters(_LOWEST + 5 * number) for number in range(_BLOCK)]
+def _build_id_counters() -> list[str]:
+    """Return the three-letter counter of each job id in a block of 1024 ids."""
+    return [_encode_in_three_letters(_LOWEST + 5 * number) for number in range(_BLOCK)]
 
 
-def _to_three_letters(number: int) -> str:
+def _encode_in_three_letters(number: int) -> str:
     return _PAIRS[number // 62] + DIGITS[number % 62]
 
 
-_LOWEST_LETTERS = _to_three_letters(_LOWEST)
+_LOWEST_LETTERS = _encode_in_three_letters(_LOWEST)
 
 
-def _build_time_half() -> str:
-    """Return the first half of an id: its time and the version, 64 bits as 11 letters."""
+def _build_id_time_part() -> str:
+    """Return the first half of a job id: the current time and the UUID version, 64 bits written as 11 letters."""
     now_ns = time.time_ns()
     ms = now_ns // 1_000_000
     early, late = divmod(ms << 16 | 7 << 12 | (now_ns - ms * 1_000_000) * 4096 // 1_000_000, _LATE)
     two, three = divmod(late, 62**3)
-    return _to_six_letters(early) + _PAIRS[two] + _to_three_letters(three)
+    return _encode_in_six_letters(early) + _PAIRS[two] + _encode_in_three_letters(three)
 
 
 @lru_cache(1)
-def _to_six_letters(number: int) -> str:
-    a, rest = divmod(number, _BASE * _BASE)
-    return _PAIRS[a] + _PAIRS[rest // _BASE] + _PAIRS[rest % _BASE]
+def _encode_in_six_letters(number: int) -> str:
+    high_part, low_part = divmod(number, _BASE * _BASE)
+    return _PAIRS[high_part] + _PAIRS[low_part // _BASE] + _PAIRS[low_part % _BASE]

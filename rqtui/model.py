@@ -57,7 +57,7 @@ class EventCoverage(NamedTuple):
 
     @property
     def is_complete(self) -> bool:
-        """Return whether rqtui is subscribed and has missed no event since it subscribed."""
+        """Return whether rqtui is subscribed to the Pub/Sub events of a system and has missed none of them since."""
         return self.since_ms is not None and not self.missed_ms and not self.dropped
 
 
@@ -88,7 +88,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One job, as it was read from one place."""
+    """One job of any queue system, as it was read from one place of its queue."""
 
     id: bytes  # unique within a page
     queue: str
@@ -159,8 +159,11 @@ class Count:
     coverage: EventCoverage | None = None  # set only for a place without a key
 
     @property
-    def is_known(self) -> bool:
-        """Return whether `count` is meaningful: a place without a key needs received events."""
+    def is_count_known(self) -> bool:
+        """Return whether `count` is a real number of jobs.
+
+        Jobs in a place without a key are only counted while rqtui receives Pub/Sub events.
+        """
         return self.coverage is None or self.coverage.since_ms is not None
 
 
@@ -222,12 +225,12 @@ class Worker(NamedTuple):
     facts: tuple[Fact, ...] = ()
 
     def is_late(self, now_ms: int) -> bool:
-        """Return whether the last heartbeat is older than `ttl_ms`."""
+        """Return whether the last heartbeat of the worker is older than its time to live (`ttl_ms`)."""
         return now_ms - self.heartbeat_ms > self.ttl_ms
 
 
 class WorkerList(tuple[Worker, ...]):
-    """Workers of a queue, with a sentence if the system has more of them than were read."""
+    """The workers of a queue. `note` is a sentence that says so if Redis has more workers than were read."""
 
     note: str
 
@@ -297,19 +300,19 @@ class Queue(NamedTuple):
     paused_ms: int | None = None  # since when the queue is paused; None: not paused, or unknown
 
     def count_in_place(self, place: str) -> int:
-        """Return the number of jobs in `place`, or 0 if the system has no such place."""
+        """Return the number of the queue's jobs in `place`, or 0 if the system has no such place."""
         return next((count.count for count in self.counts if count.place == place), 0)
 
     def map_counts_by_place(self) -> dict[str, int]:
-        """Return the number of jobs in each place, by the name of the place."""
+        """Return a dict from the name of each place to the number of the queue's jobs in it."""
         return {count.place: count.count for count in self.counts}
 
     def count_in_state(self, state: State) -> int:
-        """Return the number of jobs in all places of a state."""
+        """Return the number of the queue's jobs in all places of `state`, such as ready or dead."""
         return sum([count.count for count in self.counts if count.state is state])
 
-    def is_exact(self, state: State) -> bool:
-        """Return whether all places of a state were counted, not estimated from a sample."""
+    def has_exact_counts(self, state: State) -> bool:
+        """Return whether all places of `state` were counted exactly, and none was estimated from a sample."""
         return all(count.is_exact for count in self.counts if count.state is state)
 
     def count_failed(self) -> int:
@@ -336,18 +339,21 @@ class Page:
     coverage: EventCoverage | None = None  # set only for a place without a key
 
     @property
-    def is_known(self) -> bool:
-        """Return whether the list of jobs is meaningful: a place without a key needs received events."""
+    def is_list_known(self) -> bool:
+        """Return whether `jobs` can be trusted to list the place.
+
+        Jobs in a place without a key are only listed while rqtui receives Pub/Sub events.
+        """
         return self.coverage is None or self.coverage.since_ms is not None
 
     @property
     def job_count(self) -> int:
-        """The number of jobs in the place, including those that cannot be listed."""
+        """The number of jobs in the place of this page, including those that cannot be listed."""
         return self.total if self.place_total is None else self.place_total
 
     @property
     def scanned_entries(self) -> int:
-        """The number of entries that one step of `System.scan_request` read, those of other queues included."""
+        """The number of entries that one `System.scan_request` read, including those of other queues."""
         end = max(self.total, self.offset + len(self.jobs)) if self.next is None else self.next
         return end - self.offset
 
@@ -366,7 +372,10 @@ class Outcome:
 
     @property
     def is_lost(self) -> bool:
-        """Return whether the script's own result is missing. A change of many jobs stops at such an outcome."""
+        """Return whether the script gave no result: its reply was lost, the call was not sent, or an error was raised.
+
+        A change of many jobs stops at such an outcome.
+        """
         return self.word in ("unknown", "not sent", "error")
 
 
@@ -406,14 +415,14 @@ class Rate(NamedTuple):
     idle_since_ms: int | None = None  # since when ready jobs wait, none is reserved and none ends; None: not the case
 
     def estimate_drain_s(self, waiting: int) -> float | None:
-        """Return the seconds until `waiting` jobs are processed at this rate, or None if the queue is not shrinking."""
+        """Return the seconds until `waiting` jobs are processed at this rate, or None if the queue does not shrink."""
         net = self.out_s - self.in_s
         return waiting / net if net > 0 and waiting else None
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The load that rqtui put on Redis: commands, round trips, and milliseconds waited for replies."""
+    """The load that rqtui put on Redis: commands, round trips, and the milliseconds it waited for replies."""
 
     commands: int = 0
     round_trips: int = 0
@@ -421,7 +430,7 @@ class Cost:
     rtt_ms: float = 0.0  # the last measured duration of one round trip; 0: unknown
 
     def __sub__(self, before: Cost) -> Cost:
-        """Return the cost added since `before`."""
+        """Return the load that rqtui added between the measurement `before` and this one."""
         return Cost(
             self.commands - before.commands, self.round_trips - before.round_trips, self.ms - before.ms, self.rtt_ms
         )
@@ -438,7 +447,7 @@ class Ref(NamedTuple):
 
 
 class PageSelection(NamedTuple):
-    """The part of a place that a page request reads."""
+    """The jobs to read for one page: a queue, one of its places, an offset, a limit, and how much of each body."""
 
     ref: Ref
     place: str
@@ -473,14 +482,14 @@ class Snapshot:
     refs: tuple[Ref, ...] = ()  # of `queues`, in the same order; empty: computed when needed
 
     def map_queues_by_ref(self) -> dict[Ref, Queue]:
-        """Return the queues, keyed by system and name."""
+        """Return the queues of the snapshot, keyed by system and name."""
         refs = self.refs or [Ref(queue.system, queue.name) for queue in self.queues]
         return dict(zip(refs, self.queues, strict=True))
 
     def find_queue(self, ref: Ref) -> Queue | None:
-        """Return the queue that `ref` identifies, or None if it was not polled."""
+        """Return the queue of the snapshot that `ref` identifies, or None if the refresh did not read it."""
         return next((q for q in self.queues if q.name == ref.queue and q.system == ref.system), None)
 
     def find_page(self, ref: Ref, place: str) -> Page | None:
-        """Return the page of a place, or None if the focus did not request it."""
+        """Return the page of jobs that the refresh read from a place, or None if none was requested."""
         return next((p for p in self.pages if (p.system, p.queue, p.place) == (ref.system, ref.queue, place)), None)

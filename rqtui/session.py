@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def create_engine(settings: Settings, *, reads_server_state: bool = False) -> Engine:
-    """Create the engine for these settings, not connected yet. Raises UsageError for an invalid system or URL.
+    """Create the engine, which polls Redis, from the settings of this run. No connection is opened yet.
 
-    `reads_server_state` is passed to `connect`.
+    `reads_server_state` is passed to `connect`. Raises UsageError for an invalid system or URL.
     """
     from rqtui.config.state_folder import find_state_folder
     from rqtui.connection.connect import connect
@@ -30,12 +30,12 @@ def create_engine(settings: Settings, *, reads_server_state: bool = False) -> En
         (registry.create_systems(settings.systems), ()) if settings.systems else registry.create_usable()
     )
     client = connect(settings.url, meter=Meter(), reads_server_state=reads_server_state)
-    others = set(registry.list_names()) - {system.name for system in systems}
+    unused_systems = set(registry.list_names()) - {system.name for system in systems}
     return Engine(
         client,
         systems,
         settings.read_only,
-        others,
+        unused_systems,
         denied=settings.denied,
         profile=settings.profile,
         limits=settings.limits,

@@ -14,7 +14,7 @@ HERE = "here"
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One input field of a verb's form."""
+    """One input field of the form that a person fills in before a verb runs."""
 
     name: str  # the argument of the script
     label: str
@@ -25,7 +25,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """A change that a person can make."""
+    """A change that a person can make to a job, a place, a queue or a worker, such as `ack`, `requeue` or `purge`."""
 
     name: str
     label: str
@@ -285,7 +285,11 @@ VERBS_BY_NAME: dict[str, Verb] = {verb.name: verb for verb in VERBS}
 
 
 def find_verb(name: str, summary: str = "") -> Verb:
-    """Return the verb called `name`. For a script without a row, build a dangerous verb labelled by its first line."""
+    """Return the verb called `name` from the table of verbs.
+
+    A script that the table does not list becomes a dangerous verb, labelled with the first line of its header
+    (`summary`).
+    """
     listed = VERBS_BY_NAME.get(name)
     if listed:
         return listed

@@ -35,22 +35,22 @@ def in_shell(url: str, line: str) -> subprocess.CompletedProcess[str]:
 def test_a_named_pipe_or_an_endless_device_is_refused_before_it_is_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError, match="It is a pipe, not a regular file"):
-        files.read_named(tmp_path / "pipe", 10, is_pipe_allowed=True)
+        files.read_small_file(tmp_path / "pipe", 10, is_pipe_allowed=True)
     with pytest.raises(OSError, match="It is a device, not a regular file"):
-        files.read_named("/dev/zero", 10)
+        files.read_small_file("/dev/zero", 10)
     with pytest.raises(OSError, match="It is a device, not a regular file"):
-        files.open_stream("/dev/zero")
+        files.open_file_or_pipe("/dev/zero")
     with pytest.raises(IsADirectoryError):
-        files.read_named(tmp_path, 10)
-    assert files.read_named("/dev/null", 10) == b"" and files.open_stream("/dev/null").read() == b""
+        files.read_small_file(tmp_path, 10)
+    assert files.read_small_file("/dev/null", 10) == b"" and files.open_file_or_pipe("/dev/null").read() == b""
 
 
 def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 10)
-    assert files.read_named(path, 10) == b"x" * 10
+    assert files.read_small_file(path, 10) == b"x" * 10
     with pytest.raises(OSError, match="It has more than 9 bytes"):
-        files.read_named(path, 9)
+        files.read_small_file(path, 9)
 
 
 def test_a_pipe_that_the_shell_handed_over_is_read_to_its_end() -> None:
@@ -58,9 +58,9 @@ def test_a_pipe_that_the_shell_handed_over_is_read_to_its_end() -> None:
     os.write(writing, b"secret\n")
     os.close(writing)
     try:
-        assert files.read_named(f"/dev/fd/{reading}", 100, is_pipe_allowed=True) == b"secret\n"
+        assert files.read_small_file(f"/dev/fd/{reading}", 100, is_pipe_allowed=True) == b"secret\n"
         with pytest.raises(OSError, match="It is a pipe"):
-            files.read_named(f"/dev/fd/{reading}", 100)
+            files.read_small_file(f"/dev/fd/{reading}", 100)
     finally:
         os.close(reading)
 

@@ -25,7 +25,7 @@ import sys
 from rqtui.scripts import script as scripts
 print(scripts.__file__, file=sys.stderr)
 for folder in sys.argv[1:]:
-    for name, script in scripts.load(folder).items():
+    for name, script in scripts.load_scripts(folder).items():
         assert "-- include:" not in script.source
         print(f"{folder}/{name}")
 """

@@ -15,7 +15,7 @@ from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import BYTES, Queue
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
-from rqtui.ids import create_ids
+from rqtui.ids import create_job_ids
 from rqtui.model import Focus, PageSelection, Ref
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -81,10 +81,10 @@ def _measure_cpu_us(on: Bench, batch: int, per_round: int) -> tuple[float, float
     total = {"ours": 0.0, "bare": 0.0}
     runs: dict[str, Lifecycle] = {"ours": _ours(on.client), "bare": _bare(on.client)}
     for run in runs.values():
-        run(create_ids(batch))
+        run(create_job_ids(batch))
     for _ in range(ROUNDS):
         for name, run in runs.items():
-            ids = create_ids(per_round)
+            ids = create_job_ids(per_round)
             before = _server_cpu_s(on.client) or 0.0
             for at in range(0, per_round, batch):
                 run(ids[at : at + batch])
@@ -102,13 +102,13 @@ def _server_cpu_s(client: Any) -> float | None:
 
 
 def _ours(client: Any) -> Lifecycle:
-    native, key = scripts.load("native"), build_keys("bench")
+    native, key = scripts.load_scripts("native"), build_keys("bench")
     blank = [None] * (len(native["enqueue"].each) - 2)
 
     def run(ids: Sequence[str]) -> None:
-        scripts.run(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids]))
-        taken = scripts.run(client, native["reserve"].build_call(key, {"limit": len(ids), "worker": "bench"}))
-        scripts.run(client, native["ack"].build_call(key, {}, [row[:2] for row in taken.rows]))
+        scripts.run_call(client, native["enqueue"].build_call(key, {}, [[id, BODY, *blank] for id in ids]))
+        taken = scripts.run_call(client, native["reserve"].build_call(key, {"limit": len(ids), "worker": "bench"}))
+        scripts.run_call(client, native["ack"].build_call(key, {}, [row[:2] for row in taken.rows]))
 
     return run
 

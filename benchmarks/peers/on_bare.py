@@ -12,7 +12,7 @@ from protocol import Peer, main, ran
 from redis import Redis
 
 from rqtui.connection.connect import connect
-from rqtui.ids import create_ids
+from rqtui.ids import create_job_ids
 
 BATCH, BULK = 100, 1000
 
@@ -33,7 +33,7 @@ def make(url: str, variant: str) -> Peer:
             part = bodies[at : at + at_once]
             rows = [
                 value
-                for id, body in zip(create_ids(len(part)), part, strict=True)
+                for id, body in zip(create_job_ids(len(part)), part, strict=True)
                 for value in (id, HEADER + body.encode())
             ]
             client.evalsha(sha, len(BARE_KEYS), *BARE_KEYS, *rows)

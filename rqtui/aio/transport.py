@@ -22,23 +22,23 @@ from rqtui.scripts.script import Call, Reply
 from rqtui.scripts.transport import (
     BROKEN,
     REPLIES,
-    build_first_tries,
-    complete_replies,
-    fill_lost_replies,
+    append_lost_replies,
     has_moved_calls,
-    is_demoted,
-    parse_replies,
+    has_replica_refusal,
+    pack_calls_by_digest,
+    parse_all_replies,
+    resend_and_parse_replies,
     resend_moved,
 )
 
 
 async def run(pool: Pool, call: Call) -> Reply:
-    """Send one call and return its reply. Raises the errors that `script.run_all` returns."""
+    """Send one call and return its reply. Raises the errors that `script.send_calls` returns."""
     return unwrap_reply((await run_all(pool, (call,)))[0])
 
 
 async def run_all(pool: Pool, calls: Sequence[Call]) -> list[Reply | Exception]:
-    """Send calls in one round trip. Return a reply or an error per call, in order, as `script.run_all` does."""
+    """Send calls in one round trip. Return a reply or an error per call, in order, as `script.send_calls` does."""
     return await _send_with_failover(pool, partial(_send_pooled, pool), calls) if calls else []
 
 
@@ -97,11 +97,11 @@ async def _send_pooled(pool: Pool, calls: Sequence[Call]) -> list[Any]:
 
 async def _send_on_connection(pool: Pool, connection: Any, calls: Sequence[Call]) -> list[Any]:
     send_and_receive = partial(_send_and_receive, pool, connection)
-    replies = await send_and_receive(build_first_tries(pool, calls))
-    results = parse_replies(calls, replies)
+    replies = await send_and_receive(pack_calls_by_digest(pool, calls))
+    results = parse_all_replies(calls, replies)
     if results is None:
-        results = await complete_replies(send_and_receive, pool, calls, replies)
-        if is_demoted(results):
+        results = await resend_and_parse_replies(send_and_receive, pool, calls, replies)
+        if has_replica_refusal(results):
             await connection.disconnect(nowait=True)
     return results
 
@@ -147,7 +147,7 @@ async def _send_and_receive(pool: Pool, connection: Any, commands: Sequence[byte
     except BROKEN as error:
         await connection.disconnect(nowait=True)
         is_late = type(error) is TimeoutError
-        return fill_lost_replies(
+        return append_lost_replies(
             replies,
             len(commands),
             exceptions.TimeoutError(f"no reply within {pool.reply_s:g} s.") if is_late else error,

@@ -533,7 +533,7 @@ def _hand_out_jobs(
     confirm(session, engine, request, script, limit)
     system = engine.systems[request.ref.system]
     call = system.build_call(script.name, request.ref.queue, {**form, "limit": limit})
-    answer = scripts.run(engine.client, call)
+    answer = scripts.run_call(engine.client, call)
     place = system.place((script.targets or script.sources)[0])  # `targets` is where the jobs are after the call
     jobs = [
         replace(job, place=place.name, state=place.state) for job in system.read_taken_jobs(request.ref.queue, answer)
@@ -618,7 +618,7 @@ def _write_settings(engine: Engine, request: ActRequest, script: Script, form: d
         raise UsageError(f"{script.name} needs --set SETTING=VALUE; an empty value brings the default back.")
     rows = [{"name": name, "value": value} for name, value in form.items()]
     call = engine.systems[request.ref.system].build_call(script.name, request.ref.queue, {}, rows)
-    answer = scripts.run(engine.client, call)
+    answer = scripts.run_call(engine.client, call)
     return [Outcome(script.name, b"", answer.word, answer.text, 0, answer.values)]
 
 

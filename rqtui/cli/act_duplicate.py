@@ -81,7 +81,7 @@ def _copy_fields(script: Script, job: Job) -> dict[str, object]:
         name: getattr(job, name) for name in _COPIED_FIELDS if name in columns and getattr(job, name)
     }
     if "id" in columns and not columns["id"].optional:
-        form["id"] = ids.create_id()
+        form["id"] = ids.create_job_id()
     return {**form, "body": job.body}
 
 

@@ -102,7 +102,7 @@ def _iterate_steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tu
     walk, cursor = system.script("check").keys[0].name, "0"
     while True:
         call = system.build_call("check", ref.queue, {"walk": walk, "cursor": cursor, "limit": STEP})
-        answer = scripts.run(engine.client, call)
+        answer = scripts.run_call(engine.client, call)
         yield walk, answer.values["checked"], answer.rows
         if answer.word == "end":
             return

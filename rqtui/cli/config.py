@@ -122,14 +122,14 @@ def _iterate_settings(holds: EffectiveSettings) -> Iterator[tuple[str, Any, str]
     for section in ("keymap", "columns", "redact"):
         value = getattr(holds.settings, section)
         if value:
-            yield section, value, holds.config.locate_key(section)
+            yield section, value, holds.config.format_key_position(section)
 
 
 def _format_limits(limits: Mapping[str, Limit]) -> tuple[str, ...]:
     """Return thresholds as text, for example `failing 10..50`."""
-    from rqtui.config.thresholds import format_limit
+    from rqtui.config.thresholds import format_threshold
 
-    return tuple(f"{name} {format_limit(name, limit)}" for name, limit in limits.items())
+    return tuple(f"{name} {format_threshold(name, limit)}" for name, limit in limits.items())
 
 
 def _build_document(holds: EffectiveSettings, problems: list[str]) -> dict[str, Any]:

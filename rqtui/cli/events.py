@@ -16,7 +16,7 @@ from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES, open_engine
 from rqtui.cli.session import DONE, NO_WAIT, Session
 from rqtui.cli.signals import stop_on_signals
-from rqtui.durations import compute_backoff_s
+from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError, UsageError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _follow(
                     put[ref] = {event.id for event in enqueued}
                     missing.discard(ref)
             except ServerError as error:
-                wait_s = compute_backoff_s(failures)
+                wait_s = compute_reconnect_delay_s(failures)
                 failures += 1
                 output.print_message(session.format_retry(str(error), wait_s))
                 stop.wait(wait_s)

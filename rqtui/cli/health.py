@@ -99,7 +99,7 @@ def _format_unknown(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
     groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
     for ref, queue in pairs:
         if queue.unknown:
-            is_unheard = any(not count.is_known for count in queue.counts)
+            is_unheard = any(not count.is_count_known for count in queue.counts)
             groups.setdefault((ref.system, is_unheard, queue.unknown), []).append(safe(ref.queue))
     return [
         f"{'–':<8}  {_join_names(names)}: not known, since {system} keeps no such thing"

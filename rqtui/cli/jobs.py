@@ -97,7 +97,7 @@ def _find_filled_places(engine: Engine, ref: Ref) -> tuple[list[str], int]:
         return [place.name for place in system.places], REFUSED
     report_unknown_queue(engine, counted)
     report_unheard_places(engine, (ref,))
-    counts = [count for count in counted.counts if count.is_known]
+    counts = [count for count in counted.counts if count.is_count_known]
     held = {count.place for count in counts if count.count or not count.is_exact}  # an estimate may miss some
     wrong_keys = {key for one in counted.findings if one.kind == "wrong-type" for key in one.keys}
     keys = system.keys(ref.queue)
@@ -113,7 +113,7 @@ def _build_document(page: Page) -> dict[str, Any]:
         **documents.build_queue_fields(page.queue),
         "layout": page.system,
         "place": page.place,
-        "total": page.job_count if page.is_known else None,
+        "total": page.job_count if page.is_list_known else None,
         "exact": page.is_exact,
         **documents.build_coverage_fields(page.coverage),
         "next": _format_cursor(page.next),
@@ -276,7 +276,7 @@ def _write_jobs(
         columns = _build_columns(page.jobs, now_ms, has_places=len(in_places) > 1, has_attempts=has_attempts)
         rows = list(zip(*columns.values(), strict=True))
         output.write_table(tuple(columns), rows, right=(_choose_time_title(page.jobs), "tried"))
-    if not page.is_known:
+    if not page.is_list_known:
         output.print_message(explain_missing_coverage(page.system, in_places or [page.place]))
         return
     command = f": rqtui jobs {queue} {page.place}" if queue else ""

@@ -178,7 +178,7 @@ def _write_results(session: Session, queue: str, puts: list[Put]) -> None:
 
 def _read_body(word: str, is_raw: bool) -> bytes:
     """Read the body from the argument, or from stdin for `-`, and encode it. Raises UsageError if it is too long."""
-    raw = files.read_up_to(sys.stdin.buffer, MAX_BODY_BYTES + 1) if word == "-" else to_bytes(word)
+    raw = files.read_limited_bytes(sys.stdin.buffer, MAX_BODY_BYTES + 1) if word == "-" else to_bytes(word)
     if len(raw) > MAX_BODY_BYTES:
         raise UsageError(
             f"the body has more than {MAX_BODY_BYTES} bytes, which is the most that Redis stores in one value."
@@ -279,7 +279,7 @@ def _open_source(path: str) -> AbstractContextManager[BinaryIO]:
     if path == "-":
         return nullcontext(sys.stdin.buffer)
     try:
-        return files.open_stream(path)
+        return files.open_file_or_pipe(path)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}.") from None
 

@@ -11,7 +11,7 @@ import typer
 from rqtui.cli import output
 from rqtui.cli.session import DONE, REFUSED, Session
 from rqtui.errors import UsageError
-from rqtui.scripts.script import Script, load
+from rqtui.scripts.script import Script, load_scripts
 
 
 def script(
@@ -31,7 +31,7 @@ def script(
         raise UsageError("script takes SYSTEM/VERB, or --all DIR; `rqtui systems` lists the systems and their verbs.")
     systems, left_out = registry.create_every()
     folders: dict[str, Mapping[str, Script]] = {system.name: system.scripts for system in systems}
-    folders["shared"] = load("shared")
+    folders["shared"] = load_scripts("shared")
     for sentence in left_out:
         output.print_message(sentence)
     if folder is None:

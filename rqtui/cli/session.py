@@ -138,7 +138,7 @@ class Session:
         Each failure is printed. With `no_wait` the first error is raised. Errors that waiting does not solve are always
         raised: Denied, WrongType, and everything that is not a ServerError.
         """
-        from rqtui.durations import compute_backoff_s
+        from rqtui.durations import compute_reconnect_delay_s
 
         failures = 0
         while True:
@@ -149,7 +149,7 @@ class Session:
             except errors.ServerError as error:
                 if no_wait:
                     raise
-                wait_s = compute_backoff_s(failures)
+                wait_s = compute_reconnect_delay_s(failures)
                 failures += 1
                 output.print_message(self.format_retry(str(error), wait_s))
                 time.sleep(wait_s)

@@ -12,7 +12,7 @@ import typer
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES, report_unheard_places, report_unknown_queue
 from rqtui.cli.session import DONE, NO_WAIT, Session
-from rqtui.durations import compute_backoff_s
+from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError, UsageError
 
 EVENT_POLL_S = 1.0  # seconds between two checks for Pub/Sub events
@@ -57,7 +57,7 @@ def _watch(session: Session, queues: list[str] | None, watch_s: float, no_wait: 
                     pass
             taken = _take_snapshot(session, engine, queues)
         except ServerError as error:
-            wait_s = compute_backoff_s(failures)
+            wait_s = compute_reconnect_delay_s(failures)
             failures += 1
             output.print_message(session.format_retry(str(error), wait_s))
             _wait(engine, wait_s)
@@ -146,7 +146,7 @@ def _build_place(count: Count) -> dict[str, Any]:
     return {
         "place": count.place,
         "state": count.state.value,
-        "count": count.count if count.is_known else None,
+        "count": count.count if count.is_count_known else None,
         "exact": count.is_exact,
         **documents.build_coverage_fields(count.coverage),
     }
@@ -177,7 +177,7 @@ def _write_queues(queues: Sequence[Queue], now_ms: int) -> None:
     from rqtui.text.formats import UNKNOWN, format_age, format_time_left
     from rqtui.text.sanitise import safe
 
-    counted = {count.state for queue in queues for count in queue.counts if count.is_known}
+    counted = {count.state for queue in queues for count in queue.counts if count.is_count_known}
     states = [state for state in State if state in counted]
     titles: list[str] = ["queue", "system", *states, "workers", "oldest", "verdict"]
     rows: list[list[str]] = []
@@ -200,7 +200,7 @@ def _format_count(queue: Queue, state: State) -> str:
     """Return how many jobs of the queue are in a state, as text; `~` marks an estimate."""
     from rqtui.text.formats import UNKNOWN, format_count
 
-    counts = [number for number in queue.counts if number.state is state and number.is_known]
+    counts = [number for number in queue.counts if number.state is state and number.is_count_known]
     is_exact = all(number.is_exact for number in counts)
     return format_count(sum(number.count for number in counts), is_exact, 11) if counts else UNKNOWN
 

@@ -19,8 +19,8 @@ from rqtui.client.codecs import Codec
 from rqtui.client.leased_job import Leased, Word
 from rqtui.durations import Duration
 from rqtui.errors import ServerError, Unknown, UsageError
-from rqtui.ids import ID_BYTES, create_id, create_ids
-from rqtui.scripts.script import BoundKeys, Call, Reply, load
+from rqtui.ids import ID_BYTES, create_job_id, create_job_ids
+from rqtui.scripts.script import BoundKeys, Call, Reply, load_scripts
 from rqtui.scripts.values import Wire
 from rqtui.text.names import to_bytes, to_text
 
@@ -79,10 +79,10 @@ class Calls(Generic[Word, PutResult]):
         self.name = name
         self.codec = codec
         self.keys: Mapping[str, str] = native_keys.build_keys(name)
-        self._scripts = load("native")
+        self._scripts = load_scripts("native")
         self._bound_keys: dict[str, BoundKeys] = {}
         # Most jobs have only an id and a body, so their rows need no check.
-        self._plain_rows = self._bind_keys("enqueue").open_shortest_rows()
+        self._plain_rows = self._bind_keys("enqueue").build_shortest_opening()
         self._registered_s: float | None = None
 
     # Putting
@@ -117,7 +117,7 @@ class Calls(Generic[Word, PutResult]):
         """
         options = (name or None, delay, due, priority, ttr, max_attempts, backoff, keep)
         encoded = self.codec.encode(body)
-        job_id = create_id() if id is None else _encode_id(id)
+        job_id = create_job_id() if id is None else _encode_id(id)
         if options == _NO_OPTIONS and type(encoded) is bytes:
             call = self._plain_rows.build_call([job_id, encoded], 1)
         else:
@@ -159,7 +159,7 @@ class Calls(Generic[Word, PutResult]):
         return None if job_id is None else _encode_id(job_id), self.codec.encode(body), columns
 
     def _build_batch(self, rows: _Rows) -> Batch:
-        ids: list[Any] = list(create_ids(len(rows.bodies)))
+        ids: list[Any] = list(create_job_ids(len(rows.bodies)))
         for at, id in rows.given_ids.items():
             ids[at] = id
         return Batch(ids, bool(rows.given_ids), self._build_enqueue_call(ids, rows.bodies, rows.columns))

@@ -27,10 +27,10 @@ from rqtui.client.heartbeat import Heartbeat, HeartbeatLoop
 from rqtui.client.leased_job import Job, JobQueue, Leased, SettlingQueue
 from rqtui.client.outcome_buffer import OutcomeBuffer
 from rqtui.client.wakeup import BLOCK_S, WakeReason, WakeWaiter
-from rqtui.coroutines import run_blocking
-from rqtui.durations import compute_backoff_s
+from rqtui.coroutines import run_without_event_loop
+from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import Denied, RqtuiError, ServerError, UsageError, WrongType
-from rqtui.scripts.script import Call, Reply, run_all
+from rqtui.scripts.script import Call, Reply, send_calls
 
 log = logging.getLogger("rqtui")
 
@@ -222,7 +222,7 @@ class ConsumerLoop(Generic[J]):
             except ServerError as error:
                 if isinstance(error, Denied | WrongType) and (self._is_burst or step not in self._allowed_steps):
                     raise  # a worker that was allowed before waits until it is allowed again; a burst must end
-                pause_s = compute_backoff_s(failures)
+                pause_s = compute_reconnect_delay_s(failures)
                 failures += 1
                 log.warning("queue %s: %s Trying again in %d s.", self._queue.name, error, pause_s)
                 self._is_holding_timer = False
@@ -399,13 +399,13 @@ class Consumer(ConsumerLoop[Job]):
     ) -> None:
         self._enter_count -= 1
         if self._enter_count == 0:
-            run_blocking(self._close())
+            run_without_event_loop(self._close())
 
     def __iter__(self) -> Generator[Job, None, None]:
         """Yield jobs one by one. However the loop ends, jobs that were not started are released."""
         with self:
             try:
-                while run_blocking(self._fill_buffer()):
+                while run_without_event_loop(self._fill_buffer()):
                     began_s = time.monotonic()
                     handed_out = 0
                     while self._start_next_job():
@@ -419,17 +419,17 @@ class Consumer(ConsumerLoop[Job]):
                 self._release_unstarted_jobs(len(self._buffer))
 
     async def _send(self, calls: Sequence[Call]) -> list[Reply | Exception]:
-        return run_all(self._queue.client, calls)
+        return send_calls(self._queue.client, calls)
 
     def _build_job(self, row: Sequence[Any], began_s: float) -> Job:
         return Job(self._queue, *row, sink=self._outcomes, began_s=began_s)
 
     async def _run_with_timeout(self, run_step: Callable[[], Coroutine[Any, Any, None]], timeout_s: float) -> bool:
-        thread = threading.Thread(target=lambda: run_blocking(run_step()), name="rqtui-hurry", daemon=True)
+        thread = threading.Thread(target=lambda: run_without_event_loop(run_step()), name="rqtui-hurry", daemon=True)
         try:
             thread.start()
         except RuntimeError:  # the interpreter is ending, and begins no threads any more
-            run_blocking(run_step())
+            run_without_event_loop(run_step())
         else:
             thread.join(timeout_s)
         return not thread.is_alive()

@@ -16,9 +16,9 @@ from redis import Redis, exceptions
 
 from rqtui.connection.cluster import can_change_server
 from rqtui.connection.redis_errors import error_replies
-from rqtui.coroutines import run_blocking
+from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import ServerError, Unknown
-from rqtui.scripts.script import Call, Reply, run
+from rqtui.scripts.script import Call, Reply, run_call
 
 TIMEOUT_MS = 3000
 Execute = Callable[..., Awaitable[Any]]
@@ -33,9 +33,9 @@ def run_durably(client: Redis, call: Call) -> Reply:
             return connection.execute_command(*words)  # type: ignore[no-untyped-call]
 
         async def send(call: Call) -> Reply:
-            return run(connection, call)
+            return run_call(connection, call)
 
-        return run_blocking(send_durably(send, execute, call, can_change_server(client)))
+        return run_without_event_loop(send_durably(send, execute, call, can_change_server(client)))
 
 
 async def send_durably(

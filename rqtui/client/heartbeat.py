@@ -17,7 +17,7 @@ from typing import Any
 
 from rqtui.client.leased_job import Leased
 from rqtui.client.outcome_buffer import MAX_JOBS_PER_CALL, OutcomeBatch, OutcomeBuffer, Send
-from rqtui.coroutines import run_blocking
+from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import RqtuiError
 from rqtui.scripts.script import Call, Reply
 
@@ -188,7 +188,7 @@ class Heartbeat(HeartbeatLoop):
 
     def _run(self) -> None:
         while not self._is_closed:
-            run_blocking(self._run_step_safely())
+            run_without_event_loop(self._run_step_safely())
             self._wait_for_next_step()
 
     def _wake(self) -> None:

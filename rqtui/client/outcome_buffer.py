@@ -22,7 +22,7 @@ log = logging.getLogger("rqtui")
 MAX_JOBS_PER_CALL = 1000  # the limit of the scripts
 T = TypeVar("T")
 Send = Callable[[Sequence[Call]], Awaitable[list[Reply | Exception]]]
-"""Sends calls in one round trip and returns a reply or an error per call, as `script.run_all` does."""
+"""Sends calls in one round trip and returns a reply or an error per call, as `script.send_calls` does."""
 
 
 @dataclass(frozen=True, slots=True)

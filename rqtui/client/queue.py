@@ -35,8 +35,8 @@ from rqtui.scripts.script import Call, Reply
 
 __all__ = ["BYTES", "JSON", "MSGPACK", "Codec", "Consumer", "Job", "Put", "Queue"]
 
-# Not `script.run`, which imports the transport at its first call: this module needs the transport anyway.
-run: Callable[[Redis, Call], Reply] = transport.run
+# Not `script.run_call`, which imports the transport at its first call: this module needs the transport anyway.
+run: Callable[[Redis, Call], Reply] = transport.run_call
 
 
 class Queue(Calls[str, Put]):

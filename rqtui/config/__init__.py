@@ -1,1 +1,1 @@
-"""The config file, the settings, and the order in which sources of a setting are used."""
+"""Read rqtui's config file, and decide which source of a setting wins: command line, environment, file or default."""

@@ -1,8 +1,8 @@
-"""Find and read the config file, and collect its errors with their lines.
+"""Find and read rqtui's config file, and collect the errors in it with their line numbers.
 
-`parse_config` uses every value that it understands and lists the others as problems. No Textual and no redis: the
-screen checks names of themes, keys and columns. `config/resolve.py` gives the command line and the environment
-precedence.
+`parse_config_text` uses every value that it understands and lists the others as problems. This module imports neither
+Textual nor redis: the screen checks names of themes, keys and columns. `config/resolve.py` decides between the file,
+the command line and the environment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _GUARDS = frozenset({"read_only", "deny", "guarded"})  # if these are invalid, r
 
 
 class Problem(NamedTuple):
-    """An error in the config file, and its line."""
+    """An error in the config file: its line, and a sentence."""
 
     line: int
     text: str
@@ -37,7 +37,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The values of a config file, as far as they are valid."""
+    """The valid values of a config file, and the problems found in it."""
 
     path: Path
     exists: bool = False
@@ -51,19 +51,22 @@ class Config:
     lines: Mapping[toml_lines.Path, int] = field(default_factory=dict)  # the line of each key, by its path
     problems: tuple[Problem, ...] = ()
 
-    def locate_key(self, *path: str) -> str:
-        """Return the position of a key: `…/config.toml:12`."""
-        return f"{self.path}:{toml_lines.find_line(self.lines, path)}"
+    def format_key_position(self, *path: str) -> str:
+        """Return where a key is in the config file, as `…/config.toml:12`."""
+        return f"{self.path}:{toml_lines.find_key_line(self.lines, path)}"
 
-    def format_problems(self) -> tuple[str, ...]:
-        """Return the problems, each with file and line."""
+    def format_problem_lines(self) -> tuple[str, ...]:
+        """Return the errors in the config file as texts of the form `path:line: sentence`."""
         return tuple(f"{self.path}:{problem.line}: {problem.text}" for problem in self.problems)
 
 
-def find_path(asked: str = "", environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
-    """Return the path of the config file and its source: `--config`, RQTUI_CONFIG, or "" for the platform's folder."""
-    if asked:
-        return Path(asked), "--config"
+def find_config_path(requested_path: str = "", environ: Mapping[str, str] = os.environ) -> tuple[Path, str]:
+    """Return the path of the config file, and the setting that named it: `--config`, RQTUI_CONFIG, or an empty text.
+
+    Without such a setting the path is in the platform's folder for config files.
+    """
+    if requested_path:
+        return Path(requested_path), "--config"
     if environ.get(CONFIG_VARIABLE):
         return Path(environ[CONFIG_VARIABLE]), CONFIG_VARIABLE
     from platformdirs import user_config_dir
@@ -71,162 +74,190 @@ def find_path(asked: str = "", environ: Mapping[str, str] = os.environ) -> tuple
     return Path(user_config_dir("rqtui", appauthor=False)) / NAME, ""
 
 
-def load_config(asked: str = "", environ: Mapping[str, str] = os.environ) -> Config:
-    """Return the effective config. Raises UsageError if a file that was named does not exist."""
-    where, who = find_path(asked, environ)
-    if not who and not where.exists():
-        return Config(where)
+def load_config(requested_path: str = "", environ: Mapping[str, str] = os.environ) -> Config:
+    """Read and parse rqtui's config file; without a file the config is empty.
+
+    Raises UsageError if a person named a file that cannot be read. Other errors become problems of the config.
+    """
+    path, source = find_config_path(requested_path, environ)
+    if not source and not path.exists():
+        return Config(path)
     try:
-        return load_file(where)
+        return read_config_file(path)
     except UnicodeDecodeError:
-        return Config(where, True, problems=(Problem(1, "this is no text in UTF-8.", is_guard=True),))
+        return Config(path, True, problems=(Problem(1, "this is no text in UTF-8.", is_guard=True),))
     except OSError as error:
-        if who:
-            raise UsageError(f"{who}: the config file {where} cannot be read: {error.strerror}.") from None
-        return Config(where, True, problems=(Problem(1, f"it cannot be read: {error.strerror}.", is_guard=True),))
+        if source:
+            raise UsageError(f"{source}: the config file {path} cannot be read: {error.strerror}.") from None
+        return Config(path, True, problems=(Problem(1, f"it cannot be read: {error.strerror}.", is_guard=True),))
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def load_file(file: Path) -> Config:
-    """Read the config file at `where`. Raises OSError or UnicodeDecodeError if the file cannot be read as text."""
-    text = files.read_named(file, FILE_BYTES, is_pipe_allowed=True).decode()
-    return parse_config(file, text.replace("\r\n", "\n").replace("\r", "\n"))  # as read_text does
+def read_config_file(file: Path) -> Config:
+    """Read and parse the config file at `file`. Raises OSError or UnicodeDecodeError if it cannot be read as text."""
+    text = files.read_small_file(file, FILE_BYTES, is_pipe_allowed=True).decode()
+    return parse_config_text(file, text.replace("\r\n", "\n").replace("\r", "\n"))  # as read_text does
 
 
-def parse_config(file: Path, text: str) -> Config:
-    """Parse the text of a config file. Values that are not valid become problems."""
+def parse_config_text(file: Path, text: str) -> Config:
+    """Parse the TOML text of a config file. Each value that is not valid becomes a problem and is left out."""
     try:
-        document = toml_lines.parse_toml(text)
+        document = toml_lines.parse_toml_text(text)
     except toml_lines.BrokenToml as error:
         return Config(file, True, problems=(Problem(error.line, f"this is no TOML: {error}.", is_guard=True),))
-    reading = _Parser(toml_lines.find_lines(text))
-    top = reading.parse_keys(document, _TOP, ())
+    parser = _ConfigParser(toml_lines.map_keys_to_lines(text))
+    top_values = parser.parse_known_keys(document, _TOP, ())
     config = Config(
         file,
         True,
-        {key: value for key, value in top.items() if key not in _SECTIONS},
-        reading.parse_profiles(top.get("profiles", {})),
-        reading.parse_table(top.get("keymap", {}), _parse_keys, ("keymap",)),
-        reading.parse_columns(top.get("columns", {})),
-        tuple(reading.parse_keys(top.get("redact", {}), {"keys": _parse_texts}, ("redact",)).get("keys", ())),
-        reading.parse_thresholds(top.get("thresholds", {}), ("thresholds",)),
-        reading.lines,
+        {key: value for key, value in top_values.items() if key not in _SECTIONS},
+        parser.parse_profiles(top_values.get("profiles", {})),
+        parser.parse_free_table(top_values.get("keymap", {}), _parse_keyboard_keys, ("keymap",)),
+        parser.parse_column_lists(top_values.get("columns", {})),
+        tuple(
+            parser.parse_known_keys(top_values.get("redact", {}), {"keys": _parse_text_list}, ("redact",)).get(
+                "keys", ()
+            )
+        ),
+        parser.parse_thresholds(top_values.get("thresholds", {}), ("thresholds",)),
+        parser.lines,
     )
-    reading.check_default(config)
-    return replace(config, problems=tuple(sorted(reading.problems, key=lambda problem: problem.line)))
+    parser.check_default_profile(config)
+    return replace(config, problems=tuple(sorted(parser.problems, key=lambda problem: problem.line)))
 
 
-class _Parser:
-    """One pass over a document. A value that is not valid becomes a problem and is left out."""
+class _ConfigParser:
+    """Parses the sections of one config file. A value that is not valid becomes a problem and is left out."""
 
     def __init__(self, lines: Mapping[toml_lines.Path, int]) -> None:
         self.lines = lines
         self.problems: list[Problem] = []
 
-    def add_problem(self, path: toml_lines.Path, text: str, is_guard: bool = False) -> None:
-        """Add a problem at the line of a key."""
-        self.problems.append(Problem(toml_lines.find_line(self.lines, path), text, is_guard))
+    def append_problem(self, path: toml_lines.Path, text: str, is_guard: bool = False) -> None:
+        """Record an error in the config file, with the line of the key at `path`."""
+        self.problems.append(Problem(toml_lines.find_key_line(self.lines, path), text, is_guard))
 
-    def parse_keys(
-        self, table: Mapping[str, Any], known: Mapping[str, ParseValue], path: toml_lines.Path
+    def parse_known_keys(
+        self, table: Mapping[str, Any], value_parsers: Mapping[str, ParseValue], path: toml_lines.Path
     ) -> dict[str, Any]:
-        """Return the values of the known keys.
+        """Parse a table of the config file that may have only certain keys, and return its valid values.
 
         An unknown key becomes a problem that names the most similar known key.
         """
-        for key in table.keys() - known.keys():
-            where = ".".join(path) or "the file"
-            here = (*path, key)
-            self.add_problem(
-                here, f'{where} has no key "{key}". {build_hint(key, known)}', is_guard=_is_similar_to_guard(key, known)
+        for key in table.keys() - value_parsers.keys():
+            table_name = ".".join(path) or "the file"
+            key_path = (*path, key)
+            self.append_problem(
+                key_path,
+                f'{table_name} has no key "{key}". {build_similar_word_hint(key, value_parsers)}',
+                is_guard=_is_similar_to_protective_key(key, value_parsers),
             )
         return {
-            key: taken for key in known if key in table for taken in self.parse_value(table[key], known[key], path, key)
+            key: value
+            for key in value_parsers
+            if key in table
+            for value in self.parse_key_value(table[key], value_parsers[key], path, key)
         }
 
-    def parse_table(self, table: Mapping[str, Any], take: ParseValue, path: toml_lines.Path) -> dict[str, Any]:
-        """Return the values of a table whose keys the person chooses."""
-        return {key: taken for key in table for taken in self.parse_value(table[key], take, path, key)}
+    def parse_free_table(
+        self, table: Mapping[str, Any], value_parser: ParseValue, path: toml_lines.Path
+    ) -> dict[str, Any]:
+        """Parse a table of the config file whose keys a person chooses, such as names of profiles."""
+        return {key: value for key in table for value in self.parse_key_value(table[key], value_parser, path, key)}
 
-    def parse_value(self, value: Any, take: ParseValue, path: toml_lines.Path, key: str) -> list[Any]:
-        """Return a list with the parsed value, or an empty list after adding a problem."""
+    def parse_key_value(self, value: Any, value_parser: ParseValue, path: toml_lines.Path, key: str) -> list[Any]:
+        """Parse the value of one key. Returns a list with the value, or an empty list after recording a problem."""
         try:
-            return [take(value)]
+            return [value_parser(value)]
         except _InnerError as error:
-            inner = (*path, key, *error.keys)
-            self.add_problem(inner, _explain_expectation(inner, error, error.value), is_guard=key in _GUARDS)
+            inner_path = (*path, key, *error.keys)
+            self.append_problem(
+                inner_path, _explain_invalid_value(inner_path, error, error.value), is_guard=key in _GUARDS
+            )
         except ValueError as error:
-            self.add_problem((*path, key), _explain_expectation((*path, key), error, value), is_guard=key in _GUARDS)
+            self.append_problem(
+                (*path, key), _explain_invalid_value((*path, key), error, value), is_guard=key in _GUARDS
+            )
         return []
 
     def parse_profiles(self, tables: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-        """Return the profiles. A profile without a URL becomes a problem, but its other values are kept."""
+        """Parse the profiles of the config file.
+
+        A profile without a URL is a problem, but its other values are kept.
+        """
         profiles: dict[str, dict[str, Any]] = {}
-        for name, table in self.parse_table(tables, _check_table, ("profiles",)).items():
-            former = {"layouts": _parse_texts} if "layouts" in table else {}  # the former name of `systems`
-            profiles[name] = self.parse_keys(table, {**_PROFILE, **former}, ("profiles", name))
+        for name, table in self.parse_free_table(tables, _require_table, ("profiles",)).items():
+            former_keys = {"layouts": _parse_text_list} if "layouts" in table else {}  # the former name of `systems`
+            profiles[name] = self.parse_known_keys(table, {**_PROFILE, **former_keys}, ("profiles", name))
             if "thresholds" in profiles[name]:
                 path = ("profiles", name, "thresholds")
                 profiles[name]["thresholds"] = self.parse_thresholds(profiles[name]["thresholds"], path)
             if "url" not in table:
-                self.add_problem(
+                self.append_problem(
                     ("profiles", name), f'profile "{name}" has no url; expected url = "redis://host:6379/0".'
                 )
         return profiles
 
     def parse_thresholds(self, table: Mapping[str, Any], path: toml_lines.Path) -> thresholds.Rules:
-        """Return the thresholds by patterns of queues, in the order of the file."""
-        tables = self.parse_table(table, _check_table, path)
-        return tuple((pattern, self.parse_keys(tables[pattern], _THRESHOLDS, (*path, pattern))) for pattern in tables)
+        """Parse the thresholds of findings into pairs (pattern of queue names, thresholds), in the file's order."""
+        tables = self.parse_free_table(table, _require_table, path)
+        return tuple(
+            (pattern, self.parse_known_keys(tables[pattern], _THRESHOLDS, (*path, pattern))) for pattern in tables
+        )
 
-    def parse_columns(self, table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-        """Return the columns by place, or by `board`."""
-        return self.parse_keys(table, dict.fromkeys(COLUMNS_OF, _parse_texts), ("columns",))
+    def parse_column_lists(self, table: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+        """Parse which columns the screen shows. Returns the columns by state of the jobs, and those of the `board`."""
+        return self.parse_known_keys(table, dict.fromkeys(COLUMNS_OF, _parse_text_list), ("columns",))
 
-    def check_default(self, config: Config) -> None:
-        """Add a problem if the default profile does not exist."""
+    def check_default_profile(self, config: Config) -> None:
+        """Record a problem if `default_profile` names a profile that the config file does not have."""
         name = config.top.get("default_profile")
         if name and name not in config.profiles:
-            self.add_problem(("default_profile",), f'there is no profile "{name}". {build_hint(name, config.profiles)}')
+            self.append_problem(
+                ("default_profile",), f'there is no profile "{name}". {build_similar_word_hint(name, config.profiles)}'
+            )
 
 
 ParseValue = Callable[[Any], Any]
 
 
-def _parse_text(value: Any) -> str:
+def _parse_nonempty_text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("a text that is not empty")
     return value.strip()
 
 
-def _parse_flag(value: Any) -> bool:
+def _parse_boolean(value: Any) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")
     return value
 
 
-def _parse_read_only(value: Any) -> bool | str:
+def _parse_read_only_setting(value: Any) -> bool | str:
     if not isinstance(value, bool) and value != "always":
         raise ValueError('true, false or "always"')
     return bool(value) if isinstance(value, bool) else "always"
 
 
 class _InnerError(ValueError):
-    """An invalid value inside the value of a key; `keys` is the path to it from there."""
+    """An invalid value inside a list or table of the config file.
+
+    `keys` is the path to the value from the key that was parsed.
+    """
 
     def __init__(self, expected: str, value: Any, *keys: str) -> None:
         super().__init__(expected)
         self.value, self.keys = value, keys
 
 
-def _explain_expectation(path: Sequence[str], expected: object, value: Any) -> str:
-    """Return a sentence with the expected and the actual value."""
-    return f"{'.'.join(path)}: expected {expected}, found {_describe_value(value)}."
+def _explain_invalid_value(path: Sequence[str], expected: object, value: Any) -> str:
+    """Return the sentence for a value of a wrong type or range: the key, what was expected, and what was found."""
+    return f"{'.'.join(path)}: expected {expected}, found {_describe_invalid_value(value)}."
 
 
-def _parse_texts(value: Any) -> tuple[str, ...]:
+def _parse_text_list(value: Any) -> tuple[str, ...]:
     expected = 'a list of texts, as in ["id", "job"]'
     if not isinstance(value, list):
         raise ValueError(expected)
@@ -236,19 +267,19 @@ def _parse_texts(value: Any) -> tuple[str, ...]:
     return tuple(word.strip() for word in value)
 
 
-def _parse_keys(value: Any) -> str:
+def _parse_keyboard_keys(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError('keys, as in "d" or "d,ctrl+d"')
     return value.strip()
 
 
-def _check_table(value: Any) -> Mapping[str, Any]:
+def _require_table(value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("a table")
     return value
 
 
-def _parse_deny(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _parse_denied_verbs(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     from rqtui.verbs import VERBS_BY_NAME
 
     if not isinstance(value, dict):
@@ -256,25 +287,25 @@ def _parse_deny(value: Any) -> tuple[tuple[str, tuple[str, ...]], ...]:
     rules = []
     for pattern, verbs in value.items():
         try:
-            rules.append((pattern, _parse_texts(verbs)))
+            rules.append((pattern, _parse_text_list(verbs)))
         except ValueError as error:
             raise _InnerError(str(error), getattr(error, "value", verbs), pattern) from None
     for pattern, names in rules:
         for verb in names:
             if verb not in VERBS_BY_NAME:
-                near = find_similar(verb, VERBS_BY_NAME)
-                meant = f" (did you mean {near}?)" if near else ""
-                raise _InnerError(f"names of verbs{meant}", verb, pattern)
+                similar_verb = find_similar_word(verb, VERBS_BY_NAME)
+                hint = f" (did you mean {similar_verb}?)" if similar_verb else ""
+                raise _InnerError(f"names of verbs{hint}", verb, pattern)
     return tuple(rules)
 
 
-def _parse_url(value: Any) -> str:
+def _parse_redis_url(value: Any) -> str:
     if not isinstance(value, str) or not value.strip().startswith((*_SCHEMES, "${")):
         raise ValueError("a URL that begins with redis://, rediss://, unix://, redis+sentinel:// or redis+cluster://")
     return value.strip()
 
 
-def _parse_interval(value: Any) -> float:
+def _parse_refresh_interval(value: Any) -> float:
     from rqtui.durations import parse_duration
 
     try:
@@ -289,48 +320,58 @@ def _parse_interval(value: Any) -> float:
 
 
 _SECTIONS = ("profiles", "keymap", "columns", "redact", "thresholds")
-_THRESHOLDS: dict[str, ParseValue] = {name: partial(thresholds.parse_limit, name) for name in thresholds.RULES}
+_THRESHOLDS: dict[str, ParseValue] = {name: partial(thresholds.parse_threshold, name) for name in thresholds.RULES}
 _LOOK: dict[str, ParseValue] = {
-    "theme": _parse_text,
-    "interval": _parse_interval,
-    "calm": _parse_flag,
-    "ascii": _parse_flag,
+    "theme": _parse_nonempty_text,
+    "interval": _parse_refresh_interval,
+    "calm": _parse_boolean,
+    "ascii": _parse_boolean,
 }
-_TOP: dict[str, ParseValue] = {"default_profile": _parse_text, **_LOOK, **dict.fromkeys(_SECTIONS, _check_table)}
+_TOP: dict[str, ParseValue] = {
+    "default_profile": _parse_nonempty_text,
+    **_LOOK,
+    **dict.fromkeys(_SECTIONS, _require_table),
+}
 _PROFILE: dict[str, ParseValue] = {
-    "url": _parse_url,
-    "password_file": _parse_text,
-    "systems": _parse_texts,
-    "badge": _parse_text,
-    "read_only": _parse_read_only,
-    "guarded": _parse_flag,
-    "deny": _parse_deny,
-    "thresholds": _check_table,
+    "url": _parse_redis_url,
+    "password_file": _parse_nonempty_text,
+    "systems": _parse_text_list,
+    "badge": _parse_nonempty_text,
+    "read_only": _parse_read_only_setting,
+    "guarded": _parse_boolean,
+    "deny": _parse_denied_verbs,
+    "thresholds": _require_table,
     **_LOOK,
 }
 
 
-def find_similar(word: str, known: Collection[str]) -> str:
-    """Return the known word that is most similar to `word`, or an empty string."""
+def find_similar_word(word: str, known_words: Collection[str]) -> str:
+    """Return the word of `known_words` that is most similar to a misspelled `word`, or an empty text."""
     from difflib import get_close_matches
 
-    return next(iter(get_close_matches(word.replace("-", "_"), list(known), n=1, cutoff=0.6)), "")
+    return next(iter(get_close_matches(word.replace("-", "_"), list(known_words), n=1, cutoff=0.6)), "")
 
 
-def build_hint(word: str, known: Collection[str]) -> str:
-    """Return a sentence that suggests a similar word, as `Did you mean "read_only"?`, or lists the known words."""
-    if near := find_similar(word, known):
-        return f'Did you mean "{near}"?'
-    return f"There are: {', '.join(sorted(known))}." if known else "There are none."
+def build_similar_word_hint(word: str, known_words: Collection[str]) -> str:
+    """Return a hint for a misspelled word: `Did you mean "read_only"?`, or a list of the known words."""
+    if similar_word := find_similar_word(word, known_words):
+        return f'Did you mean "{similar_word}"?'
+    return f"There are: {', '.join(sorted(known_words))}." if known_words else "There are none."
 
 
-def _is_similar_to_guard(key: str, known: Collection[str]) -> bool:
-    """Return whether an unknown key is similar to one that forbids something (`readonly`)."""
-    return bool(find_similar(key, _GUARDS & set(known)))
+def _is_similar_to_protective_key(key: str, known_keys: Collection[str]) -> bool:
+    """Return whether an unknown key resembles one that forbids changes, as `readonly` does.
+
+    Then the person may have wanted to forbid something, and rqtui must not allow everything.
+    """
+    return bool(find_similar_word(key, _GUARDS & set(known_keys)))
 
 
-def _describe_value(value: Any) -> str:
-    """Return a short form of a value for a sentence. A URL is never included, because it may have a password."""
+def _describe_invalid_value(value: Any) -> str:
+    """Return a short form of an invalid value for an error message.
+
+    A text that may be a URL with a password is left out.
+    """
     if isinstance(value, dict | list):
         return "a table" if isinstance(value, dict) else "a list"
     if isinstance(value, bool):

@@ -1,6 +1,6 @@
 """Compute the effective settings: the command line wins over the environment, the config file and the defaults.
 
-The order of precedence is defined only here. The source of every value is kept for `rqtui config`.
+Only this module defines that order. `rqtui config` shows the source of every value, which is recorded here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NO = ("0", "no", "false", "off")
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The settings given on the command line."""
+    """The settings that a person gave as options on the command line."""
 
     url: str | None = field(default=None, repr=False)  # not in repr(), since it may have a password
     systems: tuple[str, ...] = ()
@@ -43,55 +43,61 @@ class CommandLine:
 
 
 class EffectiveSettings(NamedTuple):
-    """The effective settings, the source of each by its name, and the config file."""
+    """The effective settings of this run, where each came from (by its name), and the config file."""
 
     settings: Settings
     sources: Mapping[str, str]
     config: Config
 
 
-def resolve_settings(given: CommandLine, environ: Mapping[str, str] = os.environ) -> EffectiveSettings:
-    """Compute the effective settings of this command line. An empty environment variable counts as not set.
+def resolve_settings(command_line: CommandLine, environ: Mapping[str, str] = os.environ) -> EffectiveSettings:
+    """Compute the effective settings of this run. An empty environment variable counts as not set.
 
-    A problem in the file is no error here: it is part of the settings, and the screen shows it. If the file may have
-    forbidden something that cannot be read, changes are off. Raises UsageError if the requested profile does not exist.
+    A problem in the config file raises no error here: problems are part of the settings, and the screen shows them.
+    Changes are off if the file may have forbidden something that cannot be read. Raises UsageError if the requested
+    profile does not exist.
     """
-    config = files.load_config(given.config, environ)
-    url = _find_url(given, environ)
-    name, who = _find_profile(given, environ)
-    if not name and url is None and config.top.get("default_profile") in config.profiles:
-        name, who = config.top["default_profile"], config.locate_key("default_profile")
-    elif name and name not in config.profiles and not any(problem.is_guard for problem in config.problems):
-        where = f"in {config.path}" if config.exists else f": there is no config file {config.path}"
-        raise UsageError(f'{who}: there is no profile "{name}" {where}. {files.build_hint(name, config.profiles)}')
-    return _build_settings(_Choice(config, name, {"profile": who or BUILT_IN}), given, environ, url)
+    config = files.load_config(command_line.config, environ)
+    url = _find_requested_url(command_line, environ)
+    profile, profile_source = _find_requested_profile(command_line, environ)
+    if not profile and url is None and config.top.get("default_profile") in config.profiles:
+        profile, profile_source = config.top["default_profile"], config.format_key_position("default_profile")
+    elif profile and profile not in config.profiles and not any(problem.is_guard for problem in config.problems):
+        file_hint = f"in {config.path}" if config.exists else f": there is no config file {config.path}"
+        similar_profile_hint = files.build_similar_word_hint(profile, config.profiles)
+        raise UsageError(f'{profile_source}: there is no profile "{profile}" {file_hint}. {similar_profile_hint}')
+    return _build_settings(
+        _SettingsReader(config, profile, {"profile": profile_source or BUILT_IN}), command_line, environ, url
+    )
 
 
-def resolve_profile(
-    config: Config, name: str, given: CommandLine | None = None, environ: Mapping[str, str] = os.environ
+def resolve_profile_settings(
+    config: Config, name: str, command_line: CommandLine | None = None, environ: Mapping[str, str] = os.environ
 ) -> EffectiveSettings:
-    """Compute the effective settings after a person switched to a profile.
+    """Compute the effective settings after a person switched to another profile on the screen.
 
-    Its URL is used, whatever the environment says.
+    The URL of the profile is used, even if the environment names another one.
     """
-    return _build_settings(_Choice(config, name, {"profile": "chosen"}), given or CommandLine(), environ, None)
+    return _build_settings(
+        _SettingsReader(config, name, {"profile": "chosen"}), command_line or CommandLine(), environ, None
+    )
 
 
-def _find_url(given: CommandLine, environ: Mapping[str, str]) -> tuple[str, str] | None:
-    if given.url is not None:
-        return given.url, COMMAND_LINE
+def _find_requested_url(command_line: CommandLine, environ: Mapping[str, str]) -> tuple[str, str] | None:
+    if command_line.url is not None:
+        return command_line.url, COMMAND_LINE
     return next(((environ[name], name) for name in URL_VARIABLES if environ.get(name)), None)
 
 
-def _find_profile(given: CommandLine, environ: Mapping[str, str]) -> tuple[str, str]:
-    if given.profile:
-        return given.profile, "--profile"
+def _find_requested_profile(command_line: CommandLine, environ: Mapping[str, str]) -> tuple[str, str]:
+    if command_line.profile:
+        return command_line.profile, "--profile"
     return environ.get(PROFILE_VARIABLE, ""), PROFILE_VARIABLE if environ.get(PROFILE_VARIABLE) else ""
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """Reads settings from the profile, else from the top of the file, and records the source of each."""
+class _SettingsReader:
+    """Reads settings from a profile of the config file, else from its top level, and records the source of each."""
 
     config: Config
     name: str
@@ -101,104 +107,115 @@ class _Choice:
     def profile(self) -> Mapping[str, Any]:
         return self.config.profiles.get(self.name, {})
 
-    def choose_value(
-        self, key: str, built_in: Any, before: Any = None, source: str = COMMAND_LINE, former: str = ""
+    def read_setting(
+        self, key: str, built_in: Any, override: Any = None, override_source: str = COMMAND_LINE, former_key: str = ""
     ) -> Any:
-        """Return the value of `key`: `before` unless it is None, else the file's value, else `built_in`.
+        """Return the value of a setting, and record its source.
 
-        The file may have the key under its `former` name.
+        An `override` that is not None wins; then come the profile, the top level of the config file, and the `built_in`
+        value. The file may still use the `former_key` of the setting.
         """
-        if before is not None:
-            self.sources[key] = source
-            return before
+        if override is not None:
+            self.sources[key] = override_source
+            return override
         for table, path in ((self.profile, ("profiles", self.name)), (self.config.top, ())):
-            for name in filter(None, (key, former)):
+            for name in filter(None, (key, former_key)):
                 if name in table:
-                    self.sources[key] = self.config.locate_key(*path, name)
+                    self.sources[key] = self.config.format_key_position(*path, name)
                     return table[name]
         self.sources[key] = BUILT_IN
         return built_in
 
 
 def _build_settings(
-    choice: _Choice, given: CommandLine, environ: Mapping[str, str], url: tuple[str, str] | None
+    reader: _SettingsReader,
+    command_line: CommandLine,
+    environ: Mapping[str, str],
+    requested_url: tuple[str, str] | None,
 ) -> EffectiveSettings:
-    config, first = choice.config, choice.choose_value
-    problems, notes = list(config.format_problems()), []
-    chosen = first("url", DEFAULT_URL, *(url or ()))
-    if choice.sources["url"].startswith(str(config.path)):
-        chosen, missing = expand_variables(chosen, environ)
-        at = config.locate_key("profiles", choice.name, "url")
-        problems += [f"{at}: the environment variable {name} is not set; the URL needs it." for name in missing]
-        if "password_file" in choice.profile and not passwords.has_password(chosen):
-            chosen = passwords.add_password(chosen, _read_password(choice, problems))
-    elif not passwords.has_password(chosen):
-        chosen = passwords.add_password(chosen, passwords.read_from_environment(environ))
-    if url and "url" in choice.profile:
-        notes.append(f"The URL comes from {url[1]}: it is not the one of profile {choice.name}.")
-    read_only = first("read_only", False, given.read_only or None)
-    is_always = choice.profile.get("read_only") == "always"
+    config, read_setting = reader.config, reader.read_setting
+    problems, notes = list(config.format_problem_lines()), []
+    effective_url = read_setting("url", DEFAULT_URL, *(requested_url or ()))
+    if reader.sources["url"].startswith(str(config.path)):
+        effective_url, unset_variables = expand_url_variables(effective_url, environ)
+        url_position = config.format_key_position("profiles", reader.name, "url")
+        problems += [
+            f"{url_position}: the environment variable {name} is not set; the URL needs it." for name in unset_variables
+        ]
+        if "password_file" in reader.profile and not passwords.has_password(effective_url):
+            effective_url = passwords.add_password(effective_url, _read_profile_password(reader, problems))
+    elif not passwords.has_password(effective_url):
+        effective_url = passwords.add_password(effective_url, passwords.read_from_environment(environ))
+    if requested_url and "url" in reader.profile:
+        notes.append(f"The URL comes from {requested_url[1]}: it is not the one of profile {reader.name}.")
+    read_only = read_setting("read_only", False, command_line.read_only or None)
+    is_always = reader.profile.get("read_only") == "always"
     if any(problem.is_guard for problem in config.problems):
         read_only = is_always = True
-        choice.sources["read_only"] = "the error in the config file"
+        reader.sources["read_only"] = "the error in the config file"
         problems.append("Changes are off until that is mended: what it would have forbidden is not known.")
-    own_limits = first("thresholds", ()) if "thresholds" in choice.profile else ()
+    own_limits = read_setting("thresholds", ()) if "thresholds" in reader.profile else ()
     if config.thresholds and not own_limits:
-        choice.sources["thresholds"] = config.locate_key("thresholds")
-    badge = first("badge", "")
-    is_calm, who_calms = (
-        (True, COMMAND_LINE) if given.is_calm else (_read_switch(environ, CALM_VARIABLE), CALM_VARIABLE)
+        reader.sources["thresholds"] = config.format_key_position("thresholds")
+    badge = read_setting("badge", "")
+    is_calm, calm_source = (
+        (True, COMMAND_LINE)
+        if command_line.is_calm
+        else (_read_boolean_variable(environ, CALM_VARIABLE), CALM_VARIABLE)
     )
     settings = Settings(
-        url=chosen,
-        systems=first("systems", (), given.systems or None, former="layouts"),
+        url=effective_url,
+        systems=read_setting("systems", (), command_line.systems or None, former_key="layouts"),
         read_only=bool(read_only),
-        walks_all=given.walks_all,
-        is_debug=given.is_debug,
-        log_format=given.log_format or "text",
-        profile=choice.name if choice.profile else "",
+        walks_all=command_line.walks_all,
+        is_debug=command_line.is_debug,
+        log_format=command_line.log_format or "text",
+        profile=reader.name if reader.profile else "",
         badge=badge,
-        is_guarded=first("guarded", badge.upper() == PROD),
-        theme=first("theme", ""),
-        is_calm=first("calm", False, is_calm, who_calms),
-        is_ascii=first("ascii", False, given.is_ascii or None),
-        denied=first("deny", ()),
+        is_guarded=read_setting("guarded", badge.upper() == PROD),
+        theme=read_setting("theme", ""),
+        is_calm=read_setting("calm", False, is_calm, calm_source),
+        is_ascii=read_setting("ascii", False, command_line.is_ascii or None),
+        denied=read_setting("deny", ()),
         limits=(*config.thresholds, *own_limits),
         columns=config.columns,
         redact=config.redact,
         keymap=config.keymap,
-        is_asked_read_only=given.read_only,
+        is_asked_read_only=command_line.read_only,
         may_unlock=not is_always,
-        interval_s=first("interval", INTERVAL_S),
+        interval_s=read_setting("interval", INTERVAL_S),
         config=str(config.path),
         problems=tuple(problems),
         notes=tuple(notes),
     )
-    return EffectiveSettings(settings, choice.sources, config)
+    return EffectiveSettings(settings, reader.sources, config)
 
 
-def _read_password(choice: _Choice, problems: list[str]) -> str:
-    """Return the password from the profile's password file. If it cannot be read, add a problem and return ""."""
-    at = choice.config.locate_key("profiles", choice.name, "password_file")
+def _read_profile_password(reader: _SettingsReader, problems: list[str]) -> str:
+    """Return the password in the file that the profile names.
+
+    If the file cannot be read, add a problem and return "".
+    """
+    position = reader.config.format_key_position("profiles", reader.name, "password_file")
     try:
-        return passwords.read_from_file(choice.profile["password_file"], at)
+        return passwords.read_from_file(reader.profile["password_file"], position)
     except UsageError as error:
         problems.append(str(error))
         return ""
 
 
-def expand_variables(url: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
-    """Return a URL with each `${VARIABLE}` replaced, and the variables that are not set.
+def expand_url_variables(url: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Replace each `${VARIABLE}` in a Redis URL. Returns the URL, and the environment variables that are not set.
 
     Values before the `@` are quoted for the URL, because a password may contain any character.
     """
-    before, at, after = url.rpartition("@")
-    missing = [name for name in _VARIABLE.findall(url) if not environ.get(name)]
-    login = _VARIABLE.sub(lambda match: quote(environ.get(match[1], ""), safe=""), before)
-    return login + at + _VARIABLE.sub(lambda match: environ.get(match[1], ""), after), missing
+    login_part, at_sign, host_part = url.rpartition("@")
+    unset_variables = [name for name in _VARIABLE.findall(url) if not environ.get(name)]
+    login = _VARIABLE.sub(lambda match: quote(environ.get(match[1], ""), safe=""), login_part)
+    return login + at_sign + _VARIABLE.sub(lambda match: environ.get(match[1], ""), host_part), unset_variables
 
 
-def _read_switch(environ: Mapping[str, str], name: str) -> bool | None:
-    """Return an environment variable as a boolean, or None if it is not set."""
+def _read_boolean_variable(environ: Mapping[str, str], name: str) -> bool | None:
+    """Return whether an environment variable is on (not `0`, `no`, `false` or `off`), or None if it is not set."""
     value = environ.get(name, "")
     return value.lower() not in _NO if value else None

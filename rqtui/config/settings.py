@@ -1,7 +1,7 @@
-"""The settings of one run: which Redis, which systems, and what is allowed. Read by the screen and the commands.
+"""Hold the settings of one run: which Redis, which systems, and which changes are allowed.
 
-Only data. `resolve.resolve_settings` builds it from the command line, the environment and the config file, in this
-order.
+This module has only data, for the screen and the commands. `resolve.resolve_settings` builds the settings from the
+command line, the environment and the config file, in this order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MIN_INTERVAL_S, MAX_INTERVAL_S = 0.25, 60.0  # limits of the time between two re
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The effective settings of one run of rqtui."""
+    """The effective settings of one run of rqtui: which Redis, which systems, and which changes are allowed."""
 
     url: str = field(default=DEFAULT_URL, repr=False)  # not in repr(), since it may have a password
     systems: tuple[str, ...] = ()  # the values of `--system`; empty: all systems found

@@ -1,6 +1,7 @@
 """Find the folder for rqtui's own local files, and keep other users out of it.
 
-It has the journal and the undo records (`operations/`), and the progress of key walks (`engine/walk_file.py`).
+The folder contains the journal and the undo records (`operations/`), and the progress of key walks
+(`engine/walk_file.py`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ STATE_VARIABLE = "RQTUI_STATE_DIR"
 
 
 def find_state_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Return RQTUI_STATE_DIR, or else the platform's folder for the state of a program."""
+    """Return the folder for rqtui's own local files.
+
+    RQTUI_STATE_DIR names it, or else the platform's folder for program state is used.
+    """
     if environ.get(STATE_VARIABLE):
         return Path(environ[STATE_VARIABLE])
     from platformdirs import user_state_path

@@ -15,20 +15,23 @@ from rqtui.errors import RqtuiError
 
 
 class Limit(NamedTuple):
-    """The values of one threshold from which on a number is a warning, and critical. None means never."""
+    """The two values of one threshold: from `warning` on a number is a warning, from `critical` on critical.
+
+    None means never.
+    """
 
     warning: float | None = None
     critical: float | None = None
 
-    def classify(self, number: float) -> str:
-        """Return the severity of a number: `warning`, `critical`, or empty."""
+    def find_severity(self, number: float) -> str:
+        """Return the severity of a number under this threshold: `warning`, `critical`, or empty below both values."""
         if self.critical is not None and number >= self.critical:
             return "critical"
         return "warning" if self.warning is not None and number >= self.warning else ""
 
 
 class Thresholds(NamedTuple):
-    """All thresholds of one queue. Shares are in per cent, times in ms."""
+    """The thresholds of all health findings of one queue. Shares are in per cent, times in ms."""
 
     # One failure in ten is more than retries should handle. At one in two, the service does not work.
     failing: Limit = Limit(10, 50)
@@ -46,7 +49,7 @@ Rules = Sequence[tuple[str, Mapping[str, Limit]]]  # glob patterns of queue name
 
 
 class Unit(NamedTuple):
-    """The unit of a threshold: the expected format, and functions to parse and format a value.
+    """The unit of a threshold (per cent, jobs, time): its expected format, and functions to parse and format a value.
 
     `parse` raises ValueError for an invalid value.
     """
@@ -56,41 +59,41 @@ class Unit(NamedTuple):
     format: Callable[[float], str]
 
 
-def _parse_number(value: object) -> float:
+def _parse_positive_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e12:
         raise ValueError
     return value
 
 
-def _parse_percent(value: object) -> float:
-    if (number := _parse_number(value)) > 100:
+def _parse_percentage(value: object) -> float:
+    if (number := _parse_positive_number(value)) > 100:
         raise ValueError
     return number
 
 
-def _parse_span(value: object) -> float:
+def _parse_time_span(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError
     try:
-        return _parse_number(parse_duration(value))
+        return _parse_positive_number(parse_duration(value))
     except RqtuiError:
         raise ValueError from None
 
 
-def _format_span(ms: float) -> str:
+def _format_time_span(ms: float) -> str:
     for unit, size in (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)):
         if ms % size == 0:
             return f"{ms / size:g}{unit}"
     return f"{ms:g}ms"
 
 
-PERCENT = Unit("per cent, as in 10 or [10, 50]", _parse_percent, lambda number: f"{number:g}")
-JOBS = Unit("a number of jobs, as in 100 or [100, 5000]", _parse_number, lambda number: f"{number:g}")
-SPAN = Unit('a time, as in "5m" or ["5m", "1h"]', _parse_span, _format_span)
+PERCENT = Unit("per cent, as in 10 or [10, 50]", _parse_percentage, lambda number: f"{number:g}")
+JOBS = Unit("a number of jobs, as in 100 or [100, 5000]", _parse_positive_number, lambda number: f"{number:g}")
+SPAN = Unit('a time, as in "5m" or ["5m", "1h"]', _parse_time_span, _format_time_span)
 
 
 class Rule(NamedTuple):
-    """The unit and the meaning of one threshold."""
+    """The unit of one threshold, and what the threshold means, as a text for the documentation."""
 
     unit: Unit
     means: str
@@ -109,15 +112,18 @@ RULES: Mapping[str, Rule] = {
 }
 
 
-def parse_limit(name: str, value: object) -> Limit:
-    """Parse a threshold of the config file: one value, a pair, or false. Raises ValueError with the expected format."""
+def parse_threshold(name: str, value: object) -> Limit:
+    """Parse a threshold of the config file: one value, a pair (warning, critical), or false for never.
+
+    Raises ValueError, whose text is the expected format.
+    """
     unit = RULES[name].unit
     if value is False:
         return Limit()
     try:
         if not isinstance(value, list):
             return Limit(unit.parse(value))
-        warning, critical = (unit.parse(each) for each in value)
+        warning, critical = (unit.parse(limit_value) for limit_value in value)
     except ValueError:
         raise ValueError(f"{unit.expected} (warning, critical), or false") from None
     if warning > critical:
@@ -125,14 +131,17 @@ def parse_limit(name: str, value: object) -> Limit:
     return Limit(warning, critical)
 
 
-def format_limit(name: str, limit: Limit) -> str:
-    """Format a threshold for display: `10..50`, one value, or `false`."""
-    values = [RULES[name].unit.format(each) for each in limit if each is not None]
-    return "..".join(values) or "false"
+def format_threshold(name: str, limit: Limit) -> str:
+    """Format the values of a threshold for a person: `10..50`, a single value, or `false`."""
+    texts = [RULES[name].unit.format(number) for number in limit if number is not None]
+    return "..".join(texts) or "false"
 
 
-def find_thresholds(rules: Rules, names: Sequence[str]) -> Thresholds:
-    """Return the thresholds of a queue. `names` are the names under which patterns may match it."""
+def find_queue_thresholds(rules: Rules, names: Sequence[str]) -> Thresholds:
+    """Return the thresholds of one queue: the defaults, changed by each rule whose pattern matches.
+
+    `names` are the names under which the queue can be matched. The last matching rule wins.
+    """
     thresholds = DEFAULTS
     for pattern, changes in rules:
         if any(fnmatchcase(name, pattern) for name in names):

@@ -1,6 +1,7 @@
 """Parse TOML, and find the line of each key, which `tomllib` reports only for syntax errors.
 
-`parse_toml` parses a text; `find_line` finds the line of a key. Keys inside an inline table have the line of the table.
+`parse_toml_text` parses a text; `find_key_line` finds the line of a key. Keys inside an inline table have the line of
+the table.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ _AT_LINE = re.compile(r" \(at line (\d+), column \d+\)$")
 
 
 class BrokenToml(ValueError):
-    """A text is not valid TOML. Has the reason and the line, counted from 1."""
+    """A text is not valid TOML. The exception has the reason and the line, counted from 1."""
 
     def __init__(self, text: str, line: int) -> None:
         super().__init__(text)
         self.line = line
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """Parse a TOML text. Raises BrokenToml."""
+def parse_toml_text(text: str) -> dict[str, Any]:
+    """Parse a TOML text into a dict. Raises BrokenToml with the line of the error."""
     if not text.strip():
         return {}
     import tomllib
@@ -51,35 +52,35 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise BrokenToml("it is nested too deep", 1) from None
 
 
-def find_lines(text: str) -> dict[Path, int]:
-    """Return the line, from 1, of every table and of every key that begins a line."""
+def map_keys_to_lines(text: str) -> dict[Path, int]:
+    """Return the line number, from 1, of every table in a TOML text and of every key that begins a line."""
     lines_by_path: dict[Path, int] = {}
-    for number, table, key in _scan_keys(text):
+    for number, table, key in _scan_toml_keys(text):
         lines_by_path.setdefault((*table, *key), number)
     return lines_by_path
 
 
-def find_line(lines_by_path: Mapping[Path, int], path: Sequence[str]) -> int:
-    """Return the line of a key, or of the nearest table that contains it and has a line."""
+def find_key_line(lines_by_path: Mapping[Path, int], path: Sequence[str]) -> int:
+    """Return the line of a TOML key. A key without a line of its own has that of the nearest table around it."""
     return next(
         (lines_by_path[tuple(path[:end])] for end in range(len(path), 0, -1) if tuple(path[:end]) in lines_by_path), 1
     )
 
 
-def _scan_keys(text: str) -> Iterator[tuple[int, Path, Path]]:
-    """Yield (line, table, key) for each key; the key of a table's own line is ()."""
+def _scan_toml_keys(text: str) -> Iterator[tuple[int, Path, Path]]:
+    """Yield (line, table, key) for each key of a TOML text. For the line of a table itself the key is ()."""
     table: Path = ()
     closing = ""  # the quotes that end a text of several lines
     for number, line in enumerate(text.splitlines(), 1):
         if not closing:
             if head := _TABLE.match(line):
-                table = _split_key(head[1])
+                table = _split_dotted_key(head[1])
                 yield number, table, ()
             elif value := _VALUE.match(line):
-                yield number, table, _split_key(value[1])
+                yield number, table, _split_dotted_key(value[1])
         for quotes in _QUOTES.findall(line):
             closing = "" if quotes == closing else closing or quotes
 
 
-def _split_key(key: str) -> Path:
+def _split_dotted_key(key: str) -> Path:
     return tuple(part[1:-1] if part[0] in "\"'" else part for part in re.findall(_PART, key))

@@ -55,7 +55,7 @@ def read_from_file(path: str, source: str) -> str:
     Raises UsageError, whose text begins with `source`, if the file is unreadable or its first line is empty.
     """
     try:
-        content = files.read_named(Path(path).expanduser(), FILE_BYTES, is_pipe_allowed=True)
+        content = files.read_small_file(Path(path).expanduser(), FILE_BYTES, is_pipe_allowed=True)
         lines = content.decode().splitlines()
     except UnicodeDecodeError:
         raise UsageError(f"{source}: the file {path} is no text in UTF-8.") from None

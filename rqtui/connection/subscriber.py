@@ -24,7 +24,7 @@ from rqtui.connection.connect import copy_client
 from rqtui.connection.meter import Meter
 from rqtui.connection.nodes import is_cluster
 from rqtui.connection.redis_errors.connecting import describe_connection_error
-from rqtui.durations import compute_backoff_s
+from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import describe_and_log
 from rqtui.text.names import to_bytes
 
@@ -148,7 +148,7 @@ class Subscriber:
                     if not self._stop.is_set():
                         log.info("the ear lost its link: %s", words)
                         self._mark_all_lost(words)
-                self._stop.wait(compute_backoff_s(failures))
+                self._stop.wait(compute_reconnect_delay_s(failures))
                 failures += 1
 
     def _listen(self, client: Any) -> Iterator[None]:

@@ -32,14 +32,14 @@ def check_options(shown: str, options: Mapping[str, Any]) -> None:
         raise UsageError(f'The URL "{shown}" names ssl_keyfile, but no ssl_certfile to go with it.')
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     if authority:
-        _check_loads(shown, f"ssl_ca_certs={authority}", "", partial(files.check_regular, authority))
+        _check_loads(shown, f"ssl_ca_certs={authority}", "", partial(files.require_regular_file, authority))
         no_authority = f"ssl_ca_certs={authority} holds no certificate in PEM"
         _check_loads(shown, f"ssl_ca_certs={authority}", no_authority, lambda: context.load_verify_locations(authority))
     if ours:
         password = options.get("ssl_password", "")
         no_pair = "ssl_certfile and ssl_keyfile are no pair in PEM, or ssl_password is wrong"
         for name, path in (("ssl_certfile", ours), ("ssl_keyfile", key or ours)):
-            _check_loads(shown, f"{name}={path}", "", partial(files.check_regular, path))
+            _check_loads(shown, f"{name}={path}", "", partial(files.require_regular_file, path))
         _check_loads(shown, "ssl_certfile", no_pair, lambda: context.load_cert_chain(ours, key, password))
 
 

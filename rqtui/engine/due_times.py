@@ -246,7 +246,7 @@ def _run_commands(client: Any, commands: Sequence[bytes]) -> list[Any]:
 
     A WRONGTYPE error is returned in place of its reply, other errors are raised.
     """
-    [answer] = scripts.run_all(client, [scripts.build_reads(commands, len(commands))])
+    [answer] = scripts.send_calls(client, [scripts.build_read_commands(commands, len(commands))])
     if isinstance(answer, Exception):
         raise answer
     replies: list[Any] = answer.values["replies"]

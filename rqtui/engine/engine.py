@@ -250,7 +250,7 @@ class Engine(Discovery):
             return thresholds.DEFAULTS
         thresholds_of_ref = self._thresholds_by_ref.get(ref)
         if thresholds_of_ref is None:
-            thresholds_of_ref = self._thresholds_by_ref[ref] = thresholds.find_thresholds(
+            thresholds_of_ref = self._thresholds_by_ref[ref] = thresholds.find_queue_thresholds(
                 self._threshold_rules, _list_matching_names(ref)
             )
         return thresholds_of_ref
@@ -337,14 +337,14 @@ class Engine(Discovery):
 
     def send_request(self, request: Request[T]) -> T:
         """Send one request and return its parsed result. Raises the error of any of its calls."""
-        return request.parse(raise_if_connection_lost(scripts.run_all(self.client, request.calls)))
+        return request.parse(raise_if_connection_lost(scripts.send_calls(self.client, request.calls)))
 
     def send_requests(self, requests: Sequence[Request[Any]]) -> list[Any]:
         """Send requests in one pipeline and return their results. Raises only if the connection was lost.
 
         A request with `may_fail` parses its error itself; see `Request`.
         """
-        replies = scripts.run_all(self.client, [call for request in requests for call in request.calls])
+        replies = scripts.send_calls(self.client, [call for request in requests for call in request.calls])
         remaining = iter(replies)
         shares = [[next(remaining) for _call in request.calls] for request in requests]
         raise_if_connection_lost(
@@ -574,7 +574,7 @@ class Engine(Discovery):
                 else None
             )
             before, after = (saved.before, saved.after) if saved else ((), ())
-            replies = scripts.run_all(self.client, [*before, *request.calls, *after])
+            replies = scripts.send_calls(self.client, [*before, *request.calls, *after])
             first, last = len(before), len(before) + len(request.calls)
             outcomes = request.parse(replies[first:last])
             if self.change_recorder:

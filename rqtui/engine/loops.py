@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rqtui.connection.connect import translate_errors
-from rqtui.durations import compute_backoff_s
+from rqtui.durations import compute_reconnect_delay_s
 from rqtui.engine.due_times import POLL_INTERVAL_S, DuePoll, DueTimes
 from rqtui.errors import RqtuiError, ServerError, UsageError
 from rqtui.model import Ref
@@ -152,7 +152,7 @@ class Loop:
         try:
             done = self._work()
         except Exception as error:
-            wait_s = compute_backoff_s(self._failures)
+            wait_s = compute_reconnect_delay_s(self._failures)
             self._failures += 1
             if not isinstance(error, RqtuiError):
                 log.exception("%s: a step failed", self.name)
@@ -216,7 +216,7 @@ def build_round(
             except UsageError as error:  # The error is about this queue only; the others are called.
                 refused.append(ScriptStep(verb, ref, error=str(error), at_s=time.time()))
         began = time.monotonic()
-        replies = raise_if_connection_lost(scripts.run_all(client, [sent for _ref, sent in calls]))
+        replies = raise_if_connection_lost(scripts.send_calls(client, [sent for _ref, sent in calls]))
         ms = (time.monotonic() - began) * 1000
         steps = tuple(_to_step(verb, ref, reply) for (ref, _sent), reply in zip(calls, replies, strict=True))
         turns.record_steps(steps)

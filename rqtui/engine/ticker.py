@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rqtui.connection.connect import translate_errors
 from rqtui.connection.meter import find_meter
 from rqtui.connection.nodes import ping
-from rqtui.durations import compute_backoff_s
+from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError, describe_and_log
 from rqtui.model import Cost, Focus, Job, Outcome, Ref, Snapshot
 
@@ -478,7 +478,7 @@ class Ticker:
     def _handle_lost_server(self, error: ServerError) -> None:
         now = time.monotonic()
         self._lost_s = self._lost_s or now
-        wait_s = compute_backoff_s(self._failures)
+        wait_s = compute_reconnect_delay_s(self._failures)
         self._failures += 1
         self._judge_s = 0.0  # A failover closes connections: the server may be a replica afterwards.
         self._discovery, self._discover_s = (

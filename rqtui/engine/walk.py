@@ -125,7 +125,7 @@ class Walk:
         ]
         args = {"cursor": cursor, "limit": MAX_STEP_KEYS, "counted": len(self._counted_patterns)}
         began_s = time.monotonic()
-        reply = scripts.run(server, scripts.load("shared")["walk"].build_call({}, args, rows))
+        reply = scripts.run_call(server, scripts.load_scripts("shared")["walk"].build_call({}, args, rows))
         progress.duration_s += time.monotonic() - began_s
         values: Mapping[str, Any] = reply.values
         progress.cursors[name] = values["cursor"]

@@ -42,7 +42,7 @@ class WalkFile:
         if not self._is_possible or not self._path.is_file() or not (run := self._fetch_run_id()):
             return None
         try:
-            document = json.loads(files.read_named(self._path, MAX_FILE_BYTES))
+            document = json.loads(files.read_small_file(self._path, MAX_FILE_BYTES))
             if (document["version"], document["run"]) != (VERSION, run):
                 return None
             complete = None if document["whole"] is None else _parse_result(document["whole"])

@@ -178,7 +178,7 @@ class LeaseDrain(Drain):
     def _reserve(self) -> list[Job]:
         wishes = {"limit": self._limit, "worker": WORKER_NAME, "ttr_ms": self.lease_ms}
         call = self.system.build_call("reserve", self.ref.queue, self.system.select_arguments("reserve", wishes))
-        return list(self.system.read_taken_jobs(self.ref.queue, scripts.run(self.engine.client, call)))
+        return list(self.system.read_taken_jobs(self.ref.queue, scripts.run_call(self.engine.client, call)))
 
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Acknowledge the jobs with their tokens. The result `marked` counts as moved: the entry is dropped later."""
@@ -378,7 +378,7 @@ class ParkDrain(BatchDrain):
         return self._park(self._limit)
 
     def _park(self, limit: int) -> list[Job]:
-        answer = scripts.run(self._client, self.system.build_call("park", self.ref.queue, {"limit": limit}))
+        answer = scripts.run_call(self._client, self.system.build_call("park", self.ref.queue, {"limit": limit}))
         return [self._parse_job(row[0]) for row in answer.rows]
 
     def _parse_job(self, entry: bytes) -> Job:
@@ -393,7 +393,7 @@ class ParkDrain(BatchDrain):
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
         """Delete the batch. Only migrations take from that list, so an entry that is `gone` was deleted by one."""
         call = self.system.build_call("forget", self.ref.queue, {}, [{"member": job.member} for job in jobs])
-        answer = scripts.run(self._client, call)
+        answer = scripts.run_call(self._client, call)
         return [Outcome("forget", job.id, one.word, one.text, 1) for job, one in zip(jobs, answer.each, strict=True)]
 
 

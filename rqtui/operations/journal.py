@@ -570,7 +570,7 @@ def _read_lines(folder: Path, problems: list[str]) -> Iterator[bytes]:
     """Read the lines of both files, the older first. For a file that cannot be read, add a sentence to `problems`."""
     for name in (FILE + ".1", FILE):
         try:
-            yield from files.read_named(folder / name, MAX_READ_BYTES).splitlines(keepends=True)
+            yield from files.read_small_file(folder / name, MAX_READ_BYTES).splitlines(keepends=True)
         except FileNotFoundError:
             pass
         except OSError as error:

@@ -83,7 +83,9 @@ def _revert_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[
     if record.verb in QUEUE_INVERSES:
         if record.is_changed:
             requests = system.verb_requests(QUEUE_INVERSES[record.verb], ref.queue, (), {})
-            yield [one for request in requests for one in request.parse(scripts.run_all(engine.client, request.calls))]
+            yield [
+                one for request in requests for one in request.parse(scripts.send_calls(engine.client, request.calls))
+            ]
         return
     yield from _check_unanswered(engine, ref, record)
     changed = [(record.rows[id], left) for id, left in record.states_after.items() if id in record.rows]
@@ -129,7 +131,7 @@ def _send_chunk(
         call = engine.systems[ref.system].build_call(script, ref.queue, {}, columns)
     except UsageError as error:
         return Refused(str(error))
-    [reply] = scripts.run_all(engine.client, [call])
+    [reply] = scripts.send_calls(engine.client, [call])
     return reply
 
 

@@ -395,7 +395,7 @@ def read_jobs(
     while wanted:
         asked = wanted[: system.jobs_per_call]
         [answer] = raise_if_connection_lost(
-            scripts.run_all(engine.client, [_build_records_call(system, ref, asked, is_whole)])
+            scripts.send_calls(engine.client, [_build_records_call(system, ref, asked, is_whole)])
         )
         if isinstance(answer, Exception):
             raise answer

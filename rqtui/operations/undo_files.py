@@ -187,7 +187,7 @@ def read_record(folder: Path, name: str) -> UndoRecord:
     """Read one record. Raises UsageError if it does not exist or cannot be read."""
     path = folder / f"{name}.jsonl"
     try:
-        lines = files.read_named(path, MAX_READ_BYTES).splitlines()
+        lines = files.read_small_file(path, MAX_READ_BYTES).splitlines()
         head = json.loads(lines[0])
         if head.get("version", VERSION) != VERSION:
             raise UsageError(f"the undo record {path} was written by another version of rqtui: that one can undo it.")

@@ -97,7 +97,7 @@ def compute_rights(
             commands |= {"psubscribe", "ping"}
         commands |= {words.lower().replace(" ", "|") for words in system.commands}
         if system.needs_key_walk or system.is_found_by_walk:  # no key lists its queues or workers
-            commands |= {"scan"} | list_commands(scripts.load("shared")["walk"])
+            commands |= {"scan"} | list_commands(scripts.load_scripts("shared")["walk"])
         keys |= {system.queue_names_key} - {""}
     if role == "operator" and (migration_keys := _list_migration_keys(queues)):
         keys |= migration_keys

@@ -88,7 +88,7 @@ def build_families(queues: Sequence[Queue], most: int = MAX_QUEUES) -> tuple[Fam
         if queue.error:
             continue
         for count in queue.counts:
-            if not count.is_known:
+            if not count.is_count_known:
                 continue
             jobs.add(count.count, **labels, place=count.place, state=count.state.value)
             if count.shared_total is not None:

@@ -203,7 +203,7 @@ def _map_scripts() -> dict[str, str]:
     """Map script digests to names such as `native/reserve`."""
     folders = {
         **{system.name: system.scripts for system in registry.create_every()[0]},
-        "shared": scripts.load("shared"),
+        "shared": scripts.load_scripts("shared"),
     }
     return {script.sha: f"{folder}/{name}" for folder, found in folders.items() for name, script in found.items()}
 

@@ -57,7 +57,7 @@ def count_in_state(queues: Iterable[Queue], state: State, whole: Collection[str]
         count
         for queue in found
         for count in queue.counts
-        if count.state is state and count.is_known and (queue.system, count.place) not in known
+        if count.state is state and count.is_count_known and (queue.system, count.place) not in known
     ]
     if not counts and not once:
         return None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rqtui.connection.redis_errors.connecting import describe_connection_error
-from rqtui.durations import compute_backoff_s
+from rqtui.durations import compute_reconnect_delay_s
 from rqtui.errors import ServerError
 from rqtui.scenarios.pace import Pace
 
@@ -135,7 +135,7 @@ class Actor:
                     if not _is_redis_error(error):
                         self.error, self.state = repr(error), "dead"
                         raise
-                    self.error, rest_s = describe_connection_error(error), compute_backoff_s(failures)
+                    self.error, rest_s = describe_connection_error(error), compute_reconnect_delay_s(failures)
                     failures += 1
                     self.state = "idle"
                 self._raise_if_killed()

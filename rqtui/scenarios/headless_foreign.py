@@ -99,7 +99,7 @@ def run_foreign_headless(
             "queues": [
                 {
                     "queue": stage.queue,
-                    "counted": {count.place: count.count for count in queue.counts if count.is_known},
+                    "counted": {count.place: count.count for count in queue.counts if count.is_count_known},
                     "standing": dict(count_places(places_by_job)),
                 }
             ],

@@ -94,15 +94,15 @@ def _verify_jobs(client: Any, run: NativeRun) -> dict[str, Any]:
 
 
 def _read_counts(client: Any, queue: str) -> dict[str, Any]:
-    values = scripts.run(client, scripts.load("native")["counts"].build_call(build_keys(queue))).values
+    values = scripts.run_call(client, scripts.load_scripts("native")["counts"].build_call(build_keys(queue))).values
     return {"queue": queue, **{name: values[name] for name in _COUNTS}}
 
 
 def check_queue(client: Any, queue: str) -> Iterator[dict[str, Any]]:
     """Yield the findings of a full integrity check of a queue."""
-    script, walk, cursor = scripts.load("native")["check"], "scheduled", "0"
+    script, walk, cursor = scripts.load_scripts("native")["check"], "scheduled", "0"
     while True:
-        reply = scripts.run(
+        reply = scripts.run_call(
             client, script.build_call(build_keys(queue), {"walk": walk, "cursor": cursor, "limit": _CHECK_LIMIT})
         )
         for id, fault, where in reply.rows:

@@ -106,7 +106,7 @@ class Latecomer(Stage):
         is_slow = actor.name == f"{_RQTUI_PREFIX}-1"
 
         def take_turn() -> float:
-            answer = scripts.run(actor.client, system.build_call("reserve", QUEUE, {"limit": 1}))
+            answer = scripts.run_call(actor.client, system.build_call("reserve", QUEUE, {"limit": 1}))
             taken = system.read_taken_jobs(QUEUE, answer)
             for job in taken:
                 attempt = self.count_attempt(job.id)

@@ -65,11 +65,11 @@ class NativeRun(Run):
     def prepare(self) -> None:
         """Write the settings, names and past of the queues. Jobs of an earlier run on the same server are unchanged."""
         client = self._clients[0]
-        configure = scripts.load("native")["configure"]
+        configure = scripts.load_scripts("native")["configure"]
         for plan in self.scenario.queues:
             if plan.settings:
                 rows = [[name, str(value)] for name, value in plan.settings.items()]
-                scripts.run(client, configure.build_call(build_keys(plan.name), {}, rows))
+                scripts.run_call(client, configure.build_call(build_keys(plan.name), {}, rows))
         client.sadd(QUEUES, *self.queues)
         seconds, micros = client.time()
         past = self.scenario.past(self.seed)

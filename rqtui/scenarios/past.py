@@ -54,11 +54,11 @@ def _is_emulated(client: Any) -> bool:
 
 def _create_group(client: Any, group: PastGroup, at_ms: int) -> None:
     for at in range(0, len(group.jobs), BATCH):
-        scripts.run(client, build_enqueue_call(group.queue, group.jobs[at : at + BATCH], at_ms))
+        scripts.run_call(client, build_enqueue_call(group.queue, group.jobs[at : at + BATCH], at_ms))
     if group.worker:
         _lease_jobs(client, group, group.worker, at_ms)
         args = {"now_ms": at_ms, "worker": group.worker, "ttl_ms": _BEAT_TTL_MS, "host": "demo"}
-        scripts.run(client, scripts.load("native")["beat"].build_call(build_keys(group.queue), args))
+        scripts.run_call(client, scripts.load_scripts("native")["beat"].build_call(build_keys(group.queue), args))
     elif group.error:
         _fail_until_dead(client, group, at_ms)
 
@@ -66,17 +66,19 @@ def _create_group(client: Any, group: PastGroup, at_ms: int) -> None:
 def _lease_jobs(client: Any, group: PastGroup, worker: str, at_ms: int) -> list[list[bytes]]:
     """Reserve the jobs of the group for `worker`; return their ids and tokens."""
     args = {"now_ms": at_ms, "limit": len(group.jobs), "worker": worker, "ttr_ms": group.ttr_ms}
-    reply = scripts.run(client, scripts.load("native")["reserve"].build_call(build_keys(group.queue), args))
+    reply = scripts.run_call(
+        client, scripts.load_scripts("native")["reserve"].build_call(build_keys(group.queue), args)
+    )
     return [list(row[:2]) for row in reply.rows]
 
 
 def _fail_until_dead(client: Any, group: PastGroup, at_ms: int) -> None:
-    native, key = scripts.load("native"), build_keys(group.queue)
+    native, key = scripts.load_scripts("native"), build_keys(group.queue)
     for attempt in range(1, ATTEMPTS + 1):
         leased = _lease_jobs(client, group, f"{group.queue}-{attempt}", at_ms)
         if not leased:  # an earlier run with the same seed created this past
             return
         rows = [[id, token, fill_placeholders(group.error, crc32(id) + attempt)] for id, token in leased]
-        scripts.run(client, native["reject"].build_call(key, {"now_ms": at_ms + _RUN_MS}, rows))
+        scripts.run_call(client, native["reject"].build_call(key, {"now_ms": at_ms + _RUN_MS}, rows))
         at_ms += _PAUSE_MS
-        scripts.run(client, native["dispatch"].build_call(key, {"now_ms": at_ms, "limit": 1_000}))
+        scripts.run_call(client, native["dispatch"].build_call(key, {"now_ms": at_ms, "limit": 1_000}))

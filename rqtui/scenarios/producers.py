@@ -103,7 +103,7 @@ class Producers:
     def _send_pending(self) -> None:
         queues = list(dict.fromkeys(arrival.queue for arrival in self._pending))
         calls = [build_enqueue_call(queue, [a.job for a in self._pending if a.queue == queue]) for queue in queues]
-        replies = scripts.run_all(self._client, calls)
+        replies = scripts.send_calls(self._client, calls)
         for reply in replies:
             if isinstance(reply, ServerError):
                 self._is_resend = True
@@ -125,7 +125,7 @@ class Producers:
 
 def build_enqueue_call(queue: str, jobs: Sequence[NewJob], now_ms: int | None = None) -> Call:
     """Build the call that enqueues at most `BATCH` jobs."""
-    script = scripts.load("native")["enqueue"]
+    script = scripts.load_scripts("native")["enqueue"]
     names = [arg.name for arg in script.each]
     return script.build_call(
         build_keys(queue), {"now_ms": now_ms}, [[getattr(job, name) for name in names] for job in jobs]

@@ -88,7 +88,7 @@ class SimulatedWorkers:
         self._rests: dict[str, float] = {}  # queue: wall time of the next reserve
         self._lock = threading.RLock()
         self._pulse: deque[tuple[float, int]] = deque([(time.monotonic(), 0)])
-        self._scripts = scripts.load("native")
+        self._scripts = scripts.load_scripts("native")
         for plan in scenario.queues:
             for _ in range(plan.workers):
                 self.add(plan.name)
@@ -310,6 +310,6 @@ class SimulatedWorkers:
 
 def _send_calls(client: Any, calls: Sequence[Call]) -> tuple[list[Reply | None], ServerError | None]:
     """Return the replies to calls (None for a failed one), and the error if Redis is unavailable."""
-    results = scripts.run_all(client, calls)
+    results = scripts.send_calls(client, calls)
     error = next((result for result in results if isinstance(result, ServerError)), None)
     return [result if isinstance(result, Reply) else None for result in results], error

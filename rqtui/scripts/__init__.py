@@ -1,1 +1,1 @@
-"""Lua scripts, called by the names in their headers: header grammar, values and transport."""
+"""Load Lua scripts, call them by the names in their headers, and parse their replies."""

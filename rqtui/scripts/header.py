@@ -1,8 +1,8 @@
-"""The parser of script headers: comment lines in, a frozen `Header` out.
+"""Parse the comment header of a Lua script into a frozen `Header`.
 
 This module owns the grammar that `lua/README.md` documents as BNF. It opens no file, does not use Redis, and does not
-read the Lua below the header (a test does). `script.py` calls `parse_header`. A header has three parts: a summary,
-prose, and a signature, which is the paragraph that starts with a clause.
+read the Lua below the header. `script.py` calls `parse_script_header`. A header has three parts: a summary, prose, and
+a signature, which is the paragraph that starts with a clause.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ CLAUSES = ("moves", "forgets", "writes", "derived", "KEYS", "ARGV", "returns")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key of a call; `type` is one of KEY_TYPES. `parts` are the places that share the key, if there are several."""
+    """A Redis key that a Lua script declares; `type` is one of KEY_TYPES.
+
+    `parts` are the places that share the key, if there are several.
+    """
 
     name: str
     type: str
@@ -31,7 +34,10 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """An argument, a column of a tail, or a returned value; an `optional` one may be the empty string."""
+    """A value that a Lua script declares: an argument, a column of its rows, or a part of its reply.
+
+    An `optional` value may be the empty string.
+    """
 
     name: str
     type: str
@@ -41,7 +47,7 @@ class Arg:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A move of jobs from any of `sources` to one of `targets`.
+    """A declaration that a Lua script moves jobs from any place in `sources` to one in `targets`.
 
     With `leaves` a job may also leave the queue. Without sources, a new job enters the queue.
     """
@@ -53,7 +59,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A possible reply: the word, the header's text for it, its values, and the columns of its table."""
+    """A reply that a Lua script declares: its word, the explanation, its values, and the columns of its table."""
 
     word: str
     text: str
@@ -63,7 +69,10 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The declarations of a script's header. `first_line` is the number of the first line of Lua below the header."""
+    """Everything that the comment header of a Lua script declares.
+
+    `first_line` is the number of the first line of Lua below the header.
+    """
 
     summary: str
     text: str
@@ -80,21 +89,25 @@ class Header:
     first_line: int
 
 
-def parse_header(source: str, path: str) -> Header:
-    """Parse the header of a script. Raises ScriptError, which starts with `path:line:`."""
-    lines = list(_read_comment_lines(source))
-    paragraphs = list(_split_paragraphs(lines))
-    at = next((i for i, paragraph in enumerate(paragraphs) if _match_clause(paragraph[0].text)), None)
-    if at is None:
+def parse_script_header(source: str, path: str) -> Header:
+    """Parse the comment header of a Lua script. Raises ScriptError, whose text starts with `path:line:`."""
+    lines = list(_read_header_lines(source))
+    paragraphs = list(_split_comment_paragraphs(lines))
+    signature_index = next((i for i, paragraph in enumerate(paragraphs) if _find_clause_name(paragraph[0].text)), None)
+    if signature_index is None:
         raise ScriptError(f"{path}:{len(lines) + 1}: the header has no signature: no paragraph begins with a clause")
-    if at == 0:
+    if signature_index == 0:
         raise ScriptError(f"{path}:1: the header has no summary; it opens with a sentence and an empty comment line")
-    if at + 1 < len(paragraphs):
-        raise ScriptError(f"{path}:{paragraphs[at + 1][0].number}: nothing may follow the signature in the header")
-    found = _ParsedClauses(path)
-    for item in _split_items(paragraphs[at], path):
-        _CLAUSE_PARSERS[item.clause](found, item)
-    return _check_and_build(found, paragraphs[:at], len(lines) + 1, paragraphs[at][0].number)
+    if signature_index + 1 < len(paragraphs):
+        raise ScriptError(
+            f"{path}:{paragraphs[signature_index + 1][0].number}: nothing may follow the signature in the header"
+        )
+    clauses = _ParsedClauses(path)
+    for item in _split_signature_items(paragraphs[signature_index], path):
+        _CLAUSE_PARSERS[item.clause](clauses, item)
+    return _check_and_build_header(
+        clauses, paragraphs[:signature_index], len(lines) + 1, paragraphs[signature_index][0].number
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +126,7 @@ class _Item:
 
 @dataclass(slots=True)
 class _ParsedClauses:
-    """The clauses parsed so far; only this parser changes it."""
+    """The clauses of a script header that were parsed so far."""
 
     path: str
     moves: list[Move] = field(default_factory=list)
@@ -128,21 +141,21 @@ class _ParsedClauses:
     per_row: bool = False
     lines: dict[str, int] = field(default_factory=dict)  # first line of each place named, for later errors
 
-    def build_error(self, item: _Item, sentence: str) -> ScriptError:
+    def build_script_error(self, item: _Item, sentence: str) -> ScriptError:
         return ScriptError(f"{self.path}:{item.number}: {sentence}")
 
 
-def _read_comment_lines(source: str) -> Iterator[_Line]:
+def _read_header_lines(source: str) -> Iterator[_Line]:
     for number, line in enumerate(source.split("\n"), 1):
         if not line.startswith("--") or line.startswith(_BELOW_HEADER):
             return
         yield _Line(number, line[2:].expandtabs().rstrip())
 
 
-_BELOW_HEADER = ("--[[", "-- include:", "-- from ")  # comments that are no part of a header
+_BELOW_HEADER = ("--[[", "-- include:", "-- from ")  # the beginnings of comment lines that end a header
 
 
-def _split_paragraphs(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
+def _split_comment_paragraphs(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
     paragraph: list[_Line] = []
     for line in lines:
         if line.text:
@@ -154,21 +167,24 @@ def _split_paragraphs(lines: Iterable[_Line]) -> Iterator[list[_Line]]:
         yield paragraph
 
 
-def _match_clause(text: str) -> str:
-    """Return the name of the clause that a line opens, or an empty text. At most one space may precede it."""
+def _find_clause_name(text: str) -> str:
+    """Return the clause (`moves`, `KEYS`, …) that a header line opens, or an empty text.
+
+    At most one space may precede the word.
+    """
     match = re.match(r" ?(\S+)(\s|$)", text)
     return match[1] if match and match[1] in CLAUSES else ""
 
 
-def _split_items(paragraph: list[_Line], path: str) -> Iterator[_Item]:
-    """Split a signature into items.
+def _split_signature_items(paragraph: list[_Line], path: str) -> Iterator[_Item]:
+    """Split the signature of a script header into items, one per declared key, argument, move or reply.
 
     The first item of a clause sets the column. A line at that column is the next item; a line further right continues
     the item above it.
     """
     item: _Item | None = None
     column, seen = 0, 0
-    for line in _join_lines(paragraph, path):
+    for line in _join_parenthesised_lines(paragraph, path):
         indent = len(line.text) - len(line.text.lstrip())
         if item and indent > max(column, 1):
             item.text += " " + line.text.strip()
@@ -180,7 +196,7 @@ def _split_items(paragraph: list[_Line], path: str) -> Iterator[_Item]:
                 raise ScriptError(f"{path}:{line.number}: the line is not aligned with the first item of {item.clause}")
             item = _Item(line.number, item.clause, line.text.strip(), item.each)
             continue
-        seen = _check_order(line, seen, path)
+        seen = _check_clause_order(line, seen, path)
         match = _OPENING.match(line.text)
         column = match.end() if match else 0
         item = _Item(line.number, CLAUSES[seen - 1], line.text[column:], bool(match and match["each"]))
@@ -193,26 +209,26 @@ def _split_items(paragraph: list[_Line], path: str) -> Iterator[_Item]:
 _OPENING = re.compile(r" ?(?:returns +(?P<each>each\b) *|\S+ *)")
 
 
-def _join_lines(paragraph: list[_Line], path: str) -> Iterator[_Line]:
-    """Yield the lines, each joined with the following lines while one of its parentheses is open."""
+def _join_parenthesised_lines(paragraph: list[_Line], path: str) -> Iterator[_Line]:
+    """Yield the lines of a script's signature, each line with an open parenthesis joined with those that follow."""
     open_line: _Line | None = None
     for line in paragraph:
-        if open_line and _match_clause(line.text):
+        if open_line and _find_clause_name(line.text):
             break
-        whole = _Line(open_line.number, f"{open_line.text} {line.text.strip()}") if open_line else line
-        open_line = whole if whole.text.count("(") > whole.text.count(")") else None
+        joined_line = _Line(open_line.number, f"{open_line.text} {line.text.strip()}") if open_line else line
+        open_line = joined_line if joined_line.text.count("(") > joined_line.text.count(")") else None
         if not open_line:
-            yield whole
+            yield joined_line
     if open_line:
         raise ScriptError(f"{path}:{open_line.number}: a parenthesis is not closed")
 
 
-def _check_order(line: _Line, seen: int, path: str) -> int:
-    """Return the number (from 1) of the clause that a line opens; `seen` is the number of the clause above.
+def _check_clause_order(line: _Line, seen: int, path: str) -> int:
+    """Return the number (from 1) of the clause that a header line opens; `seen` is the number of the clause above.
 
     Raises ScriptError if the clause is unknown, repeated, or out of order.
     """
-    clause = _match_clause(line.text)
+    clause = _find_clause_name(line.text)
     if not clause:
         word = line.text.split()[0]
         raise ScriptError(f"{path}:{line.number}: {word!r} is no clause; expected one of {' '.join(CLAUSES)}")
@@ -235,169 +251,175 @@ _WORD = re.compile(
 )
 
 
-def _parse_move(found: _ParsedClauses, item: _Item) -> None:
+def _parse_move_clause(clauses: _ParsedClauses, item: _Item) -> None:
     match = _MOVE.fullmatch(item.text)
     if not match:
-        raise found.build_error(item, f"{item.text!r} is no move; expected: source source -> target | target")
+        raise clauses.build_script_error(item, f"{item.text!r} is no move; expected: source source -> target | target")
     sources = tuple((match["sources"] or "").split())
     alternatives = [target.strip() for target in match["targets"].split("|")]
     targets = tuple(target for target in alternatives if target)
     leaves = "" in alternatives
     if not sources and (leaves or not targets):
-        raise found.build_error(item, "a move without a source enters, so it needs a target")
-    found.moves.append(Move(sources, targets, leaves))
-    _record_lines(found, item, sources + targets)
+        raise clauses.build_script_error(item, "a move without a source enters, so it needs a target")
+    clauses.moves.append(Move(sources, targets, leaves))
+    _record_place_lines(clauses, item, sources + targets)
 
 
-def _parse_names(found: _ParsedClauses, item: _Item) -> None:
+def _parse_key_names(clauses: _ParsedClauses, item: _Item) -> None:
     if not _NAMES.fullmatch(item.text):
-        raise found.build_error(item, f"{item.text!r}: expected names of keys, separated by spaces")
+        raise clauses.build_script_error(item, f"{item.text!r}: expected names of keys, separated by spaces")
     names = item.text.split()
-    (found.forgets if item.clause == "forgets" else found.writes).extend(names)
-    _record_lines(found, item, names)
+    (clauses.forgets if item.clause == "forgets" else clauses.writes).extend(names)
+    _record_place_lines(clauses, item, names)
 
 
-def _record_lines(found: _ParsedClauses, item: _Item, names: Iterable[str]) -> None:
-    for name in names:
-        found.lines.setdefault(name, item.number)
+def _record_place_lines(clauses: _ParsedClauses, item: _Item, places: Iterable[str]) -> None:
+    for name in places:
+        clauses.lines.setdefault(name, item.number)
 
 
-def _parse_derived(found: _ParsedClauses, item: _Item) -> None:
+def _parse_derived_key(clauses: _ParsedClauses, item: _Item) -> None:
     match = _DERIVED.fullmatch(item.text)
     if not match:
-        raise found.build_error(item, f"{item.text!r}: expected the template of a key with a hole, such as <id>-lock")
-    found.derived.append(match["template"])
+        raise clauses.build_script_error(
+            item, f"{item.text!r}: expected the template of a key with a hole, such as <id>-lock"
+        )
+    clauses.derived.append(match["template"])
 
 
-def _parse_key(found: _ParsedClauses, item: _Item) -> None:
-    if found.keys_each:
-        raise found.build_error(item, "nothing may follow the tail `each (…)` of KEYS")
+def _parse_key_declaration(clauses: _ParsedClauses, item: _Item) -> None:
+    if clauses.keys_each:
+        raise clauses.build_script_error(item, "nothing may follow the tail `each (…)` of KEYS")
     if tail := _TAIL.fullmatch(item.text):
-        columns = _parse_columns(found, item, tail["columns"], KEY_TYPES)
+        columns = _parse_column_list(clauses, item, tail["columns"], KEY_TYPES)
         if any(column.optional for column in columns):
-            raise found.build_error(item, "a key cannot be optional")
-        found.keys_each = tuple(Key(column.name, column.type, tail["text"].strip()) for column in columns)
+            raise clauses.build_script_error(item, "a key cannot be optional")
+        clauses.keys_each = tuple(Key(column.name, column.type, tail["text"].strip()) for column in columns)
         return
     match = _KEY.fullmatch(item.text)
     if not match:
-        raise found.build_error(
+        raise clauses.build_script_error(
             item,
             f"{item.text!r} is no key; expected: name type text, name (place place) type text, or each (name type, …)",
         )
-    _check_type(found, item, match["type"], KEY_TYPES)
-    found.keys.append(Key(match["name"], match["type"], match["text"] or "", tuple((match["parts"] or "").split())))
+    _check_declared_type(clauses, item, match["type"], KEY_TYPES)
+    clauses.keys.append(Key(match["name"], match["type"], match["text"] or "", tuple((match["parts"] or "").split())))
 
 
-def _parse_arg(found: _ParsedClauses, item: _Item) -> None:
-    if found.each:
-        raise found.build_error(item, "nothing may follow the tail `each (…)` of ARGV")
+def _parse_argument_declaration(clauses: _ParsedClauses, item: _Item) -> None:
+    if clauses.each:
+        raise clauses.build_script_error(item, "nothing may follow the tail `each (…)` of ARGV")
     if tail := _TAIL.fullmatch(item.text):
-        found.each = _parse_columns(found, item, tail["columns"], ARG_TYPES, tail["text"].strip())
+        clauses.each = _parse_column_list(clauses, item, tail["columns"], ARG_TYPES, tail["text"].strip())
         return
     match = _ARG.fullmatch(item.text)
     if not match:
-        raise found.build_error(item, f"{item.text!r} is no argument; expected: name type text, or each (name type, …)")
-    _check_type(found, item, match["type"], ARG_TYPES)
-    found.args.append(Arg(match["name"], match["type"], bool(match["optional"]), match["text"] or ""))
+        raise clauses.build_script_error(
+            item, f"{item.text!r} is no argument; expected: name type text, or each (name type, …)"
+        )
+    _check_declared_type(clauses, item, match["type"], ARG_TYPES)
+    clauses.args.append(Arg(match["name"], match["type"], bool(match["optional"]), match["text"] or ""))
 
 
-def _parse_word(found: _ParsedClauses, item: _Item) -> None:
+def _parse_reply_word(clauses: _ParsedClauses, item: _Item) -> None:
     match = _WORD.fullmatch(item.text)
     if not match:
-        raise found.build_error(
+        raise clauses.build_script_error(
             item, f"{item.text!r} is no answer; expected: word (name type, …) rows (name type, …) text"
         )
-    if match["word"] in found.returns:
-        raise found.build_error(item, f"the word {match['word']} is declared twice")
-    values = _parse_columns(found, item, match["values"], ARG_TYPES) if match["values"] is not None else ()
-    rows = _parse_columns(found, item, match["rows"], ARG_TYPES) if match["rows"] is not None else ()
-    if item.each and rows:
-        raise found.build_error(item, "an answer of `returns each` has values, but no rows")
-    _refuse_duplicates(found, item, [column.name for column in values])
-    _refuse_duplicates(found, item, [column.name for column in rows])
-    found.per_row = item.each
-    found.returns[match["word"]] = Word(match["word"], match["text"], values, rows)
+    if match["word"] in clauses.returns:
+        raise clauses.build_script_error(item, f"the word {match['word']} is declared twice")
+    value_columns = _parse_column_list(clauses, item, match["values"], ARG_TYPES) if match["values"] is not None else ()
+    row_columns = _parse_column_list(clauses, item, match["rows"], ARG_TYPES) if match["rows"] is not None else ()
+    if item.each and row_columns:
+        raise clauses.build_script_error(item, "an answer of `returns each` has values, but no rows")
+    _refuse_duplicate_names(clauses, item, [column.name for column in value_columns])
+    _refuse_duplicate_names(clauses, item, [column.name for column in row_columns])
+    clauses.per_row = item.each
+    clauses.returns[match["word"]] = Word(match["word"], match["text"], value_columns, row_columns)
 
 
-def _parse_columns(
-    found: _ParsedClauses, item: _Item, text: str, types: tuple[str, ...], meaning: str = ""
+def _parse_column_list(
+    clauses: _ParsedClauses, item: _Item, text: str, types: tuple[str, ...], meaning: str = ""
 ) -> tuple[Arg, ...]:
     columns = []
     for column in text.split(","):
         match = re.fullmatch(rf" *(?P<name>{_NAME})(?P<optional>\?)? +(?P<type>[a-z]+) *", column)
         if not match:
-            raise found.build_error(item, f"{column.strip()!r} is no column; expected: name type")
-        _check_type(found, item, match["type"], types)
+            raise clauses.build_script_error(item, f"{column.strip()!r} is no column; expected: name type")
+        _check_declared_type(clauses, item, match["type"], types)
         columns.append(Arg(match["name"], match["type"], bool(match["optional"]), meaning))
     return tuple(columns)
 
 
-def _check_type(found: _ParsedClauses, item: _Item, name: str, types: tuple[str, ...]) -> None:
+def _check_declared_type(clauses: _ParsedClauses, item: _Item, name: str, types: tuple[str, ...]) -> None:
     if name not in types:
-        raise found.build_error(item, f"{name!r} is no type; expected one of {' '.join(types)}")
+        raise clauses.build_script_error(item, f"{name!r} is no type; expected one of {' '.join(types)}")
 
 
-def _refuse_duplicates(found: _ParsedClauses, item: _Item, names: Iterable[str]) -> None:
-    if twin := _find_duplicate(names):
-        raise found.build_error(item, f"the name {twin} is declared twice")
+def _refuse_duplicate_names(clauses: _ParsedClauses, item: _Item, names: Iterable[str]) -> None:
+    if duplicate := _find_duplicate_name(names):
+        raise clauses.build_script_error(item, f"the name {duplicate} is declared twice")
 
 
 _CLAUSE_PARSERS: Mapping[str, Callable[[_ParsedClauses, _Item], None]] = {
-    "moves": _parse_move,
-    "forgets": _parse_names,
-    "writes": _parse_names,
-    "derived": _parse_derived,
-    "KEYS": _parse_key,
-    "ARGV": _parse_arg,
-    "returns": _parse_word,
+    "moves": _parse_move_clause,
+    "forgets": _parse_key_names,
+    "writes": _parse_key_names,
+    "derived": _parse_derived_key,
+    "KEYS": _parse_key_declaration,
+    "ARGV": _parse_argument_declaration,
+    "returns": _parse_reply_word,
 }
 
 
-def _find_duplicate(names: Iterable[str]) -> str:
+def _find_duplicate_name(names: Iterable[str]) -> str:
     """Return the first name that occurs twice in `names`, or an empty text."""
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for name in names:
-        if name in seen:
+        if name in seen_names:
             return name
-        seen.add(name)
+        seen_names.add(name)
     return ""
 
 
-def _check_and_build(found: _ParsedClauses, paragraphs: list[list[_Line]], first_line: int, signature: int) -> Header:
-    """Check that the clauses agree with each other, and build the header. Raises ScriptError."""
+def _check_and_build_header(
+    clauses: _ParsedClauses, paragraphs: list[list[_Line]], first_line: int, signature: int
+) -> Header:
+    """Check that the parsed clauses of a script agree with each other, and build its `Header`. Raises ScriptError."""
 
-    def build_error(line: int, sentence: str) -> ScriptError:
-        return ScriptError(f"{found.path}:{line}: {sentence}")
+    def build_line_error(line: int, sentence: str) -> ScriptError:
+        return ScriptError(f"{clauses.path}:{line}: {sentence}")
 
-    if not found.returns:
-        raise build_error(signature, "the signature has no answers; a script returns at least one word")
-    if found.per_row and not found.each:
-        raise build_error(signature, "`returns each` needs a tail `each (…)` in ARGV: one answer per row of it")
-    keys = [key.name for key in found.keys] + [key.name for key in found.keys_each]
+    if not clauses.returns:
+        raise build_line_error(signature, "the signature has no answers; a script returns at least one word")
+    if clauses.per_row and not clauses.each:
+        raise build_line_error(signature, "`returns each` needs a tail `each (…)` in ARGV: one answer per row of it")
+    keys = [key.name for key in clauses.keys] + [key.name for key in clauses.keys_each]
     for clause, names in (
-        ("forgets", found.forgets),
-        ("writes", found.writes),
+        ("forgets", clauses.forgets),
+        ("writes", clauses.writes),
         ("KEYS", keys),
-        ("ARGV", [arg.name for arg in (*found.args, *found.each)]),
+        ("ARGV", [arg.name for arg in (*clauses.args, *clauses.each)]),
     ):
-        if twin := _find_duplicate(names):
-            raise build_error(signature, f"{clause} names {twin} twice")
-    for name, line in found.lines.items():
-        if name not in keys and not any(name in key.parts for key in found.keys):
-            raise build_error(line, f"{name} is named here, but KEYS declares no key of that name")
+        if duplicate := _find_duplicate_name(names):
+            raise build_line_error(signature, f"{clause} names {duplicate} twice")
+    for name, line in clauses.lines.items():
+        if name not in keys and not any(name in key.parts for key in clauses.keys):
+            raise build_line_error(line, f"{name} is named here, but KEYS declares no key of that name")
     texts = [" ".join(line.text.strip() for line in paragraph) for paragraph in paragraphs]
     return Header(
         summary=texts[0],
         text="\n\n".join(texts[1:]),
-        moves=tuple(found.moves),
-        forgets=tuple(found.forgets),
-        writes=tuple(found.writes),
-        derived=tuple(found.derived),
-        keys=tuple(found.keys),
-        keys_each=found.keys_each,
-        args=tuple(found.args),
-        each=found.each,
-        returns=MappingProxyType(found.returns),
-        per_row=found.per_row,
+        moves=tuple(clauses.moves),
+        forgets=tuple(clauses.forgets),
+        writes=tuple(clauses.writes),
+        derived=tuple(clauses.derived),
+        keys=tuple(clauses.keys),
+        keys_each=clauses.keys_each,
+        args=tuple(clauses.args),
+        each=clauses.each,
+        returns=MappingProxyType(clauses.returns),
+        per_row=clauses.per_row,
         first_line=first_line,
     )

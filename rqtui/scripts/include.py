@@ -1,9 +1,9 @@
-"""Blocks: Lua that several scripts share, and the lines `-- include: NAME, NAME` that are replaced by it.
+"""Replace the lines `-- include: NAME, NAME` of a Lua script by blocks of Lua that several scripts share.
 
-A block is a file in the folder `blocks` beside the scripts, or in `lua/shared/blocks/`, which all scripts can use. Its
-comments at the top say what it needs and gives (`lua/README.md`); `testing/include_lint.py` checks that at each place
-of use. The blocks of `_GENERATORS` have no file: this module builds them from the header of the script. `script.py`
-calls `assemble_script` when a script is first used, so a start does not wait for it.
+A block is a file in the folder `blocks` beside the scripts, or in `lua/shared/blocks/`, which all scripts can use. The
+comments at the top of a block say what it needs and defines (`lua/README.md`); `testing/include_lint.py` checks them at
+each place of use. The blocks of `_GENERATORS` have no file: this module builds them from the header of the script.
+`script.py` calls `assemble_script` when a script is first used, so a start does not wait for that.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _ITEM = re.compile(r"(?P<name>\w+)(?:\((?P<selected>\w+(?: \w+)*)\))?")
 
 
 def assemble_script(text: str, path: str, blocks: Mapping[str, Piece], header: Header) -> str:
-    """Return the text of a script with its blocks in it, each once and below those that it includes itself.
+    """Return the text of a Lua script in which each include line is replaced by its blocks.
 
-    `blocks` are the complete files by name. Raises ScriptError, `path:line: …`, for a name that is not in `blocks` and
-    cannot be generated.
+    A block occurs once, below the blocks that it includes itself. `blocks` are the complete files by name. Raises
+    ScriptError, `path:line: …`, for a name that is not in `blocks` and cannot be generated.
     """
     if _OPENING not in text:
         return text
@@ -34,23 +34,23 @@ def assemble_script(text: str, path: str, blocks: Mapping[str, Piece], header: H
 
 def _expand_includes(piece: Piece, blocks: Mapping[str, Piece], placed: set[str], header: Header) -> Iterator[Piece]:
     path, line, text = piece
-    before, opening, rest = _split_at_include(text)
+    preceding_text, opening, following_text = _split_at_include_line(text)
     while opening:
-        if before:
-            yield Piece(path, line, before)
-        line += before.count("\n")
-        names, _, text = rest.partition("\n")
+        if preceding_text:
+            yield Piece(path, line, preceding_text)
+        line += preceding_text.count("\n")
+        names, _, text = following_text.partition("\n")
         for name in map(str.strip, names.split(",")):
             if name in placed:
                 continue
             if name in blocks:
                 placed.add(name)
-                yield from _expand_includes(read_code(blocks[name]), blocks, placed, header)
+                yield from _expand_includes(remove_block_comments(blocks[name]), blocks, placed, header)
                 continue
             item = _ITEM.fullmatch(name)
             if not item or item["name"] not in _GENERATORS:
-                known = " ".join(sorted({*blocks, *_GENERATORS}))
-                raise ScriptError(f"{path}:{line}: there is no block {name}; those that are: {known}")
+                known_names = " ".join(sorted({*blocks, *_GENERATORS}))
+                raise ScriptError(f"{path}:{line}: there is no block {name}; those that are: {known_names}")
             try:
                 code = _GENERATORS[item["name"]](header, (item["selected"] or "").split(), placed)
             except KeyError as error:
@@ -58,53 +58,62 @@ def _expand_includes(piece: Piece, blocks: Mapping[str, Piece], placed: set[str]
             placed.add(name)
             yield Piece(path, line, f"{code}\n")
         line += 1
-        before, opening, rest = _split_at_include(text)
+        preceding_text, opening, following_text = _split_at_include_line(text)
     if text:
         yield Piece(path, line, text)
 
 
-def _split_at_include(text: str) -> tuple[str, str, str]:
-    """Split a text before and after the beginning of its first include line; the last two are empty without one."""
+def _split_at_include_line(text: str) -> tuple[str, str, str]:
+    """Split a Lua text at its first include line into the text before, the opening words, and the text after them.
+
+    Without an include line the last two are empty.
+    """
     if text.startswith(_OPENING):
         return "", _OPENING, text[len(_OPENING) :]
-    before, opening, rest = text.partition(f"\n{_OPENING}")
-    return before + opening[:1], opening, rest
+    preceding_text, opening, following_text = text.partition(f"\n{_OPENING}")
+    return preceding_text + opening[:1], opening, following_text
 
 
-def _generate_keys(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
-    """Return the definition of a local name for each key, or for the selected ones."""
-    keys = _number_declared(header.keys, selected or [key.name for key in header.keys])
-    return f"local {', '.join(map(to_local_name, keys))} = {', '.join(f'KEYS[{at}]' for at, _key in keys.values())}"
+def _generate_key_locals(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
+    """Return Lua that defines a local name for each key of a script, or for the selected keys."""
+    keys = _index_declarations(header.keys, selected or [key.name for key in header.keys])
+    local_names, expressions = map(build_lua_local_name, keys), (f"KEYS[{number}]" for number, _key in keys.values())
+    return f"local {', '.join(local_names)} = {', '.join(expressions)}"
 
 
-def _generate_args(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
-    """Return the definition of a local name for each argument except `now_ms`, or for the selected ones."""
-    args = _number_declared(header.args, selected or [arg.name for arg in header.args if arg.name != "now_ms"])
-    values = (_ARG_VALUES.get(arg.type, "ARGV[{}]").format(at) for at, arg in args.values())
-    return f"local {', '.join(map(to_local_name, args))} = {', '.join(values)}"
+def _generate_argument_locals(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
+    """Return Lua that defines a local name for each argument of a script except `now_ms`, or for the selected ones."""
+    args = _index_declarations(header.args, selected or [arg.name for arg in header.args if arg.name != "now_ms"])
+    expressions = (_ARG_VALUES.get(arg.type, "ARGV[{}]").format(number) for number, arg in args.values())
+    return f"local {', '.join(map(build_lua_local_name, args))} = {', '.join(expressions)}"
 
 
-def _generate_columns(header: Header, _selected: Sequence[str], _placed: set[str]) -> str:
-    """Return the definition of the number of arguments before the rows, and of the number of columns of a row."""
+def _generate_column_counts(header: Header, _selected: Sequence[str], _placed: set[str]) -> str:
+    """Return Lua that defines the number of arguments before the rows, and the number of columns of a row."""
     return f"local scalars, columns = {len(header.args)}, {len(header.each)}"
 
 
-def _generate_key_types(header: Header, selected: Sequence[str], placed: set[str]) -> str:
-    """Return a read of each key, or of the selected ones, by a command that fails if the key has another type."""
-    keys = _number_declared(header.keys, selected or [key.name for key in header.keys if key.type in _TYPE_READS])
+def _generate_type_checks(header: Header, selected: Sequence[str], placed: set[str]) -> str:
+    """Return Lua that reads each key, or each selected one, with a command that fails if the key has another type."""
+    keys = _index_declarations(header.keys, selected or [key.name for key in header.keys if key.type in _TYPE_READS])
     if untyped := next((name for name, (_at, key) in keys.items() if key.type not in _TYPE_READS), ""):
         raise KeyError(f"a type of {untyped}")
     has_names = "keys" in placed  # a local name costs less than an index
     return " ".join(
-        f"redis.call('{_TYPE_READS[key.type]}', {to_local_name(name) if has_names else f'KEYS[{at}]'})"
-        for name, (at, key) in keys.items()
+        f"redis.call('{_TYPE_READS[key.type]}', {build_lua_local_name(name) if has_names else f'KEYS[{number}]'})"
+        for name, (number, key) in keys.items()
     )
 
 
-def _generate_integers(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
-    """Return the check that all arguments are given, and that each `int`, or each selected one, is whole or empty."""
-    args = _number_declared(header.args, selected or [arg.name for arg in header.args if arg.type == "int"])
-    checks = " or ".join(f"#ARGV[{at}] > 15 or not string.find(ARGV[{at}], '^%-?%d*$')" for at, _arg in args.values())
+def _generate_integer_checks(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
+    """Return Lua that refuses a call with a missing argument, or with an `int` (or selected) one that is no integer.
+
+    An empty argument is accepted.
+    """
+    args = _index_declarations(header.args, selected or [arg.name for arg in header.args if arg.type == "int"])
+    checks = " or ".join(
+        f"#ARGV[{number}] > 15 or not string.find(ARGV[{number}], '^%-?%d*$')" for number, _arg in args.values()
+    )
     count = len(header.args)
     return (
         f"if #ARGV < {count} or {checks} then return redis.error_reply('ERR arguments: at least {count},"
@@ -112,16 +121,19 @@ def _generate_integers(header: Header, selected: Sequence[str], _placed: set[str
     )
 
 
-def _number_declared(declared: Sequence[_Item], names: Sequence[str]) -> dict[str, tuple[int, _Item]]:
-    """Return the keys or arguments of these names, each with its index in KEYS or ARGV. Raises KeyError."""
+def _index_declarations(declared: Sequence[_Item], names: Sequence[str]) -> dict[str, tuple[int, _Item]]:
+    """Return the declared keys or arguments with these names, each with its index in KEYS or ARGV.
+
+    Raises KeyError for a name that is not declared, and if there are no names.
+    """
     if not names:
         raise KeyError("any")
-    rows = {item.name: (at, item) for at, item in enumerate(declared, 1)}
+    rows = {item.name: (number, item) for number, item in enumerate(declared, 1)}
     return {name: rows[name] for name in names}
 
 
-def to_local_name(name: str) -> str:
-    """Return the local name of a key or an argument: a keyword of Lua, such as `repeat`, gets a `_`."""
+def build_lua_local_name(name: str) -> str:
+    """Return the name of the Lua local for a key or an argument. A keyword of Lua, such as `repeat`, gets a `_`."""
     return f"{name}_" if _LUA_KEYWORD.fullmatch(name) else name
 
 
@@ -131,17 +143,17 @@ _LUA_KEYWORD = re.compile(
     "and|break|do|else|elseif|end|false|for|function|if|in|local|nil|not|or|repeat|return|then|true|until|while"
 )
 _GENERATORS: Mapping[str, Callable[[Header, Sequence[str], set[str]], str]] = {
-    "args": _generate_args,
-    "columns": _generate_columns,
-    "integers": _generate_integers,
-    "key_types": _generate_key_types,
-    "keys": _generate_keys,
+    "args": _generate_argument_locals,
+    "columns": _generate_column_counts,
+    "integers": _generate_integer_checks,
+    "key_types": _generate_type_checks,
+    "keys": _generate_key_locals,
 }
 
 
-def read_code(block: Piece) -> Piece:
-    """Return the lines of a block below its comments at the top."""
-    at, line = 0, 1
-    while block.text.startswith("--", at) and not block.text.startswith(_OPENING, at):
-        at, line = block.text.find("\n", at) + 1 or len(block.text), line + 1
-    return Piece(block.path, line, block.text[at:])
+def remove_block_comments(block: Piece) -> Piece:
+    """Return a block of Lua without the comment lines at its top; its line number counts them."""
+    position, line = 0, 1
+    while block.text.startswith("--", position) and not block.text.startswith(_OPENING, position):
+        position, line = block.text.find("\n", position) + 1 or len(block.text), line + 1
+    return Piece(block.path, line, block.text[position:])

@@ -1,7 +1,7 @@
-"""Send calls of scripts in one round trip and read the replies; the only module that handles redis-py's errors.
+"""Send calls of Lua scripts to Redis in one round trip and read the replies, with redis-py.
 
-`script.run_all` passes `script.Call`s to it. Nothing is sent again after a connection broke. Interpreting replies, and
-deciding what to send again, is independent of the I/O: `rqtui.aio.transport` uses it on an event loop.
+`script.send_calls` passes `script.Call`s to this module. Nothing is sent again after a connection broke. The functions
+that interpret replies and decide what to send again do no I/O, so `rqtui.aio.transport` uses them on an event loop.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rqtui.connection.cluster import Cluster
 from rqtui.connection.pool import Pool, PooledConnection, reconnect_if_stale
 from rqtui.connection.redis_errors import acl_denials
 from rqtui.connection.redis_errors import error_replies as script_errors
-from rqtui.coroutines import run_blocking
+from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import (
     Denied,
     Elsewhere,
@@ -37,68 +37,79 @@ from rqtui.scripts.values import Wire
 from rqtui.text.names import to_bytes
 
 Exchange = Callable[[Sequence[bytes]], Awaitable[list[Any]]]
-"""Sends packed commands and gives as many replies; errors stand among them, and `lost` ones."""
+"""Sends encoded commands and returns one reply for each; errors and `_Lost` placeholders are among the replies."""
 
-MOVES = 3  # a slot may move again while it is followed; more than that is a Cluster that does not know itself
+MOVES = 3  # A hash slot may move again while its call is sent again; after more moves the error is returned.
 
 
-def send(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
-    """Send calls and return a reply or an error for each, in order; see `script.run_all`.
+def send_calls(client: Redis | Cluster, calls: Sequence[Any]) -> list[Any]:
+    """Send calls of Lua scripts; see `script.send_calls`. Returns a reply or an error for each, in order.
 
-    If a node of a Cluster refused a call because the queue has moved, the call is sent to the new node.
+    If a node of a Cluster refused a call because it no longer owns the queue's keys, the call is sent to their new
+    node.
     """
-    trip: Callable[[Any, Sequence[Any]], list[Any]] = _send_to_nodes if isinstance(client, Cluster) else _send_to_one
+    trip: Callable[[Any, Sequence[Any]], list[Any]] = (
+        _send_to_cluster_nodes if isinstance(client, Cluster) else _send_to_server
+    )
     results = trip(client, calls)
     if has_moved_calls(results) and topology.can_change_server(client):
 
         async def again(moved: Sequence[Any]) -> list[Any]:
             return trip(client, moved)
 
-        run_blocking(resend_moved(again, calls, results))
+        run_without_event_loop(resend_moved(again, calls, results))
     return results
 
 
-def run(client: Redis | Cluster, call: Any) -> Any:
-    """Send one call and return its reply; see `script.run`."""
-    result = send_one(client, call)
+def run_call(client: Redis | Cluster, call: Any) -> Any:
+    """Send one call of a Lua script and return its reply; see `script.run_call`."""
+    result = send_one_call(client, call)
     if isinstance(result, Exception):
         raise result
     return result
 
 
-def send_one(client: Redis | Cluster, call: Any) -> Any:
-    """Send one call and return a reply or an error, as `send` does.
+def send_one_call(client: Redis | Cluster, call: Any) -> Any:
+    """Send one call of a Lua script and return its reply or an error, faster than `send_calls` does.
 
     The bytes of a success reply are known beforehand. If the connection passes plain bytes, they are compared without
     parsing; any other reply is parsed as usual.
     """
     pool: Any = None if isinstance(client, Cluster) or client.connection is not None else client.connection_pool
-    done = call.script.build_success_reply(call.row_count)
-    if type(pool) is not Pool or not pool.is_passthrough or done is None:
-        return send(client, (call,))[0]
+    success_reply = call.script.build_success_reply(call.row_count)
+    if type(pool) is not Pool or not pool.is_passthrough or success_reply is None:
+        return send_calls(client, (call,))[0]
     try:
-        line = pool.take()
+        pooled_connection = pool.take()
     except exceptions.RedisError as error:
         return script_errors.from_connection_error(error)
     try:
-        expected, answer = done
+        expected, expected_reply = success_reply
         replies = _send_and_receive(
-            line.connection, (_pack_call(call, False),), 1, line if line.is_plain else None, expected
+            pooled_connection.connection,
+            (_pack_call(call, False),),
+            1,
+            pooled_connection if pooled_connection.is_plain else None,
+            expected,
         )
-        return answer if replies is _AS_EXPECTED else _convert_replies(line.connection, pool, (call,), replies)[0]
+        return (
+            expected_reply
+            if replies is _AS_EXPECTED
+            else _convert_replies_to_results(pooled_connection.connection, pool, (call,), replies)[0]
+        )
     finally:
-        pool.give_back(line)
+        pool.give_back(pooled_connection)
 
 
 def has_moved_calls(results: Sequence[Any]) -> bool:
-    """Return whether another node has the keys of some call by now."""
+    """Return whether a node of a Cluster refused some call because another node owns its keys now."""
     return any([isinstance(result, Elsewhere) for result in results])
 
 
 async def resend_moved(
     trip: Callable[[Sequence[Any]], Awaitable[list[Any]]], calls: Sequence[Any], results: list[Any]
 ) -> None:
-    """Send the calls that moved to another node again, and put their replies into `results`."""
+    """Send those calls again whose keys moved to another Cluster node, and put the replies into `results`."""
     for _ in range(MOVES):
         moved = [i for i, result in enumerate(results) if isinstance(result, Elsewhere)]
         if not moved:
@@ -107,8 +118,8 @@ async def resend_moved(
             results[i] = result
 
 
-def _send_to_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
-    """Send calls to a Cluster, in one round trip per node that has their keys."""
+def _send_to_cluster_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
+    """Send calls to a Cluster, in one round trip for each node that owns keys of the calls."""
     results: list[Any] = [None] * len(calls)
     groups: dict[Redis, list[int]] = {}
     for i, call in enumerate(calls):
@@ -118,8 +129,8 @@ def _send_to_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
             ).append(i)
         except exceptions.RedisError as error:
             results[i] = script_errors.from_connection_error(error)
-    for client, at in groups.items():
-        for i, result in zip(at, _send_to_one(client, [calls[i] for i in at]), strict=True):
+    for client, call_numbers in groups.items():
+        for i, result in zip(call_numbers, _send_to_server(client, [calls[i] for i in call_numbers]), strict=True):
             results[i] = result
     if any(isinstance(result, Elsewhere | Unreachable) for result in results):
         cluster.forget_slots()
@@ -128,28 +139,28 @@ def _send_to_nodes(cluster: Cluster, calls: Sequence[Any]) -> list[Any]:
     return [NodeAway(str(result)) if isinstance(result, Unreachable) else result for result in results]
 
 
-def _send_to_one(client: Redis, calls: Sequence[Any]) -> list[Any]:
-    """Send calls on an established connection, so that any later failure means they were sent.
+def _send_to_server(client: Redis, calls: Sequence[Any]) -> list[Any]:
+    """Send calls to one server, on a connection that is open before: any later failure means that the calls were sent.
 
     redis-py raises the same errors for connecting and sending, and retries both if its retries are on; therefore
     `execute_command` is not used.
     """
-    own: Any = client.connection
-    if own is not None:  # single_connection_client=True: the pool's own check of a stale connection is ours to make
+    own_connection: Any = client.connection
+    if own_connection is not None:  # single_connection_client=True: no pool checks whether the connection is stale
         lock: threading.RLock = client.single_connection_lock
         with lock:
             try:
-                reconnect_if_stale(own)
+                reconnect_if_stale(own_connection)
             except exceptions.RedisError as error:
                 return [script_errors.from_connection_error(error) for _ in calls]
-            return _run_on(own, client.connection_pool, calls)
+            return _run_calls_on_connection(own_connection, client.connection_pool, calls)
     pool: Any = client.connection_pool
     try:
         connection = pool.get_connection()
     except exceptions.RedisError as error:
         return [script_errors.from_connection_error(error) for _ in calls]
     try:
-        return _run_on(connection, pool, calls)
+        return _run_calls_on_connection(connection, pool, calls)
     finally:
         pool.release(connection)
 
@@ -162,148 +173,165 @@ class _Lost:
     may_have_run: bool = True
 
 
-_FAILED = (Exception, _Lost)  # among replies: what Redis refused, and what never came
+_FAILED = (Exception, _Lost)  # the replies that are errors or were lost
 REPLIES = (exceptions.ResponseError, exceptions.AuthenticationError, exceptions.BusyLoadingError)
-"""What redis-py raises for a reply; the last two are ConnectionErrors to it, but replies all the same."""
+"""The exceptions that redis-py raises for a reply. To redis-py the last two are ConnectionErrors too."""
 BROKEN = (exceptions.ConnectionError, exceptions.TimeoutError, exceptions.InvalidResponse, OSError)
-"""What is raised where no reply comes any more."""
+"""The exceptions that mean that no further reply will arrive on this connection."""
 
 _without_read_only: WeakSet[Any] = WeakSet()
-"""Connection pools whose server has no EVALSHA_RO: Redis 6.2 and fakeredis."""
+"""Connection pools whose server has no EVALSHA_RO, as Redis 6.2 and fakeredis."""
 
 
-def _run_on(connection: Any, pool: Any, calls: Sequence[Any]) -> list[Any]:
-    replies = _send_and_receive(connection, build_first_tries(pool, calls), sum([call.reply_count for call in calls]))
-    return _convert_replies(
-        connection, pool, calls, _group_by_call(calls, replies) if any([call.packed for call in calls]) else replies
+def _run_calls_on_connection(connection: Any, pool: Any, calls: Sequence[Any]) -> list[Any]:
+    replies = _send_and_receive(
+        connection, pack_calls_by_digest(pool, calls), sum([call.reply_count for call in calls])
+    )
+    return _convert_replies_to_results(
+        connection,
+        pool,
+        calls,
+        _group_replies_by_call(calls, replies) if any([call.packed for call in calls]) else replies,
     )
 
 
-def _convert_replies(connection: Any, pool: Any, calls: Sequence[Any], replies: list[Any]) -> list[Any]:
-    """Convert the replies to results, after sending again what the server did not know."""
-    results = parse_replies(calls, replies)
+def _convert_replies_to_results(connection: Any, pool: Any, calls: Sequence[Any], replies: list[Any]) -> list[Any]:
+    """Convert raw replies to results. Calls whose script the server did not have are sent again first."""
+    results = parse_all_replies(calls, replies)
     if results is not None:
         return results
 
     async def exchange(commands: Sequence[bytes]) -> list[Any]:
         return _send_and_receive(connection, commands)
 
-    results = run_blocking(complete_replies(exchange, pool, calls, replies))
-    if is_demoted(results):
+    results = run_without_event_loop(resend_and_parse_replies(exchange, pool, calls, replies))
+    if has_replica_refusal(results):
         connection.disconnect()
     return results
 
 
-def build_first_tries(pool: Any, calls: Sequence[Any]) -> list[bytes]:
-    """Return the packed commands of these calls, each with its script's digest."""
+def pack_calls_by_digest(pool: Any, calls: Sequence[Any]) -> list[bytes]:
+    """Encode each call as a command that names its script by digest (EVALSHA)."""
     enforced = any([call.script.read_only for call in calls]) and pool not in _without_read_only
     return [_pack_call(call, enforced and call.script.read_only) for call in calls]
 
 
-def _group_by_call(calls: Sequence[Any], replies: Sequence[Any]) -> list[Any]:
-    """Group replies by call: for plain reads a list, or the placeholder of a lost reply."""
-    found, at = [], 0
+def _group_replies_by_call(calls: Sequence[Any], replies: Sequence[Any]) -> list[Any]:
+    """Group raw replies by call: a list for a call of several read commands, or its first lost reply."""
+    grouped_replies, position = [], 0
     for call in calls:
-        theirs, at = replies[at : at + call.reply_count], at + call.reply_count
-        missing = next((reply for reply in theirs if isinstance(reply, _Lost)), None)
-        found.append((missing or theirs) if call.packed else theirs[0])
-    return found
+        call_replies, position = replies[position : position + call.reply_count], position + call.reply_count
+        lost_reply = next((reply for reply in call_replies if isinstance(reply, _Lost)), None)
+        grouped_replies.append((lost_reply or call_replies) if call.packed else call_replies[0])
+    return grouped_replies
 
 
-def fill_lost_replies(replies: list[Any], count: int, reason: Exception) -> list[Any]:
-    """Append a placeholder for each of the `count` commands whose reply did not arrive."""
+def append_lost_replies(replies: list[Any], count: int, reason: Exception) -> list[Any]:
+    """Return the replies that arrived, followed by a placeholder for each of the `count` commands without a reply."""
     return [*replies, *([_Lost(reason)] * (count - len(replies)))]
 
 
-def is_demoted(results: Sequence[Any]) -> bool:
-    """Return whether the server refused a call as a read-only replica: a new connection may reach the primary."""
+def has_replica_refusal(results: Sequence[Any]) -> bool:
+    """Return whether the server refused a call because it is a read-only replica.
+
+    Then a new connection may reach the new primary.
+    """
     return any(isinstance(result, ReplicaOnly) for result in results)
 
 
-async def complete_replies(exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]) -> list[Any]:
+async def resend_and_parse_replies(
+    exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]
+) -> list[Any]:
     """Return a reply or an error for each call.
 
     Commands that did not run because the server did not know the script are sent again on the same connection first.
     """
-    await _complete(exchange, pool, calls, replies)
-    return [await _read_result(exchange, call, reply) for call, reply in zip(calls, replies, strict=True)]
+    await _resend_unknown_scripts(exchange, pool, calls, replies)
+    return [await _build_call_result(exchange, call, reply) for call, reply in zip(calls, replies, strict=True)]
 
 
-async def _complete(exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]) -> None:
-    last = replies[-1]
+async def _resend_unknown_scripts(exchange: Exchange, pool: Any, calls: Sequence[Any], replies: list[Any]) -> None:
+    last_reply = replies[-1]
     enforced = pool not in _without_read_only
-    for each_in_full in (
-        False,
-        True,
-    ):  # at first one call brings a script's text for all; what did not come so, brings it
-        again = [i for i, reply in enumerate(replies) if _is_unknown_to_server(reply)]
-        if not again:
+    # The first time one call sends the text of a script for all. Calls that fail again then each send the text.
+    for each_in_full in (False, True):
+        call_numbers = [i for i, reply in enumerate(replies) if _is_script_unknown(reply)]
+        if not call_numbers:
             break
-        if any(not isinstance(replies[i], exceptions.NoScriptError) for i in again):
+        if any(not isinstance(replies[i], exceptions.NoScriptError) for i in call_numbers):
             _without_read_only.add(pool)
             enforced = False
-        if isinstance(last, _Lost):
-            following: list[Any] = [_Lost(last.reason, may_have_run=False)] * len(again)
+        if isinstance(last_reply, _Lost):
+            new_replies: list[Any] = [_Lost(last_reply.reason, may_have_run=False)] * len(call_numbers)
         else:
-            following = await exchange(list(_with_text([calls[i] for i in again], enforced, each_in_full)))
-        last = following[-1]
-        for i, reply in zip(again, following, strict=True):
+            new_replies = await exchange(
+                list(_pack_calls_with_text([calls[i] for i in call_numbers], enforced, each_in_full))
+            )
+        last_reply = new_replies[-1]
+        for i, reply in zip(call_numbers, new_replies, strict=True):
             replies[i] = reply
 
 
-def parse_replies(calls: Sequence[Any], replies: Sequence[Any]) -> list[Any] | None:
-    """Parse `replies` if all of them are script replies; else return None, and `completed` must handle them."""
+def parse_all_replies(calls: Sequence[Any], replies: Sequence[Any]) -> list[Any] | None:
+    """Parse the raw replies of all calls, or return None if one of them is an error or was lost.
+
+    `resend_and_parse_replies` handles such replies.
+    """
     if any([isinstance(reply, _FAILED) for reply in replies]):
         return None
-    return [_parse_reply(call, reply) for call, reply in zip(calls, replies, strict=True)]
+    return [_parse_call_reply(call, reply) for call, reply in zip(calls, replies, strict=True)]
 
 
 def _pack_call(call: Any, read_only: bool) -> bytes:
-    """Return the command with the script's digest as sent over the wire.
+    """Encode a call as a command that names its script by digest.
 
-    redis-py's own packing checks the type of each of up to ten thousand arguments; ours are always text and bytes.
+    redis-py's own encoder checks the type of each of up to ten thousand arguments; those of a call are always text and
+    bytes.
     """
     if call.packed:
         return bytes(call.packed)
     opening = call.opening
     if opening is None:
-        return _pack(call.command(read_only))
-    at = len(opening.argv)
+        return _pack_words(call.build_command(read_only))
+    opening_length = len(opening.argv)
     head = opening.heads.get(read_only)
     if head is None:
-        whole = call.command(read_only)
-        head = opening.heads[read_only] = _remove_count(_pack(whole[: len(whole) - len(call.argv) + at]))
-    tail = call.argv[at:] if at else call.argv
-    words = 3 + len(opening.keys) + at + len(tail)
-    count = _COUNTS[words] if words < len(_COUNTS) else b"*%d\r\n" % words
-    packed: bytes = count + head + _remove_count(_pack(tail))
+        words = call.build_command(read_only)
+        common_words = words[: len(words) - len(call.argv) + opening_length]
+        head = opening.heads[read_only] = _remove_word_count(_pack_words(common_words))
+    tail = call.argv[opening_length:] if opening_length else call.argv
+    word_count = 3 + len(opening.keys) + opening_length + len(tail)
+    count = _COUNTS[word_count] if word_count < len(_COUNTS) else b"*%d\r\n" % word_count
+    packed: bytes = count + head + _remove_word_count(_pack_words(tail))
     return packed
 
 
-_COUNTS = [b"*%d\r\n" % count for count in range(64)]  # how a command begins; to print one is dear
+_COUNTS = [
+    b"*%d\r\n" % count for count in range(64)
+]  # the first line of a command, by its number of words; formatting one takes time
 
 
-def _pack(words: Sequence[Wire]) -> bytes:
+def _pack_words(words: Sequence[Wire]) -> bytes:
     packed: bytes = pack_command(tuple(words))  # type: ignore[arg-type]
     return packed
 
 
-def _remove_count(packed: bytes) -> bytes:
+def _remove_word_count(packed: bytes) -> bytes:
     return packed[packed.index(b"\n") + 1 :]
 
 
-def _with_text(calls: Sequence[Any], enforced: bool, each_in_full: bool) -> Iterator[bytes]:
-    """Yield the commands of these calls, with the text of each script only once: 10 000 texts are 60 MB."""
-    known: set[str] = set()
+def _pack_calls_with_text(calls: Sequence[Any], enforced: bool, each_in_full: bool) -> Iterator[bytes]:
+    """Yield the encoded calls with the text of each script only once, because 10 000 texts would be 60 MB."""
+    sent_digests: set[str] = set()
     for call in calls:
-        is_in_full = each_in_full or call.script.sha not in known
-        known.add(call.script.sha)
+        is_in_full = each_in_full or call.script.sha not in sent_digests
+        sent_digests.add(call.script.sha)
         read_only = enforced and call.script.read_only
-        yield _pack(call.command_in_full(read_only)) if is_in_full else _pack_call(call, read_only)
+        yield _pack_words(call.build_text_command(read_only)) if is_in_full else _pack_call(call, read_only)
 
 
-def _is_unknown_to_server(reply: Any) -> bool:
-    """Return whether the server lacks the script (NOSCRIPT) or read-only calls: in both cases nothing ran."""
+def _is_script_unknown(reply: Any) -> bool:
+    """Return whether Redis replied that it lacks the script (NOSCRIPT) or EVALSHA_RO. In both cases nothing ran."""
     if not isinstance(reply, exceptions.ResponseError):
         return False
     text = str(reply).lower()
@@ -311,7 +339,7 @@ def _is_unknown_to_server(reply: Any) -> bool:
 
 
 _AS_EXPECTED: list[Any] = []
-"""In place of the replies: what was expected came."""
+"""Returned instead of the replies if exactly the expected bytes arrived."""
 
 
 def _send_and_receive(
@@ -321,7 +349,7 @@ def _send_and_receive(
     line: PooledConnection | None = None,
     expected: bytes = b"",
 ) -> list[Any]:
-    """Send packed commands at once and read `number` replies (0: one per command).
+    """Send encoded commands at once on one connection, and read `number` replies (0: one per command).
 
     Errors are among the replies, and `_Lost` for each that did not arrive. With a plain `line` of this connection,
     returns `_AS_EXPECTED` if exactly the bytes `expected` arrived.
@@ -343,23 +371,23 @@ def _send_and_receive(
                 replies.append(reply)
     except BROKEN as error:
         connection.disconnect()
-        return fill_lost_replies(replies, number, error)
+        return append_lost_replies(replies, number, error)
     except BaseException:
-        connection.disconnect()  # replies are still on their way; the next user of the connection would read them
+        connection.disconnect()  # The next user of the connection would read the replies that have not arrived.
         raise
     return replies
 
 
-def _parse_reply(call: Any, reply: Any) -> Any:
+def _parse_call_reply(call: Any, reply: Any) -> Any:
     try:
         return call.parse(reply)
     except (ScriptError, ServerError) as broken:
         return broken
 
 
-async def _read_result(exchange: Exchange, call: Any, reply: Any) -> Any:
+async def _build_call_result(exchange: Exchange, call: Any, reply: Any) -> Any:
     if not isinstance(reply, _FAILED):
-        return _parse_reply(call, reply)
+        return _parse_call_reply(call, reply)
     script = call.script
     if isinstance(reply, _Lost):
         may_have_run = reply.may_have_run and not script.read_only
@@ -367,17 +395,21 @@ async def _read_result(exchange: Exchange, call: Any, reply: Any) -> Any:
     error = script_errors.from_reply(reply, script.name, script.path, script.source, script.read_only)
     if isinstance(error, Denied):
         return acl_denials.add_missing_right(error, str(reply), script.source, call.keys)
-    return await _with_key(exchange, call, error) if isinstance(error, WrongType) else error
+    return await _find_wrong_type_key(exchange, call, error) if isinstance(error, WrongType) else error
 
 
-async def _with_key(exchange: Exchange, call: Any, error: RqtuiError) -> RqtuiError:
-    """Find the key of a WrongType error by comparing the TYPE of each key with the header."""
-    script, each = call.script, call.script.keys_each
+async def _find_wrong_type_key(exchange: Exchange, call: Any, error: RqtuiError) -> RqtuiError:
+    """Find the key of a WrongType error: compare the TYPE of each key of the call with the script's header."""
+    script, tail_keys = call.script, call.script.keys_each
     types = [key.type for key in script.keys]
-    types += [key.type for key in each] * ((len(call.keys) - len(types)) // len(each) if each else 0)
-    replies = await exchange([_pack((b"TYPE", key)) for key in call.keys])
-    for key, expected, found in zip(call.keys, types, replies, strict=True):
-        if isinstance(found, bytes) and found != b"none" and expected not in ("any", "channel", found.decode()):
+    types += [key.type for key in tail_keys] * ((len(call.keys) - len(types)) // len(tail_keys) if tail_keys else 0)
+    replies = await exchange([_pack_words((b"TYPE", key)) for key in call.keys])
+    for key, expected, key_type in zip(call.keys, types, replies, strict=True):
+        if (
+            isinstance(key_type, bytes)
+            and key_type != b"none"
+            and expected not in ("any", "channel", key_type.decode())
+        ):
             name = to_bytes(key)
-            return script_errors.build_wrong_type(name, found.decode(), expected, script.read_only)
+            return script_errors.build_wrong_type(name, key_type.decode(), expected, script.read_only)
     return error

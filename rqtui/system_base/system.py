@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from rqtui.errors import RqtuiError, ServerError, Unknown, Unreachable, UsageError, WrongType, describe_and_log
-from rqtui.ids import create_id
+from rqtui.ids import create_job_id
 from rqtui.model import (
     NO_EVENT_COVERAGE,
     EventCoverage,
@@ -159,7 +159,7 @@ class System:
                 if not fits(spec[option]):
                     raise UsageError(f'system {self.name}: {option} is {words}, not "{spec[option]}".')
         self.is_explicit = is_asked
-        self.scripts: scripts.Folder = scripts.load(self.folder or self.name)
+        self.scripts: scripts.Folder = scripts.load_scripts(self.folder or self.name)
         self.event_coverage: EventCoverage = NO_EVENT_COVERAGE  # set by the engine before it passes on events
         self._clock = (0, 0.0)  # the server's clock (ms) and time.monotonic() when it was received
 
@@ -588,7 +588,7 @@ class System:
             raise UsageError(f"{self.name} keeps no {wrong}; a job of it is given {given}.")
         made = [self.build_new_job(queue, row) for row in rows]
         if "id" in columns:
-            made = [{"id": create_id(), **row} for row in made]
+            made = [{"id": create_job_id(), **row} for row in made]
         call = self.build_call("enqueue", queue, {}, made)
         ids = [self.read_new_id(row) for row in made]
 

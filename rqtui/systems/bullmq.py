@@ -211,7 +211,7 @@ class BullMQ(ForeignSystem):
     def _refresh_worker_counts(self, client: Any) -> None:
         """Count the connected workers of each queue, at most once per `WORKER_REFRESH_S`."""
         if time.monotonic() - self._workers_checked_s >= WORKER_REFRESH_S:
-            self._record_worker_counts(scripts.run_all(client, self._build_client_calls()))
+            self._record_worker_counts(scripts.send_calls(client, self._build_client_calls()))
 
     def _record_worker_counts(self, replies: Replies) -> None:
         """Store the number of connected workers of each queue.

@@ -186,7 +186,9 @@ def _parse_queue(queue: str, answer: Reply | Exception) -> Queue:
 @cache
 def _list_queue_columns() -> tuple[str, ...]:
     """Return the columns of `shared/tally.lua` that describe a queue, without the stamp of the row."""
-    return tuple(column.name for column in scripts.load("shared")["tally"].returns["counted"].rows)[:_QUEUE_COLUMNS]
+    return tuple(column.name for column in scripts.load_scripts("shared")["tally"].returns["counted"].rows)[
+        :_QUEUE_COLUMNS
+    ]
 
 
 @lru_cache(10_000)
@@ -231,7 +233,7 @@ class _QueueBatch:
 
     def __init__(self, queues: Sequence[str], every: Iterable[Mapping[str, str]], turn: int) -> None:
         self._queues = queues
-        script = scripts.load("shared")["tally"]
+        script = scripts.load_scripts("shared")["tally"]
         self._names = [key.name for key in script.keys_each]
         each = [[named[name] for name in self._names] for named in every]
         self._full_call = script.build_call({}, {}, each_keys=each)
@@ -287,7 +289,7 @@ class _QueueBatch:
         if self._idle_numbers:
             packed = [_TIME, *map(self._pack_idle_check, self._idle_numbers)]
             others = [number for number, last in enumerate(self._counted_queues) if not last.is_idle]
-            reads = scripts.build_reads(packed, 1 + _READS_PER_CHECK * len(self._idle_numbers))
+            reads = scripts.build_read_commands(packed, 1 + _READS_PER_CHECK * len(self._idle_numbers))
             self._calls[:] = [reads, *([self._build_tally_call(others)] if others else [])]
         return [
             _build_queue(queue, now_ms, last) for queue, last in zip(self._queues, self._counted_queues, strict=True)

@@ -180,7 +180,7 @@ class Rq(ForeignSystem):
         if self.options["serializer"] != "auto" or queue in self._serializers:
             return
         asks = [self.page_request(queue, place, 0, 1, 0) for place in ("queued", "scheduled", "failed", "finished")]
-        answers = scripts.run_all(client, [call for ask in asks for call in ask.calls])
+        answers = scripts.send_calls(client, [call for ask in asks for call in ask.calls])
         for ask, answer in zip(asks, answers, strict=True):
             if isinstance(answer, Reply):
                 ask.parse([answer])

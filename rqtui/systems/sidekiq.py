@@ -150,7 +150,7 @@ class Sidekiq(EntrySystem):
             if cursor == 0:
                 break
         for name in ("spread", "crew"):
-            answer = scripts.run(client, self._build_shared_call(name))
+            answer = scripts.run_call(client, self._build_shared_call(name))
             yield [row["queue"] for row in read_rows(answer) if row.get("workers", 0) == 0 or row["work"]]
 
     def marker_keys(self) -> Sequence[str]:
@@ -464,7 +464,7 @@ class Sidekiq(EntrySystem):
     def learn_job_format(self, client: Any, queue: str) -> None:
         """Detect from one job each of four places whether this Sidekiq writes times in ms or in seconds."""
         asks = [self.page_request(queue, place, 0, 1, 0) for place in ("queue", "retry", "schedule", "dead")]
-        answers = scripts.run_all(client, [call for ask in asks for call in ask.calls])
+        answers = scripts.send_calls(client, [call for ask in asks for call in ask.calls])
         for ask, answer in zip(asks, answers, strict=True):
             for job in ask.parse([answer]).jobs if isinstance(answer, Reply) else ():
                 if (in_ms := _has_ms(_decode_job(job.member, b"").told)) is not None:

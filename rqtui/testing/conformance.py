@@ -444,7 +444,9 @@ class Planted:
         script = subject.scripts[self.verb]
         assert self.old in script.source, "the script changed; plant the fault elsewhere"
         text = script.source.replace(self.old, self.new.replace("%s", self.old), 1)
-        faulty_subject = replace(subject, scripts={**subject.scripts, self.verb: scripts.parse(text, script.path)})
+        faulty_subject = replace(
+            subject, scripts={**subject.scripts, self.verb: scripts.parse_script(text, script.path)}
+        )
         for case in cases(faulty_subject, [self.verb]):
             if case.number == self.caught:
                 try:

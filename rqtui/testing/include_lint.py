@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rqtui.scripts.include import read_code
+from rqtui.scripts.include import remove_block_comments
 from rqtui.scripts.script import Script
 from rqtui.testing.lua_names import Names, read_names
 from rqtui.text.source_lines import Piece, find_line, split_pieces
@@ -85,7 +85,7 @@ def _check_use(
 def list_block_faults(block: Piece) -> list[str]:
     """Return one sentence, `file:line: …`, for each difference between a block and its own comments."""
     contract, found = read_contract(block)
-    code = read_code(block)
+    code = remove_block_comments(block)
     names = _read_piece(code)
     if isinstance(names, str):
         return [names]
@@ -126,7 +126,7 @@ def read_contract(block: Piece) -> tuple[Contract, list[str]]:
     """Return what the comments of a block declare, and a sentence for each line that cannot be read."""
     contract, found = Contract(), list[str]()
     clause, column = "", 0
-    lines = block.text.split("\n")[: read_code(block).first - 1]
+    lines = block.text.split("\n")[: remove_block_comments(block).first - 1]
     if not lines or lines[0].strip("- ") == "":
         found.append(f"{block.path}:1: a block begins with a comment that says what it is")
     for number, line in enumerate(lines, 1):

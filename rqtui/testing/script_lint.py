@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from rqtui.scripts.header import Header
-from rqtui.scripts.include import to_local_name
+from rqtui.scripts.include import build_lua_local_name
 from rqtui.text.source_lines import find_line
 
 _COMMENT_OR_STRING = re.compile(
@@ -61,8 +61,8 @@ def _find_wrong_names(header: Header, code: str, path: str) -> list[str]:
     """Return a sentence for each Lua name that differs from the header's, and for each declaration without a use."""
     code_without_strings = _blank_strings(code)
     names = {
-        "KEYS": [to_local_name(key.name) for key in header.keys],
-        "ARGV": [to_local_name(arg.name) for arg in header.args],
+        "KEYS": [build_lua_local_name(key.name) for key in header.keys],
+        "ARGV": [build_lua_local_name(arg.name) for arg in header.args],
     }
     sentences, bound = [], set()
     for table, index, name, at in _find_bindings(code_without_strings):

@@ -110,7 +110,7 @@ class World:
         return script.build_call(keys, request.args, request.rows, each_keys=request.each_keys)
 
     def run(self, script: Script, request: Request, client: Redis | None = None) -> Reply:
-        reply = scripts.run(client or self.client, self.call(script, request))
+        reply = scripts.run_call(client or self.client, self.call(script, request))
         undeclared = set(list_words(reply)) - set(script.returns)
         assert not undeclared, f"undeclared answers: {undeclared}"
         return reply

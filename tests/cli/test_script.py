@@ -9,13 +9,13 @@ import pytest
 from redis import Redis
 from shell import shell
 
-from rqtui.scripts.script import list_folders, load
+from rqtui.scripts.script import list_script_folders, load_scripts
 
 NOWHERE = "redis://127.0.0.1:1"
 
 
 def test_a_script_is_printed_as_redis_gets_it() -> None:
-    promote = load("native")["promote"]
+    promote = load_scripts("native")["promote"]
     ran = shell(NOWHERE, "script", "native/promote")
     assert (ran.code, ran.err) == (0, "")
     assert hashlib.sha1(ran.out.encode(), usedforsecurity=False).hexdigest() == promote.sha
@@ -26,7 +26,7 @@ def test_a_script_is_printed_as_redis_gets_it() -> None:
 
 def test_a_printed_script_runs_as_it_is(client: Redis) -> None:
     text = shell(NOWHERE, "script", "native/counts").out
-    keys = [f"rqtui:{{mail}}:{key.name}" for key in load("native")["counts"].keys]
+    keys = [f"rqtui:{{mail}}:{key.name}" for key in load_scripts("native")["counts"].keys]
     assert client.eval(text, len(keys), *keys, "")[0] == b"counts"  # type: ignore[index]
 
 
@@ -35,7 +35,9 @@ def test_all_scripts_are_written_to_a_folder(tmp_path: Path) -> None:
     ran = shell(NOWHERE, "script", "--all", str(folder))
     written = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*.lua")}
     expected = {
-        f"{name}/{verb}.lua": one.source.encode() for name in list_folders() for verb, one in load(name).items()
+        f"{name}/{verb}.lua": one.source.encode()
+        for name in list_script_folders()
+        for verb, one in load_scripts(name).items()
     }
     assert (ran.code, ran.out, written) == (0, "", expected)
     assert f"wrote {len(written)} scripts to {folder}." in ran.err

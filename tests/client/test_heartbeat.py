@@ -14,7 +14,7 @@ from waiting import wait_until
 
 from rqtui.client import heartbeat
 from rqtui.client.outcome_buffer import OutcomeBuffer
-from rqtui.coroutines import run_blocking
+from rqtui.coroutines import run_without_event_loop
 
 WORKERS = "rqtui:{mail}:workers"
 
@@ -72,5 +72,5 @@ def test_outcomes_that_a_beat_was_sending_when_it_was_cancelled_are_sent_again()
         on_tick=lambda: None,
     )
     with pytest.raises(asyncio.CancelledError):
-        run_blocking(beats._run_step_safely())
+        run_without_event_loop(beats._run_step_safely())
     assert [parcel.call for parcel in outbox.take_batches()] == [("ack", (b"a", "t"))]

@@ -12,7 +12,7 @@ from waiting import wait_until
 
 from rqtui.client import heartbeat
 from rqtui.client.outcome_buffer import MAX_JOBS_PER_CALL, OutcomeBuffer
-from rqtui.coroutines import run_blocking
+from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import ServerError
 from rqtui.scripts.script import Reply
 
@@ -71,7 +71,7 @@ class Scene:
         """Let time pass, take one step, and return the verbs that were sent."""
         self.now_s += after_s
         self.sent.clear()
-        run_blocking(self.beats._run_step())
+        run_without_event_loop(self.beats._run_step())
         return [verb for calls in self.sent for verb, _args, _rows in calls]
 
 
@@ -186,7 +186,7 @@ def test_a_fault_of_a_step_is_logged_and_the_next_comes_after_a_second(
 ) -> None:
     scene.words["beat"] = "run"
     scene.beats._on_order = None  # type: ignore[assignment]
-    run_blocking(scene.beats._run_step_safely())
+    run_without_event_loop(scene.beats._run_step_safely())
     assert "the heartbeat failed; it goes on" in caplog.text
     assert scene.look(0.99) == []
 

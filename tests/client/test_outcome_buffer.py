@@ -11,7 +11,7 @@ import pytest
 from families import in_one
 
 from rqtui.client.outcome_buffer import MAX_JOBS_PER_CALL, OutcomeBuffer
-from rqtui.coroutines import run_blocking
+from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import Denied, ReplicaOnly, ServerError, UsageError, WrongType
 from rqtui.scripts.script import Reply
 
@@ -115,7 +115,7 @@ def test_only_the_first_results_of_a_round_trip_are_those_of_the_batches() -> No
         assert calls == ["x"]
         return [Reply("", each=[Reply("moved")]), ServerError("away"), Reply("run")]
 
-    results = run_blocking(scene.buffer.send(batches, ["x"], send))  # type: ignore[list-item]
+    results = run_without_event_loop(scene.buffer.send(batches, ["x"], send))  # type: ignore[list-item]
     assert (acked.outcome, scene.settled, len(results)) == ("moved", ["a"], 3)
     assert [batch.verb for batch in scene.buffer.take_batches()] == ["reject"]
     scene.buffer.report_settled(acked)

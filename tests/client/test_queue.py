@@ -26,9 +26,9 @@ from waiting import wait_until
 from rqtui.client.durability import send_durably
 from rqtui.client.leased_job import format_error
 from rqtui.client.queue import BYTES, JSON, MSGPACK, Queue
-from rqtui.coroutines import run_blocking
+from rqtui.coroutines import run_without_event_loop
 from rqtui.errors import CodecError, Refused, ServerError, Unreachable, UsageError, WrongType
-from rqtui.ids import DIGITS, create_id, create_ids
+from rqtui.ids import DIGITS, create_job_id, create_job_ids
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply
 from rqtui.testing.keyspace import diff, dump
@@ -62,7 +62,7 @@ def test_an_id_is_put_once_in_whatever_state_it_is(queue: Queue) -> None:
 
 
 def test_an_id_of_ours_has_22_letters_and_sorts_by_time() -> None:
-    ids = [one for _ in range(3) for one in create_ids(5000)]
+    ids = [one for _ in range(3) for one in create_job_ids(5000)]
     assert ids == sorted(ids)
     assert len(set(ids)) == len(ids)
     assert {len(one) for one in ids} == {22}
@@ -76,15 +76,15 @@ def test_an_id_of_ours_has_22_letters_and_sorts_by_time() -> None:
 
 
 def test_ids_made_one_by_one_sort_by_time_and_share_nothing_with_those_of_a_forked_process() -> None:
-    ids = [create_id() for _ in range(3000)]
+    ids = [create_job_id() for _ in range(3000)]
     assert len({one[-8:] for one in ids}) == len(ids) and {len(one) for one in ids} == {22}
     assert [one[:11] for one in ids] == sorted(one[:11] for one in ids)
     with ThreadPoolExecutor(8) as threads:
-        assert len({one[-8:] for one in threads.map(lambda _: create_id(), range(5000))}) == 5000
+        assert len({one[-8:] for one in threads.map(lambda _: create_job_id(), range(5000))}) == 5000
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
-        theirs.sendall("".join(create_id()[-8:] for _ in range(50)).encode())
+        theirs.sendall("".join(create_job_id()[-8:] for _ in range(50)).encode())
         os._exit(0)
     theirs.close()
     drawn = b""
@@ -93,7 +93,7 @@ def test_ids_made_one_by_one_sort_by_time_and_share_nothing_with_those_of_a_fork
     ours.close()
     os.waitpid(child, 0)
     assert len(drawn) == 400
-    assert not {drawn[at : at + 8].decode() for at in range(0, 400, 8)} & {create_id()[-8:] for _ in range(1000)}
+    assert not {drawn[at : at + 8].decode() for at in range(0, 400, 8)} & {create_job_id()[-8:] for _ in range(1000)}
 
 
 @pytest.mark.parametrize("size", [0, 4096, 4097, 300_000])
@@ -802,15 +802,15 @@ def test_a_durable_put_waits_for_one_confirmation(
     async def send(call: Call) -> Reply:
         return Reply("moved")
 
-    keys = {key.name: key.name for key in scripts.load("native")["enqueue"].keys}
-    call = scripts.load("native")["enqueue"].build_call(keys, {}, [{"id": b"a", "body": b"1"}])
+    keys = {key.name: key.name for key in scripts.load_scripts("native")["enqueue"].keys}
+    call = scripts.load_scripts("native")["enqueue"].build_call(keys, {}, [{"id": b"a", "body": b"1"}])
     if is_safe:
-        assert run_blocking(send_durably(send, execute, call, has_failover)).word == "moved"
+        assert run_without_event_loop(send_durably(send, execute, call, has_failover)).word == "moved"
     else:
         with pytest.raises(
             ServerError, match="failover would lose it" if has_failover else "only in this server's memory"
         ):
-            run_blocking(send_durably(send, execute, call, has_failover))
+            run_without_event_loop(send_durably(send, execute, call, has_failover))
     assert sent == commands
 
 

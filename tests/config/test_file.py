@@ -15,9 +15,9 @@ from shell import build_environment, shell
 
 from rqtui.cli.config import EXAMPLE
 from rqtui.config import toml_lines
-from rqtui.config.file import _PROFILE, _TOP, COLUMNS_OF, Config, find_path, parse_config
-from rqtui.config.resolve import CommandLine, expand_variables, resolve_profile, resolve_settings
-from rqtui.config.thresholds import DEFAULTS, RULES, Limit, find_thresholds
+from rqtui.config.file import _PROFILE, _TOP, COLUMNS_OF, Config, find_config_path, parse_config_text
+from rqtui.config.resolve import CommandLine, expand_url_variables, resolve_profile_settings, resolve_settings
+from rqtui.config.thresholds import DEFAULTS, RULES, Limit, find_queue_thresholds
 from rqtui.errors import UsageError
 
 FILE = Path("config.toml")
@@ -26,7 +26,7 @@ NOWHERE = "redis://127.0.0.1:1"
 
 
 def reads(text: str) -> Config:
-    return parse_config(FILE, text)
+    return parse_config_text(FILE, text)
 
 
 def written(folder: Path, text: str) -> str:
@@ -109,7 +109,7 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
     ],
 )
 def test_an_error_names_file_line_and_what_was_expected(text: str, sentence: str) -> None:
-    told = reads(text).format_problems()
+    told = reads(text).format_problem_lines()
     assert any(each.startswith(sentence) for each in told), told
 
 
@@ -121,20 +121,20 @@ def test_what_is_right_beside_an_error_holds() -> None:
 
 
 def test_an_error_never_shows_a_password() -> None:
-    told = " ".join(reads("[profiles.a]\nurl = 'http://u:secret@host'").format_problems())
+    told = " ".join(reads("[profiles.a]\nurl = 'http://u:secret@host'").format_problem_lines())
     assert told and "secret" not in told
 
 
 def test_lines_are_found_past_texts_of_several_lines_and_quoted_names() -> None:
-    found = toml_lines.find_lines('a = """\nb = 1\n"""\n["x y".z]\n"k.l" = 1\nm.n = 2\n')
+    found = toml_lines.map_keys_to_lines('a = """\nb = 1\n"""\n["x y".z]\n"k.l" = 1\nm.n = 2\n')
     assert found == {("a",): 1, ("x y", "z"): 4, ("x y", "z", "k.l"): 5, ("x y", "z", "m", "n"): 6}
-    assert toml_lines.find_line(found, ("x y", "z", "nowhere")) == 4
+    assert toml_lines.find_key_line(found, ("x y", "z", "nowhere")) == 4
 
 
 def test_the_file_is_where_the_option_says_else_the_variable_else_the_platforms_folder() -> None:
-    assert find_path("/a", {"RQTUI_CONFIG": "/b"})[0] == Path("/a")
-    assert find_path("", {"RQTUI_CONFIG": "/b"})[0] == Path("/b")
-    assert find_path("", {})[0].parts[-2:] == ("rqtui", "config.toml")
+    assert find_config_path("/a", {"RQTUI_CONFIG": "/b"})[0] == Path("/a")
+    assert find_config_path("", {"RQTUI_CONFIG": "/b"})[0] == Path("/b")
+    assert find_config_path("", {})[0].parts[-2:] == ("rqtui", "config.toml")
 
 
 def test_a_file_that_was_named_and_cannot_be_read_is_an_error(tmp_path: Path) -> None:
@@ -179,44 +179,46 @@ def test_the_default_profile_is_only_for_where_nothing_else_names_a_redis(tmp_pa
 def test_the_badge_prod_guards_unless_the_profile_says_otherwise(tmp_path: Path) -> None:
     text = "[profiles.a]\nurl='redis://a'\nbadge='prod'\n[profiles.b]\nurl='redis://b'\nbadge='PROD'\nguarded=false\n"
     config = reads(text)
-    assert resolve_profile(config, "a").settings.is_guarded
-    assert not resolve_profile(config, "b").settings.is_guarded
+    assert resolve_profile_settings(config, "a").settings.is_guarded
+    assert not resolve_profile_settings(config, "b").settings.is_guarded
 
 
 def test_always_read_only_cannot_be_unlocked_and_true_can() -> None:
     config = reads("[profiles.a]\nurl='redis://a'\nread_only='always'\n[profiles.b]\nurl='redis://b'\nread_only=true\n")
-    a, b = resolve_profile(config, "a").settings, resolve_profile(config, "b").settings
+    a, b = resolve_profile_settings(config, "a").settings, resolve_profile_settings(config, "b").settings
     assert (a.read_only, a.may_unlock) == (True, False)
     assert (b.read_only, b.may_unlock) == (True, True)
 
 
 @pytest.mark.parametrize("text", ["calm = yes", "[profiles.a]\nurl='redis://a'\nreadonly = true\n"])
 def test_where_nobody_knows_what_a_broken_file_forbids_changes_are_off(text: str) -> None:
-    settings = resolve_profile(reads(text), "a").settings
+    settings = resolve_profile_settings(reads(text), "a").settings
     assert settings.read_only and not settings.may_unlock
     assert "Changes are off" in settings.problems[-1]
 
 
 def test_an_error_that_forbids_nothing_leaves_changes_on() -> None:
-    settings = resolve_profile(reads("calm = 3\n[profiles.a]\nurl='redis://a'\n"), "a").settings
+    settings = resolve_profile_settings(reads("calm = 3\n[profiles.a]\nurl='redis://a'\n"), "a").settings
     assert not settings.read_only
     assert settings.problems
 
 
 def test_a_password_comes_from_the_environment_and_is_made_fit_for_a_url() -> None:
-    assert expand_variables("redis://u:${PW}@h:1/0", {"PW": "a@b/c:d"}) == ("redis://u:a%40b%2Fc%3Ad@h:1/0", [])
-    assert expand_variables("${WHOLE}", {"WHOLE": "redis://h"}) == ("redis://h", [])
-    settings = resolve_profile(reads("[profiles.a]\nurl = 'redis://:${NO_SUCH}@h'\n"), "a", environ={}).settings
+    assert expand_url_variables("redis://u:${PW}@h:1/0", {"PW": "a@b/c:d"}) == ("redis://u:a%40b%2Fc%3Ad@h:1/0", [])
+    assert expand_url_variables("${WHOLE}", {"WHOLE": "redis://h"}) == ("redis://h", [])
+    settings = resolve_profile_settings(
+        reads("[profiles.a]\nurl = 'redis://:${NO_SUCH}@h'\n"), "a", environ={}
+    ).settings
     assert settings.problems == ("config.toml:2: the environment variable NO_SUCH is not set; the URL needs it.",)
 
 
 def test_calm_comes_from_the_option_the_variable_or_the_file() -> None:
     config = reads("calm = true\n[profiles.a]\nurl='redis://a'\n[profiles.b]\nurl='redis://b'\ncalm = false\n")
-    assert resolve_profile(config, "a", environ={}).settings.is_calm
-    assert not resolve_profile(config, "b", environ={}).settings.is_calm
-    assert resolve_profile(config, "b", environ={"RQTUI_CALM": "1"}).settings.is_calm
-    assert not resolve_profile(config, "a", environ={"RQTUI_CALM": "0"}).settings.is_calm
-    assert resolve_profile(config, "b", CommandLine(is_calm=True), {"RQTUI_CALM": "0"}).settings.is_calm
+    assert resolve_profile_settings(config, "a", environ={}).settings.is_calm
+    assert not resolve_profile_settings(config, "b", environ={}).settings.is_calm
+    assert resolve_profile_settings(config, "b", environ={"RQTUI_CALM": "1"}).settings.is_calm
+    assert not resolve_profile_settings(config, "a", environ={"RQTUI_CALM": "0"}).settings.is_calm
+    assert resolve_profile_settings(config, "b", CommandLine(is_calm=True), {"RQTUI_CALM": "0"}).settings.is_calm
 
 
 def test_of_the_thresholds_that_fit_a_queue_the_one_further_down_wins_and_the_profiles_come_last() -> None:
@@ -224,12 +226,12 @@ def test_of_the_thresholds_that_fit_a_queue_the_one_further_down_wins_and_the_pr
         "[thresholds.'*']\ndead = [10, 20]\nwaiting = '2m'\n[thresholds.'billing*']\nfailing = false\ndead = 7\n"
         "[profiles.a]\nurl = 'redis://a'\nthresholds = { 'native:b*' = { waiting = ['1m', 90] } }\n"
     )
-    limits = resolve_profile(reads(text), "a", CommandLine(), {}).settings.limits
-    found = find_thresholds(limits, ("billing-eu", "native:billing-eu"))
+    limits = resolve_profile_settings(reads(text), "a", CommandLine(), {}).settings.limits
+    found = find_queue_thresholds(limits, ("billing-eu", "native:billing-eu"))
     assert (found.dead, found.failing, found.waiting) == (Limit(7), Limit(), Limit(60_000, 90_000))
     assert found.silent == DEFAULTS.silent
-    assert find_thresholds(limits, ("mail", "native:mail")).dead == Limit(10, 20)
-    assert resolve_profile(reads(text), "", CommandLine(), {}).settings.limits == limits[:2]
+    assert find_queue_thresholds(limits, ("mail", "native:mail")).dead == Limit(10, 20)
+    assert resolve_profile_settings(reads(text), "", CommandLine(), {}).settings.limits == limits[:2]
 
 
 # ── the command ──────────────────────────────────────────────────────────────────────────────────────────────

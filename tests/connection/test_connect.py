@@ -86,30 +86,30 @@ def test_a_reply_that_is_too_late_is_not_asked_for_again(client: redis.Redis, pr
 
 @pytest.mark.parametrize("fault", ["lose reply", "half reply"])
 def test_a_script_whose_reply_is_lost_has_the_outcome_unknown(client: redis.Redis, proxy: Proxy, fault: str) -> None:
-    script = scripts.parse(PUT_HEADER, "put.lua")
+    script = scripts.parse_script(PUT_HEADER, "put.lua")
     client.script_load(script.source)
     proxy.fail(fault, "EVAL", times=99)
     with connect(proxy.url) as through, pytest.raises(Unknown):
-        scripts.run(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
+        scripts.run_call(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
     assert proxy.count("EVAL") == 1
     assert client.zrange("ready", 0, -1) == [b"a"]
 
 
 def test_a_script_that_could_not_be_sent_is_unreachable_not_unknown(client: redis.Redis, proxy: Proxy) -> None:
-    script = scripts.parse(PUT_HEADER, "put.lua")
+    script = scripts.parse_script(PUT_HEADER, "put.lua")
     proxy.refuse()
     with connect(proxy.url) as through, pytest.raises(Unreachable):
-        scripts.run(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
+        scripts.run_call(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
     assert client.zrange("ready", 0, -1) == []
 
 
 def test_a_script_that_was_not_forwarded_did_not_run_and_is_unknown_all_the_same(
     client: redis.Redis, proxy: Proxy
 ) -> None:
-    script = scripts.parse(PUT_HEADER, "put.lua")
+    script = scripts.parse_script(PUT_HEADER, "put.lua")
     proxy.fail("cut before", "EVAL", times=99)
     with connect(proxy.url) as through, pytest.raises(Unknown):
-        scripts.run(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
+        scripts.run_call(through, script.build_call(keys={"ready": "ready"}, args={"id": "a"}))
     assert proxy.count("EVAL") == 1 and "EVAL" not in "".join(proxy.forwarded)
     assert client.zrange("ready", 0, -1) == []
 

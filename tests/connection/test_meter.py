@@ -43,7 +43,7 @@ def record_commands(client: Redis) -> Iterator[list[str]]:
 
 
 def tally() -> scripts.Call:
-    return scripts.load("shared")["tally"].build_call({}, {}, each_keys=[tuple("abcdefghi")])
+    return scripts.load_scripts("shared")["tally"].build_call({}, {}, each_keys=[tuple("abcdefghi")])
 
 
 def test_it_counts_scripts_commands_and_pipelines_as_the_server_does(client: Redis, url: str) -> None:
@@ -51,8 +51,8 @@ def test_it_counts_scripts_commands_and_pipelines_as_the_server_does(client: Red
     client.script_flush()
     with connect(url, client_name="", meter=meter) as metered, record_commands(client) as words:
         metered.ping()  # connects
-        scripts.run_all(metered, [tally(), tally()])  # not known to the server: sent again with their text
-        scripts.run_all(metered, [tally()])
+        scripts.send_calls(metered, [tally(), tally()])  # not known to the server: sent again with their text
+        scripts.send_calls(metered, [tally()])
         pipe: Any = metered.pipeline(transaction=False)
         pipe.sadd("names", "a").smembers("names").smembers("names")
         pipe.execute()
@@ -101,7 +101,7 @@ def test_what_was_waited_for_in_vain_counts_with_its_time(url: str) -> None:
         metered.ping()
         proxy.is_blackhole = True
         before = meter.compute_total()
-        [answer] = scripts.run_all(metered, [tally()])
+        [answer] = scripts.send_calls(metered, [tally()])
         assert isinstance(answer, Unreachable)
         spent = meter.compute_total() - before
         assert (spent.commands, spent.round_trips) == (1, 1) and spent.ms >= 190

@@ -25,19 +25,21 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
 from rqtui.systems import native, registry
 
-TALLY = scripts.load("shared")["tally"]
-COUNTS = scripts.load("native")["counts"]
+TALLY = scripts.load_scripts("shared")["tally"]
+COUNTS = scripts.load_scripts("native")["counts"]
 MANY = 120
 
 
 def tally(client: Redis, *queues: str, now_ms: int = NOW) -> Reply:
     every = [build_keys(queue) for queue in queues]
     each = [[named[key.name] for key in TALLY.keys_each] for named in every]
-    return scripts.run(client, TALLY.build_call({}, {"now_ms": now_ms}, each_keys=each))
+    return scripts.run_call(client, TALLY.build_call({}, {"now_ms": now_ms}, each_keys=each))
 
 
 def one_by_one(client: Redis, queue: str, now_ms: int = NOW) -> Counted:
-    return native._parse_queue(queue, scripts.run(client, COUNTS.build_call(build_keys(queue), {"now_ms": now_ms})))
+    return native._parse_queue(
+        queue, scripts.run_call(client, COUNTS.build_call(build_keys(queue), {"now_ms": now_ms}))
+    )
 
 
 def together(client: Redis, queue: str, *others: str, now_ms: int = NOW) -> Counted:

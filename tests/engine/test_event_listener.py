@@ -105,7 +105,7 @@ def test_what_became_of_jobs_is_counted_and_listed_by_queue(client: Redis, liste
 def test_nobody_listens_unless_it_was_asked_for(client: Redis, listened: Callable[..., Engine]) -> None:
     engine = listened(is_listening=False)
     queue = count_queue(engine)
-    assert [(count.place, count.is_known, count.shared_total) for count in queue.counts] == [
+    assert [(count.place, count.is_count_known, count.shared_total) for count in queue.counts] == [
         ("waiting", True, None),
         ("running", False, None),
         ("finished", False, None),
@@ -115,7 +115,7 @@ def test_nobody_listens_unless_it_was_asked_for(client: Redis, listened: Callabl
     assert client.execute_command("PUBSUB", "NUMPAT") == 0
     assert not engine.is_listening
     page = engine.fetch_page(MAIL, "failed")
-    assert (page.jobs, page.is_known) == ((), False)
+    assert (page.jobs, page.is_list_known) == ((), False)
     engine.deliver_events()
 
 

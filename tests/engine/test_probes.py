@@ -47,13 +47,13 @@ def create_past_jobs(client: Redis, *groups: PastGroup) -> int:
 
 def run(client: Redis, verb: str, rows: list[list[object]] | None = None, **args: object) -> list[list[object]]:
     """A script of the native queue, on orders."""
-    call = scripts.load("native")[verb].build_call(build_keys("orders"), args, rows or [])
-    return [list(row) for row in scripts.run(client, call).rows]
+    call = scripts.load_scripts("native")[verb].build_call(build_keys("orders"), args, rows or [])
+    return [list(row) for row in scripts.run_call(client, call).rows]
 
 
 def works(client: Redis, done: int, failed: int, at_ms: int, error: str = GONE) -> None:
     """So many attempts end well and so many badly at an instant."""
-    blank = [None] * (len(scripts.load("native")["enqueue"].each) - 3)
+    blank = [None] * (len(scripts.load_scripts("native")["enqueue"].each) - 3)
     run(client, "enqueue", [[f"{at_ms}-{n}", b"{}", "charge", *blank] for n in range(done + failed)], now_ms=at_ms)
     taken = run(client, "reserve", now_ms=at_ms, limit=done + failed, worker="w")
     if done:
@@ -87,7 +87,7 @@ def test_who_looks_once_knows_that_a_backlog_grows_but_not_where_jobs_are_delaye
     client: Redis, engine: Engine
 ) -> None:
     now_ms = int(time.time() * 1000)
-    blank = [None] * (len(scripts.load("native")["enqueue"].each) - 3)
+    blank = [None] * (len(scripts.load_scripts("native")["enqueue"].each) - 3)
     for batch in range(5):
         rows = [[f"{batch}-{n}", b"{}", "charge", *blank] for n in range(1_000)]
         run(client, "enqueue", rows, now_ms=now_ms - (4 - batch) * MINUTE_MS // 2)
@@ -327,7 +327,7 @@ def test_a_job_whose_workers_die_is_named_after_the_second_death(client: Redis, 
 
 
 def test_a_job_that_runs_much_longer_than_its_kind_usually_does_is_named(client: Redis, engine: Engine) -> None:
-    now_ms, blank = int(time.time() * 1000), [None] * (len(scripts.load("native")["enqueue"].each) - 3)
+    now_ms, blank = int(time.time() * 1000), [None] * (len(scripts.load_scripts("native")["enqueue"].each) - 3)
     begin_ms = now_ms - 10 * MINUTE_MS
 
     def start(id: str, name: str, at_ms: int, ttr_ms: int = 60_000) -> list[object]:

@@ -265,9 +265,9 @@ KEYS = (
 def test_the_script_tries_no_pattern_in_vain_and_misses_none(any_client: Redis) -> None:
     """It looks at the ends of a key before it tries a pattern; Lua's own `find` says what fits."""
     any_client.mset(dict.fromkeys(KEYS, 1))
-    script = scripts.load("shared")["walk"]
+    script = scripts.load_scripts("shared")["walk"]
     rows = [(pattern,) for pattern in (*PATTERNS, *PATTERNS)]
-    answer = scripts.run(
+    answer = scripts.run_call(
         any_client, script.build_call({}, {"cursor": "0", "limit": 10_000, "counted": len(PATTERNS)}, rows)
     )
     test = "if string.find(ARGV[at], ARGV[1]) then found[#found + 1] = ARGV[at] end"

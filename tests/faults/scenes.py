@@ -22,7 +22,7 @@ from rqtui.connection.connect import connect
 from rqtui.engine.loops import Loop, build_round
 from rqtui.errors import ServerError
 from rqtui.model import Ref
-from rqtui.scripts.script import Reply, run
+from rqtui.scripts.script import Reply, run_call
 from rqtui.systems import registry
 
 SHORT = "1ms"  # a lease that is over by the next call
@@ -71,7 +71,7 @@ class Scene:
 
     def step(self, verb: str) -> Reply:
         """A reaper or a dispatcher goes round once."""
-        return run(self.client, self.queue.call(verb, {"limit": 100}))
+        return run_call(self.client, self.queue.call(verb, {"limit": 100}))
 
     def broken(self) -> list[str]:
         """What the judge says."""
@@ -134,7 +134,7 @@ def an_acl_denies_half_of_a_dispatch(scene: Scene) -> None:
     try:
         wait_until(lambda: scene.queue.counts()["overdue"], what="a job that is due")
         with connect(scene.proxy.url.replace("//", "//half:x@")) as denied, contextlib.suppress(ServerError):
-            run(denied, scene.queue.call("dispatch", {"limit": 100}))
+            run_call(denied, scene.queue.call("dispatch", {"limit": 100}))
     finally:
         scene.client.execute_command("ACL", "DELUSER", "half")
     scene.step("dispatch")

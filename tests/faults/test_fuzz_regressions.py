@@ -129,5 +129,5 @@ def test_half_a_letter_in_an_error_is_kept_as_its_bytes() -> None:
 
 def test_a_number_that_is_too_long_for_python_is_a_problem_of_its_line() -> None:
     with pytest.raises(toml_lines.BrokenToml, match="too long") as raised:
-        toml_lines.parse_toml("calm = true\ninterval = " + "9" * 5000)
+        toml_lines.parse_toml_text("calm = true\ninterval = " + "9" * 5000)
     assert raised.value.line == 2

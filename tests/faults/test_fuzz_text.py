@@ -28,7 +28,7 @@ from rqtui.model import Job, Ref, State
 from rqtui.reports import events
 from rqtui.reports.jobs import parse_id
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import load
+from rqtui.scripts.script import load_scripts
 from rqtui.systems import registry
 from rqtui.text.msgpack import to_msgpack
 from rqtui.tui.services import keymap
@@ -55,7 +55,7 @@ def refused_or_not() -> Iterator[None]:
 
 # -- headers -----------------------------------------------------------------------------------------------------------
 
-SOURCES = [script.source for folder in ("native", "orizuru", "shared") for script in load(folder).values()]
+SOURCES = [script.source for folder in ("native", "orizuru", "shared") for script in load_scripts(folder).values()]
 HEADER_LINES = sorted({line for source in SOURCES for line in source.splitlines() if line.startswith("--")})
 PIECES = build_texts(
     "--", "-- ", " ", "->", "|", "?", "(", ")", ",", "each", "each (", "rows (", "KEYS", "ARGV[9]", "KEYS[0]", "moves",
@@ -83,7 +83,7 @@ HEADERS = st.builds(change_script, st.sampled_from(SOURCES), CHANGES)
 
 def read_header(text: str) -> None:
     with refused_or_not():
-        scripts.parse(text, "lua/trials/x.lua")
+        scripts.parse_script(text, "lua/trials/x.lua")
 
 
 # -- config ------------------------------------------------------------------------------------------------------------
@@ -106,15 +106,15 @@ CONFIGS = build_texts(
 
 def read_config(text: str) -> None:
     with refused_or_not():
-        use(files.parse_config(Path("config.toml"), text))
+        use(files.parse_config_text(Path("config.toml"), text))
 
 
 def use(config: files.Config) -> None:
-    assert all(sentence.startswith(f"{config.path}:") for sentence in config.format_problems())
+    assert all(sentence.startswith(f"{config.path}:") for sentence in config.format_problem_lines())
     keymap.validate_keymap(config.keymap, config)
     keymap.find_theme_problems(config)
     for name in ["", *config.profiles]:
-        settings = resolve.resolve_profile(config, name, environ={}).settings
+        settings = resolve.resolve_profile_settings(config, name, environ={}).settings
         assert "hunter2" not in repr(settings.problems)
         registry.create_systems(settings.systems)
 
@@ -204,7 +204,7 @@ SETS = build_texts(
     "force=",
     other=ANY,
 )
-VERBS = [script for name in ("native", "safe_pop", "orizuru") for script in load(name).values()]
+VERBS = [script for name in ("native", "safe_pop", "orizuru") for script in load_scripts(name).values()]
 
 
 def read_duration(text: str) -> None:

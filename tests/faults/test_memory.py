@@ -22,7 +22,7 @@ from rqtui.engine.health import rules
 from rqtui.engine.loops import build_round
 from rqtui.errors import ServerError
 from rqtui.model import Ref
-from rqtui.scripts.script import Script, run
+from rqtui.scripts.script import Script, run_call
 from rqtui.systems import registry
 from rqtui.testing.keyspace import dump
 from rqtui.verbs import Verb
@@ -53,7 +53,7 @@ class Full:
             queue.put(1, id="held", priority=-1)
             [held] = queue.reserve(1, ttr=600, worker="w1")
             self.token = held.token
-            run(self.client, queue.call("beat", {"worker": "w1", "ttl_ms": 600_000}))
+            run_call(self.client, queue.call("beat", {"worker": "w1", "ttl_ms": 600_000}))
             queue.put(2, id="ready")
             queue.put(3, id="later", delay="1h")
             queue.put(4, id="dead")

@@ -25,7 +25,7 @@ from rqtui.engine.loops import Loop
 from rqtui.errors import ServerError, UsageError
 from rqtui.scripts import script as scripts
 from rqtui.scripts import transport
-from rqtui.scripts.script import Reply, load, run
+from rqtui.scripts.script import Reply, load_scripts, run_call
 
 
 @pytest.fixture
@@ -44,12 +44,12 @@ def script(verb: str, *changes: tuple[str, str]) -> Callable[[Patch], None]:
     """Plants other text in a script, for everybody in this process."""
 
     def plant(patch: Patch) -> None:
-        real = load("native")[verb]
+        real = load_scripts("native")[verb]
         text = real.source
         for old, new in changes:
             assert old in text, f"{verb}.lua changed; plant the fault elsewhere"
             text = text.replace(old, new)
-        patch.setitem(load("native")._scripts, verb, scripts.parse(text, real.path))
+        patch.setitem(load_scripts("native")._scripts, verb, scripts.parse_script(text, real.path))
 
     return plant
 
@@ -69,7 +69,7 @@ def a_client_that_sends_again(patch: Patch) -> None:
 def a_put_that_does_not_wait_for_its_answer(patch: Patch) -> None:
     def hopeful(client: Any, call: Any) -> Reply:
         with contextlib.suppress(ServerError):
-            return run(client, call)
+            return run_call(client, call)
         return Reply("", each=[Reply("moved")] * call.row_count)
 
     patch.setattr(client_module, "run", hopeful)
@@ -78,13 +78,13 @@ def a_put_that_does_not_wait_for_its_answer(patch: Patch) -> None:
 def a_put_that_forgets_its_first_try(patch: Patch) -> None:
     def forgetful(client: Any, call: Any) -> Reply:
         try:
-            return run(client, call)
+            return run_call(client, call)
         except ServerError:
             return run_again(client, call)
 
     def run_again(client: Any, call: Any) -> Reply:
         try:
-            return run(client, call)
+            return run_call(client, call)
         except ServerError as error:
             raise UsageError(str(error)) from error  # it says that nothing was done
 

@@ -21,7 +21,7 @@ from screens import on_screen, screen
 from shell import ROOT, build_environment, shell
 
 from rqtui.client.queue import Queue
-from rqtui.config.file import parse_config
+from rqtui.config.file import parse_config_text
 from rqtui.config.resolve import CommandLine, resolve_settings
 from rqtui.config.settings import Settings
 from rqtui.connection.connect import connect, mask
@@ -73,7 +73,7 @@ def test_no_object_that_holds_a_url_shows_the_password() -> None:
         Settings(url=url), CommandLine(url=url),
         resolve_settings(CommandLine(url=url), {"RQTUI_CONFIG": os.devnull}), client,
         client.connection_pool, client.connection_pool.make_connection(), Queue("mail", url), connect(sentinels),
-        parse_config(Path("config.toml"), f'[profiles.a]\nurl = "{url}"\n'),
+        parse_config_text(Path("config.toml"), f'[profiles.a]\nurl = "{url}"\n'),
         copy_formats.Source(registry.create_system("native"), "mail", url),
     ]  # fmt: skip
     for each in held:

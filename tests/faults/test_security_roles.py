@@ -91,7 +91,9 @@ def _furnish(admin: Redis) -> None:
         queue.put({"n": n}, id=f"job-{n}")
     queue.put(1, id="late", delay="1h")
     queue.reserve(1, worker="w1")[0].reject("boom", final=True)
-    scripts.run(admin, registry.create_system("native").build_call("beat", "mail", {"worker": "w1", "ttl_ms": 60_000}))
+    scripts.run_call(
+        admin, registry.create_system("native").build_call("beat", "mail", {"worker": "w1", "ttl_ms": 60_000})
+    )
     admin.zadd("rqtui:{mail}:scheduled", {"late": 1})  # it is overdue
     admin.hdel("rqtui:{mail}:meta", "minute")  # the next change begins the statistics
     admin.delete("rqtui:{mail}:minutes")
@@ -102,7 +104,7 @@ def _furnish(admin: Redis) -> None:
 def _ask(url: str, verb: str, **args: object) -> str:
     """A script of the queue, called with the user's rights; the answer's word."""
     with connect(url) as client:
-        return scripts.run(client, registry.create_system("native").build_call(verb, "mail", args)).word
+        return scripts.run_call(client, registry.create_system("native").build_call(verb, "mail", args)).word
 
 
 def _run_programme(role: str, url: str, admin: Redis) -> list[str]:
@@ -147,7 +149,9 @@ def _beat(url: str) -> list[str]:
 def _wait_for_work(url: str) -> list[str]:
     """A consumer that has to wait, with a timer: BZPOPMIN, CLIENT UNBLOCK; and a lease that is over: HEXISTS."""
     queue, stop = Queue("mail", url), threading.Event()
-    if [one.word for one in scripts.run(queue.client, queue.call("extend", {}, [(b"nobody", "1")])).each] != ["gone"]:
+    if [one.word for one in scripts.run_call(queue.client, queue.call("extend", {}, [(b"nobody", "1")])).each] != [
+        "gone"
+    ]:
         return ["extend"]
     queue.put(1, id="soon", delay=0.2)
     alarm = threading.Timer(WAIT_S, stop.set)
@@ -250,7 +254,7 @@ def test_another_queue_is_refused_to_every_role_and_keys_are_named(
         ran = shell(url, *line.split())
         assert ran.code in (1, 3) and "hidden" not in ran.out and "key" in ran.err + ran.out, (line, ran)
     with connect(url) as client, pytest.raises(Denied, match=r"~rqtui:\{secret\}:"):
-        scripts.run(client, registry.create_system("native").build_call("counts", "secret", {}))
+        scripts.run_call(client, registry.create_system("native").build_call("counts", "secret", {}))
     assert dump(server_client) == before
 
 

@@ -16,7 +16,7 @@ from coverage_map import DEFAULT_S, ROOT, WRAPPER, CoverageMap
 from operators import OPERATORS, Mutant, find_lua_mutants, find_python_mutants
 
 from rqtui.errors import UsageError
-from rqtui.scripts.script import Script, load
+from rqtui.scripts.script import Script, load_scripts
 
 TOOL = ROOT / "tests" / "mutation"
 PYTHON = """
@@ -181,7 +181,7 @@ def test_the_recorder_writes_down_each_script_that_a_test_calls(
     monkeypatch.setenv(recorder.TEST, "test_x")
     monkeypatch.setattr(Script, "build_call", Script.build_call)
     exec(WRAPPER, {"Script": Script})  # noqa: S102 - the text that is appended to the copy's script.py
-    script = load("shared")["walk"]
+    script = load_scripts("shared")["walk"]
     for _ in range(2):
         with pytest.raises(UsageError, match="is missing"):
             script.build_call({}, {})

@@ -402,7 +402,7 @@ def test_the_headers_say_which_verbs_have_an_inverse() -> None:
 def test_a_new_verb_has_the_inverse_that_its_header_tells_of(signature: str, script: str) -> None:
     native = registry.create_system("native")
     header = "".join(f"-- {line}\n" for line in signature.splitlines())
-    bump = scripts.parse(f"-- Try.\n--\n{header}-- returns  moved\nreturn 'moved'\n", "lua/native/bump.lua")
+    bump = scripts.parse_script(f"-- Try.\n--\n{header}-- returns  moved\nreturn 'moved'\n", "lua/native/bump.lua")
     native.scripts = scripts.Folder("native", {**native.scripts, "bump": bump}, native.scripts.path)
     assert undo.find_inverse_script(native, "bump") == script
 

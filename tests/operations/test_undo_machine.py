@@ -131,7 +131,7 @@ class Machine(RuleBasedStateMachine):
         system, found, word = self.here.engine.systems["native"], [], ""
         form: dict[str, object] = {"walk": "scheduled", "cursor": "0", "limit": 1000}
         while word != "end":
-            answer = scripts.run(self.client, system.build_call("check", "mail", form))
+            answer = scripts.run_call(self.client, system.build_call("check", "mail", form))
             found, word, form = [*found, *answer.rows], answer.word, {**form, **_cursor(answer)}
         assert found == []
 

@@ -138,7 +138,7 @@ def test_the_server_knows_every_command_that_a_role_is_given(name: str, client: 
 
 @in_one("folder", [*registry.list_names(), "shared"])
 def test_every_command_of_a_script_is_seen(folder: str) -> None:
-    for script in scripts.load(folder).values():
+    for script in scripts.load_scripts(folder).values():
         called = script.source.count("redis.call(") + script.source.count("redis.pcall(")
         assert bool(acl.list_commands(script)) == bool(called), script.path
 

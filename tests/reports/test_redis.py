@@ -49,7 +49,7 @@ def test_a_slow_script_of_ours_is_named(client: Redis, settings: Callable[[str, 
     found = redis.read_report(client)
     assert "native/enqueue" in {entry.script for entry in found.slow}
     line = next(line for line in text(list_panels(found)["slow"]).splitlines() if "native/enqueue" in line)
-    assert "rqtui:{mail}:" in line and scripts.load("native")["enqueue"].sha not in line
+    assert "rqtui:{mail}:" in line and scripts.load_scripts("native")["enqueue"].sha not in line
 
 
 def test_hostile_words_of_a_slow_command_are_made_harmless(client: Redis) -> None:

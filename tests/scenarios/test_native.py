@@ -27,7 +27,7 @@ from rqtui.scripts import script as scripts
 from rqtui.systems import registry
 
 NAMES = sorted(name for name, story in SCENARIOS.items() if isinstance(story, NativeScenario))
-NATIVE = scripts.load("native")
+NATIVE = scripts.load_scripts("native")
 
 
 @pytest.fixture(params=NAMES)
@@ -44,7 +44,7 @@ def scenario(name: str) -> NativeScenario:
 
 
 def _counts(client: Redis, queue: str) -> dict[str, object]:
-    return dict(scripts.run(client, NATIVE["counts"].build_call(build_keys(queue))).values)
+    return dict(scripts.run_call(client, NATIVE["counts"].build_call(build_keys(queue))).values)
 
 
 def _findings(client: Redis, queue: str) -> list[object]:
@@ -222,7 +222,7 @@ def _is_held(run: NativeRun, id: bytes) -> bool:
 def test_poison_begins_with_dead_jobs_in_groups_of_errors(client: Redis, url: str) -> None:
     run = NativeRun(scenario("poison"), url, seed=1)
     run.prepare()
-    page = scripts.run(
+    page = scripts.run_call(
         client,
         NATIVE["page"].build_call(build_keys("orders"), {"place": "dead", "offset": 0, "limit": 100, "body_bytes": 0}),
     )
@@ -255,7 +255,7 @@ def test_what_the_code_fails_at_succeeds_once_it_is_fixed(client: Redis, url: st
 def test_workers_do_as_an_operator_tells_them(client: Redis, url: str) -> None:
     with NativeRun(scenario("poison"), url, seed=1) as run:
         wait_until(lambda: client.hexists(build_keys("webhooks")["workers"], "webhooks-1"), 10, "it beats")
-        [word] = scripts.run(client, NATIVE["stop"].build_call(build_keys("webhooks"), {}, [["webhooks-1"]])).each
+        [word] = scripts.run_call(client, NATIVE["stop"].build_call(build_keys("webhooks"), {}, [["webhooks-1"]])).each
         assert word.word == "asked"
         wait_until(lambda: not any(w.name == "webhooks-1" for w in run.crew.workers), 10, "it ended")
         wait_until(lambda: not client.hexists(build_keys("webhooks")["workers"], "webhooks-1"), 10, "it said goodbye")

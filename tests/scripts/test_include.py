@@ -40,7 +40,7 @@ BLOCKS = {"clock": CLOCK, "since": SINCE}
 def parse_script(code: str, header: str = HEADER, **blocks: str) -> scripts.Script:
     """A script of that code, and what it can include: clock, since, and the blocks of these texts."""
     more = {name: Piece(f"lua/tried/blocks/{name}.lua", 1, text) for name, text in blocks.items()}
-    return scripts.parse(f"{header}{code}\n", "lua/tried/x.lua", BLOCKS | more)
+    return scripts.parse_script(f"{header}{code}\n", "lua/tried/x.lua", BLOCKS | more)
 
 
 def test_a_block_is_put_where_it_is_included_once_and_below_those_that_it_includes() -> None:
@@ -59,8 +59,8 @@ def test_a_block_is_put_where_it_is_included_once_and_below_those_that_it_includ
 def test_a_header_ends_at_an_include_line() -> None:
     found = parse_script("-- include: clock\nreturn {'moved'}")
     assert found.first_line == LINES + 1 and list(found.returns) == ["moved"]
-    assert scripts.parse(found.source, found.path).first_line == found.first_line
-    assert found.sha == scripts.parse(found.source, found.path).sha
+    assert scripts.parse_script(found.source, found.path).first_line == found.first_line
+    assert found.sha == scripts.parse_script(found.source, found.path).sha
 
 
 def test_a_script_without_includes_is_its_file() -> None:
@@ -83,7 +83,7 @@ def test_blocks_are_read_from_the_folder_and_from_shared(tmp_path: Path) -> None
         "-- Own.\n--\n-- needs    now_ms\n-- gives    own\nlocal own = now_ms\n"
     )
     (tmp_path / "x.lua").write_text(f"{HEADER}-- include: clock, own\nreturn {{'moved', own}}\n")
-    found = scripts.load(tmp_path)
+    found = scripts.load_scripts(tmp_path)
     assert set(found) == {"x"} and list_faults(found["x"]) == []
     assert f"-- from {tmp_path.name}/blocks/own.lua:5\nlocal own = now_ms\n" in found["x"].source
     assert "-- from lua/shared/blocks/clock.lua:" in found["x"].source
@@ -92,19 +92,19 @@ def test_blocks_are_read_from_the_folder_and_from_shared(tmp_path: Path) -> None
 def test_a_missing_block_of_another_package_is_reported_when_its_folder_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "x.lua").write_text(f"{HEADER}-- include: nothing\nreturn {{'moved'}}\n")
     with pytest.raises(ScriptError, match="there is no block nothing"):
-        scripts.load(tmp_path)
+        scripts.load_scripts(tmp_path)
 
 
 def test_a_block_is_not_taken_for_a_script() -> None:
-    assert set(scripts.load("shared")) == {"tally", "walk"}
-    assert "blocks" not in scripts.load("native") and "note" in scripts.load("native").blocks
+    assert set(scripts.load_scripts("shared")) == {"tally", "walk"}
+    assert "blocks" not in scripts.load_scripts("native") and "note" in scripts.load_scripts("native").blocks
 
 
 def test_scripts_are_assembled_when_they_are_first_sent() -> None:
-    assembled = [name for name, script in scripts.load("orizuru").items() if "source" in vars(script)]
+    assembled = [name for name, script in scripts.load_scripts("orizuru").items() if "source" in vars(script)]
     parsed = parse_script("-- include: clock\nreturn {'moved', now_ms}")
     assert "source" not in vars(parsed) and parsed.sha and "source" in vars(parsed)
-    assert set(assembled) <= set(scripts.load("orizuru"))
+    assert set(assembled) <= set(scripts.load_scripts("orizuru"))
 
 
 # --- blocks that are generated from the header ------------------------------------------------------------------------
@@ -182,14 +182,14 @@ def test_a_generated_guard_refuses_another_type_and_a_number_that_is_not_whole(s
     guarded = parse_script("-- include: keys, key_types, integers\nreturn {'moved'}", FULL_HEADER)
     keys = {"ready": "a", "repeat": "b", "heard": "c"}
     args = {"place": "x", "limit": 1}
-    assert scripts.run(server_client, guarded.build_call(keys, args)).word == "moved"
+    assert scripts.run_call(server_client, guarded.build_call(keys, args)).word == "moved"
     server_client.set("b", "x")
     with pytest.raises(ServerError, match="key b holds a string, not a hash: .* Nothing was changed"):
-        scripts.run(server_client, guarded.build_call(keys, args))
+        scripts.run_call(server_client, guarded.build_call(keys, args))
     call = guarded.build_call({**keys, "repeat": "d"}, args)
     call.argv[2] = b"1.5"
     with pytest.raises(Refused, match="at least 4, whole numbers where the header says int; nothing was changed"):
-        scripts.run(server_client, call)
+        scripts.run_call(server_client, call)
 
 
 # --- the lint -------------------------------------------------------------------------------------------------------
@@ -325,7 +325,10 @@ def test_every_script_fits_its_header_and_its_blocks(checking: ModuleType) -> No
 @pytest.mark.skipif(not shutil.which("luacheck"), reason="luacheck is not installed")
 def test_luacheck_runs_on_complete_scripts(checking: ModuleType, capfd: pytest.CaptureFixture[str]) -> None:
     assert checking.run_luacheck() == 0
-    assert f"in {sum(len(scripts.load(name)) for name in scripts.list_folders())} files" in capfd.readouterr().out
+    assert (
+        f"in {sum(len(scripts.load_scripts(name)) for name in scripts.list_script_folders())} files"
+        in capfd.readouterr().out
+    )
 
 
 def test_the_check_names_the_line_and_ends_with_1(tmp_path: Path) -> None:
@@ -352,16 +355,16 @@ def test_an_error_names_the_file_and_line_of_the_block_or_of_the_script(server_c
     fails = "-- Fails.\n--\n-- gives    fail\nlocal function fail(at)\n  return at.b\nend\n"
     in_block = parse_script("-- include: fail\nreturn {'moved', fail(nil)}", fail=fails)
     with pytest.raises(ServerError, match=r"x failed at lua/tried/blocks/fail.lua:5: attempt to index"):
-        scripts.run(server_client, in_block.build_call({}))
+        scripts.run_call(server_client, in_block.build_call({}))
     below = parse_script("-- include: fail\nlocal a = nil\nreturn {'moved', a.b, fail}", fail=fails)
     with pytest.raises(ServerError, match=rf"x failed at lua/tried/x.lua:{LINES + 3}: attempt to index"):
-        scripts.run(server_client, below.build_call({}))
+        scripts.run_call(server_client, below.build_call({}))
     writes = HEADER.replace("-- ARGV", "-- writes   k\n-- KEYS     k  string\n-- ARGV")
     adds = "-- Adds.\n--\n-- gives    add\nlocal function add(key)\n  return redis.call('INCR', key)\nend\n"
     command = parse_script("-- include: add\nreturn {'moved', add(KEYS[1])}", writes, add=adds)
     server_client.set("k", "x")
     with pytest.raises(ServerError, match=r"x failed at lua/tried/blocks/add.lua:5: .* not an integer"):
-        scripts.run(server_client, command.build_call({"k": "k"}))
+        scripts.run_call(server_client, command.build_call({"k": "k"}))
     broken = parse_script("-- include: broken\nreturn {'moved'}", broken="-- No Lua.\n\nthis is no Lua\n")
     with pytest.raises(ScriptError, match=r"^lua/tried/blocks/broken.lua:3: (?!.*user_script)"):
-        scripts.run(server_client, broken.build_call({}))
+        scripts.run_call(server_client, broken.build_call({}))

@@ -38,7 +38,7 @@ from rqtui.errors import (
 )
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Arg, Key, Move, Reply
-from rqtui.scripts.values import convert_tail
+from rqtui.scripts.values import convert_rows_to_argv
 from rqtui.testing.keyspace import dump
 from rqtui.testing.script_lint import find_differences
 
@@ -103,7 +103,7 @@ return words
 def script(signature: str, code: str, name: str = "trial") -> scripts.Script:
     """A script with a summary, the given signature and the given Lua."""
     lines = "".join(f"-- {line}\n" for line in signature.strip("\n").splitlines())
-    return scripts.parse(f"-- Try something.\n--\n{lines}{code}\n", f"lua/trials/{name}.lua")
+    return scripts.parse_script(f"-- Try something.\n--\n{lines}{code}\n", f"lua/trials/{name}.lua")
 
 
 def put(code: str = "redis.call('SET', KEYS[1], ARGV[1])\nreturn 'moved'") -> scripts.Script:
@@ -117,7 +117,7 @@ def put(code: str = "redis.call('SET', KEYS[1], ARGV[1])\nreturn 'moved'") -> sc
 
 
 def test_a_header_says_all_there_is_to_know() -> None:
-    promote = scripts.parse(PROMOTE, "lua/native/promote.lua")
+    promote = scripts.parse_script(PROMOTE, "lua/native/promote.lua")
     assert promote.name == "promote"
     assert promote.summary == "Make a scheduled job ready now."
     assert promote.text == "It says `gone` for a job that is somewhere else.\n\nSecond paragraph."
@@ -177,7 +177,7 @@ def test_tails_wrap_over_lines_and_columns_may_be_optional() -> None:
 
 
 def test_returns_each_gives_one_answer_per_row() -> None:
-    find = scripts.parse(FIND, "find.lua")
+    find = scripts.parse_script(FIND, "find.lua")
     assert find.per_row and list(find.returns) == ["found", "gone"]
     below = script("ARGV     each  (id str)\nreturns each  moved  it did", "return {}")
     assert below.per_row and below.returns["moved"].text == "it did"
@@ -231,7 +231,7 @@ BROKEN = {
 def test_a_script_that_breaks_the_contract_is_refused_with_file_and_line(case: str) -> None:
     source, expected = BROKEN[case]
     with pytest.raises(ScriptError) as caught:
-        scripts.parse(source, "lua/x/y.lua")
+        scripts.parse_script(source, "lua/x/y.lua")
     assert str(caught.value).startswith(f"lua/x/y.lua:{expected}")
 
 
@@ -249,7 +249,7 @@ UNDECLARED = {
 @pytest.mark.parametrize("case", UNDECLARED)
 def test_what_the_header_does_not_declare_is_found_with_file_and_line(case: str) -> None:
     source, expected = UNDECLARED[case]
-    found = find_differences(scripts.parse(source, "lua/x/y.lua"), source, "lua/x/y.lua")
+    found = find_differences(scripts.parse_script(source, "lua/x/y.lua"), source, "lua/x/y.lua")
     assert any(sentence.startswith(f"lua/x/y.lua:{expected}") for sentence in found), found
 
 
@@ -278,7 +278,7 @@ def test_there_are_scripts_to_test() -> None:
 
 @in_one("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_file_keeps_its_header(path: Path) -> None:
-    loaded = scripts.load(path.parent.name)[path.stem]
+    loaded = scripts.load_scripts(path.parent.name)[path.stem]
     assert find_differences(loaded, loaded.source, loaded.path) == []
 
 
@@ -303,14 +303,14 @@ PLANTED = {
 def test_a_planted_fault_is_found(fault: str) -> None:
     old, new, expected = PLANTED[fault]
     assert old in PROMOTE
-    planted = scripts.parse(PROMOTE.replace(old, new), "p.lua")
+    planted = scripts.parse_script(PROMOTE.replace(old, new), "p.lua")
     found = find_differences(planted, planted.source, "p.lua")
     assert any(re.fullmatch(rf"p\.lua:\d+: {re.escape(expected)}.*", sentence) for sentence in found), found
 
 
 def test_the_examples_of_this_file_have_no_faults() -> None:
     for source in (PROMOTE, ECHO, FIND):
-        parsed = scripts.parse(source, "e.lua")
+        parsed = scripts.parse_script(source, "e.lua")
         assert find_differences(parsed, source, "e.lua") == []
 
 
@@ -321,20 +321,20 @@ def test_a_tail_that_is_never_read_is_found() -> None:
 
 def test_a_folder_that_is_not_there_is_named() -> None:
     with pytest.raises(ScriptError, match="lua/nowhere"):
-        scripts.load("nowhere")
+        scripts.load_scripts("nowhere")
 
 
 # -- calls
 
 
 def test_a_call_puts_named_things_in_the_headers_order() -> None:
-    promote = scripts.parse(PROMOTE, "promote.lua")
+    promote = scripts.parse_script(PROMOTE, "promote.lua")
     call = promote.build_call({"ready": "r", "scheduled": b"s", "jobs": "unused"}, {"id": "ü"})
-    assert call.command(read_only=False) == [b"EVALSHA", promote.sha, "2", b"s", b"r", "ü".encode()]
+    assert call.build_command(read_only=False) == [b"EVALSHA", promote.sha, "2", b"s", b"r", "ü".encode()]
 
 
 def test_rows_are_sequences_or_mappings() -> None:
-    echo = scripts.parse(ECHO, "echo.lua")
+    echo = scripts.parse_script(ECHO, "echo.lua")
     by_order = echo.build_call({"first": "k"}, {}, [(b"a", "n", 1, 0.5, True), [b"b", None, None, None, None]])
     by_name = echo.build_call(
         {"first": "k"}, {}, ({"note": "n", "id": b"a", "share": 0.5, "urgent": True, "size": 1}, {"id": b"b"})
@@ -392,7 +392,7 @@ def test_a_wrong_call_is_a_sentence_and_nothing_is_sent(case: str) -> None:
 
 def test_rows_for_a_script_without_a_tail_are_refused() -> None:
     with pytest.raises(UsageError, match="promote: it takes no rows"):
-        scripts.parse(PROMOTE, "promote.lua").build_call({"scheduled": "s", "ready": "r"}, {"id": "a"}, [("a",)])
+        scripts.parse_script(PROMOTE, "promote.lua").build_call({"scheduled": "s", "ready": "r"}, {"id": "a"}, [("a",)])
 
 
 def test_a_whole_float_is_a_whole_number() -> None:
@@ -404,13 +404,13 @@ def test_a_whole_float_is_a_whole_number() -> None:
 
 @pytest.mark.each_server
 def test_values_and_tables_come_back_by_name_and_type(any_client: redis.Redis) -> None:
-    echo = scripts.parse(ECHO, "echo.lua")
+    echo = scripts.parse_script(ECHO, "echo.lua")
     rows = [(b"\xff\x00", "ü\udcff", 2**53, 1.25, True), (b"b", "", None, None, False)]
-    answer = scripts.run(any_client, echo.build_call({"first": "k"}, {"number": -3}, rows))
+    answer = scripts.run_call(any_client, echo.build_call({"first": "k"}, {"number": -3}, rows))
     assert (answer.word, answer.text) == ("echo", "all of it")
     assert answer.values == {"number": -3, "count": 2}
     assert answer.rows == rows
-    assert scripts.run(any_client, echo.build_call({"first": "k"})) == Reply(
+    assert scripts.run_call(any_client, echo.build_call({"first": "k"})) == Reply(
         "echo", "all of it", {"number": None, "count": 0}
     )
 
@@ -418,12 +418,12 @@ def test_values_and_tables_come_back_by_name_and_type(any_client: redis.Redis) -
 @pytest.mark.each_server
 def test_each_row_gets_its_answer(any_client: redis.Redis) -> None:
     any_client.zadd("z", {b"a": 7, b"\xfe": 9})
-    find = scripts.parse(FIND, "find.lua")
-    answer = scripts.run(any_client, find.build_call({"ready": "z"}, rows=[(b"a",), (b"nobody",), (b"\xfe",)]))
+    find = scripts.parse_script(FIND, "find.lua")
+    answer = scripts.run_call(any_client, find.build_call({"ready": "z"}, rows=[(b"a",), (b"nobody",), (b"\xfe",)]))
     assert [(one.word, one.values.get("score")) for one in answer.each] == [("found", 7), ("gone", None), ("found", 9)]
-    none = scripts.run(any_client, find.build_call({"ready": "z"}, rows=[(b"x",), (b"y",)]))
+    none = scripts.run_call(any_client, find.build_call({"ready": "z"}, rows=[(b"x",), (b"y",)]))
     assert [one.text for one in none.each] == ["it is not", "it is not"]
-    assert scripts.run(any_client, find.build_call({"ready": "z"})).each == []
+    assert scripts.run_call(any_client, find.build_call({"ready": "z"})).each == []
 
 
 @pytest.mark.each_server
@@ -436,7 +436,7 @@ def test_keys_can_repeat_too(any_client: redis.Redis) -> None:
         "return {'types', found}",
     )
     call = types.build_call({"first": "l"}, each_keys=[("s",), {"place": b"none"}])
-    assert scripts.run(any_client, call).rows == [("list",), ("string",), ("none",)]
+    assert scripts.run_call(any_client, call).rows == [("list",), ("string",), ("none",)]
 
 
 BROKEN_ANSWERS = {
@@ -453,25 +453,25 @@ BROKEN_ANSWERS = {
 def test_an_answer_that_breaks_the_header_is_an_error(client: redis.Redis, case: str) -> None:
     code, expected = BROKEN_ANSWERS[case]
     with pytest.raises(ScriptError, match=re.escape(expected)) as caught:
-        scripts.run(client, script("returns  moved  (n int)", code).build_call({}))
+        scripts.run_call(client, script("returns  moved  (n int)", code).build_call({}))
     assert str(caught.value).startswith("lua/trials/trial.lua:1: ")
 
 
 def test_a_table_with_a_missing_column_is_an_error(client: redis.Redis) -> None:
     with pytest.raises(ScriptError, match="a, b"):
-        scripts.run(client, script("returns  t  rows (a int, b int)", "return {'t', {{1}}}").build_call({}))
+        scripts.run_call(client, script("returns  t  rows (a int, b int)", "return {'t', {{1}}}").build_call({}))
 
 
 def test_one_answer_per_row_is_required(client: redis.Redis) -> None:
     short = script("ARGV     each  (id str)\nreturns each  moved", "return {ARGV[1] and 'moved'}")
     with pytest.raises(ScriptError, match="1 answers for 2 rows"):
-        scripts.run(client, short.build_call({}, rows=[("a",), ("b",)]))
+        scripts.run_call(client, short.build_call({}, rows=[("a",), ("b",)]))
 
 
 @pytest.mark.each_server
 def test_optional_values_may_be_missing_at_the_end(any_client: redis.Redis) -> None:
     maybe = script("returns  moved  (a int, b? int, c? str, d? bool)", "return {'moved', 1, '', false}")
-    assert scripts.run(any_client, maybe.build_call({})).values == {"a": 1, "b": None, "c": None, "d": None}
+    assert scripts.run_call(any_client, maybe.build_call({})).values == {"a": 1, "b": None, "c": None, "d": None}
 
 
 @pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
@@ -491,34 +491,34 @@ def test_redis_cli_runs_a_file_as_its_header_says(client: redis.Redis, url: str,
 @pytest.mark.each_server
 def test_a_pipeline_answers_in_order_and_errors_stand_in_their_place(any_client: redis.Redis) -> None:
     any_client.set("z2", "x")
-    find = scripts.parse(FIND, "find.lua")
+    find = scripts.parse_script(FIND, "find.lua")
     bad = script("returns  moved", "return redis.error_reply('ERR not today')")
     calls = [
         find.build_call({"ready": "z"}, rows=[(b"a",)]),
         bad.build_call({}),
         find.build_call({"ready": "z"}, rows=[(b"b",)]),
     ]
-    first, refused, last = scripts.run_all(any_client, calls)
+    first, refused, last = scripts.send_calls(any_client, calls)
     assert isinstance(first, Reply) and isinstance(last, Reply)
     assert isinstance(refused, Refused) and str(refused) == "not today"
-    assert scripts.run_all(any_client, []) == []
+    assert scripts.send_calls(any_client, []) == []
 
 
 @pytest.mark.each_server
 def test_scripts_the_server_forgot_are_sent_again_in_a_second_trip(any_client: redis.Redis) -> None:
-    write, find = put(), scripts.parse(FIND, "find.lua")
+    write, find = put(), scripts.parse_script(FIND, "find.lua")
     for _ in range(2):
         any_client.script_flush()
-        scripts.run(any_client, find.build_call({"ready": "z"}))  # known, the others are not
+        scripts.run_call(any_client, find.build_call({"ready": "z"}))  # known, the others are not
         calls = [write.build_call({"value": f"v{i}"}, {"id": str(i)}) for i in range(3)]
-        answers = scripts.run_all(any_client, [*calls, find.build_call({"ready": "z"}, rows=[(b"a",)])])
+        answers = scripts.send_calls(any_client, [*calls, find.build_call({"ready": "z"}, rows=[(b"a",)])])
         assert [answer.word for answer in answers if isinstance(answer, Reply)] == ["moved"] * 3 + [""]
     assert any_client.mget("v0", "v1", "v2") == [b"0", b"1", b"2"]
 
 
 def test_a_command_that_no_script_may_call_goes_along_with_scripts(client: redis.Redis, url: str) -> None:
-    find = scripts.parse(FIND, "find.lua").build_call({"ready": "z"}, rows=[(b"a",)])
-    first, who, last = scripts.run_all(client, [find, scripts.build_command("CLIENT LIST", "z"), find])
+    find = scripts.parse_script(FIND, "find.lua").build_call({"ready": "z"}, rows=[(b"a",)])
+    first, who, last = scripts.send_calls(client, [find, scripts.build_command("CLIENT LIST", "z"), find])
     assert (
         isinstance(who, Reply) and b" cmd=client" in who.values["reply"] and isinstance(first, Reply) and first == last
     )
@@ -528,10 +528,10 @@ def test_a_command_that_no_script_may_call_goes_along_with_scripts(client: redis
         through.ping()  # its greeting asks the same command
         proxy.fail("lose reply", "CLIENT")
         with pytest.raises(Unreachable, match="^the connection to Redis broke: [^.]*[.]$"):
-            scripts.run(through, scripts.build_command("CLIENT LIST"))
+            scripts.run_call(through, scripts.build_command("CLIENT LIST"))
     client.execute_command("ACL", "SETUSER", "reader", "reset", "on", ">pw", "~*", "+@all", "-client|list")
     with connect(url.replace("redis://", "redis://reader:pw@")) as limited:
-        found, denied = scripts.run_all(limited, [find, scripts.build_command("CLIENT LIST")])
+        found, denied = scripts.send_calls(limited, [find, scripts.build_command("CLIENT LIST")])
     client.execute_command("ACL", "DELUSER", "reader")
     assert isinstance(found, Reply) and isinstance(denied, Denied)
     said = r"Redis denies it: (this user|User reader) has no permissions to run the 'client\|list' command\. "
@@ -541,10 +541,10 @@ def test_a_command_that_no_script_may_call_goes_along_with_scripts(client: redis
 def test_plain_reads_go_along_with_scripts_and_their_errors_stand_among_their_replies(any_client: redis.Redis) -> None:
     any_client.lpush("l", *(b"x" * 100 for _ in range(2000)))
     any_client.set("v", "1")
-    scripts.run(any_client, put().build_call({"value": "w"}, {"id": "1"}))
+    scripts.run_call(any_client, put().build_call({"value": "w"}, {"id": "1"}))
     words = [(b"LRANGE", b"l", b"0", b"-1"), (b"GET", b"l"), (b"GET", b"v"), (b"ZCARD", b"none")] * 25
-    reads = scripts.build_reads([scripts.pack_command(each) for each in words], len(words))
-    answer, after = scripts.run_all(any_client, [reads, put().build_call({"value": "w"}, {"id": "2"})])
+    reads = scripts.build_read_commands([scripts.pack_command(each) for each in words], len(words))
+    answer, after = scripts.send_calls(any_client, [reads, put().build_call({"value": "w"}, {"id": "2"})])
     assert isinstance(answer, Reply) and isinstance(after, Reply) and after.word == "moved"
     replies = answer.values["replies"]
     assert len(replies) == reads.reply_count == 100
@@ -556,9 +556,9 @@ def test_plain_reads_go_along_with_scripts_and_their_errors_stand_among_their_re
 def test_one_plain_read_has_its_reply_in_a_list_as_many_have(any_client: redis.Redis) -> None:
     any_client.zadd("z", {"a": 1})
     for words, replies in (((b"ZRANGE", b"z", b"0", b"0"), [[b"a"]]), ((b"ZCARD", b"none"), [0])):
-        [answer] = scripts.run_all(any_client, [scripts.build_reads([scripts.pack_command(words)], 1)])
+        [answer] = scripts.send_calls(any_client, [scripts.build_read_commands([scripts.pack_command(words)], 1)])
         assert isinstance(answer, Reply) and answer.values["replies"] == replies
-    [answer] = scripts.run_all(any_client, [scripts.build_reads([scripts.pack_command((b"GET", b"z"))], 1)])
+    [answer] = scripts.send_calls(any_client, [scripts.build_read_commands([scripts.pack_command((b"GET", b"z"))], 1)])
     assert isinstance(answer, Reply) and isinstance(answer.values["replies"][0], redis.ResponseError)
 
 
@@ -568,10 +568,10 @@ def test_plain_reads_that_break_say_that_redis_is_unreachable(client: redis.Redi
         for fault in ("cut before", "lose reply", "half reply"):
             proxy.fail(fault, "LRANGE")
             client.lpush("l", "x")
-            reads = scripts.build_reads(
+            reads = scripts.build_read_commands(
                 [b"*1\r\n$4\r\nTIME\r\n", scripts.pack_command([b"LRANGE", b"l", b"0", b"9"])], 2
             )
-            [answer] = scripts.run_all(through, [reads])
+            [answer] = scripts.send_calls(through, [reads])
             assert isinstance(answer, Unreachable), fault
 
 
@@ -580,7 +580,7 @@ def test_a_known_script_is_one_short_command(client: redis.Redis, url: str) -> N
     client.script_flush()
     with Proxy(url) as proxy, connect(proxy.url) as through:
         for i in range(3):
-            scripts.run(through, write.build_call({"value": "v"}, {"id": str(i)}))
+            scripts.run_call(through, write.build_call({"value": "v"}, {"id": str(i)}))
         assert proxy.count("EVALSHA") == 3
         assert proxy.count("EVAL") - proxy.count("EVALSHA") == 1
 
@@ -593,18 +593,18 @@ def test_a_script_that_only_reads_is_held_to_it_by_the_server(
         pytest.skip("EVAL_RO needs Redis 7")
     liar = script("KEYS     value  string\nreturns  moved", "redis.call('SET', KEYS[1], 1)\nreturn 'moved'", "liar")
     with pytest.raises(ScriptError, match="liar.lua:5: it writes, but its header"):
-        scripts.run(server_client, liar.build_call({"value": "v"}))
+        scripts.run_call(server_client, liar.build_call({"value": "v"}))
     assert dump(server_client) == {}
     with Proxy(server.url) as proxy, connect(proxy.url) as through:
         server_client.script_flush()
-        scripts.run(through, scripts.parse(FIND, "f.lua").build_call({"ready": "z"}))
+        scripts.run_call(through, scripts.parse_script(FIND, "f.lua").build_call({"ready": "z"}))
         assert [name for name in proxy.requests if name.startswith("EVAL")] == ["EVALSHA_RO", "EVAL_RO"]
 
 
 def test_a_server_without_read_only_calls_is_asked_once() -> None:
     fake = FakeRedis(server=FakeServer(), protocol=2)
     seen: list[str] = []
-    find = scripts.parse(FIND, "find.lua")
+    find = scripts.parse_script(FIND, "find.lua")
     connection_class = fake.connection_pool.connection_class
 
     class Watching(connection_class):  # type: ignore[misc, valid-type]
@@ -614,7 +614,7 @@ def test_a_server_without_read_only_calls_is_asked_once() -> None:
 
     fake.connection_pool.connection_class = Watching
     for _ in range(3):
-        assert scripts.run(fake, find.build_call({"ready": "z"}, rows=[(b"a",)])).each[0].word == "gone"
+        assert scripts.run_call(fake, find.build_call({"ready": "z"}, rows=[(b"a",)])).each[0].word == "gone"
     assert seen == ["EVALSHA_RO", "EVAL", "EVALSHA", "EVALSHA"]
 
 
@@ -624,9 +624,9 @@ def test_a_client_with_one_connection_works_and_survives_a_restart_of_the_line(c
         single = redis.Redis.from_url(
             proxy.url, protocol=2, single_connection_client=True, retry=Retry(NoBackoff(), 0), socket_timeout=5
         )
-        scripts.run(single, write.build_call({"value": "v"}, {"id": "1"}))
+        scripts.run_call(single, write.build_call({"value": "v"}, {"id": "1"}))
         proxy.cut()
-        scripts.run(single, write.build_call({"value": "v"}, {"id": "2"}))
+        scripts.run_call(single, write.build_call({"value": "v"}, {"id": "2"}))
         single.close()
     assert client.get("v") == b"2"
 
@@ -640,39 +640,39 @@ def test_a_lost_reply_to_a_change_is_unknown_and_is_not_sent_again(client: redis
     )
     with Proxy(url) as proxy:
         through = redis.Redis.from_url(proxy.url, protocol=2)  # with redis-py's own retries on
-        scripts.run(through, push.build_call({"l": "l"}))
+        scripts.run_call(through, push.build_call({"l": "l"}))
         proxy.fail("lose reply", "EVALSHA")
         with pytest.raises(Unknown, match="push: its reply was lost"):
-            scripts.run(through, push.build_call({"l": "l"}))
+            scripts.run_call(through, push.build_call({"l": "l"}))
         assert client.llen("l") == 2
         assert proxy.count("EVALSHA") == 2
-        scripts.run(through, push.build_call({"l": "l"}))  # and the connection is usable again
+        scripts.run_call(through, push.build_call({"l": "l"}))  # and the connection is usable again
         through.close()
 
 
 def test_a_lost_reply_to_a_reader_means_only_that_redis_is_unreachable(client: redis.Redis, url: str) -> None:
-    find = scripts.parse(FIND, "find.lua")
+    find = scripts.parse_script(FIND, "find.lua")
     with Proxy(url) as proxy, connect(proxy.url) as through:
         proxy.fail("lose reply", "EVAL")
         with pytest.raises(Unreachable, match="^the connection to Redis broke: [^.]*[.]$"):
-            scripts.run(through, find.build_call({"ready": "z"}))
+            scripts.run_call(through, find.build_call({"ready": "z"}))
 
 
 def test_a_pipeline_that_breaks_says_of_each_call_what_is_known(client: redis.Redis, url: str) -> None:
     write, find, late = (
         put(),
-        scripts.parse(FIND, "find.lua"),
+        scripts.parse_script(FIND, "find.lua"),
         put("redis.call('SET', KEYS[1], ARGV[1]) return 'moved'"),
     )
     for one in (write, late):
-        scripts.run(client, one.build_call({"value": "v"}, {"id": "0"}))
+        scripts.run_call(client, one.build_call({"value": "v"}, {"id": "0"}))
     client.script_flush()
-    scripts.run(client, write.build_call({"value": "v"}, {"id": "0"}))
-    scripts.run(client, find.build_call({"ready": "z"}))
+    scripts.run_call(client, write.build_call({"value": "v"}, {"id": "0"}))
+    scripts.run_call(client, find.build_call({"ready": "z"}))
     with Proxy(url) as proxy, connect(proxy.url, timeout_s=1.0) as through:
         proxy.delay_s = 0.05  # so that each reply is a packet of its own
         proxy.fail("lose reply", "EVALSHA_RO")
-        answered, never_ran, reading, unknown = scripts.run_all(
+        answered, never_ran, reading, unknown = scripts.send_calls(
             through,
             [
                 write.build_call({"value": "v"}, {"id": "1"}),
@@ -688,13 +688,13 @@ def test_a_pipeline_that_breaks_says_of_each_call_what_is_known(client: redis.Re
 
 
 def test_of_many_calls_of_a_script_that_the_server_does_not_know_one_brings_its_text(client: redis.Redis) -> None:
-    write, find = put(), scripts.parse(FIND, "find.lua")
+    write, find = put(), scripts.parse_script(FIND, "find.lua")
     calls = [each.build_call(*given) for _ in range(50) for each, *given in (
         (write, {"value": "v"}, {"id": "1"}), (find, {"ready": "z"}),
     )]  # fmt: skip
     client.script_flush()
     client.config_resetstat()
-    assert all(isinstance(answer, Reply) for answer in scripts.run_all(client, calls))
+    assert all(isinstance(answer, Reply) for answer in scripts.send_calls(client, calls))
     stats = client.info("commandstats")
     in_full = [stats[name]["calls"] for name in ("cmdstat_eval", "cmdstat_eval_ro") if name in stats]
     assert sum(in_full) == 2, "one for each script"
@@ -705,7 +705,7 @@ def test_where_the_text_may_not_be_sent_each_call_says_so(client: redis.Redis, u
     client.execute_command("ACL", "SETUSER", "digests", "on", ">sesame", "~*", "+@all", "-eval")
     try:
         with connect(url.replace("://", "://digests:sesame@")) as narrow:
-            answers = scripts.run_all(narrow, [put().build_call({"value": "v"}, {"id": "1"}) for _ in range(3)])
+            answers = scripts.send_calls(narrow, [put().build_call({"value": "v"}, {"id": "1"}) for _ in range(3)])
     finally:
         client.execute_command("ACL", "DELUSER", "digests")
     assert [type(answer) for answer in answers] == [Denied] * 3
@@ -715,7 +715,7 @@ def test_no_server_at_all_is_unreachable_for_every_call(url: str) -> None:
     with Proxy(url) as proxy:
         nowhere = connect(proxy.url)
     call = put().build_call({"value": "v"}, {"id": "1"})
-    results = scripts.run_all(nowhere, [call, call])
+    results = scripts.send_calls(nowhere, [call, call])
     assert [type(result) for result in results] == [Unreachable] * 2
     assert "Nothing was sent" in str(results[0])
 
@@ -724,7 +724,7 @@ def test_a_server_that_does_not_answer_times_out_as_unknown(url: str) -> None:
     with Proxy(url) as proxy, connect(proxy.url, timeout_s=0.2) as through:
         proxy.fail("swallow", "EVAL")
         with pytest.raises(Unknown, match="Timeout"):
-            scripts.run(through, put().build_call({"value": "v"}, {"id": "1"}))
+            scripts.run_call(through, put().build_call({"value": "v"}, {"id": "1"}))
 
 
 @pytest.mark.parametrize("is_metered", [False, True])
@@ -747,10 +747,10 @@ def test_an_interrupted_call_leaves_no_reply_for_the_next(client: redis.Redis, u
 
             threading.Thread(target=once_held, daemon=True).start()
             with pytest.raises(KeyboardInterrupt):
-                scripts.run(through, write.build_call({"value": "v"}, {"id": "2"}))
+                scripts.run_call(through, write.build_call({"value": "v"}, {"id": "2"}))
             proxy.release()
             with pytest.raises(ScriptError, match="other"):
-                scripts.run(through, write.build_call({"value": "v"}, {"id": "1"}))
+                scripts.run_call(through, write.build_call({"value": "v"}, {"id": "1"}))
     finally:
         signal.signal(signal.SIGUSR1, before)
 
@@ -758,11 +758,11 @@ def test_an_interrupted_call_leaves_no_reply_for_the_next(client: redis.Redis, u
 @pytest.mark.each_server
 def test_a_key_of_another_type_is_named_with_both_types(any_client: redis.Redis) -> None:
     any_client.rpush("rqtui:{mail}:ready", "x")
-    promote = scripts.parse(PROMOTE, "promote.lua")
+    promote = scripts.parse_script(PROMOTE, "promote.lua")
     any_client.zadd("s", {"a": 1})
     before = dump(any_client)
     with pytest.raises(WrongType) as caught:
-        scripts.run(any_client, promote.build_call({"scheduled": "s", "ready": "rqtui:{mail}:ready"}, {"id": "a"}))
+        scripts.run_call(any_client, promote.build_call({"scheduled": "s", "ready": "rqtui:{mail}:ready"}, {"id": "a"}))
     assert (
         "key rqtui:{mail}:ready holds a list, not a zset: another program uses this name. Nothing was changed."
         in str(caught.value)
@@ -773,7 +773,9 @@ def test_a_key_of_another_type_is_named_with_both_types(any_client: redis.Redis)
 def test_who_only_looks_is_told_neither_a_scripts_name_nor_that_nothing_was_changed(client: redis.Redis) -> None:
     client.rpush("rqtui:{mail}:ready", "x")
     with pytest.raises(WrongType) as caught:
-        scripts.run(client, scripts.parse(FIND, "find.lua").build_call({"ready": "rqtui:{mail}:ready"}, rows=[(b"a",)]))
+        scripts.run_call(
+            client, scripts.parse_script(FIND, "find.lua").build_call({"ready": "rqtui:{mail}:ready"}, rows=[(b"a",)])
+        )
     assert str(caught.value) == "key rqtui:{mail}:ready holds a list, not a zset: another program uses this name"
 
 
@@ -781,9 +783,9 @@ def test_a_scripts_own_wrongtype_is_recognised(client: redis.Redis) -> None:
     guard = script("writes   z\nKEYS     z  zset\nreturns  moved", "return redis.error_reply('WRONGTYPE z')")
     client.set("z", 1)
     with pytest.raises(WrongType, match="key z holds a string, not a zset"):
-        scripts.run(client, guard.build_call({"z": "z"}))
+        scripts.run_call(client, guard.build_call({"z": "z"}))
     with pytest.raises(WrongType, match="one of its keys"):
-        scripts.run(client, guard.build_call({"z": "other"}))
+        scripts.run_call(client, guard.build_call({"z": "other"}))
 
 
 @pytest.mark.each_server
@@ -791,7 +793,7 @@ def test_a_refusal_is_the_scripts_own_sentence(any_client: redis.Redis) -> None:
     for text in ("ERR limit is 1 to 1000", "limit is 1 to 1000"):
         refusing = script("returns  moved", f"return redis.error_reply('{text}')")
         with pytest.raises(Refused) as caught:
-            scripts.run(any_client, refusing.build_call({}))
+            scripts.run_call(any_client, refusing.build_call({}))
         assert str(caught.value) == "limit is 1 to 1000"
 
 
@@ -799,16 +801,16 @@ def test_a_refusal_is_the_scripts_own_sentence(any_client: redis.Redis) -> None:
 def test_a_bug_in_a_script_names_file_and_line(server_client: redis.Redis) -> None:
     buggy = script("returns  moved", "local a = nil\nreturn a.b", "buggy")
     with pytest.raises(ServerError, match="buggy failed at lua/trials/buggy.lua:5: attempt to index"):
-        scripts.run(server_client, buggy.build_call({}))
+        scripts.run_call(server_client, buggy.build_call({}))
     failing = script(
         "writes   k\nKEYS     k  string\nreturns  moved", "redis.call('INCR', KEYS[1])\nreturn 'moved'", "incr"
     )
     server_client.set("k", "x")
     with pytest.raises(ServerError, match="incr failed at lua/trials/incr.lua:6: .* not an integer"):
-        scripts.run(server_client, failing.build_call({"k": "k"}))
+        scripts.run_call(server_client, failing.build_call({"k": "k"}))
     broken = script("returns  moved", "this is no Lua", "broken")
     with pytest.raises(ScriptError, match="lua/trials/broken.lua:4: "):
-        scripts.run(server_client, broken.build_call({}))
+        scripts.run_call(server_client, broken.build_call({}))
 
 
 @pytest.mark.each_server
@@ -817,10 +819,10 @@ def test_an_acl_that_denies_is_denied(server_client: redis.Redis, server: Embedd
     for rules in cases:
         server_client.execute_command("ACL", "SETUSER", "limited", "reset", "on", ">pw", "~*", "+@all", *rules)
         with connect(server.url.replace("redis://", "redis://limited:pw@")) as limited, pytest.raises(Denied):
-            scripts.run(limited, put().build_call({"value": "v"}, {"id": "1"}))
+            scripts.run_call(limited, put().build_call({"value": "v"}, {"id": "1"}))
     stranger = connect(server.url.replace("redis://", "redis://limited:wrong@"))
     with pytest.raises(Denied, match="refused the log-in"):
-        scripts.run(stranger, put().build_call({"value": "v"}, {"id": "1"}))
+        scripts.run_call(stranger, put().build_call({"value": "v"}, {"id": "1"}))
     server_client.execute_command("ACL", "DELUSER", "limited")
     assert dump(server_client) == {}
 
@@ -832,7 +834,7 @@ def test_without_a_password_every_call_is_denied(client: redis.Redis, url: str) 
     try:
         client.execute_command("ACL", "SETUSER", "default", "-@all", "+acl", "+ping")
         call = put().build_call({"value": "v"}, {"id": "1"})
-        assert [type(result) for result in scripts.run_all(before, [call, call])] == [Denied, Denied]
+        assert [type(result) for result in scripts.send_calls(before, [call, call])] == [Denied, Denied]
     finally:
         client.execute_command("ACL", "SETUSER", "default", "+@all")
         client.execute_command("ACL", "DELUSER", "admin")
@@ -844,7 +846,7 @@ def test_a_wanted_password_answers_each_call_with_denied(client: redis.Redis, ur
     client.config_set("requirepass", "pw")
     try:
         call = put().build_call({"value": "v"}, {"id": "1"})
-        assert [type(result) for result in scripts.run_all(fresh, [call, call])] == [Denied, Denied]
+        assert [type(result) for result in scripts.send_calls(fresh, [call, call])] == [Denied, Denied]
     finally:
         client.config_set("requirepass", "")
         fresh.close()
@@ -854,7 +856,7 @@ def test_a_read_only_replica_refuses_a_change_for_now(client: redis.Redis) -> No
     client.execute_command("REPLICAOF", "127.0.0.1", "1")
     try:
         with pytest.raises(ReplicaOnly, match="read-only replica"):
-            scripts.run(client, put().build_call({"value": "v"}, {"id": "1"}))
+            scripts.run_call(client, put().build_call({"value": "v"}, {"id": "1"}))
     finally:
         client.execute_command("REPLICAOF", "NO", "ONE")
 
@@ -862,13 +864,13 @@ def test_a_read_only_replica_refuses_a_change_for_now(client: redis.Redis) -> No
 def test_over_maxmemory_a_fill_is_refused_in_words(client: redis.Redis, settings: Callable[[str, str], None]) -> None:
     settings("maxmemory", "1")
     with pytest.raises(ServerError, match="over its maxmemory"):
-        scripts.run(client, put().build_call({"value": "v"}, {"id": "1"}))
+        scripts.run_call(client, put().build_call({"value": "v"}, {"id": "1"}))
     settings("maxmemory", "0")
     assert client.exists("v") == 0
 
 
 def test_a_folder_that_lacks_a_needed_script_says_so() -> None:
-    whole = scripts.load("native")
+    whole = scripts.load_scripts("native")
     partial = scripts.Folder(
         "native", {name: script for name, script in whole.items() if name != "reserve"}, whole.path
     )
@@ -881,7 +883,7 @@ def test_a_script_is_parsed_once_and_when_it_is_asked_for() -> None:
     parsed: list[str] = []
 
     def parse(name: str) -> Callable[[], scripts.Script]:
-        return lambda: (parsed.append(name), scripts.parse(PROMOTE, f"{name}.lua"))[1]
+        return lambda: (parsed.append(name), scripts.parse_script(PROMOTE, f"{name}.lua"))[1]
 
     folder = scripts.Folder("tried", {name: parse(name) for name in ("one", "two")}, Path("tried"))
     assert "one" in folder and "three" not in folder and len(folder) == 2 and [*folder] == ["one", "two"]
@@ -895,7 +897,7 @@ def test_a_fault_in_somebody_elses_script_is_told_at_once(tmp_path: Path) -> Non
     (tmp_path / "good.lua").write_text(PROMOTE)
     (tmp_path / "bad.lua").write_text("-- no header\n")
     with pytest.raises(ScriptError, match="bad.lua"):
-        scripts.load(tmp_path)
+        scripts.load_scripts(tmp_path)
 
 
 # ── Redis 6.2 says the same in other words ───────────────────────────────────────────────────────────────────────
@@ -907,17 +909,17 @@ def test_what_redis_6_2_refuses_is_told_in_the_same_words(oldest_server: Embedde
         client.lpush("v", "another program's")
         append = put("redis.call('APPEND', KEYS[1], ARGV[1])\nreturn 'moved'")
         with pytest.raises(WrongType, match="key v holds a list, not a string"):
-            scripts.run(client, append.build_call({"value": "v"}, {"id": "1"}))
+            scripts.run_call(client, append.build_call({"value": "v"}, {"id": "1"}))
         client.config_set("maxmemory", 1)
         try:
             with pytest.raises(ServerError, match="over its maxmemory"):
-                scripts.run(client, put().build_call({"value": "w"}, {"id": "1"}))
+                scripts.run_call(client, put().build_call({"value": "w"}, {"id": "1"}))
         finally:
             client.config_set("maxmemory", 0)
         client.execute_command("REPLICAOF", "127.0.0.1", "1")
         try:
             with pytest.raises(ReplicaOnly, match="read-only replica"):
-                scripts.run(client, put().build_call({"value": "w"}, {"id": "1"}))
+                scripts.run_call(client, put().build_call({"value": "w"}, {"id": "1"}))
         finally:
             client.execute_command("REPLICAOF", "NO", "ONE")
 
@@ -925,6 +927,6 @@ def test_what_redis_6_2_refuses_is_told_in_the_same_words(oldest_server: Embedde
 @pytest.mark.parametrize("values", [(-(2**53) - 1, -(2**53) - 2), (2**53 + 1, 2**53 + 2), (0, -(2**60)), (2**60, 0)])
 def test_a_column_of_numbers_that_lua_would_change_is_refused(values: tuple[int, int]) -> None:
     columns = [Arg("n", "int")]
-    assert convert_tail([(2**53,), (-(2**53),)], columns, "x") == [str(2**53), str(-(2**53))]
+    assert convert_rows_to_argv([(2**53,), (-(2**53),)], columns, "x") == [str(2**53), str(-(2**53))]
     with pytest.raises(UsageError, match="beyond"):
-        convert_tail([(value,) for value in values], columns, "x")
+        convert_rows_to_argv([(value,) for value in values], columns, "x")

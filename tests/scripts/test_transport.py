@@ -22,10 +22,10 @@ from rqtui.connection.pool import Pool, PooledConnection
 from rqtui.errors import RqtuiError
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
-from rqtui.scripts.transport import send_one
+from rqtui.scripts.transport import send_one_call
 from rqtui.testing.keyspace import dump
 
-NATIVE = scripts.load("native")
+NATIVE = scripts.load_scripts("native")
 KEYS = native_keys.build_keys("mail")
 Case = Callable[[redis.Redis, Proxy], Call]
 
@@ -36,7 +36,7 @@ def enqueue(*ids: str, delay_ms: int | None = None) -> Call:
 
 
 def enqueue_ids(client: redis.Redis, *ids: str) -> None:
-    scripts.run(client, enqueue(*ids))
+    scripts.run_call(client, enqueue(*ids))
 
 
 def failing(kind: str) -> Case:
@@ -80,7 +80,9 @@ CASES: dict[str, tuple[Case, str]] = {
     ),
     "a word without rows": (after(lambda client: None, NATIVE["pause"].build_call(KEYS)), "paused"),
     "another word without rows": (
-        after(lambda client: scripts.run(client, NATIVE["pause"].build_call(KEYS)), NATIVE["pause"].build_call(KEYS)),
+        after(
+            lambda client: scripts.run_call(client, NATIVE["pause"].build_call(KEYS)), NATIVE["pause"].build_call(KEYS)
+        ),
         "already",
     ),
     "values and a table": (
@@ -116,7 +118,7 @@ def run_case(
         pool: Any = through.connection_pool
         line = pool._idle[0]
         assert line.is_plain is (meter is None)
-        result = send_one(through, call)
+        result = send_one_call(through, call)
         text = (
             f"{type(result).__name__}: {result}"
             if isinstance(result, RqtuiError)
@@ -125,7 +127,7 @@ def run_case(
         text = text.replace(f":{proxy.port}", ":PORT")
         assert text.startswith(expected), text
         if not isinstance(result, RqtuiError):
-            assert send_one(through, NATIVE["counts"].build_call(KEYS)).word == "counts", (
+            assert send_one_call(through, NATIVE["counts"].build_call(KEYS)).word == "counts", (
                 "the next call has its own reply"
             )
         return text, {key: value for key, value in dump(client).items() if key != KEYS["meta"].encode()}
@@ -188,7 +190,7 @@ def test_a_reply_in_pieces_is_the_same_reply(pieces: tuple[int, ...]) -> None:
         server.start()
         with connect(f"redis://127.0.0.1:{listener.getsockname()[1]}") as client:
             for id in ("a", "b"):
-                assert [each.word for each in scripts.run(client, enqueue(id)).each] == ["moved"]
+                assert [each.word for each in scripts.run_call(client, enqueue(id)).each] == ["moved"]
         server.join(10)
 
 
@@ -200,7 +202,7 @@ def test_what_was_not_asked_for_is_taken_for_no_answer(client: redis.Redis, url:
         line.connection.send_packed_command([b"*1\r\n$4\r\nPING\r\n"])
         assert line.receive_expected(b"+PON") and not line.is_ready()  # the rest is on its way
         pool.give_back(line)
-        assert [each.word for each in scripts.run(ours, enqueue("a")).each] == ["moved"]
+        assert [each.word for each in scripts.run_call(ours, enqueue("a")).each] == ["moved"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
@@ -215,7 +217,7 @@ def test_a_fork_in_the_middle_of_a_call_shares_no_connection(client: redis.Redis
             os._exit(0 if not pool._idle else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         pool.give_back(line)
-        assert [each.word for each in scripts.run(ours, enqueue("a")).each] == ["moved"]
+        assert [each.word for each in scripts.run_call(ours, enqueue("a")).each] == ["moved"]
 
 
 def test_what_was_read_too_much_reaches_nobody_else(client: redis.Redis, url: str) -> None:
@@ -239,7 +241,7 @@ def test_a_connection_that_was_closed_here_is_made_anew_whoever_has_its_number_n
         pool.give_back(line)
         others = socket.socketpair()  # the lowest numbers that are free: one is that of the closed connection
         try:
-            assert [each.word for each in scripts.run(ours, enqueue("a")).each] == ["moved"]
+            assert [each.word for each in scripts.run_call(ours, enqueue("a")).each] == ["moved"]
         finally:
             for other in others:
                 other.close()

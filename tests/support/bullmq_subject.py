@@ -15,7 +15,7 @@ from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 QUEUE, PREFIX = "mail", "bull:mail:"
-SCRIPTS: Mapping[str, Script] = scripts.load("bullmq")
+SCRIPTS: Mapping[str, Script] = scripts.load_scripts("bullmq")
 SYSTEM = BullMQ()
 KEYS = SYSTEM.keys(QUEUE)
 PLACES = tuple(place.name for place in SYSTEM.places)

@@ -20,7 +20,7 @@ from rqtui.text.json_fields import read_fields, replace_fields
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, HOUR_S = NOW // 1000, 3600
 QUEUE, SEP = "default", "\x06\x16"
-SCRIPTS: Mapping[str, Script] = scripts.load("celery")
+SCRIPTS: Mapping[str, Script] = scripts.load_scripts("celery")
 SYSTEM = Celery()
 KEYS = SYSTEM.keys(QUEUE)
 PLACES = ("eta", "queue", "unacked", "late")

@@ -17,7 +17,7 @@ from rqtui.testing.subject import Planted, Request, Subject, Use, World
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
 KEYS = {"delayed": "delayedtaskset", "ready": "readytasklist", "leaving": "rqtui:{readytasklist}:leaving"}
-SCRIPTS = scripts.load("dispatcher")
+SCRIPTS = scripts.load_scripts("dispatcher")
 Jobs = Sequence[Planted]
 
 
@@ -201,7 +201,7 @@ DELAYED, READY = KEYS["delayed"], KEYS["ready"]
 def run_script(client: Redis, name: str, *rows: Any, **args: Any) -> Reply:
     declared = {arg.name for arg in SCRIPTS[name].args}
     scalars = {"now_ms": NOW, **args} if "now_ms" in declared else args
-    return scripts.run(client, SCRIPTS[name].build_call(KEYS, scalars, rows))
+    return scripts.run_call(client, SCRIPTS[name].build_call(KEYS, scalars, rows))
 
 
 def read_outcomes(reply: Reply) -> list[str]:

@@ -65,7 +65,7 @@ def _at_a_fixed_time(subject: Subject, name: str) -> Subject:
     """Return the subject with a fixed clock in this script, because its jobs are planted at fixed times."""
     script = subject.scripts[name]
     text = script.source.replace("redis.call('TIME')", f"({{'{CLOCK_S}', '250000'}})")
-    return replace(subject, scripts={**subject.scripts, name: scripts.parse(text, script.path)})
+    return replace(subject, scripts={**subject.scripts, name: scripts.parse_script(text, script.path)})
 
 
 def _alone(scene: Scene) -> Iterator[str]:

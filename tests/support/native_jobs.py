@@ -22,7 +22,7 @@ PRIORITY = 2**40
 PLACES = ("scheduled", "ready", "reserved", "done", "dead")
 HASHES = ("jobs", "bodies", "attempts", "errors")
 KEYS = (*PLACES, *HASHES, "meta", "events", "minutes", "workers", "wake")
-SCRIPTS: Mapping[str, Script] = scripts.load("native")
+SCRIPTS: Mapping[str, Script] = scripts.load_scripts("native")
 QUEUE = "mail"
 
 
@@ -134,7 +134,7 @@ def run_script(client: Redis, verb: str, rows: Sequence[Any] = (), **args: objec
     script = SCRIPTS[verb]
     if any(arg.name == "now_ms" for arg in script.args):
         args.setdefault("now_ms", NOW)
-    return scripts.run(client, script.build_call(NATIVE_KEYS, args, rows))
+    return scripts.run_call(client, script.build_call(NATIVE_KEYS, args, rows))
 
 
 def read_outcomes(reply: Reply) -> list[str]:

@@ -15,7 +15,7 @@ from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
 NOW, HOUR, SILENT = 1_780_000_000_000, 3_600_000, 60_000
 SOURCE, ALIVE = "jobs", "alive"
-SCRIPTS = scripts.load("orizuru")
+SCRIPTS = scripts.load_scripts("orizuru")
 PLACES = ("source", "processing", "unacked")
 SEEN = "rqtui:{orizuru}:seen"
 KEYS = {"source": SOURCE, "consumers": original.CONSUMERS, "heartbeats": original.HEARTBEATS, "seen": SEEN}

@@ -5,16 +5,16 @@ from __future__ import annotations
 from redis import Redis
 
 from rqtui.client import native_keys
-from rqtui.scripts.script import load, run
+from rqtui.scripts.script import load_scripts, run_call
 
 
 def find_problems(client: Redis, queue: str) -> list[tuple[bytes, str, str]]:
     """Return (id, kind, where) for every problem that `check` finds."""
-    script, keys = load("native")["check"], native_keys.build_keys(queue)
+    script, keys = load_scripts("native")["check"], native_keys.build_keys(queue)
     rows: list[tuple[bytes, str, str]] = []
     walk, cursor = "scheduled", "0"
     while True:
-        answer = run(client, script.build_call(keys, {"walk": walk, "cursor": cursor, "limit": 1000}))
+        answer = run_call(client, script.build_call(keys, {"walk": walk, "cursor": cursor, "limit": 1000}))
         rows += answer.rows
         if answer.word == "end":
             return rows

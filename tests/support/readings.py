@@ -51,7 +51,7 @@ def _build_steady_script(script: Script, now_ms: int) -> Script:
     lines = script.source.splitlines(keepends=True)
     start = next(at for at, line in enumerate(lines) if not line.startswith("--"))
     shadow = "local redis = setmetatable({call = steady(redis.call), pcall = steady(redis.pcall)}, {__index = redis})\n"
-    return scripts.parse(
+    return scripts.parse_script(
         "".join([*lines[:start], build_steady_redis(now_ms // 1000), shadow, *lines[start:]]), script.path
     )
 

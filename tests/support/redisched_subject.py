@@ -13,7 +13,7 @@ from rqtui.testing.subject import Planted, Request, Subject, Use, World
 NOW = 1_800_000_000_000
 HOUR = 3_600_000
 TOPIC = "mail"
-SCRIPTS: Mapping[str, Script] = scripts.load("redisched")
+SCRIPTS: Mapping[str, Script] = scripts.load_scripts("redisched")
 PLACES = ("queued", "due", "reserved", "expired")
 Jobs = Sequence[Planted]
 
@@ -78,7 +78,7 @@ def run_script(client: Redis, verb: str, rows: Sequence[object] = (), **args: ob
     for name, value in {"now_ms": NOW, "unit": "auto"}.items():
         if any(arg.name == name for arg in script.args):
             args.setdefault(name, value)
-    return scripts.run(client, script.build_call(KEYS, args, rows))
+    return scripts.run_call(client, script.build_call(KEYS, args, rows))
 
 
 def read_outcomes(reply: Reply) -> list[str]:

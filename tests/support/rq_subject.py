@@ -19,7 +19,7 @@ from rqtui.testing.subject import Planted, Request, Subject, Use, World
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, YEAR_S = NOW // 1000, 31_536_000
 QUEUE, WORKER = "default", "w1"
-SCRIPTS: Mapping[str, Script] = scripts.load("rq")
+SCRIPTS: Mapping[str, Script] = scripts.load_scripts("rq")
 SYSTEM = Rq()
 KEYS = SYSTEM.keys(QUEUE)
 PLACES = tuple(place.name for place in SYSTEM.places)

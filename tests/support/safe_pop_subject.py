@@ -10,7 +10,7 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
 
-SCRIPTS = scripts.load("safe_pop")
+SCRIPTS = scripts.load_scripts("safe_pop")
 PLACES = ("ready", "in_progress", "expired")
 QUEUE = "crawl"
 NOW_S = 1_800_000_000

@@ -17,7 +17,7 @@ from rqtui.text.json_fields import replace_fields
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, HOUR_S = NOW // 1000, 3600
 QUEUE = "default"
-SCRIPTS: Mapping[str, Script] = scripts.load("sidekiq")
+SCRIPTS: Mapping[str, Script] = scripts.load_scripts("sidekiq")
 SYSTEM = Sidekiq()
 KEYS = SYSTEM.keys(QUEUE)
 PLACES = ("schedule", "retry", "queue", "work", "dead")

@@ -251,7 +251,7 @@ TIMEOUT_SETS = Subject(
 
 
 def run_script(client: Redis, verb: str, rows: Sequence[Mapping[str, object]] = (), **args: object) -> Reply:
-    return scripts.run(client, SYSTEM.build_call(verb, "todos", args, rows))
+    return scripts.run_call(client, SYSTEM.build_call(verb, "todos", args, rows))
 
 
 def read_outcomes(reply: Reply) -> list[str]:

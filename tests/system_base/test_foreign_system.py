@@ -28,7 +28,7 @@ from rqtui.system_base.system import System, quote_for_shell
 from rqtui.systems import registry
 from rqtui.testing.keyspace import Zset, dump, plant
 
-WALK = scripts.load("shared")["walk"]
+WALK = scripts.load_scripts("shared")["walk"]
 OTHERS = tuple(name for name in registry.list_names() if name != "native")
 READY = Ref("dispatcher", "readytasklist")
 
@@ -211,7 +211,7 @@ def walk_keys(client: Redis, patterns: list[str], limit: int = 10) -> tuple[list
     """All (number, key) that a walk names, and how many steps it took."""
     found, cursor, steps = [], "0", 0
     while True:
-        answer = scripts.run(
+        answer = scripts.run_call(
             client, WALK.build_call({}, {"cursor": cursor, "limit": limit}, [(each,) for each in patterns])
         )
         found += [(number, key) for number, key in answer.rows]
@@ -252,7 +252,7 @@ def test_a_step_of_the_walk_is_bounded(client: Redis) -> None:
 )
 def test_the_walk_refuses_what_is_no_cursor_and_no_limit(any_client: Redis, args: dict[str, object]) -> None:
     with pytest.raises(Refused, match="cursor is a whole number"):
-        scripts.run(any_client, WALK.build_call({}, args, [("^a",)]))
+        scripts.run_call(any_client, WALK.build_call({}, args, [("^a",)]))
 
 
 def test_one_walk_serves_every_system(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,7 +294,9 @@ def test_systems_that_nobody_asked_for_are_passed_over_where_an_acl_hides_them(c
         client,
         {"readytasklist": ["a"], "todos": {"1"}, "orizuru:consumers": {"c"}, "crawl": ["a"], "crawl:done": {"b"}},
     )
-    scripts.run(client, registry.create_system("native").build_call("enqueue", "mail", {}, [{"id": "a", "body": b"1"}]))
+    scripts.run_call(
+        client, registry.create_system("native").build_call("enqueue", "mail", {}, [{"id": "a", "body": b"1"}])
+    )
     client.sadd("rqtui:queues", "mail")
     engine = Engine(narrow, registry.create_systems())
     assert {ref for chunk in engine.discover() for ref in chunk if ref.system == "native"} == {Ref("native", "mail")}
@@ -506,8 +508,8 @@ return nothing[KEYS[1]]
 
 
 def test_a_bug_in_a_script_is_an_error_and_not_a_lost_reply(any_client: Redis) -> None:
-    buggy = scripts.parse(BUGGY, "lua/trials/buggy.lua")
-    [found] = scripts.run_all(any_client, [buggy.build_call({"ready": "tasks"})])
+    buggy = scripts.parse_script(BUGGY, "lua/trials/buggy.lua")
+    [found] = scripts.send_calls(any_client, [buggy.build_call({"ready": "tasks"})])
     assert isinstance(found, ServerError)
     assert not isinstance(found, Unknown | Unreachable)
     assert any_client.ping()  # the connection is fit for the next

@@ -67,7 +67,7 @@ def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
 @pytest.mark.parametrize("text", ["return {'undeclared'}", "return KEYS[3]", "return ARGV[3]"])
 def test_the_lint_catches_a_script_that_breaks_its_header(text: str) -> None:
     path, source = SCRIPTS["stats"].path, SCRIPTS["stats"].source + text
-    [found] = find_differences(scripts.parse(source, path), source, path)
+    [found] = find_differences(scripts.parse_script(source, path), source, path)
     assert re.fullmatch(rf"{path}:\d+: .* the header declares.*", found)
 
 

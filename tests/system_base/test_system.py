@@ -13,7 +13,7 @@ from rqtui.engine.engine import Engine
 from rqtui.errors import Refused, ScriptError, UsageError
 from rqtui.model import Job, State
 from rqtui.scripts import script as scripts
-from rqtui.scripts.script import run
+from rqtui.scripts.script import run_call
 from rqtui.system_base.system import CHUNK, quote_for_shell, raise_if_connection_lost
 from rqtui.systems import registry
 from rqtui.systems.native import decode_job, parse_history
@@ -155,7 +155,7 @@ def test_an_error_of_one_call_is_that_calls_answer_and_a_lost_link_is_everybodys
 
 def test_a_folder_without_scripts_is_an_error_that_names_it() -> None:
     with pytest.raises(ScriptError, match="lua/nosuch"):
-        scripts.load("nosuch")
+        scripts.load_scripts("nosuch")
 
 
 # ── what it makes of records ─────────────────────────────────────────────────────────────────────────────────
@@ -193,13 +193,13 @@ def test_what_reserve_and_pull_hand_out_are_jobs_with_their_bodies(client: Redis
     queue = Queue("mail", client, codec=BYTES)
     for id, body in (("short", b"x"), ("long", b"y" * 5000)):
         queue.put(body, id=id, name="kind", ttr=7)
-    reserved = NATIVE.read_taken_jobs("mail", run(client, NATIVE.build_call("reserve", "mail", {"limit": 1})))
-    pulled = NATIVE.read_taken_jobs("mail", run(client, NATIVE.build_call("pull", "mail", {"limit": 5})))
+    reserved = NATIVE.read_taken_jobs("mail", run_call(client, NATIVE.build_call("reserve", "mail", {"limit": 1})))
+    pulled = NATIVE.read_taken_jobs("mail", run_call(client, NATIVE.build_call("pull", "mail", {"limit": 5})))
     assert [(one.id, one.body, one.place, one.attempts, one.ttr_ms) for one in reserved] == [
         (b"short", b"x", "reserved", 1, 7000)
     ]
     assert [(one.id, one.body, one.body_bytes, one.token) for one in pulled] == [(b"long", b"y" * 5000, 5000, b"")]
-    assert NATIVE.read_taken_jobs("mail", run(client, NATIVE.build_call("pull", "mail", {"limit": 5}))) == ()
+    assert NATIVE.read_taken_jobs("mail", run_call(client, NATIVE.build_call("pull", "mail", {"limit": 5}))) == ()
 
 
 @in_one(

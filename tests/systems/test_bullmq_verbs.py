@@ -601,13 +601,13 @@ def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
         with pytest.raises(
             Exception, match=r"row 1: the (record|body|deduplication key) is not one; nothing was changed"
         ):
-            scripts.run(client, call)
+            scripts.run_call(client, call)
     plant_job(client, "a", "wait")
     known, before = read_changing_fields(client, "a"), keyspace.dump(client)
     for place, then in (("failed", b"nothing"), ("failed", pack_strings(b"1")), ("active", FIELDS_THEN)):
         call = SCRIPTS["revert"].build_call(KEYS, {"p": PREFIX}, [("a", "wait", known, place, "1", then, "")])
         with pytest.raises(Exception, match=r"row 1: .*; nothing was changed"):
-            scripts.run(client, call)
+            scripts.run_call(client, call)
     assert not keyspace.diff(before, keyspace.dump(client))
 
 

@@ -187,7 +187,7 @@ def test_a_queue_is_counted_alone_and_among_others_as_its_places_are_listed(any_
     system = engine.systems["celery"]
     together = system.queues_request(["celery", "mail"])
     assert together is not None
-    among = together.parse(scripts.run_all(any_client, together.calls))
+    among = together.parse(scripts.send_calls(any_client, together.calls))
     for ref, expected in ((CELERY, [2, 5, 1, 1]), (MAIL, [0, 1, 1, 0])):
         alone = count_queue(engine, ref)
         assert list(count_stored_jobs(alone).values()) == expected
@@ -269,7 +269,7 @@ def test_of_what_workers_hold_a_sample_is_counted_and_a_walk_meets_each_job_of_t
     system, met, offset = engine.systems["celery"], [], 0
     for _step in range(50):
         ask = system.scan_request("mail", "unacked", offset, 100, 0)
-        page = ask.parse(scripts.run_all(client, ask.calls))
+        page = ask.parse(scripts.send_calls(client, ask.calls))
         met += [job.id for job in page.jobs]
         if page.next is None:
             break
@@ -704,7 +704,7 @@ def test_nobody_knows_of_workers_and_ends_where_nobody_listens(any_client: Redis
     queue = count_queue(open_engine(any_client))
     assert queue.workers is None
     assert not any(
-        count.is_known for count in queue.counts if count.place in ("running", "succeeded", "failed", "revoked")
+        count.is_count_known for count in queue.counts if count.place in ("running", "succeeded", "failed", "revoked")
     )
 
 

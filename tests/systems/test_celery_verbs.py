@@ -164,7 +164,7 @@ def test_messages_that_change_places_in_one_call_are_all_there_afterwards(client
     for list_ in LISTS[:2]:
         client.rpush(list_, *(f"{list_}-{n}" for n in range(10)))
     rows = [{"member": f"{LISTS[i]}-1", "new": f"new-{i}", "step": "03"[i], "priority": (3, 0)[i]} for i in (0, 1)]
-    scripts.run(client, registry.create_system("celery").build_call(verb, "mail", {}, rows))
+    scripts.run_call(client, registry.create_system("celery").build_call(verb, "mail", {}, rows))
     for i in (0, 1):
         stayed = [f"{LISTS[i]}-{n}".encode() for n in range(10) if n != 1]
         assert client.lrange(LISTS[i], 0, -1) == [f"new-{1 - i}".encode(), *stayed]
@@ -809,7 +809,7 @@ def test_the_script_itself_takes_no_message_that_a_worker_would_die_of(client: R
     for body in (b"", b"no json", b"[]", b"{}", b'{"headers": {"task": "t", "id": "x"}, "body": ""}', message("other")):
         call = system.build_call("enqueue", "mail", {}, [{"id": "mine", "body": body}])
         with pytest.raises(Refused, match="nothing was changed"):
-            scripts.run(client, call)
+            scripts.run_call(client, call)
     assert not client.keys()
 
 
@@ -1067,5 +1067,5 @@ def test_arguments_that_no_call_may_have_are_refused_before_anything_is_written(
         ("revert", {}, [{**back, "line": b""}], "what stood where"),
     ):
         with pytest.raises(Refused, match=said):
-            scripts.run(client, system.build_call(name, "mail", args, rows))
+            scripts.run_call(client, system.build_call(name, "mail", args, rows))
     assert not keyspace.diff(before, keyspace.dump(client))

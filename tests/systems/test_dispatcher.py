@@ -356,7 +356,7 @@ def test_put_and_act_go_through_the_engine(any_client: Redis) -> None:
     with pytest.raises(UsageError, match="keeps no priority; a job of it is given body, delay, due"):
         system.put_request(READY, [{"body": b"c", "priority": 3}])
     assert [o.word for o in seen.apply_verb("promote", REF, [jobs[b"a"], jobs[b"b"]])] == ["moved", "gone"]
-    pulled = scripts.run(any_client, system.build_call("pull", READY, {"limit": 5}))
+    pulled = scripts.run_call(any_client, system.build_call("pull", READY, {"limit": 5}))
     assert [(job.body, job.place) for job in system.read_taken_jobs(READY, pulled)] == [
         (b"b", "ready"),
         (b"a", "ready"),

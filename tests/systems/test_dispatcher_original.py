@@ -194,7 +194,7 @@ def test_a_thousand_tasks_with_both_dispatchers_and_both_kinds_of_workers_run_on
     def puller(own: Redis) -> Iterator[None]:
         system = registry.create_system("dispatcher")
         while True:
-            answer = scripts.run(own, system.build_call("pull", READY, {"limit": 3}))
+            answer = scripts.run_call(own, system.build_call("pull", READY, {"limit": 3}))
             done.extend(job.body or b"" for job in system.read_taken_jobs(READY, answer))
             yield
 

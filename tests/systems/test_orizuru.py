@@ -459,7 +459,7 @@ def test_a_body_of_30_mb_makes_no_large_page_and_is_fetched_only_for_a_verb(clie
     client.lpush("jobs", b"\x91\x01", huge, b"\x91\x02")
     engine = open_engine(client)
     call = registry.create_system("orizuru:source=jobs").page_request("jobs", "source", 0, 50, 0).calls
-    [answer] = scripts.run_all(client, call)
+    [answer] = scripts.send_calls(client, call)
     assert isinstance(answer, scripts.Reply) and sum(len(row[0]) + len(row[2]) for row in answer.rows) < 5000
     job = list_jobs(engine, "source")[1]
     assert job.is_partial and job.body is None and job.body_bytes == len(huge)
@@ -480,7 +480,7 @@ def test_pages_go_through_all_consumers_and_end_with_the_last(any_client: Redis)
 def test_what_rqtui_reserves_is_a_consumer_s_like_any_other(any_client: Redis) -> None:
     any_client.lpush("jobs", *bodies(1, 2, 3))
     engine, system = open_engine(any_client), registry.create_system("orizuru:source=jobs")
-    answer = scripts.run(any_client, system.build_call("reserve", "jobs", {"limit": 2, "ttr_ms": 90_000}))
+    answer = scripts.run_call(any_client, system.build_call("reserve", "jobs", {"limit": 2, "ttr_ms": 90_000}))
     jobs = system.read_taken_jobs("jobs", answer)
     assert [(job.body, job.worker) for job in jobs] == [(body, "rqtui") for body in bodies(1, 2)]
     assert any_client.smembers(original.CONSUMERS) == {b"rqtui"}
@@ -525,7 +525,7 @@ def test_a_thousand_jobs_between_the_original_and_rqtui_are_each_done_once(url: 
             while not stop.is_set():
                 engine.apply_verb("reap", JOBS, (), {"limit": 7, "gc": True})
                 taken_jobs = system.read_taken_jobs(
-                    "jobs", scripts.run(own, system.build_call("reserve", "jobs", {"limit": 5}))
+                    "jobs", scripts.run_call(own, system.build_call("reserve", "jobs", {"limit": 5}))
                 )
                 for number, job in enumerate(taken_jobs):
                     verb = "release"

@@ -241,10 +241,12 @@ def test_a_thousand_jobs_run_once_each_beside_the_originals_workers(client: Redi
         system = registry.create_system("redisched:topic=mail")
 
         def step() -> None:
-            answer = scripts.run(client, system.build_call("reserve", "mail", {"limit": 7, "worker": "w"}))
+            answer = scripts.run_call(client, system.build_call("reserve", "mail", {"limit": 7, "worker": "w"}))
             for job in system.read_taken_jobs("mail", answer):
                 run(job.id, job.body)
-                done = scripts.run(client, system.build_call("ack", "mail", {}, [{"id": job.id, "token": job.token}]))
+                done = scripts.run_call(
+                    client, system.build_call("ack", "mail", {}, [{"id": job.id, "token": job.token}])
+                )
                 assert done.each[0].word == "moved"
 
         return step

@@ -77,7 +77,7 @@ def act(engine: Engine, verb: str, *ids: str, **form: object) -> list[str]:
 
 def reap(client: Redis, **args: object) -> Reply:
     given = {"prefix": "rq", "now_ms": NOW, "limit": 100, "exc_string": EXC_STRING, **args}
-    return scripts.run(client, SCRIPTS["reap"].build_call(KEYS, given))
+    return scripts.run_call(client, SCRIPTS["reap"].build_call(KEYS, given))
 
 
 def fields(client: Redis, id: str, *names: str) -> list[str | None]:
@@ -579,7 +579,7 @@ def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
     ):
         call = SCRIPTS["restore"].build_call(KEYS, {"prefix": "rq"}, [("a", "failed", "1", record, rest, "")])
         with pytest.raises(Exception, match=r"row 1: the (record|body) is not one; nothing was changed"):
-            scripts.run(client, call)
+            scripts.run_call(client, call)
     waiting(client, "a")
     for known, then in (
         (read_changing_fields(client, b"a"), b"nothing"),
@@ -587,7 +587,7 @@ def test_bytes_that_are_no_record_are_refused(client: Redis) -> None:
     ):
         call = SCRIPTS["revert"].build_call(KEYS, {"prefix": "rq"}, [("a", "queued", known, "failed", "1", then, "")])
         with pytest.raises(Exception, match="row 1: the line is not one; nothing was changed"):
-            scripts.run(client, call)
+            scripts.run_call(client, call)
     assert list_queued(client) == ["a"]
 
 

@@ -57,7 +57,7 @@ def engine(client: Redis) -> Engine:
 def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
     script = SCRIPTS[name]
     clock = {arg.name: CLOCK[arg.name] for arg in script.args if arg.name in CLOCK}
-    return scripts.run(
+    return scripts.run_call(
         client, script.build_call({"entries": QUEUE, "done": build_key("done")}, {**clock, **args}, rows or ())
     )
 

@@ -49,7 +49,7 @@ class Crash(Exception):
 def ask(client: Redis, name: str, rows: list[tuple[bytes, bytes]] | None = None, **args: object) -> Reply:
     script = SCRIPTS[name]
     clock = {arg.name: CLOCK[arg.name] for arg in script.args if arg.name in CLOCK}
-    return scripts.run(client, script.build_call({"entries": QUEUE, "done": DONE}, {**clock, **args}, rows or ()))
+    return scripts.run_call(client, script.build_call({"entries": QUEUE, "done": DONE}, {**clock, **args}, rows or ()))
 
 
 def words(answer: Reply) -> list[str]:
@@ -91,7 +91,7 @@ def test_a_crash_between_pop_and_push_loses_their_job_and_none_of_ours(client: R
     broken = World(SAFE_POP, client).create_restricted_client("~*", "+@all", "-lrem")
     client.lpush(QUEUE, "a")
     with pytest.raises(Denied):  # the worst moment: the script itself cannot go on
-        scripts.run(broken, call)
+        scripts.run_call(broken, call)
     assert b"a" in {entry.partition(b"|")[0] for entry in list_entries(client)}
 
 
@@ -297,12 +297,12 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
         with connect(url) as client:
             system = registry.create_system(f"safe_pop:queue={QUEUE}")
             while not stop.is_set():
-                answer = scripts.run(client, system.build_call("reserve", QUEUE, {"limit": 5}))
+                answer = scripts.run_call(client, system.build_call("reserve", QUEUE, {"limit": 5}))
                 rows = [{"id": row[0], "token": row[1]} for row in answer.rows]
                 for row in rows:
                     count(row["id"])
                 if rows:
-                    scripts.run(client, system.build_call("ack", QUEUE, {}, rows))
+                    scripts.run_call(client, system.build_call("ack", QUEUE, {}, rows))
                 else:
                     time.sleep(0.001)
 
@@ -331,7 +331,7 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
         for number in range(JOBS // 10):
             for _ in range(5):
                 original.put(client, QUEUE, b"%d" % number)
-            scripts.run(
+            scripts.run_call(
                 client, made.build_call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)])
             )
         until = time.monotonic() + 20

@@ -148,7 +148,7 @@ def test_text_ends_the_originals_processes_and_ours_refuse_to_add_it(client: Red
     for items, expected in (("text", ["moved"]), ("integer", ["refused"])):
         system = registry.create_system(f"timeout_sets:items={items}")
         call = system.build_call("enqueue", "todos", {}, [{"body": "url9"}])
-        assert read_outcomes(scripts.run(client, call)) == expected
+        assert read_outcomes(scripts.run_call(client, call)) == expected
 
 
 def test_a_reaper_takes_nothing_that_has_a_lock_or_was_noted_long_ago(client: Redis) -> None:

@@ -268,7 +268,7 @@ def test_names_and_a_prefix_are_options(client: Redis) -> None:
     ref = Ref("timeout_sets", "app:open")
     assert [one.word for one in engine.send_request(system.put_request("app:open", [{"body": b"1"}]))] == ["moved"]
     (job,) = system.read_taken_jobs(
-        "app:open", scripts.run(client, system.build_call("reserve", "app:open", {"limit": 1}))
+        "app:open", scripts.run_call(client, system.build_call("reserve", "app:open", {"limit": 1}))
     )
     assert 1000 < client.pttl("app:1-lock") <= 20_000 and client.smembers("app:in_progress") == {b"1"}
     assert engine.apply_verb("extend", ref, [job], {"ttr_ms": 60_000})[0].word == "extended"
@@ -278,13 +278,13 @@ def test_names_and_a_prefix_are_options(client: Redis) -> None:
     assert engine.apply_verb("delete", ref, [job])[0].word == "reserved"
     assert engine.apply_verb("release", ref, [job])[0].word == "moved"
     (job,) = system.read_taken_jobs(
-        "app:open", scripts.run(client, system.build_call("reserve", "app:open", {"limit": 1}))
+        "app:open", scripts.run_call(client, system.build_call("reserve", "app:open", {"limit": 1}))
     )
     assert engine.apply_verb("ack", ref, [job])[0].word == "moved"
     assert sorted(client.keys()) == [b"app:done"]
     client.smove("app:done", "app:in_progress", 1)
     for now_ms in (NOW, NOW + 2000):
-        scripts.run(client, system.build_call("reap", "app:open", {"limit": 1, "now_ms": now_ms}))
+        scripts.run_call(client, system.build_call("reap", "app:open", {"limit": 1, "now_ms": now_ms}))
     assert sorted(client.keys()) == [b"app:open"]
 
 

@@ -198,7 +198,7 @@ class Native(World):
     """The queue of rqtui itself, by its scripts."""
 
     system = "native"
-    _scripts: Mapping[str, Any] = scripts.load("native")
+    _scripts: Mapping[str, Any] = scripts.load_scripts("native")
     _names = (
         "scheduled", "ready", "reserved", "done", "dead", "jobs", "bodies", "attempts", "errors", "meta", "events",
         "minutes", "workers", "wake",
@@ -206,7 +206,7 @@ class Native(World):
 
     def _call(self, verb: str, rows: Sequence[Any] = (), **args: Any) -> Any:
         keys = {name: f"rqtui:{{{self.queue}}}:{name}" for name in self._names}
-        return scripts.run(self.client, self._scripts[verb].build_call(keys, args, rows))
+        return scripts.run_call(self.client, self._scripts[verb].build_call(keys, args, rows))
 
     def prepare(self) -> None:
         self._call("resume")

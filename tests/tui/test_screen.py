@@ -13,7 +13,7 @@ from screens import NARROW, WIDE, Seeded, on_screen, screen
 from textual.widgets import Button, Input, TextArea
 
 from rqtui.client.queue import Queue
-from rqtui.scripts.script import load
+from rqtui.scripts.script import load_scripts
 from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.job import JobPage
 from rqtui.tui.screens.overview import Overview
@@ -671,7 +671,7 @@ async def test_a_change_whose_answer_is_lost_is_told_as_unknown_and_sent_once(ur
             await it.press("enter", "comma", "full_stop", "D")
             await it.until_shown("Delete: a1")
             await it.until(lambda: not any(loop.is_running for loop in it.app.session.loops.values()))
-            seeded.client.script_load(load("native")["delete"].source)
+            seeded.client.script_load(load_scripts("native")["delete"].source)
             sent = proxy.requests.count("EVALSHA")
             proxy.fail("lose reply", "EVALSHA ")  # what reads (EVALSHA_RO) goes on
             await it.press("y")

@@ -210,7 +210,7 @@ def _find_unknown_facts(queue: Queue) -> tuple[str, ...]:
     """
     if not queue.counts:
         return ()
-    counted_states = {count.state for count in queue.counts if count.coverage is None or count.is_known}
+    counted_states = {count.state for count in queue.counts if count.coverage is None or count.is_count_known}
     unknown_facts = []
     if "failed" not in queue.counters and State.DEAD not in counted_states:
         unknown_facts.append(FAILURES)
@@ -258,7 +258,7 @@ def _grade_system_finding(finding: Finding, thresholds: Thresholds) -> Finding |
     """Set the severity of a finding of a system's own probe by the thresholds. Return None for a finding below them."""
     if finding.kind != "silent-leases":
         return finding
-    severity = thresholds.silent.classify(finding.jobs)
+    severity = thresholds.silent.find_severity(finding.jobs)
     return replace(finding, severity=severity) if severity else None
 
 
@@ -287,7 +287,7 @@ def _find_failing_attempts(queue: Queue, rate: Rate, thresholds: Thresholds, res
             minute_sample = (
                 f"{_format_number(recent.minute_failed)} of {_format_number(minute_attempts)} in the last minute"
             )
-    severity = thresholds.failing.classify(100 * share)
+    severity = thresholds.failing.find_severity(100 * share)
     if not severity:
         return None
     if not recent.dead and 100 * share < RETRIED_FACTOR * (thresholds.failing[0] or 100):
@@ -308,20 +308,20 @@ def _find_many_dead_jobs(queue: Queue, _rate: Rate, thresholds: Thresholds, resu
     dead_jobs = queue.count_failed()
     cap = queue.counters.get("dead_max", 0)
     is_near_cap = bool(cap and dead_jobs >= NEAR_CAP_SHARE * cap)
-    if not dead_jobs or not (is_near_cap or thresholds.dead.classify(dead_jobs)):
+    if not dead_jobs or not (is_near_cap or thresholds.dead.find_severity(dead_jobs)):
         return None
-    dead_count, recent_deaths = _format_number(dead_jobs, queue.is_exact(State.DEAD)), results.recent_deaths
+    dead_count, recent_deaths = _format_number(dead_jobs, queue.has_exact_counts(State.DEAD)), results.recent_deaths
     severity, text = "info", f"{dead_count} dead"
     if recent_deaths is None:  # The probe that reads the dates has not run yet.
         jobs = dead_jobs
     elif not recent_deaths.is_dated:
         severity, text, jobs = (
-            thresholds.dead.classify(dead_jobs) or "info",
+            thresholds.dead.find_severity(dead_jobs) or "info",
             f"{dead_count} dead, since when is unknown",
             dead_jobs,
         )
     else:
-        severity, jobs = thresholds.dead.classify(recent_deaths.jobs) or "info", recent_deaths.jobs or dead_jobs
+        severity, jobs = thresholds.dead.find_severity(recent_deaths.jobs) or "info", recent_deaths.jobs or dead_jobs
         text = f"{dead_count} dead, {_describe_recent_deaths(recent_deaths, dead_jobs)}"
     kind, remedy = "dead-many", ""
     if is_near_cap:
@@ -343,7 +343,7 @@ def _describe_recent_deaths(recent_deaths: RecentDeaths, dead_jobs: int) -> str:
 def _find_recent_deaths(queue: Queue, rate: Rate, thresholds: Thresholds, results: ProbeResults) -> Finding | None:
     """Report many jobs that died in the last five minutes."""
     recent = rate.recent
-    severity = thresholds.dying.classify(recent.dead) if recent.dead else ""
+    severity = thresholds.dying.find_severity(recent.dead) if recent.dead else ""
     if not severity or recent.dead < MIN_DEAD_SHARE * (recent.completed + recent.dead):
         return None
     text = f"{_format_count(recent.dead, 'job')} died in the last {_format_age(max(1_000, recent.duration_ms))}"
@@ -353,7 +353,7 @@ def _find_recent_deaths(queue: Queue, rate: Rate, thresholds: Thresholds, result
 def _find_unreaped_leases(queue: Queue, _rate: Rate, thresholds: Thresholds, _results: ProbeResults) -> Finding | None:
     """Report leases that expired some time ago and that no reaper ended."""
     late_ms = -(queue.next_expiry_ms or 0)
-    if not queue.expired or not (severity := thresholds.late.classify(late_ms)):
+    if not queue.expired or not (severity := thresholds.late.find_severity(late_ms)):
         return None
     text = f"{_format_count(queue.expired, 'lease')} expired, nobody reaps for {_format_age(late_ms)}"
     return Finding(
@@ -379,11 +379,11 @@ def _find_undispatched_jobs(queue: Queue, rate: Rate, thresholds: Thresholds, _r
     late_ms = -(queue.next_due_ms or 0)
     if rate.due_since_ms is not None:
         late_ms = min(late_ms, queue.counted_ms - rate.due_since_ms)
-    severity = thresholds.late.classify(late_ms)
+    severity = thresholds.late.find_severity(late_ms)
     if not severity:
         return None
     due_ms: int | None = queue.counted_ms - late_ms
-    due_count = _format_number(queue.overdue, queue.is_exact(State.SCHEDULED))
+    due_count = _format_number(queue.overdue, queue.has_exact_counts(State.SCHEDULED))
     if rate.due_since_ms is not None:
         text = f"{due_count} due, nobody dispatches for {_format_age(late_ms)}"
     elif is_plausible_due_time(queue.counted_ms - late_ms, queue.counted_ms):
@@ -411,7 +411,7 @@ def _find_missing_workers(queue: Queue, rate: Rate, thresholds: Thresholds, _res
         wait_ms = queue.counted_ms - rate.idle_since_ms
     if queue.workers != 0 or queue.is_paused or rate.out_s != 0 or not wait_ms:
         return None
-    severity = thresholds.late.classify(wait_ms)
+    severity = thresholds.late.find_severity(wait_ms)
     if not severity or not (ready := queue.count_in_state(State.READY)):
         return None
     return Finding(
@@ -437,7 +437,7 @@ def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, resul
     if not is_plausible_due_time(queue.counted_ms - wait_ms, queue.counted_ms):  # A score of 1970 is no age.
         return None
     usual_ms = _find_usual_wait_ms(rate, results)
-    severity = _compute_wait_limit(rate, thresholds, results).classify(wait_ms)
+    severity = _compute_wait_limit(rate, thresholds, results).find_severity(wait_ms)
     if not severity:
         return None
     text = f"the oldest ready job waits for {_format_age(wait_ms)}"
@@ -544,13 +544,13 @@ def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _res
     ready = queue.count_in_state(State.READY)
     growth_s = 1000 * recent.growing_ready / recent.growing_ms
     out_s = 1000 * recent.growing_ended / recent.growing_ms
-    severity = thresholds.backlog.classify(1000 * ready / max(1.0, out_s))
+    severity = thresholds.backlog.find_severity(1000 * ready / max(1.0, out_s))
     if growth_s < 1 or not severity:
         return None
     window = _format_age(recent.growing_ms)
     text = f"grows by {_format_rate(growth_s)}/s, {_format_rate(out_s)}/s leave (last {window})"
     reserved = queue.count_in_state(State.RESERVED)
-    if queue.workers and queue.is_exact(State.RESERVED) and reserved < queue.workers:
+    if queue.workers and queue.has_exact_counts(State.RESERVED) and reserved < queue.workers:
         return Finding("backlog-grows", severity, queue.name, text, IDLE_FIX, jobs=ready)
     return Finding("backlog-grows", severity, queue.name, text, "add workers, w shows them", key="w", jobs=ready)
 

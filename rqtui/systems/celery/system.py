@@ -253,7 +253,7 @@ class Celery(EntrySystem):
         if not self.is_explicit and not self._has_kombu_keys(client):
             return
         yield self._read_bindings(client, [to_bytes(f"{self.prefix}_kombu.binding.celery")])
-        reply = scripts.run(client, self._build_shared_call("spread"))
+        reply = scripts.run_call(client, self._build_shared_call("spread"))
         held_queues = [row["queue"] for row in read_rows(reply)]
         self._queues.update(held_queues)
         yield held_queues

@@ -215,7 +215,7 @@ def _sum_by_state(queue: Queue) -> dict[State, tuple[int | None, bool]]:
     """Return {state: (jobs or None if the system does not store that state, whether the count is exact)}."""
     numbers: dict[State, tuple[int | None, bool]] = dict.fromkeys(State, (None, True))
     for count in queue.counts:
-        if not count.is_known:
+        if not count.is_count_known:
             continue
         number, is_exact = numbers[count.state]
         numbers[count.state] = ((number or 0) + count.count, is_exact and count.is_exact)
@@ -254,7 +254,7 @@ _SIGNS: dict[Signs, Signs] = {}  # shared objects, because there may be ten thou
 
 def find_signs(queue: Queue) -> Signs:
     """Return the special signs in the row of a queue. Equal values share one object."""
-    counts = [count for count in queue.counts if count.is_known]
+    counts = [count for count in queue.counts if count.is_count_known]
     signs = Signs(len({count.state for count in counts}) < len(State), any(not count.is_exact for count in counts))
     return _SIGNS.setdefault(signs, signs)
 

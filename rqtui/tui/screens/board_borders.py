@@ -166,7 +166,7 @@ def _format_count(queue: Queue | None, place: Place, width: int = 8) -> str:
     if queue is None:
         return formats.NOT_YET
     place_count = next((count for count in queue.counts if count.place == place.name), None)
-    is_known = place_count is not None and place_count.is_known
+    is_known = place_count is not None and place_count.is_count_known
     return (
         formats.format_count(place_count.count, place_count.is_exact, width)
         if place_count and is_known

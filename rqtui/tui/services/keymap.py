@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from textual.binding import Binding
 from textual.keys import Keys
 
-from rqtui.config.file import Config, build_hint
+from rqtui.config.file import Config, build_similar_word_hint
 from rqtui.tui import keys
 from rqtui.tui.format.theme import THEMES
 from rqtui.verbs import VERBS
@@ -51,15 +51,14 @@ def validate_keymap(entries: Mapping[str, str], config: Config) -> ValidatedKeym
         try:
             id, granted_keys = _parse_entry(name, wish, bindings)
         except ValueError as error:
-            problems.append(f"{config.locate_key('keymap', name)}: {error}")
+            problems.append(f"{config.format_key_position('keymap', name)}: {error}")
             continue
         granted[id], names[id] = granted_keys, name
     while clash := _find_clash(granted, bindings):
         id, key, other = clash
         shown, name = keys.format_keys(key), bindings[other].name
-        problems.append(
-            f'{config.locate_key("keymap", names[id])}: keymap.{names[id]}: "{shown}" is taken by {name} already.'
-        )
+        position = config.format_key_position("keymap", names[id])
+        problems.append(f'{position}: keymap.{names[id]}: "{shown}" is taken by {name} already.')
         del granted[id]
     return ValidatedKeymap(granted, tuple(problems))
 
@@ -89,7 +88,7 @@ def find_theme_problems(config: Config) -> list[str]:
     """Return a sentence for every unknown theme in the config file."""
     asked = [((), config.top), *((("profiles", name), table) for name, table in config.profiles.items())]
     return [
-        f"{config.locate_key(*path, 'theme')}: {wrong}"
+        f"{config.format_key_position(*path, 'theme')}: {wrong}"
         for path, table in asked
         if "theme" in table and (wrong := explain_unknown_theme(table["theme"]))
     ]
@@ -100,7 +99,7 @@ def explain_unknown_theme(name: str) -> str:
     from textual.theme import BUILTIN_THEMES
 
     known = {theme.name for theme in THEMES} | BUILTIN_THEMES.keys()
-    return "" if name in known else f'there is no theme "{name}". {build_hint(name, known)}'
+    return "" if name in known else f'there is no theme "{name}". {build_similar_word_hint(name, known)}'
 
 
 def _list_dialog_bindings() -> Iterator[tuple[str, MovableBinding]]:
@@ -122,7 +121,7 @@ def _parse_entry(name: str, wish: str, bindings: Mapping[str, MovableBinding]) -
     """Return the binding id and its keys in Textual's notation. Raises ValueError with an error message."""
     ids_by_name = map_names_to_ids()
     if name not in ids_by_name:
-        raise ValueError(f'keymap has no binding "{name}". {build_hint(name, ids_by_name)}')
+        raise ValueError(f'keymap has no binding "{name}". {build_similar_word_hint(name, ids_by_name)}')
     wanted_keys = [_to_textual_key(key) for key in map(str.strip, wish.split(","))]
     for key in wanted_keys:
         if not _is_key(key):

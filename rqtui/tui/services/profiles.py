@@ -71,7 +71,7 @@ class Profiles:
         """Load the config file again. Return None if it cannot be read."""
         where = self._settings.config
         try:
-            return config.load_file(Path(where)) if where else None
+            return config.read_config_file(Path(where)) if where else None
         except (OSError, UnicodeDecodeError):
             return None
 
@@ -88,9 +88,9 @@ class Profiles:
             is_calm=settings.is_calm,
             is_ascii=settings.is_ascii,
         )
-        resolved = resolve.resolve_profile(file, name, given)
+        resolved = resolve.resolve_profile_settings(file, name, given)
         if resolved.sources["url"] == resolve.BUILT_IN:
-            self.show_config_message(f'{file.locate_key("profiles", name)}: profile "{name}" has no url.')
+            self.show_config_message(f'{file.format_key_position("profiles", name)}: profile "{name}" has no url.')
             return
         self.switch_to(resolved.settings, f"profile {name}")
 
@@ -193,6 +193,6 @@ def remove_invalid_settings(settings: Settings) -> Settings:
             problems.append(f"profile {settings.profile}: {error}")
             settings = replace(settings, url=DEFAULT_URL, systems=(), read_only=True)
     if settings.theme and keymap.explain_unknown_theme(settings.theme):
-        problems += keymap.find_theme_problems(config.load_file(Path(settings.config)))
+        problems += keymap.find_theme_problems(config.read_config_file(Path(settings.config)))
         settings = replace(settings, theme="")
     return replace(settings, problems=tuple(problems)) if problems else settings

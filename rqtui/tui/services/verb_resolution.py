@@ -152,7 +152,7 @@ def complete_form(system: System, name: str, target: Target, form: Values) -> Va
     if "force" in args and target.is_held:
         form["force"] = True  # the question has warned that a worker holds the job
     if name == "enqueue" and any(column.name == "id" and not column.optional for column in script.each):
-        form.setdefault("id", ids.create_id())
+        form.setdefault("id", ids.create_job_id())
     if name == "purge":
         limit = UNLIMITED_JOBS if system.purges_by_job(target.place) else PURGE_CHUNK
         form.update(place=target.place, limit=limit)

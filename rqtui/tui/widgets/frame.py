@@ -396,7 +396,7 @@ def _format_counts(queue: Queue, has_words: bool) -> Content:
     """Format the counts per state: `scheduled 3 901   ready 12 431 …`, or `901 ▸ 12 431 ▸ 64 ▸ 1.2M × 9 912`."""
     pieces: list[Content] = []
     for state in State:
-        counts = [count for count in queue.counts if count.state is state and count.is_known]
+        counts = [count for count in queue.counts if count.state is state and count.is_count_known]
         if not counts:
             continue
         number, exact = sum(c.count for c in counts), all(c.is_exact for c in counts)

@@ -240,7 +240,7 @@ def _format_bars(seen: QueueDetails, width: int) -> list[Content]:
 
 
 def _format_count(count: Count) -> str:
-    return formats.format_count(count.count, count.is_exact, 9) if count.is_known else formats.UNKNOWN
+    return formats.format_count(count.count, count.is_exact, 9) if count.is_count_known else formats.UNKNOWN
 
 
 def _format_workers(seen: QueueDetails, width: int) -> str:

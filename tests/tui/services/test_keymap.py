@@ -11,7 +11,7 @@ from redis import Redis
 from screens import Seeded, on_screen, screen
 from textual.binding import Binding
 
-from rqtui.config.file import parse_config
+from rqtui.config.file import parse_config_text
 from rqtui.config.settings import Settings
 from rqtui.tui import keys
 from rqtui.tui.app import Cockpit
@@ -26,7 +26,7 @@ def _no_keymap_afterwards() -> Iterator[None]:
 
 
 def parse_keymap(text: str) -> ValidatedKeymap:
-    config = parse_config(Path("config.toml"), f"[keymap]\n{text}\n")
+    config = parse_config_text(Path("config.toml"), f"[keymap]\n{text}\n")
     assert not config.problems
     return validate_keymap(config.keymap, config)
 
@@ -105,7 +105,7 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
 async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, client: Redis, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[keymap]\nworkers = "e"\n')
-    settings = Settings(url, keymap=parse_config(config, config.read_text()).keymap, config=str(config))
+    settings = Settings(url, keymap=parse_config_text(config, config.read_text()).keymap, config=str(config))
     async with screen(settings) as it:
         await it.until_toast("config.toml:2", 'taken by "errors"')
         await it.press("e")
