@@ -103,12 +103,12 @@ class Cockpit(App[None]):
         `foreign_loops` the dispatcher and the reaper also serve queues of other systems from the start.
         """
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
-        theme.install(self, theme_name)  # type: ignore[arg-type]
+        theme.register_themes(self, theme_name)  # type: ignore[arg-type]
         # The variables must be set before the style sheet is read, or `refresh_css` would have to read it again.
         self.stylesheet.set_variables(self.get_css_variables())
         self._stylesheet_theme: str | None = self.theme
-        hooks.install(self)
-        uncaught_error.install(self, self._describe_crash, settings.is_debug)
+        hooks.install_hooks(self)
+        uncaught_error.install_error_output(self, self._describe_crash, settings.is_debug)
         add_mask_patterns(settings.redact)
         self._open_queue, self._make_engine = open_queue, make_engine
         self._refresh_timer: Timer | None = None
@@ -185,7 +185,7 @@ class Cockpit(App[None]):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return rqtui's colours for themes that do not define them."""
-        return theme.compute_defaults(self.current_theme)
+        return theme.compute_default_variables(self.current_theme)
 
     def push_screen(self, screen: Any, *args: Any, **kwargs: Any) -> Any:
         """Open a view or a dialog. The first call also loads the style sheet for them."""
@@ -221,9 +221,9 @@ class Cockpit(App[None]):
         for number in (signal.SIGTERM, signal.SIGHUP):
             # Textual leaves the alternate screen and the mouse on when one of these ends it.
             loop.add_signal_handler(number, self.exit)
-        job_control.call_on_quit(self.exit)
+        job_control.call_on_sigquit(self.exit)
         hangup.watch_terminal(lambda: loop.call_soon_threadsafe(self.exit))
-        self.screen_change_signal.subscribe(self, lambda _screen: style_cache.clear_cache())
+        self.screen_change_signal.subscribe(self, lambda _screen: style_cache.clear_style_cache())
         self._clock = self.set_interval(1.0, self._update_each_second)
         self.profiles.apply_keymap()
         self.profiles.show_config_problems()
@@ -644,7 +644,7 @@ def run(settings: Settings, demo: Run | None = None, *, open_queue: str = "", in
         demo,
         open_queue=open_queue,
         interval_s=interval_s or settings.interval_s,
-        theme_name=theme.choose_theme(os.environ, settings.theme),
+        theme_name=theme.choose_theme_name(os.environ, settings.theme),
         foreign_loops=demo is not None and demo.scenario.loops,
     )
     app.run()

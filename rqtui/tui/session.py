@@ -125,7 +125,7 @@ class Session:
         self.watch = SnapshotWatch(self.journal.record_finding)
         self.loops: dict[str, Loop] = {}
         self.filters: list[str] = []  # filters typed in this session, newest last
-        self.changes: deque[recent.Entry] = deque(maxlen=MAX_CHANGES)
+        self.changes: deque[recent.RecentEvent] = deque(maxlen=MAX_CHANGES)
         self._callbacks: dict[int, Callable[[tick.CallFinished], None]] = {}  # callbacks by call id
 
     def _post_event(self, event: tick.TickerEvent) -> None:
@@ -203,12 +203,12 @@ class Session:
         self.ticker.interval_s = min(MAX_INTERVAL_S, max(MIN_INTERVAL_S, seconds))
         self.ticker.request_refresh()
 
-    def list_recent_entries(self, most: int) -> list[recent.Entry]:
+    def list_recent_entries(self, most: int) -> list[recent.RecentEvent]:
         """Return up to `most` recent loop steps, changes and new findings, newest first."""
         finding_entries = (
-            [recent.convert_sighting(sighting) for sighting in self.journal.sightings[-most:]] if most else []
+            [recent.convert_finding_change(sighting) for sighting in self.journal.sightings[-most:]] if most else []
         )
-        return recent.list_entries(self.loops.values(), [*self.changes, *finding_entries], most)
+        return recent.list_recent_events(self.loops.values(), [*self.changes, *finding_entries], most)
 
     def close_record(self, verb: str, system: str, queue: str) -> str:
         """End the current undo record and return its name, or an empty string if nothing was recorded."""

@@ -100,7 +100,7 @@ class View(Screen[None], Leavable):
     def on_mount(self) -> None:
         """Mark the view as composed, and check the terminal's size."""
         self.is_composed = True
-        line_cache.cache_lines(self)
+        line_cache.cache_painted_lines(self)
         self.check_size()
 
     def on_resize(self, _event: Resize) -> None:

@@ -7,7 +7,7 @@ from rqtui.engine.health import rules
 from rqtui.engine.health.probes import ProbeResults, RecentDeaths
 from rqtui.engine.health.urgency import compute_queue_weight, compute_weight_step
 from rqtui.model import Count, Finding, Queue, State
-from rqtui.tui.format.queues import compute_sort_key
+from rqtui.tui.format.queues import compute_queue_sort_key
 
 NOW_MS = 1_800_000_000_000
 QUEUE = Queue("mail", "any", tuple(Count(state.value, state, 0) for state in State), NOW_MS)
@@ -60,5 +60,5 @@ def test_worst_first_is_by_weight_then_by_name_and_stays_while_it_is_about_the_s
         failing("f", "critical", 70),
     ]
     assert compute_weight_step(queues[2]) == compute_weight_step(queues[3])
-    ordered = sorted(queues, key=lambda queue: compute_sort_key("worst first", queue.name, queue))
+    ordered = sorted(queues, key=lambda queue: compute_queue_sort_key("worst first", queue.name, queue))
     assert [queue.name for queue in ordered] == ["b", "c", "f", "a", "e", "d"]

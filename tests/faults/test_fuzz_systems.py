@@ -78,8 +78,8 @@ def use(found: Snapshot, system: System, source: random.Random) -> None:
         check_formats(job, found.taken_ms)
     if jobs:
         job = source.choice(jobs)
-        copy_formats.as_json([job], copy_formats.Source(system, job.queue, "redis://localhost"))
-        copy_formats.format_redis_cli([job], copy_formats.Source(system, job.queue, "redis://localhost"))
+        copy_formats.format_jobs_as_json([job], copy_formats.JobSource(system, job.queue, "redis://localhost"))
+        copy_formats.format_redis_cli_lines([job], copy_formats.JobSource(system, job.queue, "redis://localhost"))
 
 
 def rounds(system: str, client: Redis, cases: int) -> Iterator[tuple[int, random.Random, list[bytes]]]:

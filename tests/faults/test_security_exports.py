@@ -44,7 +44,7 @@ def _job(id: bytes, **given: object) -> Job:
 @in_one("text", FORMULAS)
 def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> None:
     columns = (Column("id", "id", 10), Column("job", "job", 10))
-    copied = copy_formats.convert_rows(columns, [Row("1", (text, "plain"))]).data.decode()
+    copied = copy_formats.convert_table_rows(columns, [Row("1", (text, "plain"))]).data.decode()
     lines = copied.split("\n")
     assert len(lines) == 2 and [line.count("\t") for line in lines] == [1, 1]
     assert lines[1][0] in "'⇥␍" and lines[1].endswith("\tplain")
@@ -52,7 +52,9 @@ def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> N
 
 @pytest.mark.parametrize("figure", ["-3", "+1.5", "-56.9y", "-3.5 ms", "12"])
 def test_a_figure_is_copied_as_it_is(figure: str) -> None:
-    assert copy_formats.convert_rows((Column("n", "n", 5),), [Row("1", (figure,))]).data.decode() == f"n\n{figure}"
+    assert (
+        copy_formats.convert_table_rows((Column("n", "n", 5),), [Row("1", (figure,))]).data.decode() == f"n\n{figure}"
+    )
 
 
 # Markdown -------------------------------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ def test_what_is_copied_cannot_end_the_sequence_that_carries_it(environ: dict[st
     for _ in range(50):
         data = hostile_text.build_body(source) + b"\x07\x1b\\\x1b]0;owned\x07"
         sent: list[str] = []
-        clipboard.send(data, sent.append, environ)
+        clipboard.send_to_clipboard(data, sent.append, environ)
         whole = "".join(sent).replace("\x1bP", "").replace("\x1b\\", "") if environ else "".join(sent)
         carried = re.fullmatch(r"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07", whole)
         assert carried and base64.b64decode(carried[1]) == data
@@ -117,8 +119,8 @@ def test_a_copied_redis_cli_line_is_one_command_of_a_shell() -> None:
     for number in range(200):
         id = hostile_text.build_id(source, number)
         for odd in (id, b"$(touch x)", b"`x`", b"a;b", b"a\nb", b"'\"", b"-h"):
-            made = copy_formats.format_redis_cli(
-                [_job(odd)], copy_formats.Source(registry.create_system("native"), "mail", "redis://host")
+            made = copy_formats.format_redis_cli_lines(
+                [_job(odd)], copy_formats.JobSource(registry.create_system("native"), "mail", "redis://host")
             ).decode()
             assert "\n" not in made and hostile_text.find_harm(made) == ""
             words = shlex.split(made)
@@ -138,8 +140,8 @@ def test_copied_python_puts_the_same_bytes_and_nothing_else() -> None:
             name=hostile_text.build_text(source),
             body=hostile_text.build_body(source),
         )
-        made = copy_formats.format_python(
-            [job], copy_formats.Source(registry.create_system("native"), "mail", "redis://h")
+        made = copy_formats.format_python_program(
+            [job], copy_formats.JobSource(registry.create_system("native"), "mail", "redis://h")
         ).decode()
         tree = ast.parse(made)
         assert made.isascii() and len(tree.body) == 3, made

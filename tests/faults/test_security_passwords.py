@@ -74,7 +74,7 @@ def test_no_object_that_holds_a_url_shows_the_password() -> None:
         resolve_settings(CommandLine(url=url), {"RQTUI_CONFIG": os.devnull}), client,
         client.connection_pool, client.connection_pool.make_connection(), Queue("mail", url), connect(sentinels),
         parse_config_text(Path("config.toml"), f'[profiles.a]\nurl = "{url}"\n'),
-        copy_formats.Source(registry.create_system("native"), "mail", url),
+        copy_formats.JobSource(registry.create_system("native"), "mail", url),
     ]  # fmt: skip
     for each in held:
         assert traces(repr(each) + str(each)) == [], type(each)
@@ -218,7 +218,7 @@ def test_what_is_copied_of_a_job_does_not_hold_it() -> None:
     for way in ("redis://user:{0}@host:1/2", "redis://host?password={0}", "rediss://host?ssl_password={0}"):
         for form in copy_formats.COPY_FORMATS:
             made = copy_formats.convert_jobs(
-                form, [job], copy_formats.Source(registry.create_system("native"), "mail", way.format(WRITTEN))
+                form, [job], copy_formats.JobSource(registry.create_system("native"), "mail", way.format(WRITTEN))
             )
             assert traces(made.data) == [], (form, made.data)
 

@@ -181,14 +181,14 @@ def test_no_form_of_a_copy_holds_a_secret_unless_its_name_says_so(world: str) ->
         assert job is not None
         for form in copy_formats.COPY_FORMATS:
             made = copy_formats.convert_jobs(
-                form, [job], copy_formats.Source(engine.systems[ref.system], ref.queue, world)
+                form, [job], copy_formats.JobSource(engine.systems[ref.system], ref.queue, world)
             )
             assert "in clear" in form.label or find_leaks(made.data) == [], (queue, id, form.label, made.data)
-    revealed = copy_formats.Source(engine.systems["native"], "mail", world, is_revealed=True)
+    revealed = copy_formats.JobSource(engine.systems["native"], "mail", world, is_revealed=True)
     job = engine.fetch_job(Ref("native", "mail"), b"dead", -1)
     assert (
         job is not None
-        and "body" in find_leaks(copy_formats.as_json([job], revealed))
+        and "body" in find_leaks(copy_formats.format_jobs_as_json([job], revealed))
         and find_leaks(str(documents.build_job_document(job))) == []
     )
 

@@ -18,8 +18,8 @@ MATCH_FILTER = parse_filter("a !zz")
 
 def check_formats(job: Job, now_ms: int) -> None:
     """Format a job as a row and a document, filter it, and group it by its error. Check that no text is harmful."""
-    row = columns.build_row(job, now_ms, 16, tuple(name for name in columns.NAMES if name != "id"))
-    assert not find_harm("".join(copy_formats._format_cell(cell) for cell in row.cells), "")
+    row = columns.build_job_row(job, now_ms, 16, tuple(name for name in columns.NAMES if name != "id"))
+    assert not find_harm("".join(copy_formats._format_spreadsheet_cell(cell) for cell in row.cells), "")
     document = documents_of_jobs.build_job_document(job)
     json.dumps([document, documents_of_jobs.build_history(job)])
     MATCH_FILTER(job)

@@ -108,7 +108,7 @@ class Screen:
         target = self.app.focused or self.app.screen
         with suppress(TimeoutError):
             async with asyncio.timeout(typeahead.MAX_WAIT_S):
-                await typeahead.wait_for_effect(self.app, target)
+                await typeahead.wait_for_key_effect(self.app, target)
 
     async def _settle(self) -> None:
         """Wait up to 2 s for the data of a view, or 0.1 s if Redis does not reply."""

@@ -19,7 +19,7 @@ from textual.app import App
 from textual.css.stylesheet import Stylesheet
 
 from rqtui.tui.screens.overview import Overview
-from rqtui.tui.terminal.diff_output import PLAIN, Ink, Spans, switch_ink
+from rqtui.tui.terminal.diff_output import PLAIN, Ink, PartialUpdate, encode_style_change
 
 pytestmark = pytest.mark.newest_textual
 
@@ -170,7 +170,7 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
     ours = textuals = 0
     assert len(updates) > 5
     for update in updates:
-        mine, usual = Spans.from_update(update).render_segments(console), update.render_segments(console)
+        mine, usual = PartialUpdate.from_update(update).render_segments(console), update.render_segments(console)
         within = {(y + 1, x + 1) for y, first, last in update.spans for x in range(first, last)}
         cells = drawn(mine)
         assert cells.keys() == within
@@ -196,7 +196,7 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
 def test_of_a_style_only_what_differs_is_sent_and_what_is_taken_back_by_a_reset(
     before: Ink, now: Ink, codes: str
 ) -> None:
-    assert switch_ink(before, now) == codes
+    assert encode_style_change(before, now) == codes
 
 
 @pytest.mark.hooks
@@ -208,4 +208,4 @@ async def test_what_the_app_sends_goes_through_the_spans(url: str, monkeypatch: 
     async with screen(url) as it:
         await it.press("N", "escape")
         await it.until_refreshed()
-    assert "Spans" in sent and "ChopsUpdate" not in sent
+    assert "PartialUpdate" in sent and "ChopsUpdate" not in sent

@@ -67,7 +67,7 @@ def test_thousands_of_names_and_errors_keep_to_their_cells(many: int) -> None:
         )
         assert all(not find_harm(each, "") for each in safe_lines(raw)), (number, raw)
         assert safe(raw, ascii_only=True) == safe(safe(raw, ascii_only=True), ascii_only=True)
-        tsv = copy_formats.convert_rows(columns, [Row(b"1", (raw, raw))]).data.decode()
+        tsv = copy_formats.convert_table_rows(columns, [Row(b"1", (raw, raw))]).data.decode()
         assert not find_harm(tsv, "\n\t") and tsv.count("\n") == 1 and tsv.count("\t") == 2, (number, raw)
         assert find_harm(to_ascii(line), "") == "" and to_ascii(line).isascii(), (number, raw)
 
@@ -77,7 +77,7 @@ def test_copies_of_many_jobs_are_ascii_where_a_shell_or_a_reader_meets_them(many
     from rqtui.systems import registry as systems
 
     source = random.Random(3)
-    where = copy_formats.Source(systems.create_system("native"), "mail", "redis://localhost")
+    where = copy_formats.JobSource(systems.create_system("native"), "mail", "redis://localhost")
     for number in range(many // 10):
         raw = build_body(source)
         attempt = Attempt(0, 1, build_text(source, 2), build_text(source, 2))
@@ -85,11 +85,11 @@ def test_copies_of_many_jobs_are_ascii_where_a_shell_or_a_reader_meets_them(many
             build_id(source, number), "mail", "native", "dead", State.DEAD, b"", body=raw, body_bytes=len(raw),
             error=build_text(source, 2), worker=build_text(source, 2), history=(attempt,),
         )  # fmt: skip
-        document = copy_formats.as_json([job], where)
+        document = copy_formats.format_jobs_as_json([job], where)
         assert document.isascii() and json.loads(document)["body"]["bytes"] == len(raw)
-        assert not find_harm(copy_formats.format_ids([job], where).decode())
-        assert not find_harm(copy_formats.format_redis_cli([job], where).decode(), "")
-        python = copy_formats.format_python([job], where).decode()
+        assert not find_harm(copy_formats.format_job_ids([job], where).decode())
+        assert not find_harm(copy_formats.format_redis_cli_lines([job], where).decode(), "")
+        python = copy_formats.format_python_program([job], where).decode()
         assert python.isascii() and compile(python, "copied", "exec")
 
 

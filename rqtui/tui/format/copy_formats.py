@@ -1,7 +1,7 @@
 """Convert jobs or table rows to bytes for the clipboard: ids, JSON, redis-cli lines, Python, raw bodies, rows.
 
-The functions are pure. JSON is masked like the screen, unless secrets are shown there. Raw bodies and Python hold the
-unmasked bytes, because the user asked for them by name.
+The functions are pure. JSON is masked like the screen, unless secrets are shown there. Raw bodies and Python contain
+the unmasked bytes, because the user asked for them by name.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ClipboardData:
-    """The bytes for the clipboard, and a short description of them, such as `3 ids`."""
+    """The bytes to copy to the clipboard, and a short description of them, such as `3 ids`."""
 
     data: bytes
     description: str
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """The origin of the copied jobs: the system of their queue, its name, and the URL of the Redis."""
+class JobSource:
+    """The origin of the copied jobs: the system of their queue, its name, and the URL of the Redis server."""
 
     system: System
     queue: str
@@ -48,123 +48,132 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class CopyFormat:
-    """A format to copy jobs in: its key, its label, and whether it needs the jobs' bodies."""
+    """A format in which jobs can be copied to the clipboard: its key, its label, and what it needs of the jobs."""
 
     key: str
     label: str
-    convert: Callable[[Sequence[Job], Source], bytes]
+    convert: Callable[[Sequence[Job], JobSource], bytes]
     noun: str  # the noun for one item, such as `id`
     needs_body: bool = True
     needs_client: bool = False  # its output needs a queue that `rqtui.client` supports
 
 
-# ── forms ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── formats ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def format_ids(jobs: Sequence[Job], _source: Source) -> bytes:
-    """Return one id per line. Ids with special characters or without valid text are quoted as redis-cli quotes them."""
-    return b"\n".join(job.id if _is_plain(job.id) else _quote(job.id).encode() for job in jobs)
+def format_job_ids(jobs: Sequence[Job], _source: JobSource) -> bytes:
+    """Return the job ids, one per line.
+
+    Ids with special characters or without valid text are quoted as redis-cli does.
+    """
+    return b"\n".join(job.id if _is_plain_text(job.id) else _quote_for_redis_cli(job.id).encode() for job in jobs)
 
 
-def as_json(jobs: Sequence[Job], source: Source) -> bytes:
-    """Return the documents of `rqtui show --json` in ASCII: one object, or a list of several."""
+def format_jobs_as_json(jobs: Sequence[Job], source: JobSource) -> bytes:
+    """Return the documents of `rqtui show --json` in ASCII: one object for one job, a list for several."""
     with reveal_secrets(source.is_revealed):
-        shown = [{**documents.build_job_document(job), "history": documents.build_history(job)} for job in jobs]
-    return json.dumps(shown[0] if len(shown) == 1 else shown, indent=2).encode()
+        job_documents = [{**documents.build_job_document(job), "history": documents.build_history(job)} for job in jobs]
+    return json.dumps(job_documents[0] if len(job_documents) == 1 else job_documents, indent=2).encode()
 
 
-def format_redis_cli(jobs: Sequence[Job], source: Source) -> bytes:
-    """Return a redis-cli command for each job that reads it.
+def format_redis_cli_lines(jobs: Sequence[Job], source: JobSource) -> bytes:
+    """Return for each job a redis-cli command line that reads it, joined by line breaks.
 
     The password is left out: redis-cli takes it from REDISCLI_AUTH.
     """
-    return "\n".join(_format_redis_cli(job, source) for job in jobs).encode()
+    return "\n".join(_format_redis_cli_line(job, source) for job in jobs).encode()
 
 
-def format_python(jobs: Sequence[Job], source: Source) -> bytes:
-    """Return a Python program that puts the same jobs under the same ids."""
-    url = _remove_password(source.url)
+def format_python_program(jobs: Sequence[Job], source: JobSource) -> bytes:
+    """Return a Python program that enqueues copies of the jobs with the same ids."""
+    url = _remove_url_password(source.url)
     lines = ["from rqtui.client import Queue", "", f"queue = Queue({source.queue!r}, {url!r})"]
-    lines += [f"queue.put({', '.join(_format_arguments(job))})" for job in jobs]
+    lines += [f"queue.put({', '.join(_format_put_arguments(job))})" for job in jobs]
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
 
 
-def join_bodies(jobs: Sequence[Job], _source: Source) -> bytes:
-    """Return the unchanged bodies, one per line. A body with line breaks takes several lines."""
+def join_job_bodies(jobs: Sequence[Job], _source: JobSource) -> bytes:
+    """Return the unchanged bodies of the jobs, one per line. A body with line breaks takes several lines."""
     return b"\n".join(job.body or b"" for job in jobs)
 
 
 COPY_FORMATS: tuple[CopyFormat, ...] = (
-    CopyFormat("i", "id", format_ids, "id", needs_body=False),
-    CopyFormat("j", "JSON, as rqtui show --json", as_json, "job"),
-    CopyFormat("r", "redis-cli line that reads it (in clear)", format_redis_cli, "line"),
-    CopyFormat("p", "Python that puts the same (in clear)", format_python, "job", needs_client=True),
-    CopyFormat("b", "body, its raw bytes (in clear)", join_bodies, "body"),
+    CopyFormat("i", "id", format_job_ids, "id", needs_body=False),
+    CopyFormat("j", "JSON, as rqtui show --json", format_jobs_as_json, "job"),
+    CopyFormat("r", "redis-cli line that reads it (in clear)", format_redis_cli_lines, "line"),
+    CopyFormat("p", "Python that puts the same (in clear)", format_python_program, "job", needs_client=True),
+    CopyFormat("b", "body, its raw bytes (in clear)", join_job_bodies, "body"),
 )
 
 
-def convert_jobs(form: CopyFormat, jobs: Sequence[Job], source: Source) -> ClipboardData:
-    """Convert jobs to a format, for the clipboard."""
-    return ClipboardData(form.convert(jobs, source), formats.format_quantity(len(jobs), form.noun))
+def convert_jobs(copy_format: CopyFormat, jobs: Sequence[Job], source: JobSource) -> ClipboardData:
+    """Convert jobs to a copy format, for the clipboard."""
+    return ClipboardData(copy_format.convert(jobs, source), formats.format_quantity(len(jobs), copy_format.noun))
 
 
-# ── lists ────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── table rows ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 # With their East Asian full-width forms. Tabs and line ends, which also begin a formula, were removed before.
 _BEGINS_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-_FIGURE = re.compile(r"[-+]?[\d.,:]+ ?[a-zA-Zµ%]{0,3}")  # `-3.5 s` is no formula
+_NUMBER = re.compile(r"[-+]?[\d.,:]+ ?[a-zA-Zµ%]{0,3}")  # `-3.5 s` is no formula
 
 
-def convert_rows(columns: Sequence[Column], shown: Iterable[Row]) -> ClipboardData:
-    """Return table rows as tab-separated values below the columns' titles, with the texts of the screen."""
-    titled = [at for at, column in enumerate(columns) if column.title]
-    lines = ["\t".join(columns[at].title for at in titled)]
-    lines += ["\t".join(_format_cell(row.cells[at]) for at in titled if at < len(row.cells)) for row in shown]
+def convert_table_rows(columns: Sequence[Column], rows: Iterable[Row]) -> ClipboardData:
+    """Convert table rows to tab-separated values for the clipboard, below a line with the columns' titles."""
+    titled_indices = [index for index, column in enumerate(columns) if column.title]
+    lines = ["\t".join(columns[index].title for index in titled_indices)]
+    lines += [
+        "\t".join(_format_spreadsheet_cell(row.cells[index]) for index in titled_indices if index < len(row.cells))
+        for row in rows
+    ]
     return ClipboardData(
         "\n".join(lines).encode("utf-8", "backslashreplace"), formats.format_quantity(len(lines) - 1, "row")
     )
 
 
-def _format_cell(cell: Cell) -> str:
-    """Return the text of a cell; a text that a spreadsheet would run as a formula gets a `'` before it."""
+def _format_spreadsheet_cell(cell: Cell) -> str:
+    """Return the text of a table cell for the clipboard.
+
+    A text that a spreadsheet would run as a formula gets a `'` before it.
+    """
     text = safe("".join(piece.text for piece in to_pieces(cell))).strip()
-    return f"'{text}" if text.startswith(_BEGINS_FORMULA) and not _FIGURE.fullmatch(text) else text
+    return f"'{text}" if text.startswith(_BEGINS_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
-# ── how ──────────────────────────────────────────────────────────────────────────────────────────────────────
+# ── conversions ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _is_plain(id: bytes) -> bool:
-    """Return whether the id is non-empty text without special characters."""
+def _is_plain_text(job_id: bytes) -> bool:
+    """Return whether a job id is non-empty text without special characters."""
     try:
-        return safe(id) == id.decode() != ""
+        return safe(job_id) == job_id.decode() != ""
     except UnicodeDecodeError:
         return False
 
 
-def _format_redis_cli(job: Job, source: Source) -> str:
+def _format_redis_cli_line(job: Job, source: JobSource) -> str:
     """Return the redis-cli command line that reads one job."""
     words = ["redis-cli", *_build_connection_options(source.url)]
     command = [*_build_read_command(job, source)]
-    if all(_is_plain(word) and b'"' not in word and b"'" not in word for word in command):
+    if all(_is_plain_text(word) and b'"' not in word and b"'" not in word for word in command):
         return shlex.join([*words, *(word.decode() for word in command)])
-    return shlex.join([*words, "--quoted-input", *(_quote(word) for word in command)])
+    return shlex.join([*words, "--quoted-input", *(_quote_for_redis_cli(word) for word in command)])
 
 
-def _build_read_command(job: Job, source: Source) -> tuple[bytes, ...]:
-    """Return the Redis command that shows a job: its record, else its entry in the place."""
+def _build_read_command(job: Job, source: JobSource) -> tuple[bytes, ...]:
+    """Return the Redis command that shows a job: its record, else its entry in the key of its place."""
     keys = source.system.keys(source.queue)
     if "jobs" in keys:
-        return b"HGET", _encode(keys["jobs"]), job.id
+        return b"HGET", _encode_name(keys["jobs"]), job.id
     place = source.system.place(job.place)
     if place.is_from_events:  # no key holds such a job; this command receives the next one
-        return b"PSUBSCRIBE", *map(_encode, source.system.event_patterns())
+        return b"PSUBSCRIBE", *map(_encode_name, source.system.event_patterns())
     place_key = place.key.replace("<queue>", source.queue).replace("<worker>", job.worker)
     key = keys.get(place.name, keys.get("entries", place_key))
-    read = _READ_COMMANDS.get(place.type)
-    command, *arguments = read(job) if read else (b"TYPE",)
-    return command, _encode(key), *arguments
+    build_command = _READ_COMMANDS.get(place.type)
+    command, *arguments = build_command(job) if build_command else (b"TYPE",)
+    return command, _encode_name(key), *arguments
 
 
 # The command and the arguments after the key, by the key's type. Packages may add places of other types.
@@ -178,19 +187,19 @@ _READ_COMMANDS: Mapping[str, Callable[[Job], tuple[bytes, ...]]] = {
 }
 
 
-def _encode(text: str) -> bytes:
+def _encode_name(text: str) -> bytes:
     return to_bytes(text)
 
 
-def _quote(raw: bytes) -> str:
-    """Quote bytes as redis-cli does: `"a\\xff\\n"`."""
-    named = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t"}
-    shown = (named.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in raw)
-    return f'"{"".join(shown)}"'
+def _quote_for_redis_cli(raw: bytes) -> str:
+    r"""Quote bytes as redis-cli does: `"a\\xff\\n"`."""
+    escapes = {0x22: '\\"', 0x5C: "\\\\", 0x0A: "\\n", 0x0D: "\\r", 0x09: "\\t"}
+    characters = (escapes.get(byte) or (chr(byte) if 0x20 <= byte < 0x7F else f"\\x{byte:02x}") for byte in raw)
+    return f'"{"".join(characters)}"'
 
 
 def _build_connection_options(url: str) -> list[str]:
-    """Return the connection options of redis-cli for a URL; default values are left out."""
+    """Return the connection options of redis-cli for a Redis URL; default values are left out."""
     parts = urlsplit(url)
     user = ["--user", unquote(parts.username)] if parts.username else []
     if parts.scheme == "unix":
@@ -212,26 +221,29 @@ def _build_connection_options(url: str) -> list[str]:
     ]
 
 
-def _remove_password(url: str) -> str:
-    """Return the URL without its password."""
+def _remove_url_password(url: str) -> str:
+    """Return the Redis URL without its password."""
     parts = urlsplit(url)
     if parts.password is None and "password=" not in parts.query:
         return url
-    where = parts.netloc.rpartition("@")[2]
+    address = parts.netloc.rpartition("@")[2]
     query = "&".join(word for word in parts.query.split("&") if word and "password=" not in word.lower())
     user = f"{parts.username}@" if parts.username else ""
-    return parts._replace(netloc=user + where, query=query).geturl()
+    return parts._replace(netloc=user + address, query=query).geturl()
 
 
-def _format_arguments(job: Job) -> list[str]:
-    """Return the arguments of `Queue.put` for a job, without unknown values and values left to the queue's defaults."""
-    id: object = job.id.decode() if _is_plain(job.id) else job.id
-    given = {
-        "id": ascii(id),
+def _format_put_arguments(job: Job) -> list[str]:
+    """Return the arguments of `Queue.put` as Python source that enqueue a copy of the job.
+
+    Unknown values and the defaults of the queue are left out.
+    """
+    job_id: object = job.id.decode() if _is_plain_text(job.id) else job.id
+    options = {
+        "id": ascii(job_id),
         "name": ascii(job.name) if job.name else "",
         "due": str(job.due_ms) if job.due_ms is not None else "",
         "priority": str(job.priority) if job.priority else "",
         "ttr": f'"{job.ttr_ms}ms"' if job.ttr_ms else "",
         "max_attempts": str(job.max_attempts) if job.max_attempts else "",
     }
-    return [ascii(job.body or b""), *(f"{name}={value}" for name, value in given.items() if value)]
+    return [ascii(job.body or b""), *(f"{name}={value}" for name, value in options.items() if value)]

@@ -22,7 +22,7 @@ from rqtui.text.facts import LABEL, format_fact
 from rqtui.text.masking import build_masking_key, mask_text
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.format.columns import compute_time_ms
+from rqtui.tui.format.columns import compute_job_time_ms
 
 _ROOMY, _MOST_LABEL = 45, 22  # panes of at least so many cells have names of up to so many cells
 _INDENT = 2
@@ -36,123 +36,137 @@ EMPTY_SENTENCES: dict[State, str] = {
 }
 
 
-def format_empty_place(place: Place, places: Sequence[Place], *, is_late: bool, may_change: bool = True) -> str:
-    """Return the sentence of an empty place, one of `places`.
+def format_empty_place(place: Place, places: Sequence[Place], *, is_late: bool, can_change: bool = True) -> str:
+    """Return the sentence that is shown in place of the jobs of an empty place, which is one of `places`.
 
-    `is_late`: the place holds only jobs whose lease has expired. `may_change`: a key that enqueues may be suggested.
+    `is_late`: the place contains only jobs whose lease has expired. `may_change`: a key that enqueues may be suggested.
     """
     if is_late:
         return "no lease is over"
     has_twin = any(other.state is place.state and not other.where and other is not place for other in places)
     if (place.state is State.DEAD or has_twin) and place.name != place.state:
         return f"no job is in {place.name}"
-    words = keys.apply_keymap(EMPTY_SENTENCES[place.state])
-    return words if may_change else words.partition(":")[0]
+    sentence = keys.apply_keymap(EMPTY_SENTENCES[place.state])
+    return sentence if can_change else sentence.partition(":")[0]
 
 
-class Sheet(NamedTuple):
-    """The layout of names and values: `cells` for the name column, in a pane of `width` cells (0: unlimited).
+class PropertyLayout(NamedTuple):
+    """The layout of names and values on a job's page.
 
-    Continuation lines of a value start below its first line.
+    `cells` is the width of the name column, in a pane of `width` cells (0: unlimited). Continuation lines of a value
+    start below its first line.
     """
 
     cells: int = LABEL
     width: int = 0
 
     def format_line(self, name: str, value: Content | str) -> Content:
-        """Return a name with its value beside it, or below it if a word of the value is too long for the column."""
+        """Return a name with its value beside it, or below it if a word of the value is too long for its column."""
         is_short = formats.cell_len(name) < self.cells
-        head = Content.styled(formats.fit(name, self.cells) if is_short else f"{name} ", "$muted")
+        name_cell = Content.styled(formats.fit(name, self.cells) if is_short else f"{name} ", "$muted")
         value = Content(value) if isinstance(value, str) else value
-        room = self.width - head.cell_length
-        if not self.width or value.cell_length <= room:
-            return Content.assemble(head, value)
-        longest = max(map(formats.cell_len, value.plain.split()), default=0)
-        if room < longest <= self.width:
-            indent = " " * min(_INDENT, self.width - longest)
+        value_cells = self.width - name_cell.cell_length
+        if not self.width or value.cell_length <= value_cells:
+            return Content.assemble(name_cell, value)
+        longest_word = max(map(formats.cell_len, value.plain.split()), default=0)
+        if value_cells < longest_word <= self.width:
+            indent = " " * min(_INDENT, self.width - longest_word)
             return Content("\n").join(
-                [head.rstrip(), *(Content(indent) + each for each in value.wrap(self.width - len(indent)))]
+                [name_cell.rstrip(), *(Content(indent) + line for line in value.wrap(self.width - len(indent)))]
             )
-        first, *rest = value.wrap(max(1, room))
-        return Content("\n").join([Content.assemble(head, first), *(Content(" " * self.cells) + each for each in rest)])
+        first_line, *other_lines = value.wrap(max(1, value_cells))
+        return Content("\n").join(
+            [Content.assemble(name_cell, first_line), *(Content(" " * self.cells) + line for line in other_lines)]
+        )
 
 
-UNLIMITED_SHEET = Sheet()
+UNLIMITED_LAYOUT = PropertyLayout()
 
 
-def choose_sheet(found: Sequence[Fact], width: int) -> Sheet:
-    """Return the layout of a job's page with these facts in a pane of `width` cells."""
-    longest = max((formats.cell_len(safe(fact.name)) for fact in found), default=0)
-    return Sheet(max(LABEL, min(longest + 1, LABEL + 1 if width < _ROOMY else _MOST_LABEL)), width)
+def choose_property_layout(facts: Sequence[Fact], width: int) -> PropertyLayout:
+    """Return the layout of names and values on a job's page with these facts, in a pane of `width` cells."""
+    longest_name = max((formats.cell_len(safe(fact.name)) for fact in facts), default=0)
+    return PropertyLayout(max(LABEL, min(longest_name + 1, LABEL + 1 if width < _ROOMY else _MOST_LABEL)), width)
 
 
-def format_properties(
-    job: Job, now_ms: int, known_fields: frozenset[str], is_revealed: bool = False, on: Sheet = UNLIMITED_SHEET
+def format_job_properties(
+    job: Job,
+    now_ms: int,
+    known_fields: frozenset[str],
+    is_revealed: bool = False,
+    layout: PropertyLayout = UNLIMITED_LAYOUT,
 ) -> Content:
-    """Return the known properties of a job, one per line. Properties that its system does not store are left out."""
+    """Return the known properties of a job as text, one per line.
+
+    Properties that its system does not store are left out.
+    """
     has_record = "tried" in known_fields
     has_lease = "lease" in known_fields or (
-        job.ttr_ms and not any((f.kind, f.value) == ("duration", job.ttr_ms) for f in job.facts)
+        job.ttr_ms and not any((fact.kind, fact.value) == ("duration", job.ttr_ms) for fact in job.facts)
     )
-    tried = f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)
-    masked: Callable[[str], str] = str if is_revealed else mask_text
+    attempts = f"{job.attempts} of {job.max_attempts}" if job.max_attempts else str(job.attempts)
+    mask: Callable[[str], str] = str if is_revealed else mask_text
     rows: list[tuple[object, str, Content | str]] = [
         (True, "id", Content.styled(safe(job.id), "$strong")),
-        ("name" in known_fields or job.name, "job", safe(masked(job.name)) or formats.ZERO),
-        (job.call, "call", safe(masked(job.call))),
+        ("name" in known_fields or job.name, "job", safe(mask(job.name)) or formats.ZERO),
+        (job.call, "call", safe(mask(job.call))),
         (True, "place", Content.styled(job.place, f"$state-{job.state}")),
-        (compute_time_ms(job, now_ms) is not None, *_format_time(job, now_ms)),
-        (has_record or job.attempts, "attempts", tried),
+        (compute_job_time_ms(job, now_ms) is not None, *_format_time_property(job, now_ms)),
+        (has_record or job.attempts, "attempts", attempts),
         ("priority" in known_fields or job.priority, "priority", str(job.priority)),
         (has_lease, "lease", formats.format_age(job.ttr_ms) if job.ttr_ms else "as usual in this queue"),
-        (job.worker or "lease" in known_fields, "worker", safe(masked(job.worker)) or formats.ZERO),
+        (job.worker or "lease" in known_fields, "worker", safe(mask(job.worker)) or formats.ZERO),
         (True, "body", formats.format_size(job.body_bytes)),
     ]
     lines = [(label, value) for is_known, label, value in rows if is_known]
     if job.is_cancelled:
         lines.append(("cancel", Content.styled("asked for, its worker learns it soon", "$state-reserved")))
     if job.problem:
-        lines.append(("problem", Content.styled(safe(masked(job.problem)), "$state-dead")))
-    return Content("\n").join([on.format_line(label, value) for label, value in lines])
+        lines.append(("problem", Content.styled(safe(mask(job.problem)), "$state-dead")))
+    return Content("\n").join([layout.format_line(label, value) for label, value in lines])
 
 
-def select_links(found: Sequence[Fact]) -> list[Fact]:
+def select_job_links(facts: Sequence[Fact]) -> list[Fact]:
     """Return the facts that lead to another job, in their order."""
-    return [fact for fact in found if fact.kind == "ref"]
+    return [fact for fact in facts if fact.kind == "ref"]
 
 
-def format_facts(
-    found: Sequence[Fact],
+def format_job_facts(
+    facts: Sequence[Fact],
     now_ms: int,
     *,
     is_revealed: bool = False,
     are_links: bool = False,
-    chosen: int = -1,
-    most: int = 99,
-    on: Sheet = UNLIMITED_SHEET,
+    chosen_link: int = -1,
+    max_lines: int = 99,
+    layout: PropertyLayout = UNLIMITED_LAYOUT,
 ) -> Content:
-    """Return the facts of a system about a job: short ones beside their names, others below with `most` lines each.
+    """Return the system-specific facts about a job as text: short ones beside their names, others below them.
 
-    If `are_links`, a click on a reference runs the screen's action `link` with the reference's number among the
-    result of `select_links`, and `chosen` is the number of the reference that Enter opens.
+    A long fact shows at most `most` lines. If `are_links`, a click on a reference runs the screen's action `link` with
+    the reference's number among the result of `select_job_links`, and `chosen` is the number of the reference that
+    Enter opens.
     """
-    lines_: list[Content] = []
+    blocks: list[Content] = []
     number = 0
-    for fact in found:
+    for fact in facts:
         name, lines, is_block = format_fact(fact, is_revealed)
         if fact.kind == "ref" and are_links:
-            style = "b $ground on $accented" if number == chosen else "underline $accented"
+            style = "b $ground on $accented" if number == chosen_link else "underline $accented"
             link = Content.styled(lines[0], style).stylize(Style.from_meta({"@click": f"screen.link({number})"}))
-            lines_.append(on.format_line(name, link))
+            blocks.append(layout.format_line(name, link))
             number += 1
         elif is_block:
-            left = len(lines) - most
-            shown = [*lines[:most], *([f"… {formats.format_quantity(left, 'more line')}"] if left > 0 else [])]
-            text = "\n".join(f"  {line}" for line in shown)
-            lines_ += [Content.styled(name, "$muted"), highlight_json(text) if fact.kind == "json" else Content(text)]
+            hidden = len(lines) - max_lines
+            shown_lines = [
+                *lines[:max_lines],
+                *([f"… {formats.format_quantity(hidden, 'more line')}"] if hidden > 0 else []),
+            ]
+            text = "\n".join(f"  {line}" for line in shown_lines)
+            blocks += [Content.styled(name, "$muted"), highlight_json(text) if fact.kind == "json" else Content(text)]
         else:
-            lines_.append(on.format_line(name, _format_short_fact(fact, lines[0], now_ms)))
-    return Content("\n").join(lines_)
+            blocks.append(layout.format_line(name, _format_short_fact(fact, lines[0], now_ms)))
+    return Content("\n").join(blocks)
 
 
 def _format_short_fact(fact: Fact, line: str, now_ms: int) -> Content:
@@ -168,9 +182,9 @@ def _format_short_fact(fact: Fact, line: str, now_ms: int) -> Content:
     )
 
 
-def _format_time(job: Job, now_ms: int) -> tuple[str, Content | str]:
+def _format_time_property(job: Job, now_ms: int) -> tuple[str, Content | str]:
     """Return the (label, text) of the time that matters in the job's state."""
-    ms = compute_time_ms(job, now_ms)
+    ms = compute_job_time_ms(job, now_ms)
     if ms is None:
         return "since", formats.ZERO
     if job.state is State.SCHEDULED and job.due_ms is None:
@@ -189,8 +203,8 @@ def _format_time(job: Job, now_ms: int) -> tuple[str, Content | str]:
 NO_BODY = "it has no body"
 
 
-def format_body(job: Job, width: int, revealed: bool = False) -> tuple[str, Content]:
-    """Return the encoding of the body and its text for `width` cells; a body that was not fetched shows its size."""
+def format_job_body(job: Job, width: int, is_revealed: bool = False) -> tuple[str, Content]:
+    """Return (encoding, text) of a job's body for `width` cells; a body that was not fetched shows its size."""
     if job.body is None and not job.body_bytes:
         return "none", Content.styled(NO_BODY, "$muted")
     if job.body is None:
@@ -199,14 +213,14 @@ def format_body(job: Job, width: int, revealed: bool = False) -> tuple[str, Cont
             f"{formats.format_size(job.body_bytes)}: {key} shows it",
             "$muted",
         )
-    return _format_bytes(job.body, revealed, width, build_masking_key())
+    return _format_body_bytes(job.body, is_revealed, width, build_masking_key())
 
 
 @lru_cache(16)
-def _format_bytes(body: bytes, revealed: bool, width: int, _secrets: object) -> tuple[str, Content]:
-    view = render_body(body, revealed, width=width)
-    coloured = is_tree(view.encoding)
-    return view.encoding, highlight_json(view.text) if coloured else Content(view.text)
+def _format_body_bytes(body: bytes, is_revealed: bool, width: int, _secrets: object) -> tuple[str, Content]:
+    rendered = render_body(body, is_revealed, width=width)
+    is_json = is_tree(rendered.encoding)
+    return rendered.encoding, highlight_json(rendered.text) if is_json else Content(rendered.text)
 
 
 _MOST_COLOURED = 65536  # characters that are coloured; the rest is plain
@@ -220,7 +234,7 @@ _TOKEN = re.compile(
 
 
 def highlight_json(text: str) -> Content:
-    """Return indented JSON with its keys, strings and numbers coloured. The text is not changed."""
+    """Return indented JSON as `Content` with its keys, strings and numbers coloured. The text is not changed."""
     spans = []
     for match in _TOKEN.finditer(text, 0, _MOST_COLOURED):
         kind = match.lastgroup or "mark"
@@ -229,31 +243,30 @@ def highlight_json(text: str) -> Content:
     return Content(text, spans)
 
 
-def build_hints(queue: Queue | None, place: Place, places: Sequence[Place]) -> list[tuple[str, str]]:
+def build_place_hints(queue: Queue | None, place: Place, places: Sequence[Place]) -> list[tuple[str, str]]:
     """Return the (text, style) hints below the frame of one of `places`: what happens next, and which key helps.
 
     A fact about a whole state is shown at only one of its places. If expired leases have a place of their own, the hint
     with the key is shown there.
     """
-    state, late = place.state, find_late_place(places)
-    if queue is None or (place is not late and not is_state_counted_at(place, places)):
+    state, late_place = place.state, find_late_place(places)
+    if queue is None or (place is not late_place and not is_state_counted_at(place, places)):
         return []
     if state is State.SCHEDULED and queue.overdue:
         due_ms = queue.next_due_ms
-        is_late = (
-            due_ms is None or not -LATE_MS <= due_ms <= 0
-        )  # otherwise the job is due since 1970, and is not the next one
-        helps = f": {keys.find_current_key('dispatcher')} dispatches" if is_late else ""
-        return [(f"{formats.format_count(queue.overdue)} due{helps}", _choose_hint_style(is_late))]
+        # A job that has been due for at most LATE_MS is moved by the next poll of a loop.
+        is_late = due_ms is None or not -LATE_MS <= due_ms <= 0
+        key_hint = f": {keys.find_current_key('dispatcher')} dispatches" if is_late else ""
+        return [(f"{formats.format_count(queue.overdue)} due{key_hint}", _choose_hint_style(is_late))]
     if state is State.SCHEDULED and queue.next_due_ms is not None:
         return [(f"next due in {formats.format_age(queue.next_due_ms)}", "muted")]
-    if state is State.RESERVED and queue.expired and late is not None and place is not late:
-        return [(f"{formats.format_count(queue.expired)} expired: {places.index(late) + 1} shows", "muted")]
+    if state is State.RESERVED and queue.expired and late_place is not None and place is not late_place:
+        return [(f"{formats.format_count(queue.expired)} expired: {places.index(late_place) + 1} shows", "muted")]
     if state is State.RESERVED and queue.expired:
         expiry_ms = queue.next_expiry_ms
         is_late = expiry_ms is None or not -LATE_MS <= expiry_ms <= 0
-        helps = f": {keys.find_current_key('reaper')} reaps" if is_late else ""
-        return [(f"{formats.format_count(queue.expired)} expired{helps}", _choose_hint_style(is_late))]
+        key_hint = f": {keys.find_current_key('reaper')} reaps" if is_late else ""
+        return [(f"{formats.format_count(queue.expired)} expired{key_hint}", _choose_hint_style(is_late))]
     if state is State.READY and queue.is_paused:
         return [(f"paused: {keys.find_current_key('resume')} resumes", "state-reserved")]
     return []

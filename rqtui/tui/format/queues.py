@@ -29,17 +29,14 @@ SYSTEMS_FIT_CELLS = 150  # cells of a terminal from which the column of systems 
 _BAR_WIDTHS = ((220, LONG_BAR_CELLS), (176, BAR_CELLS))  # (cells of a terminal, width of the bar that fits)
 _SYSTEM_CELLS = 14  # cells of the column of systems, free for other columns if it is left out
 _SHORT_TITLES = {State.SCHEDULED: "sched", State.RESERVED: "resvd"}
-_NARROW_CELLS = {
-    **dict.fromkeys(State, 5),
-    State.READY: 6,
-    State.DEAD: 6,
-}  # 99 999 of the states that may have many jobs
+# Six cells show 99 999 jobs, in the states that may have so many.
+_NARROW_CELLS = {**dict.fromkeys(State, 5), State.READY: 6, State.DEAD: 6}
 _NARROW_DROPS = {"rate": 4, "spark": 5, "oldest": 6, "workers": 7, "share": 9}  # throughput is dropped last
 _WIDE_DROPS = {"oldest": 4, "rate": 5, "workers": 6, "share": 7, "spark": 10}
 _DROP = {State.SCHEDULED: 3, State.READY: 0, State.RESERVED: 2, State.DONE: 8, State.DEAD: 1}
 
 
-class Shape(NamedTuple):
+class OverviewShape(NamedTuple):
     """The facts that decide the columns of the overview: narrow numbers, one system for all, and widths in cells.
 
     `bar` is the width of the bar of states, `name` the least and `most` the greatest width of a queue's name.
@@ -54,31 +51,33 @@ class Shape(NamedTuple):
 
 
 class ChangesSince(NamedTuple):
-    """The jobs that came and went while the rows were frozen."""
+    """The number of jobs that came to a queue and left it while the rows of the overview were frozen."""
 
     added: int = 0
     removed: int = 0
 
 
-def choose_shape(width: int, refs: Collection[Ref], labels: frozenset[str] = frozenset(), longest: int = 0) -> Shape:
-    """Return the shape of the overview for a terminal of `width` cells and these queues.
+def choose_overview_shape(
+    width: int, refs: Collection[Ref], labels: frozenset[str] = frozenset(), longest: int = 0
+) -> OverviewShape:
+    """Choose widths and columns of the overview for a terminal of `width` cells and these queues.
 
     `labels` are the shown names. `longest` is the width of the longest name, including the text before it in its cell.
     """
-    is_one = len({ref.system for ref in refs}) < 2
-    room = width + (_SYSTEM_CELLS if is_one else 0)
-    bar = next((bar for least, bar in _BAR_WIDTHS if room >= least), SHARE_CELLS)
-    least = (
+    is_one_system = len({ref.system for ref in refs}) < 2
+    available = width + (_SYSTEM_CELLS if is_one_system else 0)
+    bar = next((bar for min_width, bar in _BAR_WIDTHS if available >= min_width), SHARE_CELLS)
+    min_name_cells = (
         max(SHORT_NAME_CELLS, min(longest, NARROW_LONG_NAME_CELLS))
         if width < NARROW_CELLS
         else max(NAME_CELLS, min(longest, LONG_NAME_CELLS))
     )
-    return Shape(width < NARROW_CELLS, is_one, bar, least, max(longest, least), labels)
+    return OverviewShape(width < NARROW_CELLS, is_one_system, bar, min_name_cells, max(longest, min_name_cells), labels)
 
 
-def build_columns(shape: Shape) -> tuple[Column, ...]:
-    """Return the columns of the overview. The column of systems appears only if there are several systems."""
-    numbers = (
+def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
+    """Build the columns of the overview. The column of systems appears only if there are several systems."""
+    count_columns = (
         Column(
             state,
             _SHORT_TITLES.get(state, state) if shape.is_narrow else state,
@@ -100,7 +99,7 @@ def build_columns(shape: Shape) -> tuple[Column, ...]:
             fit=elision.create_fitter(shape.labels),
         ),
         *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
-        *numbers,
+        *count_columns,
         Column("share", "states" if shape.bar > SHARE_CELLS else "share", shape.bar, drop=drops["share"]),
         Column("rate", "out", 6, align="right", drop=drops["rate"]),
         Column("spark", "trend", _count_spark_cells(shape), drop=drops["spark"], style="muted"),
@@ -110,48 +109,51 @@ def build_columns(shape: Shape) -> tuple[Column, ...]:
     )
 
 
-def _count_spark_cells(shape: Shape) -> int:
-    """Return the width of the throughput sparkline in cells."""
+def _count_spark_cells(shape: OverviewShape) -> int:
+    """Return the width in cells of the throughput sparkline of a queue's row."""
     return SHORT_SPARK_CELLS if shape.is_narrow else SPARK_CELLS
 
 
-def build_row(
-    id: str,
-    label: Cell,
+def build_queue_row(
+    row_id: str,
+    name_cell: Cell,
     system: str,
     queue: Queue | None,
     rate: Rate | None,
-    shape: Shape,
+    shape: OverviewShape,
     since: ChangesSince | None = None,
     now_ms: int = 0,
 ) -> Row:
-    """Return the row of a queue, or of a group as one queue. `since` is what changed while the rows were frozen."""
-    name_cells = (label,) if shape.is_one_system else (label, system)
+    """Build the overview row of a queue, or of a group as one queue.
+
+    `since` are the jobs that came and left while the rows were frozen.
+    """
+    name_cells = (name_cell,) if shape.is_one_system else (name_cell, system)
     if queue is None:
-        unseen = [Piece(formats.NOT_YET, "muted")] * (len(State) + 5)
-        return Row(id, (*name_cells, *unseen, Piece("not counted yet", "muted")))
-    numbers = _sum_by_state(queue)
+        empty_cells = [Piece(formats.NOT_YET, "muted")] * (len(State) + 5)
+        return Row(row_id, (*name_cells, *empty_cells, Piece("not counted yet", "muted")))
+    counts = _sum_counts_by_state(queue)
     cells: tuple[Cell, ...] = (
         *name_cells,
-        *(_format_count(state, *numbers[state], 5 if shape.is_narrow else 7) for state in State),
-        _format_states(
-            [(state, number or 0) for state, (number, _is_exact) in numbers.items()],
+        *(_format_count_cell(state, *counts[state], 5 if shape.is_narrow else 7) for state in State),
+        _format_state_shares(
+            [(state, number or 0) for state, (number, _is_exact) in counts.items()],
             shape.bar,
-            {state for state, (_number, is_exact) in numbers.items() if not is_exact},
+            {state for state, (_number, is_exact) in counts.items() if not is_exact},
         ),
-        _format_rate(queue, rate),
+        _format_rate_cell(queue, rate),
         formats.build_sparkline(rate.history[-_count_spark_cells(shape) :], _count_spark_cells(shape))
         if rate and any(rate.history)
         else "",
-        _format_oldest(queue),
-        _format_workers(queue),
-        (*format_changes(since), *build_verdict(queue, now_ms)),
+        _format_oldest_cell(queue),
+        _format_workers_cell(queue),
+        (*format_changes(since), *build_verdict_pieces(queue, now_ms)),
     )
-    return Row(id, cells)
+    return Row(row_id, cells)
 
 
 def collect_shown_values(queue: Queue | None, rate: Rate | None) -> tuple[object, ...]:
-    """Return all values of a queue that its row shows: the row needs a rebuild only if they change."""
+    """Return all values of a queue that its row shows; the row is rebuilt only if these values change."""
     if queue is None:
         return ()
     current = rate or Rate()
@@ -160,44 +162,51 @@ def collect_shown_values(queue: Queue | None, rate: Rate | None) -> tuple[object
 
 
 def format_time_left(queue: Queue | None, now_ms: int) -> str:
-    """Return the time left to act on the worst finding, as in `41s left`; empty without an end."""
+    """Return the time left to act on a queue's worst finding, as in `41s left`.
+
+    Empty if the finding has no deadline.
+    """
     return formats.format_time_left(queue.verdict.until_ms, now_ms) if queue else ""
 
 
-def build_verdict(queue: Queue, now_ms: int = 0) -> tuple[Piece, ...]:
-    """Return a dot in the colour of the severity, the time left to act, and the sentence of the worst finding."""
-    words = queue.verdict.text
-    helps = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""
-    if helps and words.endswith(helps):  # only this part has key names to replace; the rest may hold foreign data
-        words = words.removesuffix(helps) + keys.apply_keymap(helps)
-    sentence = Piece(safe(words), "" if queue.findings else "muted")
+def build_verdict_pieces(queue: Queue, now_ms: int = 0) -> tuple[Piece, ...]:
+    """Return a dot in the colour of the severity, the time left to act, and the sentence of a queue's worst finding."""
+    sentence = queue.verdict.text
+    remedy = (queue.findings[0].remedy or queue.findings[0].key) if queue.findings else ""
+    if remedy and sentence.endswith(remedy):  # only this part has key names to replace; the rest may hold foreign data
+        sentence = sentence.removesuffix(remedy) + keys.apply_keymap(remedy)
+    sentence_piece = Piece(safe(sentence), "" if queue.findings else "muted")
     severity = queue.findings[0].severity if queue.findings else queue.verdict.severity
-    hue, left = HUES[severity], format_time_left(queue, now_ms)
-    return Piece("● ", hue), *([Piece(f"{left}  ", hue)] if left else []), sentence
+    hue, time_left = HUES[severity], format_time_left(queue, now_ms)
+    return Piece("● ", hue), *([Piece(f"{time_left}  ", hue)] if time_left else []), sentence_piece
 
 
 def format_changes(since: ChangesSince | None) -> tuple[Piece, ...]:
-    """Return the changes as text, as in `+312 −290`; empty if nothing changed."""
+    """Return the jobs that came and left as text, as in `+312 −290`; empty if no job did."""
     if since is None or not any(since):
         return ()
-    parts = [f"{sign}{formats.format_short_count(n)}" for sign, n in (("+", since.added), ("−", since.removed)) if n]
+    parts = [
+        f"{sign}{formats.format_short_count(number)}"
+        for sign, number in (("+", since.added), ("−", since.removed))
+        if number
+    ]
     return (Piece(" ".join(parts) + "  ", "accented"),)
 
 
-def compute_changes(before: Queue, now: Queue) -> ChangesSince:
-    """Return how many jobs came and went between two counts of a queue.
+def compute_changes(previous: Queue, current: Queue) -> ChangesSince:
+    """Return how many jobs came and left between two counts of a queue.
 
     For a system without counters, return the difference of the totals.
     """
-    if {"in", "out"} <= set(now.counters):
-        came, went = (max(0, now.counters[name] - before.counters.get(name, 0)) for name in ("in", "out"))
-        return ChangesSince(came, went)
-    more = sum(count.count for count in now.counts) - sum(count.count for count in before.counts)
-    return ChangesSince(max(0, more), max(0, -more))
+    if {"in", "out"} <= set(current.counters):
+        added, removed = (max(0, current.counters[name] - previous.counters.get(name, 0)) for name in ("in", "out"))
+        return ChangesSince(added, removed)
+    difference = sum(count.count for count in current.counts) - sum(count.count for count in previous.counts)
+    return ChangesSince(max(0, difference), max(0, -difference))
 
 
-def compute_sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None) -> tuple[object, ...]:
-    """Return the sort key of a queue for the sort order named `sort` (see `SORTS`)."""
+def compute_queue_sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | None = None) -> tuple[object, ...]:
+    """Return the key by which the overview sorts a queue, in the sort order named `sort` (see `SORTS`)."""
     if queue is None:
         return (9, 0, name)
     if sort in ("ready", "dead"):
@@ -211,24 +220,27 @@ def compute_sort_key(sort: str, name: str, queue: Queue | None, rate: Rate | Non
     return (0, 0, name)
 
 
-def _sum_by_state(queue: Queue) -> dict[State, tuple[int | None, bool]]:
-    """Return {state: (jobs or None if the system does not store that state, whether the count is exact)}."""
-    numbers: dict[State, tuple[int | None, bool]] = dict.fromkeys(State, (None, True))
+def _sum_counts_by_state(queue: Queue) -> dict[State, tuple[int | None, bool]]:
+    """Return {state: (number of jobs, whether the number is exact)} of a queue.
+
+    The number is None if the queue's system does not store that state.
+    """
+    totals: dict[State, tuple[int | None, bool]] = dict.fromkeys(State, (None, True))
     for count in queue.counts:
         if not count.is_count_known:
             continue
-        number, is_exact = numbers[count.state]
-        numbers[count.state] = ((number or 0) + count.count, is_exact and count.is_exact)
-    return numbers
+        number, is_exact = totals[count.state]
+        totals[count.state] = ((number or 0) + count.count, is_exact and count.is_exact)
+    return totals
 
 
-def _format_count(state: State, number: int | None, is_exact: bool, width: int) -> Cell:
+def _format_count_cell(state: State, number: int | None, is_exact: bool, width: int) -> Cell:
     if number is None:
         return Piece(formats.UNKNOWN, "muted")
     return Piece(formats.format_count(number, is_exact, width), f"state-{state}" if number else "muted")
 
 
-def _format_rate(queue: Queue, rate: Rate | None) -> Cell:
+def _format_rate_cell(queue: Queue, rate: Rate | None) -> Cell:
     if rate is None:
         return Piece(formats.NOT_YET, "muted")  # a rate needs two polls
     if not rate.out_s:
@@ -236,71 +248,80 @@ def _format_rate(queue: Queue, rate: Rate | None) -> Cell:
     return formats.format_rate(rate.out_s)
 
 
-def _format_oldest(queue: Queue) -> Cell:
+def _format_oldest_cell(queue: Queue) -> Cell:
     if queue.oldest_ready_ms is None and queue.count_in_state(State.READY):
         return Piece(formats.UNKNOWN, "muted")
     return formats.format_age(queue.oldest_ready_ms)
 
 
-class Signs(NamedTuple):
+class RowSigns(NamedTuple):
     """The special signs in a queue's row: `—` where its system stores nothing, `~` for sampled counts."""
 
     has_gaps: bool
     is_sampled: bool
 
 
-_SIGNS: dict[Signs, Signs] = {}  # shared objects, because there may be ten thousand queues
+_SIGNS: dict[RowSigns, RowSigns] = {}  # shared objects, because there may be ten thousand queues
 
 
-def find_signs(queue: Queue) -> Signs:
-    """Return the special signs in the row of a queue. Equal values share one object."""
+def find_row_signs(queue: Queue) -> RowSigns:
+    """Return which special signs the overview row of a queue contains. Equal results share one object."""
     counts = [count for count in queue.counts if count.is_count_known]
-    signs = Signs(len({count.state for count in counts}) < len(State), any(not count.is_exact for count in counts))
+    signs = RowSigns(len({count.state for count in counts}) < len(State), any(not count.is_exact for count in counts))
     return _SIGNS.setdefault(signs, signs)
 
 
-def format_legend(shown: Collection[Signs], *, is_all: bool) -> str:
-    """Explain the special signs in the shown rows; empty without any. `is_all`: every queue was counted."""
-    words = [f"{formats.UNKNOWN} the system keeps no such thing"] if any(each.has_gaps for each in shown) else []
-    words += [f"{formats.ABOUT} sampled"] if any(each.is_sampled for each in shown) else []
-    words += [] if is_all else [f"{formats.NOT_YET} not counted yet"]
-    return "     ".join([f"{formats.ZERO} none", *words]) if words else ""
+def format_legend(row_signs: Collection[RowSigns], *, is_complete: bool) -> str:
+    """Explain the special signs in the shown rows of the overview; empty without any sign.
+
+    `is_all`: every queue was counted.
+    """
+    entries = (
+        [f"{formats.UNKNOWN} the system keeps no such thing"] if any(signs.has_gaps for signs in row_signs) else []
+    )
+    entries += [f"{formats.ABOUT} sampled"] if any(signs.is_sampled for signs in row_signs) else []
+    entries += [] if is_complete else [f"{formats.NOT_YET} not counted yet"]
+    return "     ".join([f"{formats.ZERO} none", *entries]) if entries else ""
 
 
-def _format_workers(queue: Queue) -> Cell:
+def _format_workers_cell(queue: Queue) -> Cell:
     if queue.workers is None:
         return Piece(formats.UNKNOWN, "muted")
     return Piece(str(queue.workers) if queue.workers else formats.ZERO, "" if queue.workers else "muted")
 
 
-def _format_states(numbers: Sequence[tuple[State, int]], width: int, sampled: Collection[State] = ()) -> Cell:
-    """Return the shares of the states as a thin line, or as a bar with counts on a wide terminal."""
+def _format_state_shares(counts: Sequence[tuple[State, int]], width: int, sampled: Collection[State] = ()) -> Cell:
+    """Return the shares of a queue's states as a thin line, or as a bar with counts on a wide terminal."""
     if width > SHARE_CELLS:
-        return tuple(Piece(text, f"state-{state}") for state, text in build_bar(numbers, width, sampled))
-    parts = formats.build_share_bar([(state, number) for state, number in numbers if state is not State.DONE], width)
-    return tuple(Piece(text, f"state-{state}") for state, text in parts)
+        return tuple(Piece(text, f"state-{state}") for state, text in build_state_bar(counts, width, sampled))
+    segments = formats.build_share_bar([(state, number) for state, number in counts if state is not State.DONE], width)
+    return tuple(Piece(text, f"state-{state}") for state, text in segments)
 
 
-def build_bar(
-    numbers: Sequence[tuple[State, int]], width: int, sampled: Collection[State] = ()
+def build_state_bar(
+    counts: Sequence[tuple[State, int]], width: int, sampled: Collection[State] = ()
 ) -> list[tuple[State, str]]:
-    """Return (state, text) parts of a bar that fill `width` cells, `12 ━━━━━ 3 ━━`, proportional if every count fits.
+    """Build a bar of a queue's states that fills `width` cells, as (state, text) parts such as `12 ━━━━━ 3 ━━`.
 
-    Each part begins with its count and ends with a blank, so that parts are distinguishable without colours.
+    The lengths are proportional if every count fits. Each part begins with its count and ends with a blank, so that
+    parts are distinguishable without colours.
     """
     present = [
         (state, number, formats.format_short_count(number, state not in sampled))
-        for state, number in numbers
+        for state, number in counts
         if number > 0
     ]
     total = sum(number for _state, number, _text in present)
-    least = [len(text) + 3 for _state, _number, text in present]
-    if sum(least) > width or not present:
-        return formats.build_share_bar(numbers, width)
-    cells = [max(low, width * number // total) for low, (_state, number, _text) in zip(least, present, strict=True)]
+    min_cells = [len(text) + 3 for _state, _number, text in present]
+    if sum(min_cells) > width or not present:
+        return formats.build_share_bar(counts, width)
+    cells = [
+        max(min_size, width * number // total)
+        for min_size, (_state, number, _text) in zip(min_cells, present, strict=True)
+    ]
     while sum(cells) != width:  # the part with the most spare cells gives or gets a cell
-        at = max(range(len(cells)), key=lambda at: cells[at] - least[at])
-        cells[at] += 1 if sum(cells) < width else -1
+        index = max(range(len(cells)), key=lambda index: cells[index] - min_cells[index])
+        cells[index] += 1 if sum(cells) < width else -1
     return [
         (state, f"{text} {'━' * (size - len(text) - 2)} ")
         for (state, _number, text), size in zip(present, cells, strict=True)

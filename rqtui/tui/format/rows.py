@@ -1,8 +1,8 @@
 """Define what a table shows, as data: columns, rows of cells, and the loaded window of a longer list.
 
-It uses no widget and no Redis. `table.Table` draws the rows, which the screens build from a snapshot. A cell is plain
-text or pieces of text with the *name* of a style, so that a change of theme needs no new rows. Texts must have gone
-through `safe`.
+The module uses no widget and no Redis. `table.Table` draws the rows, which the screens build from a snapshot. A cell is
+plain text or pieces of text with the *name* of a style, so that a change of theme needs no new rows. Texts must have
+gone through `safe`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Id: TypeAlias = bytes | str
 
 
 class Column(NamedTuple):
-    """A column of a table: `width` cells wide, or at least that with a `weight`.
+    """A table column, `width` cells wide, or at least that wide if it has a `weight`.
 
     A column with a weight gets its share of the remaining width, up to `most` cells (0: unlimited). A text that is too
     long is cut by `fit`, or at its end without one. On a narrow screen the columns with the greatest `drop` are removed
@@ -37,23 +37,23 @@ class Column(NamedTuple):
 
 
 class LazyCells(Sequence["Cell"]):
-    """Cells that are built when they are first read: of ten thousand rows only about forty are visible."""
+    """The cells of a table row, built when they are first read: of ten thousand rows only about forty are visible."""
 
-    __slots__ = ("_made", "_make", "_row")
+    __slots__ = ("_built_cells", "_cells_builder", "_row_id")
 
-    def __init__(self, make: Callable[[Id], Sequence[Cell]], id: Id) -> None:
-        self._make, self._row = make, id
-        self._made: Sequence[Cell] | None = None
+    def __init__(self, build_cells: Callable[[Id], Sequence[Cell]], row_id: Id) -> None:
+        self._cells_builder, self._row_id = build_cells, row_id
+        self._built_cells: Sequence[Cell] | None = None
 
     @property
     def cells(self) -> Sequence[Cell]:
-        """The cells, built at the first access."""
-        if self._made is None:
-            self._made = self._make(self._row)
-        return self._made
+        """The cells of the table row, built at the first access."""
+        if self._built_cells is None:
+            self._built_cells = self._cells_builder(self._row_id)
+        return self._built_cells
 
-    def __getitem__(self, at: Any) -> Any:
-        return self.cells[at]
+    def __getitem__(self, index: Any) -> Any:
+        return self.cells[index]
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -73,57 +73,64 @@ class Row(NamedTuple):
     is_gone: bool = False
 
     @property
-    def with_cells(self) -> Row:
-        """The same row with its cells built."""
+    def with_built_cells(self) -> Row:
+        """A copy of the table row in which lazily built cells are built."""
         return self._replace(cells=self.cells.cells) if isinstance(self.cells, LazyCells) else self
 
 
-class Slot(NamedTuple):
-    """A drawn column: its index among all columns, and its width in cells."""
+class VisibleColumn(NamedTuple):
+    """A visible column of a table: its index among all columns, and its width in cells."""
 
     column: int
     width: int
 
 
-def arrange(columns: Sequence[Column], width: int, gap: int) -> tuple[Slot, ...]:
-    """Return the columns that fit into `width` cells with `gap` between them, with the width of each."""
-    shown = list(range(len(columns)))
+def fit_columns(columns: Sequence[Column], width: int, gap: int) -> tuple[VisibleColumn, ...]:
+    """Return the table columns that fit into `width` cells with `gap` between them, each with its width."""
+    visible = list(range(len(columns)))
 
     def count_spare_cells() -> int:
-        return width - sum(columns[at].width for at in shown) - gap * (len(shown) - 1)
+        return width - sum(columns[index].width for index in visible) - gap * (len(visible) - 1)
 
     while count_spare_cells() < 0:
-        droppable = [at for at in shown if columns[at].drop]
+        droppable = [index for index in visible if columns[index].drop]
         if not droppable:
             break
-        shown.remove(max(droppable, key=lambda at: (columns[at].drop, at)))
-    extra, more = max(0, count_spare_cells()), dict.fromkeys(shown, 0)
-    open_ = [at for at in shown if columns[at].weight]
-    while open_:
-        shares = _divide_by_weight([columns[at].weight for at in open_], extra)
-        full = [at for at, share in zip(open_, shares, strict=True) if 0 < columns[at].most < columns[at].width + share]
-        if not full:
-            more.update(zip(open_, shares, strict=True))
+        visible.remove(max(droppable, key=lambda index: (columns[index].drop, index)))
+    remaining, added_cells = max(0, count_spare_cells()), dict.fromkeys(visible, 0)
+    flexible = [index for index in visible if columns[index].weight]
+    while flexible:
+        shares = _divide_cells_by_weight([columns[index].weight for index in flexible], remaining)
+        limited = [
+            index
+            for index, share in zip(flexible, shares, strict=True)
+            if 0 < columns[index].most < columns[index].width + share
+        ]
+        if not limited:
+            added_cells.update(zip(flexible, shares, strict=True))
             break
-        for at in full:
-            more[at] = max(0, columns[at].most - columns[at].width)
-            extra -= more[at]
-        open_ = [at for at in open_ if at not in full]
-    return tuple(Slot(at, columns[at].width + more[at]) for at in shown)
+        for index in limited:
+            added_cells[index] = max(0, columns[index].most - columns[index].width)
+            remaining -= added_cells[index]
+        flexible = [index for index in flexible if index not in limited]
+    return tuple(VisibleColumn(index, columns[index].width + added_cells[index]) for index in visible)
 
 
-def _divide_by_weight(weights: Sequence[int], extra: int) -> list[int]:
-    """Divide `extra` cells by weight. The running sum is rounded, so that the shares add up exactly."""
-    shares, used, whole = [], 0, sum(weights)
+def _divide_cells_by_weight(weights: Sequence[int], extra: int) -> list[int]:
+    """Divide `extra` cells among columns by their weights.
+
+    The running sum is rounded, so that the shares add up exactly.
+    """
+    shares, weight_sum, total = [], 0, sum(weights)
     for weight in weights:
-        used += weight
-        shares.append(extra * used // whole - extra * (used - weight) // whole)
+        weight_sum += weight
+        shares.append(extra * weight_sum // total - extra * (weight_sum - weight) // total)
     return shares
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
-    """The loaded `rows` of a list of `total` rows; the first one is at position `offset`.
+class ListWindow:
+    """The loaded part of a longer list: its `rows`, of which the first is at position `offset`, and the list's `total`.
 
     `ghost` is the absolute position of a row that left the list but is still shown, because the cursor is on it. It
     counts in `rows` and `total`. `arrived` are the ids that are new since the previous window.
@@ -143,81 +150,90 @@ class Window:
 
     @property
     def end(self) -> int:
-        """The position after the last loaded row."""
+        """The position in the list after the last loaded row."""
         return self.offset + len(self.rows)
 
     def find_row(self, place: int) -> Row | None:
-        """Return the row at an absolute position, or None if it is not loaded."""
+        """Return the row at an absolute position in the list, or None if it is not loaded."""
         return self.rows[place - self.offset] if self.offset <= place < self.end else None
 
-    def replace_rows(self, changed: Iterable[Row]) -> Window:
-        """Return the window with these rows replaced by id. Rows that are not loaded are ignored."""
+    def replace_rows(self, changed_rows: Iterable[Row]) -> ListWindow:
+        """Return a copy of the window in which loaded rows are replaced by `changed` rows of the same id.
+
+        Rows that are not loaded are ignored.
+        """
         rows = [*self.rows]
-        for row in changed:
+        for row in changed_rows:
             if row.id in self.places:
                 rows[self.places[row.id] - self.offset] = row
-        return Window(tuple(rows), self.offset, self.total, self.ghost, places=self.places)
+        return ListWindow(tuple(rows), self.offset, self.total, self.ghost, places=self.places)
 
-    def remove_ghost(self) -> Window:
-        """Return the window without the row that is kept only for the cursor."""
+    def remove_ghost(self) -> ListWindow:
+        """Return a copy of the window without the row that left the list and is shown only for the cursor."""
         if self.ghost is None:
             return self
-        at = self.ghost - self.offset
-        rows = self.rows[:at] + self.rows[at + 1 :]
-        return Window(rows, self.offset, self.total - 1, None, self.arrived)
+        index = self.ghost - self.offset
+        rows = self.rows[:index] + self.rows[index + 1 :]
+        return ListWindow(rows, self.offset, self.total - 1, None, self.arrived)
 
 
-def follow_cursor(
-    old: Window, rows: Sequence[Row], offset: int, total: int, hold: Row | None, place: int
-) -> tuple[Window, int]:
-    """Return (the window after a refresh, the position of the cursor); the cursor was on row `hold` at `place`.
+def keep_cursor_row(
+    previous: ListWindow, rows: Sequence[Row], offset: int, total: int, cursor_row: Row | None, position: int
+) -> tuple[ListWindow, int]:
+    """Return (window of a list after a refresh, position of the cursor), so that the cursor stays on its row.
 
-    A row under the cursor that left the list is kept between its neighbours. It is not kept if it may only have moved
-    out of the loaded part: if its neighbours are missing too and the list continues there. Then the position is outside
-    the window, and loading that part shows whether the row is there.
+    The cursor was on the row `hold` at position `place`. A row under the cursor that left the list is kept between its
+    neighbours. It is not kept if it may only have moved out of the loaded part: if its neighbours are missing too and
+    the list continues there. Then the position is outside the window, and loading that part shows whether the row is
+    there.
     """
     rows = tuple(rows)
     total = max(total, offset + len(rows))
-    fresh = Window(rows, offset, total)
-    arrived = _find_arrived(old.remove_ghost(), fresh)
+    fresh = ListWindow(rows, offset, total)
+    arrived = _find_arrived_ids(previous.remove_ghost(), fresh)
     fresh = replace(fresh, arrived=arrived, places={})
-    if hold is None:
-        return fresh, max(0, min(place, total - 1))
-    if hold.id in fresh.places:
-        return fresh, fresh.places[hold.id]
-    at = _find_gap(old, fresh, hold, place)
-    if at == 0 and offset > 0:
+    if cursor_row is None:
+        return fresh, max(0, min(position, total - 1))
+    if cursor_row.id in fresh.places:
+        return fresh, fresh.places[cursor_row.id]
+    index = _find_former_index(previous, fresh, cursor_row, position)
+    if index == 0 and offset > 0:
         return fresh, offset - 1
-    if at == len(rows) and fresh.end < total:
+    if index == len(rows) and fresh.end < total:
         return fresh, fresh.end
-    return Window((*rows[:at], hold, *rows[at:]), offset, total + 1, offset + at, arrived), offset + at
+    return ListWindow(
+        (*rows[:index], cursor_row, *rows[index:]), offset, total + 1, offset + index, arrived
+    ), offset + index
 
 
-def _find_gap(old: Window, fresh: Window, hold: Row, place: int) -> int:
-    """Return the index in `fresh.rows` after the nearest row that was above `hold`, or before the nearest below it."""
-    at = old.places[hold.id] - old.offset if hold.id in old.places else 0
-    above, below = (old.rows[:at], old.rows[at + 1 :]) if hold.id in old.places else ((), ())
+def _find_former_index(previous: ListWindow, fresh: ListWindow, cursor_row: Row, position: int) -> int:
+    """Return the index in `fresh.rows` where a row that left the list was, by the neighbours that it had.
+
+    That is after the nearest row that was above `hold`, or before the nearest below it.
+    """
+    index = previous.places[cursor_row.id] - previous.offset if cursor_row.id in previous.places else 0
+    above, below = (previous.rows[:index], previous.rows[index + 1 :]) if cursor_row.id in previous.places else ((), ())
     for row in reversed(above):
         if row.id in fresh.places:
             return fresh.places[row.id] - fresh.offset + 1
     for row in below:
         if row.id in fresh.places:
             return fresh.places[row.id] - fresh.offset
-    return min(max(place - fresh.offset, 0), len(fresh.rows))
+    return min(max(position - fresh.offset, 0), len(fresh.rows))
 
 
-def _find_arrived(old: Window, fresh: Window) -> frozenset[Id]:
-    """Return the ids that were added to the list since `old`, not those that only moved or were paged into the window.
+def _find_arrived_ids(previous: ListWindow, fresh: ListWindow) -> frozenset[Id]:
+    """Return the ids of rows that were added to the list since the window `old`.
 
-    A row above the first known row is new only if `old` began at the start of the list; one below the last known row is
-    new only if `old` reached its end.
+    Rows that only moved, or were paged into the window, are not among them. A row above the first known row is new only
+    if `old` began at the start of the list; one below the last known row is new only if `old` reached its end.
     """
-    known_indices = [at for at, row in enumerate(fresh.rows) if row.id in old.places]
-    whole_above, whole_below = old.offset == 0 and fresh.offset == 0, old.end >= old.total
+    known_indices = [index for index, row in enumerate(fresh.rows) if row.id in previous.places]
+    is_start_known, is_end_known = previous.offset == 0 and fresh.offset == 0, previous.end >= previous.total
     if not known_indices:
-        rows = fresh.rows if whole_above and whole_below else ()
+        rows = fresh.rows if is_start_known and is_end_known else ()
     else:
-        first = 0 if whole_above else known_indices[0]
-        last = len(fresh.rows) if whole_below else known_indices[-1]
+        first = 0 if is_start_known else known_indices[0]
+        last = len(fresh.rows) if is_end_known else known_indices[-1]
         rows = fresh.rows[first:last]
-    return frozenset(row.id for row in rows if row.id not in old.places)
+    return frozenset(row.id for row in rows if row.id not in previous.places)

@@ -1,9 +1,9 @@
 """Define the colours: the theme `rqtui`, its light version, and `rqtui-ansi` in the terminal's own sixteen colours.
 
 There is one accent (cursor, keys, focused frame) and one hue per state, used for nothing else; everything else is a
-shade of the background. The stylesheet names colours only by the variables defined here. `compute_defaults` gives the
-same variables to a theme that lacks them, so that Textual's own themes work as well. The dark colours are those of the
-design drawings.
+shade of the background. The stylesheet names colours only by the variables defined here. `compute_default_variables`
+gives the same variables to a theme that lacks them, so that Textual's own themes work as well. The dark colours are
+those of the design drawings.
 """
 
 from __future__ import annotations
@@ -41,50 +41,56 @@ INKS = {
 STYLES = frozenset(name for name in INKS if not name.startswith("table--"))
 
 
-def resolve_style(variables: Mapping[str, str], name: str) -> Style:
-    """Return the style that a name of `INKS` has in a theme with these variables; an empty style for other names."""
-    return _build_style(*(variables.get(each, "") for each in INKS.get(name, ("", "", ""))))
+def resolve_style(variables: Mapping[str, str], style_name: str) -> Style:
+    """Return the Rich style of a cell, row or title style name (see `INKS`) in a theme with these variables.
+
+    Unknown names have an empty style.
+    """
+    return _build_rich_style(*(variables.get(variable, "") for variable in INKS.get(style_name, ("", "", ""))))
 
 
 @lru_cache(512)
-def _build_style(colour: str, ground: str, text: str) -> Style:
+def _build_rich_style(colour: str, background: str, text_style: str) -> Style:
     return Style(
         color=Color.parse(colour).rich_color if colour else None,
-        bgcolor=Color.parse(ground).rich_color if ground else None,
-        bold=text == "bold" or None,
-        dim=text == "dim" or None,
+        bgcolor=Color.parse(background).rich_color if background else None,
+        bold=text_style == "bold" or None,
+        dim=text_style == "dim" or None,
     )
 
 
-def install(app: App[object], name: str = DARK) -> None:
-    """Register the three themes and switch to `name`, which may also be one of Textual's own themes."""
+def register_themes(app: App[object], theme_name: str = DARK) -> None:
+    """Register rqtui's three themes with the app, and switch to the theme of this name.
+
+    The theme may also be one of Textual's own.
+    """
     for theme in THEMES:
         app.register_theme(theme)
-    app.theme = name
+    app.theme = theme_name
 
 
-def choose_theme(environ: Mapping[str, str], wanted: str | None = None) -> str:
-    """Return the theme to start with: `wanted`, or the dark theme; under NO_COLOR always `rqtui-ansi`.
+def choose_theme_name(environ: Mapping[str, str], configured: str | None = None) -> str:
+    """Return the name of the theme to start with: `wanted`, or the dark theme; under NO_COLOR always `rqtui-ansi`.
 
     Textual turns NO_COLOR into shades of grey for 24-bit themes; only a theme in ANSI colours loses its colours. Call
-    this before the `App` is created, because it removes NO_COLOR from the environment. If the result is `ANSI`, create
-    the app with `ansi_color=True`, because the app chooses its NO_COLOR filter at once.
+    this function before the `App` is created, because the app removes NO_COLOR from the environment. If the result is
+    `ANSI`, create the app with `ansi_color=True`, because the app chooses its NO_COLOR filter at once.
     """
-    return ANSI if environ.get("NO_COLOR") else wanted or DARK
+    return ANSI if environ.get("NO_COLOR") else configured or DARK
 
 
-def compute_defaults(theme: Theme) -> dict[str, str]:
-    """Return the variables for a theme that does not define them. Used by `App.get_theme_variable_defaults`."""
+def compute_default_variables(theme: Theme) -> dict[str, str]:
+    """Return the colour variables for a theme that does not define them. Used by `App.get_theme_variable_defaults`."""
     if theme.ansi:
         return dict(_ANSI_COLOURS)
     colours = _DARK_COLOURS if theme.dark else _LIGHT_COLOURS
     generated = theme.to_color_system().generate()
-    ground, text = Color.parse(generated["background"]), Color.parse(generated["foreground"])
+    background, text = Color.parse(generated["background"]), Color.parse(generated["foreground"])
     # The colours are blended here, because styles read by the line API have no alpha.
     shades = {"frame": 0.2, "muted": 0.55, "cursor-row": 0.12, "arrived-row": 0.06}
     return {
         **colours,
-        "ground": ground.hex,
+        "ground": background.hex,
         "raised": generated["panel"],
         "data": text.hex,
         "strong": text.hex,
@@ -93,7 +99,7 @@ def compute_defaults(theme: Theme) -> dict[str, str]:
         "state-ready": generated["success"],
         "state-reserved": generated["warning"],
         "state-dead": generated["error"],
-        **{name: ground.blend(text, share).hex for name, share in shades.items()},
+        **{name: background.blend(text, share).hex for name, share in shades.items()},
     }
 
 
@@ -166,12 +172,12 @@ _ANSI_COLOURS = {
 }
 
 
-def _build_theme(name: str, colours: Mapping[str, str], dark: bool, ansi: bool = False) -> Theme:
+def _build_theme(name: str, colours: Mapping[str, str], is_dark: bool, is_ansi: bool = False) -> Theme:
     """Build a Textual theme in which Textual's own widgets (inputs, toasts, palette, scrollbars) look like rqtui's."""
     return Theme(
         name=name,
-        ansi=ansi,
-        dark=dark,
+        ansi=is_ansi,
+        dark=is_dark,
         primary=colours["accented"],
         secondary=colours["state-scheduled"],
         accent=colours["accented"],
@@ -187,13 +193,13 @@ def _build_theme(name: str, colours: Mapping[str, str], dark: bool, ansi: bool =
             **colours,
             "border": colours["accented"],
             "border-blurred": colours["frame"],
-            "block-cursor-background": colours["accented"] if ansi else colours["cursor-row"],
+            "block-cursor-background": colours["accented"] if is_ansi else colours["cursor-row"],
             "block-cursor-foreground": colours["strong"],
             "block-cursor-text-style": "bold",
             "footer-background": colours["ground"],
             "footer-key-foreground": colours["accented"],
             "footer-description-foreground": colours["muted"],
-            "input-selection-background": "ansi_bright_black" if ansi else f"{colours['accented']} 30%",
+            "input-selection-background": "ansi_bright_black" if is_ansi else f"{colours['accented']} 30%",
             "scrollbar": colours["frame"],
             "scrollbar-hover": colours["muted"],
             "scrollbar-active": colours["accented"],
@@ -206,7 +212,7 @@ def _build_theme(name: str, colours: Mapping[str, str], dark: bool, ansi: bool =
 
 
 THEMES = (
-    _build_theme(DARK, _DARK_COLOURS, dark=True),
-    _build_theme(LIGHT, _LIGHT_COLOURS, dark=False),
-    _build_theme(ANSI, _ANSI_COLOURS, dark=True, ansi=True),
+    _build_theme(DARK, _DARK_COLOURS, is_dark=True),
+    _build_theme(LIGHT, _LIGHT_COLOURS, is_dark=False),
+    _build_theme(ANSI, _ANSI_COLOURS, is_dark=True, is_ansi=True),
 )

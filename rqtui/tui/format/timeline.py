@@ -1,7 +1,7 @@
 """Build the life-line of a job: its events over all attempts, how long each step took, and its errors.
 
-It is built from the job's record and the attempts stored there, never by a scan. The functions are pure, from
-`model.Job` to `Content`.
+The life-line is built from the job's record and the attempts stored there, never by a scan. The functions are pure,
+from `model.Job` to `Content`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rqtui.tui.format import columns
 _MOST_ERROR_LINES = 60  # shown lines of one attempt's error
 
 
-class Event(NamedTuple):
+class JobEvent(NamedTuple):
     """Something that happened to a job or will happen: its time, the style of its state, and its text."""
 
     at_ms: int
@@ -28,56 +28,58 @@ class Event(NamedTuple):
     words: str
 
 
-def list_events(job: Job, revealed: bool = False) -> list[Event]:
-    """Return the events of a job's record, oldest first."""
-    job_events: list[Event] = []
+def list_job_events(job: Job, is_revealed: bool = False) -> list[JobEvent]:
+    """Return the events of a job, oldest first, as its record and its stored attempts report them."""
+    events: list[JobEvent] = []
     if job.enqueued_ms is not None:
-        job_events.append(Event(job.enqueued_ms, "$data", "enqueued"))
+        events.append(JobEvent(job.enqueued_ms, "$data", "enqueued"))
     for attempt in job.history:
         if attempt.start_ms:
-            job_events.append(Event(attempt.start_ms, "$state-reserved", _describe_lease(attempt.worker, revealed)))
+            events.append(
+                JobEvent(attempt.start_ms, "$state-reserved", _describe_reservation(attempt.worker, is_revealed))
+            )
         if attempt.end_ms:
-            job_events.append(
-                Event(attempt.end_ms, "$state-dead", f"failed: {_format_error_line(attempt.error, revealed)}")
+            events.append(
+                JobEvent(attempt.end_ms, "$state-dead", f"failed: {_format_error_line(attempt.error, is_revealed)}")
             )
     if job.state is State.RESERVED and job.reserved_ms:
-        job_events.append(Event(job.reserved_ms, "$state-reserved", _describe_lease(job.worker, revealed)))
+        events.append(JobEvent(job.reserved_ms, "$state-reserved", _describe_reservation(job.worker, is_revealed)))
     if job.state is State.SCHEDULED and job.due_ms is not None:
-        job_events.append(Event(job.due_ms, "$state-scheduled", "due"))
+        events.append(JobEvent(job.due_ms, "$state-scheduled", "due"))
     if job.state is State.RESERVED and job.deadline_ms is not None:
-        job_events.append(Event(job.deadline_ms, "$state-reserved", "lease ends"))
+        events.append(JobEvent(job.deadline_ms, "$state-reserved", "lease ends"))
     if job.state in _STATE_EVENTS and job.since_ms is not None:
-        job_events.append(Event(job.since_ms, f"$state-{job.state}", _STATE_EVENTS[job.state]))
-    return job_events
+        events.append(JobEvent(job.since_ms, f"$state-{job.state}", _STATE_EVENTS[job.state]))
+    return events
 
 
 _STATE_EVENTS = {State.READY: "ready", State.DEAD: "dead", State.DONE: "done"}
 
 
-def _describe_lease(worker: str, revealed: bool) -> str:
-    return f"reserved by {_sanitise(worker, revealed)}" if worker else "reserved"
+def _describe_reservation(worker: str, is_revealed: bool) -> str:
+    return f"reserved by {_sanitise_text(worker, is_revealed)}" if worker else "reserved"
 
 
-def _sanitise(text: str, revealed: bool) -> str:
-    return safe(text if revealed else mask_text(text))
+def _sanitise_text(text: str, is_revealed: bool) -> str:
+    return safe(text if is_revealed else mask_text(text))
 
 
-def _format_error_line(error: str, revealed: bool) -> str:
-    return safe(summarize_error(error)) if revealed else columns.format_error_line(error)
+def _format_error_line(error: str, is_revealed: bool) -> str:
+    return safe(summarize_error(error)) if is_revealed else columns.format_error_line(error)
 
 
-def format_life_line(job: Job, width: int, now_ms: int, revealed: bool = False) -> Content:
-    """Return the life-line as text: the day, then one line per event with its time and the time since the one before.
+def format_life_line(job: Job, width: int, now_ms: int, is_revealed: bool = False) -> Content:
+    """Return a job's life-line as text: the day, then one line per event.
 
-    Events in the future have a hollow dot.
+    Each line has the time of its event and the time since the event before. Events in the future have a hollow dot.
     """
-    job_events = list_events(job, revealed)
-    if not job_events:
+    events = list_job_events(job, is_revealed)
+    if not events:
         return Content()
-    day = formats.format_day(job_events[0].at_ms)
+    day = formats.format_day(events[0].at_ms)
     lines = [Content.assemble(("life-line", "b $strong"), (f"  {day}", "$muted"))]
     previous_ms: int | None = None
-    for event in job_events:
+    for event in events:
         if day != (day := formats.format_day(event.at_ms)):
             lines.append(Content.styled(day, "$muted"))
         gap = (
@@ -86,32 +88,38 @@ def format_life_line(job: Job, width: int, now_ms: int, revealed: bool = False) 
             else ""
         )
         previous_ms = event.at_ms
-        when = formats.format_clock(event.at_ms)
-        words = formats.fit(event.words, max(8, width - formats.cell_len(when) - 4 - len(gap)))
+        clock = formats.format_clock(event.at_ms)
+        description = formats.fit(event.words, max(8, width - formats.cell_len(clock) - 4 - len(gap)))
         dot = "○" if event.at_ms > now_ms else "●"
-        lines.append(Content.assemble((when, "$muted"), " ", (dot, event.hue), f" {words} ", (gap, "$muted")))
+        lines.append(Content.assemble((clock, "$muted"), " ", (dot, event.hue), f" {description} ", (gap, "$muted")))
     return Content("\n").join(lines)
 
 
-def format_errors(job: Job, revealed: bool = False) -> Content:
-    """Return the errors of all attempts, newest first, each below a heading with the number of its attempt."""
-    failed = [(number, each) for number, each in enumerate(job.history, 1) if each.error]
+def format_attempt_errors(job: Job, is_revealed: bool = False) -> Content:
+    """Return the errors of all attempts of a job, newest first, each below a heading with the number of its attempt."""
+    failed = [(number, attempt) for number, attempt in enumerate(job.history, 1) if attempt.error]
     # An attempt in progress and a successful one have no error.
-    ended = job.attempts - (job.state in (State.RESERVED, State.DONE))
-    first = max(0, ended - len(job.history))  # the record stores only the latest attempts
+    ended_attempts = job.attempts - (job.state in (State.RESERVED, State.DONE))
+    missing_attempts = max(0, ended_attempts - len(job.history))  # the record stores only the latest attempts
     parts: list[Content] = []
-    for number, each in reversed(failed):
-        lasted = formats.format_duration(each.end_ms - each.start_ms) if each.start_ms and each.end_ms else ""
-        facts = (formats.format_clock(each.end_ms) if each.end_ms else "", _sanitise(each.worker, revealed), lasted)
-        head = "  " + " · ".join(filter(None, facts))
-        parts.append(Content.assemble("\n", (f"attempt {first + number}", "b $strong"), (head, "$muted")))
-        text = each.error if revealed else mask_text(each.error)
+    for number, attempt in reversed(failed):
+        lasted = (
+            formats.format_duration(attempt.end_ms - attempt.start_ms) if attempt.start_ms and attempt.end_ms else ""
+        )
+        facts = (
+            formats.format_clock(attempt.end_ms) if attempt.end_ms else "",
+            _sanitise_text(attempt.worker, is_revealed),
+            lasted,
+        )
+        heading = "  " + " · ".join(filter(None, facts))
+        parts.append(Content.assemble("\n", (f"attempt {missing_attempts + number}", "b $strong"), (heading, "$muted")))
+        text = attempt.error if is_revealed else mask_text(attempt.error)
         lines = safe_lines(text)
         parts.append(Content("\n".join(lines[-_MOST_ERROR_LINES:])))
         if len(lines) > _MOST_ERROR_LINES:
             parts.append(Content.styled(f"… {len(lines) - _MOST_ERROR_LINES} lines before", "$muted"))
     if not failed and job.error:
-        text = job.error if revealed else mask_text(job.error)
+        text = job.error if is_revealed else mask_text(job.error)
         parts.append(Content.styled("\nlast error", "b $strong"))
         parts.append(Content("\n".join(safe_lines(text)[-_MOST_ERROR_LINES:])))
     return Content("\n").join(parts)

@@ -90,8 +90,8 @@ class Board(View):
         system, settings, may_change = self.system_of_queue, self.session.settings, not self.session.is_read_only
         late = find_late_place(system.places)
         for place in system.places:
-            empty = jobs.format_empty_place(place, system.places, is_late=place is late, may_change=may_change)
-            chosen, _unknown = columns.read_settings(settings.columns, place.state)
+            empty = jobs.format_empty_place(place, system.places, is_late=place is late, can_change=may_change)
+            chosen, _unknown = columns.read_configured_columns(settings.columns, place.state)
             yield Pane(self.ref, place, system.places, system.known_fields, empty, chosen, settings.is_ascii)
 
     def on_mount(self) -> None:
@@ -107,7 +107,9 @@ class Board(View):
 
     def _report_unknown_columns(self) -> None:
         settings = self.session.settings.columns
-        unknown = {name for pane in self.panes() for name in columns.read_settings(settings, pane.place.state)[1]}
+        unknown = {
+            name for pane in self.panes() for name in columns.read_configured_columns(settings, pane.place.state)[1]
+        }
         if unknown:
             valid_names = ", ".join(columns.NAMES)
             self.host.show_toast(
@@ -179,10 +181,10 @@ class Board(View):
         frame_findings = self._queue.findings if self._queue and not self.is_high else ()
         for number, pane in enumerate(panes, 1):
             if pane is current and not self._shape.side:
-                pane.set_title(*board_borders.build_tabs(panes, pane, self._queue))
+                pane.set_border_title(*board_borders.build_tabs(panes, pane, self._queue))
             else:
                 is_folded = pane.place.name in self._shape.folded
-                pane.set_title(*board_borders.build_title(number, pane, self._queue, is_folded=is_folded))
+                pane.set_border_title(*board_borders.build_title(number, pane, self._queue, is_folded=is_folded))
             is_current = pane is current
             pane.set_subtitle(
                 *board_borders.build_bottom_line(
@@ -301,9 +303,9 @@ class Board(View):
             text.show_text(Content.styled("no job under the cursor", "$muted"))
             return
         is_missing = snapshot.job is None and self.session.has_requested_job(self.ref, job.id)
-        encoding, body = jobs.format_body(job, detail.content_size.width)
+        encoding, body = jobs.format_job_body(job, detail.content_size.width)
         width, now_ms = detail.scrollable_content_region.width, snapshot.taken_ms
-        sheet = jobs.choose_sheet(job.facts, width)
+        sheet = jobs.choose_property_layout(job.facts, width)
         line = timeline.format_life_line(job, max(20, width), now_ms)
         text.show_text(
             Content("\n").join(
@@ -313,8 +315,12 @@ class Board(View):
                         if is_missing
                         else []
                     ),
-                    jobs.format_properties(job, now_ms, self.system_of_queue.known_fields, on=sheet),
-                    *([jobs.format_facts(job.facts, now_ms, most=MAX_FACT_LINES, on=sheet)] if job.facts else []),
+                    jobs.format_job_properties(job, now_ms, self.system_of_queue.known_fields, layout=sheet),
+                    *(
+                        [jobs.format_job_facts(job.facts, now_ms, max_lines=MAX_FACT_LINES, layout=sheet)]
+                        if job.facts
+                        else []
+                    ),
                     *([Content(), line] if line else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,

@@ -203,7 +203,7 @@ def build_bottom_line(
     texts += _format_matches(pane)
     room = pane.size.width - 4
     texts += _format_coverage(pane, now_ms, room)
-    hints = jobs.build_hints(queue, pane.place, pane.places) if not findings else []
+    hints = jobs.build_place_hints(queue, pane.place, pane.places) if not findings else []
     texts += [
         Piece(hint if formats.cell_len(hint) + 3 <= room else hint.partition(":")[0], style) for hint, style in hints
     ]

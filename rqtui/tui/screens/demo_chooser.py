@@ -41,12 +41,12 @@ class Chooser(App[str]):
 
     def __init__(self, scenarios: Mapping[str, Scenario], theme_name: str = theme.DARK) -> None:
         super().__init__(ansi_color=theme_name == theme.ANSI or None)
-        theme.install(self, theme_name)  # type: ignore[arg-type]
+        theme.register_themes(self, theme_name)  # type: ignore[arg-type]
         self._scenarios = scenarios
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Return rqtui's colours for themes that do not define them."""
-        return theme.compute_defaults(self.current_theme)
+        return theme.compute_default_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
         """Yield the list of scenarios, and a pane with what to try and watch in the selected one."""
@@ -99,4 +99,4 @@ def _format_description(story: Scenario, width: int) -> Content:
 
 def choose_scenario(scenarios: Mapping[str, Scenario]) -> str | None:
     """Let the person choose a scenario on the terminal, and return its name, or None if they quit."""
-    return Chooser(scenarios, theme.choose_theme(os.environ)).run()
+    return Chooser(scenarios, theme.choose_theme_name(os.environ)).run()

@@ -98,7 +98,9 @@ class ErrorGroup(View):
         number = formats.format_count(len(jobs), width=9)
         if len(jobs) > MAX_ROWS:
             number = f"{MAX_ROWS} of {number}"
-        self.table.set_title(Piece(" jobs ", "strong"), Piece(f"{number} with this error in the sample ", "muted"))
+        self.table.set_border_title(
+            Piece(" jobs ", "strong"), Piece(f"{number} with this error in the sample ", "muted")
+        )
         self._show_error()
 
     def apply_filter(self, expression: str) -> None:

@@ -24,7 +24,7 @@ from rqtui.text.pieces import Cell, Piece
 from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
-from rqtui.tui.format.recent import Entry
+from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
@@ -182,10 +182,10 @@ class Events(View):
         if not self._read_refs and self.session.systems:
             listed = set(self._refs)
             entries = [entry for entry in self.session.list_recent_entries(MAX_OWN_ENTRIES) if entry.ref in listed]
-            format_queue = (
-                partial(Entry.format_queue, twins=self.session.ambiguous_names) if len(self._refs) > 1 else None
+            format_queues = (
+                partial(RecentEvent.format_queues, twins=self.session.ambiguous_names) if len(self._refs) > 1 else None
             )
-            rows = [_build_own_row(number, entry, format_queue) for number, entry in enumerate(entries)]
+            rows = [_build_own_row(number, entry, format_queues) for number, entry in enumerate(entries)]
         sign = (self._rows[0].id if self._rows else None, len(self._rows), self.filter_text)
         is_same, self._rows_signature = sign == self._rows_signature, sign
         if not (is_same and self._is_settled and self._rows):  # Updating 10 000 unchanged rows takes 8 ms.
@@ -219,7 +219,7 @@ class Events(View):
             )
         ]
         follow_hint = [] if self._table.follow_head else [Piece(keys.apply_keymap(" g follows again "), "accented")]
-        self._table.set_title(Piece(" events ", "strong"), *words, *(paused if self.is_frozen else follow_hint))
+        self._table.set_border_title(Piece(" events ", "strong"), *words, *(paused if self.is_frozen else follow_hint))
         verb_counts = Counter(event.verb for event in self._events if self._matches_filter(event)).most_common(
             MAX_COUNTED_VERBS
         )
@@ -351,7 +351,7 @@ def build_columns(has_queues: bool) -> tuple[Column, ...]:
     )
 
 
-def _build_own_row(number: int, entry: Entry, where: Callable[[Entry], str] | None) -> Row:
+def _build_own_row(number: int, entry: RecentEvent, where: Callable[[RecentEvent], str] | None) -> Row:
     """Build the row of an action of this screen or of a step of its loops.
 
     `where` formats the queue of an entry; it is None if there is only one queue.

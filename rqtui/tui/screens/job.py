@@ -139,32 +139,37 @@ class JobPage(View):
         if self.job.facts:
             now_ms, is_revealed, sheet = self._now_ms, self.is_revealed, self._sheet
             parts.append(
-                jobs.format_facts(
-                    self.job.facts, now_ms, is_revealed=is_revealed, are_links=True, chosen=self._link, on=sheet
+                jobs.format_job_facts(
+                    self.job.facts,
+                    now_ms,
+                    is_revealed=is_revealed,
+                    are_links=True,
+                    chosen_link=self._link,
+                    layout=sheet,
                 )
             )
         width = max(30, left.scrollable_content_region.width)
         line = timeline.format_life_line(self.job, width, self._now_ms, self.is_revealed)
         parts += [Content(), line] if line else []
-        errors = timeline.format_errors(self.job, self.is_revealed)
+        errors = timeline.format_attempt_errors(self.job, self.is_revealed)
         parts += [errors] if errors else []
         self.query_one("#job-properties", Text).show_text(Content("\n").join(parts))
 
     def _build_properties(self) -> list[Content]:
         """Return the texts above the facts: properties, and a note if the job is missing."""
         known_fields = self.session.systems[self.ref.system].known_fields
-        parts = [jobs.format_properties(self.job, self._now_ms, known_fields, self.is_revealed, self._sheet)]
+        parts = [jobs.format_job_properties(self.job, self._now_ms, known_fields, self.is_revealed, self._sheet)]
         if self._is_missing:
             parts.insert(0, Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved"))
         return parts
 
     @property
-    def _sheet(self) -> jobs.Sheet:
-        return jobs.choose_sheet(self.job.facts, self.query_one("#job-left").scrollable_content_region.width)
+    def _sheet(self) -> jobs.PropertyLayout:
+        return jobs.choose_property_layout(self.job.facts, self.query_one("#job-left").scrollable_content_region.width)
 
     @property
     def _links(self) -> list[Fact]:
-        return jobs.select_links(self.job.facts)
+        return jobs.select_job_links(self.job.facts)
 
     @property
     def _is_left_focused(self) -> bool:
@@ -271,8 +276,8 @@ class JobPage(View):
     def _scroll_to_link(self) -> None:
         """Scroll the chosen link into sight."""
         position = [number for number, fact in enumerate(self.job.facts) if fact.kind == "ref"][self._link]
-        facts_above = jobs.format_facts(
-            self.job.facts[:position], self._now_ms, is_revealed=self.is_revealed, on=self._sheet
+        facts_above = jobs.format_job_facts(
+            self.job.facts[:position], self._now_ms, is_revealed=self.is_revealed, layout=self._sheet
         )
         y = self.query_one("#job-properties", Text).count_rows(
             Content("\n").join([*self._build_properties(), facts_above])

@@ -167,7 +167,7 @@ class Loops(View):
         self._find_table("next").update(
             [_build_next_row(item, systems[item.ref.system], self.session.format_name) for item in sorted_jobs]
         )
-        self._find_table("next").set_title(Piece(" next jobs ", "strong"))
+        self._find_table("next").set_border_title(Piece(" next jobs ", "strong"))
         self.show_steps()
         if is_first and self._queues and not snapshot.pages:
             self.host.request_refresh()  # The counts now show which heads to read.
@@ -185,7 +185,7 @@ class Loops(View):
         loops = self.host.find_relevant_loops()
         steps = sorted(_list_steps(self.session.loops), key=lambda step: -step[0].at_s)[:MAX_STEPS]
         self._find_table("steps").update([_build_step_row(*step, self.session.format_name) for step in steps])
-        self._find_table("steps").set_title(Piece(" steps ", "strong"))
+        self._find_table("steps").set_border_title(Piece(" steps ", "strong"))
         pane = self.query_one("#states", Static)
         ref, width = self.build_target().ref, pane.content_size.width
         is_foreign = ref is not None and bool(self.session.find_foreign_system(ref))

@@ -143,7 +143,7 @@ class Operations(View):
 
     def _update_frame(self, own: list[Operation]) -> None:
         frozen = [Piece(" the rows stand still: p goes on ", "accented")] if self.is_frozen else []
-        self._table.set_title(Piece(" operations ", "strong"), *frozen)
+        self._table.set_border_title(Piece(" operations ", "strong"), *frozen)
         verb_counts = Counter(operation.verb for operation in own).most_common(4)
         summed = "   ".join(f"{safe(verb)} {formats.format_count(number)}" for verb, number in verb_counts)
         self._table.set_subtitle(*([Piece(f" {summed} ", "muted")] if summed else []))

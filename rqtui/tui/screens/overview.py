@@ -26,7 +26,7 @@ from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import groups, queues, recent
-from rqtui.tui.format.groups import Group
+from rqtui.tui.format.groups import QueueGroup
 from rqtui.tui.format.rows import Id, LazyCells, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
@@ -97,10 +97,10 @@ class Overview(View):
         self._pruned_refs: list[Ref] = []  # the session's queues when missing ones were last removed
         self._has_shared = False  # whether a system has places shared by all of its queues
         self._arranged: tuple[object, ...] = ()  # the inputs from which the columns were chosen
-        self._drawn: dict[str, Ref | Group] | None = None  # the rows in the table
+        self._drawn: dict[str, Ref | QueueGroup] | None = None  # the rows in the table
         self._cells = self._build_cells  # one bound method, shared by all rows
         self._counted_queues: dict[Ref, Queue] = {}
-        self._signs: dict[Ref, queues.Signs] = {}
+        self._signs: dict[Ref, queues.RowSigns] = {}
         self._rates: dict[Ref, Rate] = {}
         self._active_refs: set[Ref] = set()  # queues with a rate above zero
         self._rate = Rate()  # the total, summed once per snapshot because the header is drawn each second
@@ -111,13 +111,13 @@ class Overview(View):
         self._longest = 0  # cells of the longest label, with its indent
         self._keys: dict[Ref, tuple[object, ...]] = {}
         self._ordered: list[Ref] | None = None  # the session's queues that have sort keys, if all are listed
-        self._by_id: dict[str, Ref | Group] = {}
+        self._by_id: dict[str, Ref | QueueGroup] = {}
         self._rows: dict[str, tuple[object, Row]] = {}
         self._lines: dict[str, Row] = {}  # the rows of single queues in the table
         self._frozen_queues: dict[Ref, Queue] = {}  # the queues when the rows were frozen
         self._frozen_s = 0.0
         self._turn = 0
-        self._shape = queues.Shape()
+        self._shape = queues.OverviewShape()
         self._text = Content()
         self._now_ms = 0
         self._histories: dict[Ref, History] = {}
@@ -130,7 +130,9 @@ class Overview(View):
     def compose_view(self) -> ComposeResult:
         """Yield the findings about the server, the table of queues, the preview and the recent activity."""
         yield Static("", id="server", markup=False)
-        yield Table(queues.build_columns(self._shape), empty=keys.apply_keymap(EMPTY), id="queues", has_marks=False)
+        yield Table(
+            queues.build_overview_columns(self._shape), empty=keys.apply_keymap(EMPTY), id="queues", has_marks=False
+        )
         yield Static("", id="unspoken", markup=False)
         with Horizontal(id="below"):
             yield LinesPane(self._draw_preview, id="preview")
@@ -163,10 +165,10 @@ class Overview(View):
         if len(by) == len(self._arranged) and all(map(operator.is_, by, self._arranged)):
             return
         self._arranged = by
-        shape = queues.choose_shape(width, self.session.refs, self._labels, self._longest)
+        shape = queues.choose_overview_shape(width, self.session.refs, self._labels, self._longest)
         if shape != self._shape:
             self._shape = shape
-            self._table.set_columns(queues.build_columns(shape))
+            self._table.set_columns(queues.build_overview_columns(shape))
             self._rows.clear()
             self._lines.clear()
             self._drawn = None
@@ -183,7 +185,7 @@ class Overview(View):
         listed = set(refs)
         first, last = self._table.visible_range
         rows = [self._by_id[str(row.id)] for row in self._table.rows[first:last] if str(row.id) in self._by_id]
-        seen = [ref for row in rows for ref in (row.refs if isinstance(row, Group) else (row,)) if ref in listed]
+        seen = [ref for row in rows for ref in (row.refs if isinstance(row, QueueGroup) else (row,)) if ref in listed]
         turn = [refs[(self._turn + step) % len(refs)] for step in range(COUNTED_IN_TURN)]
         return Focus(tuple(dict.fromkeys([*seen[:MAX_COUNTED_AT_ONCE], *turn])), pages, requests=requests)
 
@@ -194,7 +196,7 @@ class Overview(View):
         a group only the dead jobs, one queue per refresh.
         """
         selected = self._find_selected_row() if self.has_preview else None
-        if isinstance(selected, Group):
+        if isinstance(selected, QueueGroup):
             return next(
                 filter(
                     None,
@@ -237,11 +239,11 @@ class Overview(View):
             self._requests[ref, name] = make()
         return self._requests[ref, name]
 
-    def _sort_unsampled_first(self, group: Group) -> list[Ref]:
+    def _sort_unsampled_first(self, group: QueueGroup) -> list[Ref]:
         """Return the queues of a group whose dead jobs are sampled, those without a sample first."""
         return sorted(self._find_queues_with_dead(group), key=lambda ref: ref in self._sampled)
 
-    def _find_queues_with_dead(self, group: Group) -> list[Ref]:
+    def _find_queues_with_dead(self, group: QueueGroup) -> list[Ref]:
         """Return the queues of a group with the most dead jobs, at most half of the cache size."""
         dead = {
             ref: self._counted_queues[ref].count_in_state(State.DEAD)
@@ -311,7 +313,7 @@ class Overview(View):
         refs = self.session.refs
         counted = snapshot.map_queues_by_ref()
         self._counted_queues.update(counted)
-        self._signs.update((ref, queues.find_signs(queue)) for ref, queue in counted.items())
+        self._signs.update((ref, queues.find_row_signs(queue)) for ref, queue in counted.items())
         self._rates.update(snapshot.rates)
         if refs is not self._pruned_refs or len(self._counted_queues) > len(refs):
             listed = set(refs)
@@ -341,7 +343,7 @@ class Overview(View):
         self._active_refs &= self._rates.keys()
         resting = max((rate for rate in fresh.values()), key=lambda rate: len(rate.history), default=Rate())
         resting = Rate(history=(0.0,) * len(resting.history))
-        return groups.sum_rates([*(self._rates[ref] for ref in self._active_refs), resting])
+        return groups.sum_queue_rates([*(self._rates[ref] for ref in self._active_refs), resting])
 
     def rank_by_activity(self, refs: Collection[Ref]) -> list[Ref]:
         """Sort queues by their rate, then by their number of waiting jobs, highest first."""
@@ -419,7 +421,7 @@ class Overview(View):
         item = self._by_id[id]
         within = self._within.get(id, self._left_out)
         signs = " " * INDENT * self._depths.get(id, 0) + ("  " if self._levels else "")
-        if isinstance(item, Group):
+        if isinstance(item, QueueGroup):
             signs = signs[:-2] + ("▾ " if item.prefix in self._unfolded else "▸ ")
         if (
             isinstance(item, Ref)
@@ -427,7 +429,7 @@ class Overview(View):
             and self.app.size.width < queues.SYSTEMS_FIT_CELLS
         ):
             return signs, f"{item.system}:", safe(item.queue[len(within) :])  # too narrow for a column of systems
-        name = item.prefix if isinstance(item, Group) else item.queue
+        name = item.prefix if isinstance(item, QueueGroup) else item.queue
         return signs, "" if self._is_long else safe(within), safe(name[len(within) :])
 
     def _matches_filter(self, ref: Ref) -> bool:
@@ -438,21 +440,21 @@ class Overview(View):
         return all(bool(term.pattern.search(text)) != term.is_negated for term in self._terms)
 
     def _sort_key(self, ref: Ref) -> tuple[object, ...]:
-        return queues.compute_sort_key(self.sort, ref.queue, self._counted_queues.get(ref), self._rates.get(ref))
+        return queues.compute_queue_sort_key(self.sort, ref.queue, self._counted_queues.get(ref), self._rates.get(ref))
 
-    def _group_key(self, group: Group) -> tuple[object, ...]:
-        return queues.compute_sort_key(self.sort, group.prefix or group.refs[0].queue, *self._sum_group(group))
+    def _group_key(self, group: QueueGroup) -> tuple[object, ...]:
+        return queues.compute_queue_sort_key(self.sort, group.prefix or group.refs[0].queue, *self._sum_group(group))
 
-    def _sum_group(self, group: Group) -> tuple[Queue | None, Rate | None]:
+    def _sum_group(self, group: QueueGroup) -> tuple[Queue | None, Rate | None]:
         """Return the combined counts and rate of a group; a group of one queue has that queue's own."""
         if not group.prefix:
             return self._counted_queues.get(group.refs[0]), self._rates.get(group.refs[0])
         counted = [self._counted_queues[ref] for ref in group.refs if ref in self._counted_queues]
         systems = self.session.systems
         sharing = [name for name in {ref.system for ref in group.refs} if systems[name].shares_workers]
-        return groups.sum_queues(group, counted, sharing, self._find_complete_systems(group.refs)), groups.sum_rates(
-            [self._rates[ref] for ref in group.refs if ref in self._rates]
-        )
+        return groups.sum_group_queues(
+            group, counted, sharing, self._find_complete_systems(group.refs)
+        ), groups.sum_queue_rates([self._rates[ref] for ref in group.refs if ref in self._rates])
 
     def _find_complete_systems(self, refs: Collection[Ref]) -> set[str]:
         """Return the systems whose queues are all among `refs` and counted."""
@@ -472,7 +474,7 @@ class Overview(View):
             in_sight = self._list_visible_ids()
             self._rows = {id: row for id, row in self._rows.items() if id in in_sight}
         self._table.foot = queues.format_legend(
-            set(self._signs.values()), is_all=len(self._counted_queues) == len(self.session.refs)
+            set(self._signs.values()), is_complete=len(self._counted_queues) == len(self.session.refs)
         )
         in_sight = self._list_visible_ids()
         if counted is None:
@@ -498,17 +500,17 @@ class Overview(View):
         first, last = self._table.visible_range
         return frozenset(str(row.id) for row in self._table.rows[first:last])
 
-    def _get_or_build_line(self, id: str, item: Ref | Group, in_sight: Collection[str]) -> Row:
-        if isinstance(item, Group):
+    def _get_or_build_line(self, id: str, item: Ref | QueueGroup, in_sight: Collection[str]) -> Row:
+        if isinstance(item, QueueGroup):
             return self._build_row(id, item)
         line = self._lines.get(id)
         if line is None:
             line = self._lines[id] = self._build_line(id, item, in_sight)
         return line
 
-    def _build_line(self, id: str, item: Ref | Group, in_sight: Collection[str]) -> Row:
+    def _build_line(self, id: str, item: Ref | QueueGroup, in_sight: Collection[str]) -> Row:
         """Build a row of the table; with many queues, rows out of sight are built when they are painted."""
-        if len(self._by_id) <= MAX_COUNTED_AT_ONCE or isinstance(item, Group) or id in in_sight:
+        if len(self._by_id) <= MAX_COUNTED_AT_ONCE or isinstance(item, QueueGroup) or id in in_sight:
             return self._build_row(id, item)
         self._rows.pop(id, None)
         return Row(id, LazyCells(self._cells, id))
@@ -518,10 +520,10 @@ class Overview(View):
         item = self._by_id.get(str(id))
         return self._build_row(str(id), item).cells if item is not None else ()
 
-    def _build_row(self, id: str, item: Ref | Group) -> Row:
+    def _build_row(self, id: str, item: Ref | QueueGroup) -> Row:
         """Return the row of a queue or group, rebuilt only if its facts changed: there may be a thousand rows."""
         signs, prefix, name = self._build_label(id)
-        if isinstance(item, Group):
+        if isinstance(item, QueueGroup):
             queue, rate = self._sum_group(item)
         else:
             queue, rate = self._counted_queues.get(item), self._rates.get(item)
@@ -534,21 +536,21 @@ class Overview(View):
         )
         cached = self._rows.get(id)
         if cached is None or cached[0] != facts:
-            system = item.system if isinstance(item, Group) else item.system
+            system = item.system if isinstance(item, QueueGroup) else item.system
             cached = self._rows[id] = (
                 facts,
-                queues.build_row(id, label, system, queue, rate, self._shape, facts[2], now_ms),
+                queues.build_queue_row(id, label, system, queue, rate, self._shape, facts[2], now_ms),
             )
         return cached[1]
 
-    def _count_since_freeze(self, item: Ref | Group | None) -> queues.ChangesSince | None:
+    def _count_since_freeze(self, item: Ref | QueueGroup | None) -> queues.ChangesSince | None:
         """Return the jobs enqueued and finished since the rows were frozen, or None while they are not frozen.
 
         `item` None means all queues.
         """
         if not self.is_frozen:
             return None
-        refs = item.refs if isinstance(item, Group) else (item,) if item else tuple(self._counted_queues)
+        refs = item.refs if isinstance(item, QueueGroup) else (item,) if item else tuple(self._counted_queues)
         changed = [
             queues.compute_changes(self._frozen_queues[ref], self._counted_queues[ref])
             for ref in refs
@@ -564,14 +566,14 @@ class Overview(View):
         full_name = str(ref) if system else ref.queue if ref and self._is_long else ""
         name_pieces = [Piece(f"{safe(full_name)} ", "muted")] if full_name else []
         filter_pieces = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
-        self._table.set_title(Piece(" queues ", "strong"), *filter_pieces, *name_pieces)
+        self._table.set_border_title(Piece(" queues ", "strong"), *filter_pieces, *name_pieces)
         queue = (
-            self._sum_group(selected if isinstance(selected, Group) else Group("", (selected,)))[0]
+            self._sum_group(selected if isinstance(selected, QueueGroup) else QueueGroup("", (selected,)))[0]
             if selected
             else None
         )
         frozen = [Piece(keys.apply_keymap(" frozen: p goes on "), "accented")] if self.is_frozen else []
-        verdict_pieces = queues.build_verdict(queue, self.session.now_ms) if queue and queue.findings else ()
+        verdict_pieces = queues.build_verdict_pieces(queue, self.session.now_ms) if queue and queue.findings else ()
         age_pieces = [
             Piece(f" out of sight: counted within {formats.format_age(self._choose_max_count_age_ms())} ", "muted")
         ]
@@ -623,7 +625,7 @@ class Overview(View):
         if not self.query_one("#below").display:
             return
         most = max(MIN_RECENT_LINES, pane.content_size.height) if self.has_preview else MIN_RECENT_LINES
-        text = recent.format_lines(
+        text = recent.format_recent_events(
             self.session.list_recent_entries(most), pane.content_size.width, self.session.ambiguous_names
         )
         if not text.is_same(self._text):
@@ -637,10 +639,10 @@ class Overview(View):
         if not self.has_preview:
             return
         selected = self._find_selected_row()
-        name = selected.prefix if isinstance(selected, Group) else selected.queue if selected else ""
+        name = selected.prefix if isinstance(selected, QueueGroup) else selected.queue if selected else ""
         span = "the last hour" if isinstance(selected, Ref) and selected in self._histories else ""
         preview_pane, causes_pane = self.query_one("#preview", LinesPane), self.query_one("#causes", LinesPane)
-        preview_pane.set_title(
+        preview_pane.set_border_title(
             Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span} ", "$muted"))
         )
         causes_of_death, dead, sampled = self._find_causes(selected)
@@ -651,15 +653,15 @@ class Overview(View):
             else formats.format_quantity(dead, "dead job")
         )
         words = f"{number} in {read} " if causes_of_death else ""
-        causes_pane.set_title(
+        causes_pane.set_border_title(
             Content.assemble((" errors ", "b $state-dead" if causes_of_death else "b $strong"), (words, "$muted"))
         )
         preview_pane.redraw_changes()
         causes_pane.redraw_changes()
 
-    def _find_causes(self, item: Ref | Group | None) -> tuple[tuple[DeathCause, ...], int, int]:
+    def _find_causes(self, item: Ref | QueueGroup | None) -> tuple[tuple[DeathCause, ...], int, int]:
         """Return a row's known causes of death, its number of dead jobs, and how many of these were sampled."""
-        if not isinstance(item, Group):
+        if not isinstance(item, QueueGroup):
             return self._causes.get(item, ()) if item else (), *(self._sampled.get(item, (0, 0)) if item else (0, 0))
         from rqtui.tui.widgets import queue_preview
 
@@ -676,7 +678,7 @@ class Overview(View):
             return [Content.styled("the queue under the cursor is shown here", "$muted")]
         from rqtui.tui.widgets import queue_preview
 
-        if isinstance(selected, Group):
+        if isinstance(selected, QueueGroup):
             queue, rate = self._sum_group(selected)
             if queue is None:
                 return [Content.styled("not counted yet", "$muted")]
@@ -703,7 +705,7 @@ class Overview(View):
         selected = self._find_selected_row()
         queue = (
             self._sum_group(selected)[0]
-            if isinstance(selected, Group)
+            if isinstance(selected, QueueGroup)
             else self._counted_queues.get(selected)
             if selected
             else None
@@ -736,7 +738,7 @@ class Overview(View):
         ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.added} −{since.removed}", "b $accented"))
         return left, ran
 
-    def _find_selected_row(self) -> Ref | Group | None:
+    def _find_selected_row(self) -> Ref | QueueGroup | None:
         return self._by_id.get(str(self._table.cursor_id))
 
     def ref(self) -> Ref | None:
@@ -756,7 +758,7 @@ class Overview(View):
     def list_scope(self) -> tuple[Ref, ...]:
         """Return the queue under the cursor, or the queues of the group."""
         selected = self._find_selected_row()
-        return selected.refs if isinstance(selected, Group) else (selected,) if selected else ()
+        return selected.refs if isinstance(selected, QueueGroup) else (selected,) if selected else ()
 
     def set_dimmed(self, is_dim: bool) -> None:
         """Dim the table and the panes while the connection is lost, or restore them."""
@@ -791,19 +793,19 @@ class Overview(View):
         self._redraw()
 
     def action_group(self) -> None:
-        """Group the queues by the beginning of their names, one level deeper per call, and finally ungroup them.
+        """QueueGroup the queues by the beginning of their names, one level deeper per call, and finally ungroup them.
 
         The cursor stays on its queue or on the group that contains it.
         """
         selected = self._find_selected_row()
         refs = [ref for ref in self.session.refs if self._matches_filter(ref)]
-        self._levels = self._levels + 1 if self._levels < max(1, groups.count_levels(refs, self._left_out)) else 0
-        self._unfolded = groups.collect_prefixes(refs, self._left_out, self._levels - 1)
+        self._levels = self._levels + 1 if self._levels < max(1, groups.count_group_levels(refs, self._left_out)) else 0
+        self._unfolded = groups.collect_group_prefixes(refs, self._left_out, self._levels - 1)
         self._redraw()
-        if isinstance(selected, Group) and selected.id not in self._by_id:
+        if isinstance(selected, QueueGroup) and selected.id not in self._by_id:
             self._table.move_to(str(selected.refs[0]))
         elif isinstance(selected, Ref) and str(selected) not in self._by_id:
-            holds = (id for id, item in self._by_id.items() if isinstance(item, Group) and selected in item.refs)
+            holds = (id for id, item in self._by_id.items() if isinstance(item, QueueGroup) and selected in item.refs)
             self._table.move_to([*holds][-1])
 
     def action_freeze(self) -> None:
@@ -822,7 +824,7 @@ class Overview(View):
     def on_table_opened(self, _event: Table.Opened) -> None:
         """Open the board of the queue under the cursor, or fold or unfold the group."""
         selected = self._find_selected_row()
-        if isinstance(selected, Group):
+        if isinstance(selected, QueueGroup):
             self._unfolded ^= {selected.prefix}
             self._redraw()
         elif selected:

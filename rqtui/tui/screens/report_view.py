@@ -203,7 +203,7 @@ class ReportView(View):
         if len(self.refs) > 1:
             scope_text = f"{len(self.refs)} queues"
         filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
-        self.table.set_title(
+        self.table.set_border_title(
             Piece(f" {self.TITLE_WORD} ", "strong"),
             Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"),
             *filter_pieces,

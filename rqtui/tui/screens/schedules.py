@@ -118,7 +118,7 @@ class Schedules(View):
         self.table.update([self._build_row(schedule) for schedule in self._list_matching()[:MAX_ROWS]])
         scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
         filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
-        self.table.set_title(
+        self.table.set_border_title(
             Piece(" schedules ", "strong"),
             Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"),
             *filter_pieces,

@@ -186,7 +186,7 @@ class Workers(View):
         self.table.update([self._build_row(seat) for seat in self._list_matching_seats()[:MAX_ROWS]])
         scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
         filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
-        self.table.set_title(
+        self.table.set_border_title(
             Piece(" workers ", "strong"), Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"), *filter_pieces
         )
         self.table.set_subtitle(*self._build_bottom_line())
@@ -420,9 +420,9 @@ def _format_facts(seat: WorkerEntry, now_ms: int, width: int) -> Content:
     worker = seat.worker
     pairs = [("state", format_value(worker.state) if worker else ""), ("queues", ", ".join(map(safe, seat.queues)))]
     facts = worker.facts if worker else ()
-    sheet = jobs.choose_sheet(facts, width)
+    sheet = jobs.choose_property_layout(facts, width)
     lines = [sheet.format_line(name, value) for name, value in pairs if value]
-    return Content("\n").join([*lines, *([jobs.format_facts(facts, now_ms, on=sheet)] if facts else [])])
+    return Content("\n").join([*lines, *([jobs.format_job_facts(facts, now_ms, layout=sheet)] if facts else [])])
 
 
 def _as_job(seat: WorkerEntry) -> Job:

@@ -188,5 +188,7 @@ class Batches:
             self._host.show_toast(words, "information" if tally.moved else "warning")
         summary = words.removeprefix(f"{tally.verb}: ") or error
         first, *others = dict.fromkeys(queues) or [tally.ref]
-        self._session.changes.append(recent.Entry(time.time(), tally.verb, first, safe(summary), more=len(others)))
+        self._session.changes.append(
+            recent.RecentEvent(time.time(), tally.verb, first, safe(summary), more=len(others))
+        )
         self._journal.record_change(tally, error, [*queues, tally.ref], self.is_under_way)

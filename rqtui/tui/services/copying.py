@@ -22,7 +22,7 @@ from rqtui.text import formats
 from rqtui.text.names import to_bytes
 from rqtui.text.sanitise import safe
 from rqtui.tui.format import copy_formats
-from rqtui.tui.format.copy_formats import ClipboardData, CopyFormat, Source
+from rqtui.tui.format.copy_formats import ClipboardData, CopyFormat, JobSource
 from rqtui.tui.format.rows import Row
 from rqtui.tui.terminal import clipboard, raw_output, screen_text
 from rqtui.tui.widgets.leavable import Leavable
@@ -113,12 +113,14 @@ class Copying:
         elif target.ref:
             choices.append(("i", "name of the queue", partial(self._copy_queue_name, target.ref)))
         choices += _build_row_choices(table, self._copy_rows) if table is not None else []
-        if screen_text.is_readable(view):
+        if screen_text.is_screen_readable(view):
             choices.append(("s", "the screen, as text", partial(self._copy_screen, view)))
         return title, choices
 
     def _list_formats(self, ref: Ref, jobs: Sequence[Job], is_revealed: bool) -> list[Choice]:
-        source = Source(self._view.session.systems[ref.system], ref.queue, self._view.session.settings.url, is_revealed)
+        source = JobSource(
+            self._view.session.systems[ref.system], ref.queue, self._view.session.settings.url, is_revealed
+        )
         return [
             (form.key, form.label, partial(self._copy_jobs, form, ref, jobs, source))
             for form in copy_formats.COPY_FORMATS
@@ -131,12 +133,12 @@ class Copying:
         self._hand_over(ClipboardData(to_bytes(ref.queue), "the queue's name"))
 
     def _copy_rows(self, table: Table, rows: Sequence[Row]) -> None:
-        self._hand_over(copy_formats.convert_rows(table.painter.columns, rows))
+        self._hand_over(copy_formats.convert_table_rows(table.painter.columns, rows))
 
     def _copy_screen(self, view: View) -> None:
-        self._hand_over(ClipboardData("\n".join(screen_text.read_lines(view)).encode(), "the screen"))
+        self._hand_over(ClipboardData("\n".join(screen_text.read_screen_lines(view)).encode(), "the screen"))
 
-    def _copy_jobs(self, form: CopyFormat, ref: Ref, jobs: Sequence[Job], source: Source) -> None:
+    def _copy_jobs(self, form: CopyFormat, ref: Ref, jobs: Sequence[Job], source: JobSource) -> None:
         """Copy jobs in one format, after fetching their bodies if the format needs them."""
         if not form.needs_body:
             self._hand_over(copy_formats.convert_jobs(form, jobs, source))
@@ -164,13 +166,13 @@ class Copying:
         missing = f"; {missing_jobs} more are gone" if missing_jobs else ""
 
         app = self._host.app
-        raw = raw_output.find_writer(app)
+        raw = raw_output.find_terminal_writer(app)
         write = partial(app.call_from_thread, raw) if raw else None
         copy = partial(app.call_from_thread, app.copy_to_clipboard)
 
         def send() -> None:
             try:
-                sent = clipboard.send(copied.data, write, copy=copy)
+                sent = clipboard.send_to_clipboard(copied.data, write, copy=copy)
             except OSError as error:
                 words, severity = f"Nothing was copied: {error.strerror or error}.", "error"
             else:

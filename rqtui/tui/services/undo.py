@@ -157,9 +157,9 @@ class Undo:
     def _show_summary(self, operation: Operation, summary: str, severity: SeverityLevel) -> None:
         """Show the result of the undo in a toast, and keep it among the recent changes."""
         ref = Ref(operation.system, operation.queue)
-        entry = recent.Entry(time.time(), "undo", ref, safe(summary), more=len(operation.others))
+        entry = recent.RecentEvent(time.time(), "undo", ref, safe(summary), more=len(operation.others))
         self._session.changes.append(entry)
-        where = entry.format_queue(self._session.ambiguous_names)
+        where = entry.format_queues(self._session.ambiguous_names)
         self._host.show_toast(f"undo of {operation.verb} ({where}): {summary}", severity)
 
 

@@ -57,7 +57,9 @@ def _count_errors(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:
 
 def _count_workers(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:
     queues = _list_cached_queues(session, refs)
-    told = groups.count_workers(queues, [name for name, system in session.systems.items() if system.shares_workers])
+    told = groups.count_group_workers(
+        queues, [name for name, system in session.systems.items() if system.shares_workers]
+    )
     return RowCount(told[0], is_lower_bound=told[1] or len(queues) < len(refs)) if told else None
 
 

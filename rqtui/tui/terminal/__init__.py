@@ -1,1 +1,1 @@
-"""Implement the hooks into the terminal and into private parts of Textual, one module each."""
+"""Connect rqtui to the terminal and to private parts of Textual, with one module for each such hook."""

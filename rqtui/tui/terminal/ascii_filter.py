@@ -1,8 +1,8 @@
-"""Convert everything on the screen, from frames to data, to ASCII for `--ascii`.
+"""Convert everything that the screen shows, from frames to job data, to ASCII for the option `--ascii`.
 
-The filter works on painted lines, so that no view needs to know about it, and keeps the width of every character. Signs
-keep their meaning (`>` for a running loop, `+` for a corner); an accented letter loses its accent, and a character
-without an equivalent becomes `?`.
+The filter works on painted lines, so that no view needs to know about `--ascii`, and keeps the width of every
+character. Signs keep their meaning (`>` for a running loop, `+` for a corner); an accented letter loses its accent, and
+a character without an equivalent becomes `?`.
 """
 
 from __future__ import annotations
@@ -42,20 +42,24 @@ _ASCII_SIGNS = {
 
 
 class _Signs(dict[int, str]):
-    """A translation table of characters by code; missing entries are computed once."""
+    """A `str.translate` table from character codes to ASCII text; an entry is computed when it is first needed."""
 
     def __missing__(self, code: int) -> str:
-        self[code] = shown = chr(code) if code < 0x80 else _find_ascii(chr(code))
-        return shown
+        self[code] = replacement = chr(code) if code < 0x80 else _convert_character(chr(code))
+        return replacement
 
 
-def _find_ascii(sign: str) -> str:
-    """Return ASCII text as wide as `sign`: its base letter, a braille cell by its dots, else question marks."""
-    width = cell_len(sign)
-    code = ord(sign)
+def _convert_character(character: str) -> str:
+    """Return ASCII text of the same width for one character.
+
+    An accented letter becomes its base letter, a braille cell a sign as dense as its dots, and any other character
+    question marks.
+    """
+    width = cell_len(character)
+    code = ord(character)
     if 0x2800 <= code <= 0x28FF:
         return " .::**##@"[(code & 0xFF).bit_count()]
-    letters = "".join(letter for letter in normalize("NFKD", sign) if letter.isascii() and letter.isprintable())
+    letters = "".join(letter for letter in normalize("NFKD", character) if letter.isascii() and letter.isprintable())
     return letters if letters and len(letters) == width else "?" * width
 
 
@@ -63,24 +67,24 @@ SIGNS = _Signs({ord(sign): letter for letter, signs in _ASCII_SIGNS.items() for 
 
 
 def to_ascii(text: str) -> str:
-    """Return `text` in ASCII, with the same width."""
+    """Return `text` with every non-ASCII character replaced by ASCII text of the same width."""
     return text if text.isascii() else text.translate(SIGNS)
 
 
-_SPELLED = {"⏎": "Enter", "␣": "Space"}
+_KEY_WORDS = {"⏎": "Enter", "␣": "Space"}
 
 
 def spell_key(key: str) -> str:
-    """Return a key as a word if its ASCII sign would be unclear, such as `Enter`."""
-    return _SPELLED.get(key, key)
+    """Return the name of a key on screens limited to ASCII: `Enter` or `Space` for a sign, else the key unchanged."""
+    return _KEY_WORDS.get(key, key)
 
 
-class Ascii(LineFilter):
-    """A Textual line filter that applies `to_ascii` to every line."""
+class AsciiFilter(LineFilter):
+    """A Textual line filter that replaces every non-ASCII character on the screen, used with `--ascii`."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Return the segments with their text in ASCII."""
+        """Return the segments of a painted line with their text converted to ASCII."""
         return [Segment(to_ascii(text), style, control) for text, style, control in segments]
 
 
-ASCII = Ascii()
+ASCII = AsciiFilter()

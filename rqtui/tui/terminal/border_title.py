@@ -1,6 +1,6 @@
-"""Change the border title of a widget without repainting the whole widget.
+"""Change the border title of a Textual widget without repainting the whole widget.
 
-With another version of Textual, all lines of the widget are repainted, as Textual does itself.
+If the installed version of Textual is not supported, all lines of the widget are repainted, as Textual does itself.
 """
 
 from __future__ import annotations
@@ -11,20 +11,27 @@ from textual.content import Content
 from textual.geometry import Region
 from textual.widget import Widget
 
-from rqtui.tui.terminal.hooks import is_usable
+from rqtui.tui.terminal.hooks import is_hook_usable
 
 
-def fits(widget: Widget, name: str) -> bool:
-    """Return whether the widget stores its border title under the private name that this hook uses."""
-    internal: object = getattr(getattr_static(type(widget), name), "_internal_name", None)
-    return internal == f"_{name}"
+def supports_installed_textual(widget: Widget, name: str) -> bool:
+    """Return whether Textual stores the widget's border title in the private attribute that this hook writes.
+
+    `name` is `border_title` or `border_subtitle`.
+    """
+    internal_name: object = getattr(getattr_static(type(widget), name), "_internal_name", None)
+    return internal_name == f"_{name}"
 
 
-def set_title(widget: Widget, name: str, words: Content | None, line: Region | None = None) -> None:
-    """Set `border_title` or `border_subtitle` (`name`) of a widget, and repaint only `line` if it is given."""
-    if not is_usable(fits, widget, name):
-        setattr(widget, name, words)
+def set_border_title(widget: Widget, name: str, title: Content | None, region: Region | None = None) -> None:
+    """Set the border title or subtitle of a widget, and repaint only the region `line` if it is given.
+
+    `name` is `border_title` or `border_subtitle`. Without `line` nothing is repainted. If the installed version of
+    Textual is not supported, the attribute is set in the public way, which repaints the widget.
+    """
+    if not is_hook_usable(supports_installed_textual, widget, name):
+        setattr(widget, name, title)
         return
-    setattr(widget, f"_{name}", words)
-    if line is not None:
-        widget.refresh(line)
+    setattr(widget, f"_{name}", title)
+    if region is not None:
+        widget.refresh(region)

@@ -1,8 +1,8 @@
 """Copy text to the clipboard of the user's machine through the terminal.
 
-tmux ignores OSC 52 by default, so it is asked to pass the bytes on itself. GNU screen needs the sequence wrapped. Every
-other terminal gets it unchanged. No terminal confirms the copy, so the result only says where the bytes were sent. Text
-that is too long, or that cannot be sent, is written to a file that only its owner can read.
+tmux ignores OSC 52 by default, so `tmux load-buffer -w` passes the bytes on. GNU screen needs the sequence wrapped.
+Every other terminal gets it unchanged. No terminal confirms the copy, so the result only says where the bytes were
+sent. Text that is too long, or that cannot be sent, is written to a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ _SCREEN_BYTES = 500  # bytes of one DCS string; GNU screen drops strings beyond 
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """Where the bytes went: `where` as text for the user, and `why` they went to a file, if they did."""
+class CopyResult:
+    """The result of copying to the clipboard.
+
+    `where` names the terminal program that received the bytes, or is the path of the file that they were written to.
+    `why` is the reason for the file, or "".
+    """
 
     where: str
     why: str = ""
@@ -32,10 +36,10 @@ class Sent:
 Writer = Callable[[str], object]
 
 
-def send(
+def send_to_clipboard(
     data: bytes, write: Writer | None, environ: Mapping[str, str] = os.environ, *, copy: Writer | None = None
-) -> Sent:
-    """Copy `data` to the clipboard in the way that this terminal supports, and return where it went.
+) -> CopyResult:
+    """Copy `data` to the user's clipboard in the way that this terminal supports, and return where the bytes were sent.
 
     `write` sends a text unchanged to the terminal. If it is None, `copy` gets the text: Textual's own function, which
     supports fewer terminals.
@@ -43,34 +47,40 @@ def send(
     The function may wait for tmux, so it is called on a thread. Raises OSError if not even a file can be written.
     """
     if len(data) > MAX_BYTES:
-        return _write_to_file(data, f"a clipboard behind a terminal takes {MAX_BYTES // 1000} kB at most")
+        return _copy_to_file(data, f"a clipboard behind a terminal takes {MAX_BYTES // 1000} kB at most")
     if environ.get("TMUX"):
         problem = _send_to_tmux(data, environ)
-        return _write_to_file(data, problem) if problem else Sent("tmux")
+        return _copy_to_file(data, problem) if problem else CopyResult("tmux")
     if write is None:
         return _send_by_textual(data, copy, bool(environ.get("STY")))
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
     if environ.get("STY"):
         write(_wrap_for_screen(sequence))
-        return Sent("screen")
+        return CopyResult("screen")
     write(sequence)
-    return Sent("the terminal")
+    return CopyResult("the terminal")
 
 
-def _send_by_textual(data: bytes, copy: Writer | None, is_in_screen: bool) -> Sent:
-    """Copy with Textual's function, which sends only text and does not wrap it for GNU screen; else write a file."""
+def _send_by_textual(data: bytes, copy: Writer | None, is_in_screen: bool) -> CopyResult:
+    """Copy bytes to the clipboard with Textual's own function, or write them to a file where it cannot copy them.
+
+    Textual's function sends only text, and does not wrap the sequence for GNU screen.
+    """
     if copy is None or is_in_screen:
-        return _write_to_file(data, "this version of Textual has no way to this clipboard")
+        return _copy_to_file(data, "this version of Textual has no way to this clipboard")
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        return _write_to_file(data, "this version of Textual copies only text")
+        return _copy_to_file(data, "this version of Textual copies only text")
     copy(text)
-    return Sent("the terminal")
+    return CopyResult("the terminal")
 
 
 def _send_to_tmux(data: bytes, environ: Mapping[str, str]) -> str:
-    """Send the bytes to tmux and return the error, or "". `-w` (tmux 3.2) passes them on to the outer terminal."""
+    """Send bytes to the paste buffer of tmux and to the outer terminal's clipboard; return the error message, or "".
+
+    The option `-w` (tmux 3.2) passes the bytes on to the outer terminal.
+    """
     program = shutil.which("tmux")
     if program is None:
         return "tmux is not on the PATH"
@@ -92,14 +102,14 @@ def _send_to_tmux(data: bytes, environ: Mapping[str, str]) -> str:
 
 
 def _wrap_for_screen(sequence: str) -> str:
-    """Wrap a sequence for GNU screen, which passes on the content of short DCS strings."""
-    parts = [sequence[at : at + _SCREEN_BYTES] for at in range(0, len(sequence), _SCREEN_BYTES)]
-    return "".join(f"\x1bP{part}\x1b\\" for part in parts)
+    """Wrap a terminal sequence in DCS strings that are short enough for GNU screen to pass on their content."""
+    chunks = [sequence[start : start + _SCREEN_BYTES] for start in range(0, len(sequence), _SCREEN_BYTES)]
+    return "".join(f"\x1bP{chunk}\x1b\\" for chunk in chunks)
 
 
-def _write_to_file(data: bytes, why: str) -> Sent:
-    """Write the bytes to a temporary file that only its owner can read."""
-    number, path = tempfile.mkstemp(prefix="rqtui-copy-")  # created with mode 0600
-    with os.fdopen(number, "wb") as file:
+def _copy_to_file(data: bytes, why: str) -> CopyResult:
+    """Write the copied bytes to a temporary file that only its owner can read, for the reason `why`."""
+    descriptor, path = tempfile.mkstemp(prefix="rqtui-copy-")  # created with mode 0600
+    with os.fdopen(descriptor, "wb") as file:
         file.write(data)
-    return Sent(path, why)
+    return CopyResult(path, why)

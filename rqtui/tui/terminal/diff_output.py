@@ -23,7 +23,7 @@ from textual.app import App
 from textual.geometry import Region
 from textual.strip import Strip
 
-from rqtui.tui.terminal.disputed_widths import is_disputed, place_text
+from rqtui.tui.terminal.disputed_widths import add_cursor_moves, has_disputed_width
 from rqtui.tui.terminal.hooks import has_parameters
 
 if TYPE_CHECKING:
@@ -34,29 +34,37 @@ SYSTEMS = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT, "wind
 _CODES = re.compile(r"\x1b\[[\d;]*[A-Za-z]")
 
 
-def fits(app: App[Any]) -> bool:
-    """Return whether the app paints by the methods that this hook replaces, and a test update renders the same text."""
+def supports_installed_textual(app: App[Any]) -> bool:
+    """Return whether the app paints by the Textual methods that this hook replaces.
+
+    A test update must render to the same text with Textual's classes and with those of this module.
+    """
     if not has_parameters(app._display, "screen", "renderable"):
         return False
     strip = Strip([Segment("ab", Style(bold=True, color="red"))])
-    usual = ChopsUpdate([{0: strip}], [(0, 0, 2)], [[2]])
-    whole = LayoutUpdate([[strip]], Region(0, 0, 2, 1))
-    updates = (usual, whole, Spans.from_update(usual), Whole.from_update(whole))
+    partial_update = ChopsUpdate([{0: strip}], [(0, 0, 2)], [[2]])
+    full_update = LayoutUpdate([[strip]], Region(0, 0, 2, 1))
+    updates = (
+        partial_update,
+        full_update,
+        PartialUpdate.from_update(partial_update),
+        FullUpdate.from_update(full_update),
+    )
     return {_CODES.sub("", update.render_segments(app.console)) for update in updates} == {"ab"}
 
 
-def install(app: App[Any]) -> None:
-    """Make the app render its updates with `Spans` and `Whole`."""
+def install_hook(app: App[Any]) -> None:
+    """Make the app render its screen updates with `PartialUpdate` and `FullUpdate` instead of Textual's classes."""
     display = app._display
 
-    def paint(screen: Screen[Any], renderable: RenderableType | None) -> None:
+    def display_update(screen: Screen[Any], renderable: RenderableType | None) -> None:
         if isinstance(renderable, ChopsUpdate):
-            renderable = Spans.from_update(renderable)
+            renderable = PartialUpdate.from_update(renderable)
         elif isinstance(renderable, LayoutUpdate):
-            renderable = Whole.from_update(renderable)
+            renderable = FullUpdate.from_update(renderable)
         display(screen, renderable)
 
-    app._display = paint  # type: ignore[method-assign]
+    app._display = display_update  # type: ignore[method-assign]
 
 
 class Ink(NamedTuple):
@@ -70,88 +78,98 @@ class Ink(NamedTuple):
 PLAIN = Ink()
 
 
-class Spans(ChopsUpdate):
-    """A partial update of the screen that sends only changed cells."""
+class PartialUpdate(ChopsUpdate):
+    """A partial update of the screen that sends only the changed cells to the terminal.
+
+    It replaces Textual's `ChopsUpdate`.
+    """
 
     @classmethod
-    def from_update(cls, update: ChopsUpdate) -> Spans:
-        """Convert Textual's partial update."""
+    def from_update(cls, update: ChopsUpdate) -> PartialUpdate:
+        """Create a partial screen update of this class from Textual's `ChopsUpdate`."""
         return cls(update.chops, update.spans, update.chop_ends)
 
     def render_segments(self, console: Console) -> str:
-        """Return the update as text for the terminal. It begins and ends in the plain style.
+        """Return a partial screen update as text for the terminal, which begins and ends in the plain style.
 
         Links are left out, because rqtui has none.
         """
-        system = SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
-        sent: list[str] = []
-        at, ink = (-1, -1), PLAIN  # the terminal's cursor position and current ink
+        color_system = SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR)
+        output: list[str] = []
+        cursor, ink = (-1, -1), PLAIN  # the terminal's cursor position and current ink
         for y, first, last in self.spans:
-            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
-                start, stop = max(x, first), min(end, last)
-                if strip is None or start >= stop:
+            for piece_end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
+                start, end = max(x, first), min(piece_end, last)
+                if strip is None or start >= end:
                     continue
-                if at != (start, y):
-                    sent.append(Control.move_to(start, y).segment.text)
-                for text, style, _control in _place_segments(strip.crop(start - x, stop - x), start, y):
-                    previous_ink, ink = ink, find_ink(style, system) if style else PLAIN
-                    sent += (switch_ink(previous_ink, ink), text)
-                at = (stop, y)
-        return "".join((*sent, switch_ink(ink, PLAIN)))
+                if cursor != (start, y):
+                    output.append(Control.move_to(start, y).segment.text)
+                for text, style, _control in _position_segments(strip.crop(start - x, end - x), start, y):
+                    previous_ink, ink = ink, encode_style(style, color_system) if style else PLAIN
+                    output += (encode_style_change(previous_ink, ink), text)
+                cursor = (end, y)
+        return "".join((*output, encode_style_change(ink, PLAIN)))
 
 
-class Whole(LayoutUpdate):
-    """An update of the whole screen or of a rectangle, with text of disputed width kept in place."""
+class FullUpdate(LayoutUpdate):
+    """An update of the whole screen or of a rectangle that keeps text of disputed width in place.
+
+    It replaces `LayoutUpdate`.
+    """
 
     @classmethod
-    def from_update(cls, update: LayoutUpdate) -> Whole:
-        """Convert Textual's full update."""
+    def from_update(cls, update: LayoutUpdate) -> FullUpdate:
+        """Create a full screen update of this class from Textual's `LayoutUpdate`."""
         return cls(update.strips, update.region)
 
     def render_segments(self, console: Console) -> str:
-        """Return the update as text for the terminal."""
-        sent: list[str] = []
+        """Return an update of the whole screen or of a rectangle as text for the terminal, with cursor moves."""
+        lines: list[str] = []
         for y, strips in enumerate(self.strips, self.region.y):
             x = self.region.x
-            line = [Control.move_to(x, y).segment.text]
+            pieces = [Control.move_to(x, y).segment.text]
             for strip in strips:
-                line.append((Strip(_place_segments(strip, x, y)) if is_disputed(strip.text) else strip).render(console))
+                pieces.append(
+                    (Strip(_position_segments(strip, x, y)) if has_disputed_width(strip.text) else strip).render(
+                        console
+                    )
+                )
                 x += strip.cell_length
-            sent.append("".join(line))
-        return "\n".join(sent)
+            lines.append("".join(pieces))
+        return "\n".join(lines)
 
 
-def _place_segments(strip: Strip, x: int, y: int) -> Iterable[Segment]:
-    """Return the segments of a strip at (x, y), with cursor moves around text of disputed width."""
-    if not is_disputed(strip.text):
+def _position_segments(strip: Strip, x: int, y: int) -> Iterable[Segment]:
+    """Return the segments of a line that starts at cell (x, y), with cursor moves around text of disputed width."""
+    if not has_disputed_width(strip.text):
         return strip
-    pieces = []
+    placed = []
     for text, style, control in strip:
-        pieces.append(Segment(place_text(text, x, y), style, control))
+        placed.append(Segment(add_cursor_moves(text, x, y), style, control))
         x += cell_len(text)
-    return pieces
+    return placed
 
 
 @lru_cache(4096)
-def find_ink(style: Style, system: ColorSystem) -> Ink:
-    """Return the terminal codes of a style in a colour system."""
-    colour, ground = style.color, style.bgcolor
+def encode_style(style: Style, color_system: ColorSystem) -> Ink:
+    """Return the terminal codes of a Rich style in a terminal with this colour system."""
+    colour, background = style.color, style.bgcolor
     return Ink(
-        Strip.render_ansi(style.without_color, system),
-        ";".join(colour.downgrade(system).get_ansi_codes()) if colour else "",
-        ";".join(ground.downgrade(system).get_ansi_codes(foreground=False)) if ground else "",
+        Strip.render_ansi(style.without_color, color_system),
+        ";".join(colour.downgrade(color_system).get_ansi_codes()) if colour else "",
+        ";".join(background.downgrade(color_system).get_ansi_codes(foreground=False)) if background else "",
     )
 
 
 @lru_cache(4096)
-def switch_ink(before: Ink, now: Ink) -> str:
-    """Return the codes that switch the terminal from one ink to another.
+def encode_style_change(previous: Ink, current: Ink) -> str:
+    """Return the escape sequence that switches the terminal from one style to another, or "" if they are equal.
 
-    A reset is sent if the new ink lacks something that the old one has.
+    A reset is sent if the new style lacks something that the old one has.
     """
-    if before == now:
+    if previous == current:
         return ""
-    needs_reset = any(old and not new for old, new in zip(before, now, strict=True))
-    if needs_reset or before.attributes not in ("", now.attributes):
-        return f"\x1b[{';'.join(('0', *filter(None, now)))}m"
-    return f"\x1b[{';'.join(new for old, new in zip(before, now, strict=True) if new != old)}m"
+    needs_reset = any(old and not new for old, new in zip(previous, current, strict=True))
+    if needs_reset or previous.attributes not in ("", current.attributes):
+        return f"\x1b[{';'.join(('0', *filter(None, current)))}m"
+    return f"\x1b[{';'.join(new for old, new in zip(previous, current, strict=True) if new != old)}m"

@@ -23,42 +23,42 @@ _DISPUTED = re.compile(
 _PART = re.compile(r"(?:(?! {2}).)+ *|  +", re.DOTALL)  # text up to the next gap of two blanks, including the gap
 
 
-def is_disputed(text: str) -> bool:
-    """Return whether terminals may draw the text with different widths."""
+def has_disputed_width(text: str) -> bool:
+    """Return whether terminals may draw this text with different widths."""
     return not text.isascii() and _DISPUTED.search(text) is not None
 
 
-def measure_widest(text: str) -> int:
-    """Return the cells of the text in the terminal that draws it widest.
+def measure_greatest_width(text: str) -> int:
+    """Return the number of cells that this text takes in the terminal that draws it widest.
 
     A vowel sign behind its letter takes a cell in tmux and others, and none by Rich's count. Joined emoji may be drawn
     side by side.
     """
     width = cell_len(text)
-    if not is_disputed(text):
+    if not has_disputed_width(text):
         return width
-    return max(width, sum(max(cell_len(char), category(char) == "Mc") for char in text))
+    return max(width, sum(max(cell_len(character), category(character) == "Mc") for character in text))
 
 
-def place_text(text: str, x: int, y: int) -> str:
-    """Return the text with cursor moves for cell (x, y), so that the following text is where Textual expects it.
+def add_cursor_moves(text: str, x: int, y: int) -> str:
+    """Return text for cell (x, y) with cursor moves around its parts of disputed width.
 
-    The cells are blanked first, because a terminal may draw the text narrower. Text that is drawn wider may reach into
-    the gap after it.
+    Text after these parts is then where Textual expects it. The cells are blanked first, because a terminal may draw
+    the text narrower. Text that is drawn wider may reach into the gap after it.
     """
-    return "".join(_place_parts(text, x, y))
+    return "".join(_yield_positioned_parts(text, x, y))
 
 
-def _place_parts(text: str, x: int, y: int) -> Iterator[str]:
-    """Yield the parts of the text, each disputed part with blanks and cursor moves around it."""
+def _yield_positioned_parts(text: str, x: int, y: int) -> Iterator[str]:
+    """Yield the parts of a text for cell (x, y), with blanks and cursor moves around parts of disputed width."""
     for part in _PART.findall(text):
         width = cell_len(part)
-        if is_disputed(part):
-            yield from (" " * width, _move_to(x, y), part.rstrip(" "), _move_to(x + width, y))
+        if has_disputed_width(part):
+            yield from (" " * width, _encode_cursor_move(x, y), part.rstrip(" "), _encode_cursor_move(x + width, y))
         else:
             yield part
         x += width
 
 
-def _move_to(x: int, y: int) -> str:
+def _encode_cursor_move(x: int, y: int) -> str:
     return Control.move_to(x, y).segment.text

@@ -22,15 +22,13 @@ from textual.drivers.linux_driver import LinuxDriver
 
 from rqtui.tui.terminal.hooks import has_parameters
 
-ESCAPE_CHECK_S, ESCAPE_CHECKS = (
-    0.1,
-    5,
-)  # seconds between checks for the rest of an escape sequence, and checks after a key
+# The seconds between two checks for the rest of an escape sequence, and the number of checks after a key.
+ESCAPE_CHECK_S, ESCAPE_CHECKS = 0.1, 5
 INSTANCE_ATTRIBUTES = ("fileno", "exit_event", "_debug")
 
 
-def fits(_app: App[Any]) -> bool:
-    """Return whether Textual's driver still has the methods that this driver overrides and calls."""
+def supports_installed_textual(_app: App[Any]) -> bool:
+    """Return whether Textual's Linux driver still has the methods that rqtui's driver overrides and calls."""
     return (
         has_parameters(LinuxDriver.run_input_thread)
         and has_parameters(LinuxDriver.process_message, "message")
@@ -44,14 +42,14 @@ def fits(_app: App[Any]) -> bool:
     )
 
 
-def install(app: App[Any]) -> None:
-    """Make the app use this driver, unless another one was requested."""
+def install_hook(app: App[Any]) -> None:
+    """Make the app use rqtui's terminal driver in place of Textual's Linux driver, unless it has another driver."""
     if app.driver_class is LinuxDriver:
         app.driver_class = QuietDriver
 
 
 class SelectableEvent(Event):
-    """An event that also wakes a thread blocked in `select`: after `set`, the pipe `woken` is readable.
+    """A `threading.Event` that also wakes a thread blocked in `select`: after `set`, the pipe `woken` is readable.
 
     The event is set before the pipe is written, so that the woken thread finds it set.
     """
@@ -66,7 +64,7 @@ class SelectableEvent(Event):
 
 
 class QuietDriver(LinuxDriver):
-    """The driver of a terminal on standard input and output."""
+    """A terminal driver on standard input and output that sleeps until there is input."""
 
     has_ended = False  # the terminal was given back for good
     _is_suspended = _is_suspending = False
@@ -77,7 +75,7 @@ class QuietDriver(LinuxDriver):
             self.exit_event = SelectableEvent()
 
     def suspend_application_mode(self) -> None:
-        """Give the terminal back to the shell until `resume_application_mode`."""
+        """Give the terminal back to the shell until `resume_application_mode` is called."""
         self._is_suspending = True
         try:
             super().suspend_application_mode()
@@ -86,13 +84,13 @@ class QuietDriver(LinuxDriver):
         self._is_suspended = True
 
     def resume_application_mode(self) -> None:
-        """Take the terminal again, unless the program was ended in the meantime."""
+        """Take the terminal from the shell again after a suspension, unless the program was ended in the meantime."""
         if not self.has_ended:
             self._is_suspended = False
             super().resume_application_mode()
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back, permanently unless the driver is being suspended.
+        """Give the terminal back to the shell, permanently unless the driver is being suspended.
 
         A suspended program must not touch the terminal, which belongs to the shell: that would stop the program again.
         """
@@ -101,32 +99,34 @@ class QuietDriver(LinuxDriver):
             super().stop_application_mode()
 
     def disable_input(self) -> None:
-        """Stop reading keys. Does nothing while suspended, when the terminal belongs to the shell."""
+        """Stop reading keys, unless the driver is suspended and the terminal belongs to the shell."""
         if not self._is_suspended:
             super().disable_input()
 
     def _sigcont_application(self, *_: object) -> None:
-        """Take the terminal again after SIGCONT.
+        """Schedule taking the terminal again after the signal SIGCONT continued the program.
 
-        This runs on the event loop, because the signal handler may interrupt a start or a stop.
+        The work is done on the event loop, because the signal handler may interrupt a start or a stop.
         """
         if self._auto_restart:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                self._loop.call_soon_threadsafe(self._resume)
+                self._loop.call_soon_threadsafe(self._resume_after_sigcont)
 
-    def _resume(self) -> None:
-        """Resume the application mode and repaint the screen, unless the program has ended."""
+    def _resume_after_sigcont(self) -> None:
+        """Take the terminal and repaint the screen after SIGCONT, unless the program has ended."""
         if self.has_ended:
             return
-        if (
-            self._key_thread is not None and self._key_thread.is_alive()
-        ):  # after SIGSTOP, or a SIGCONT to a running program
+        # The key thread still runs after SIGSTOP, and after a SIGCONT to a program that was not stopped.
+        if self._key_thread is not None and self._key_thread.is_alive():
             self.suspend_application_mode()
         self.resume_application_mode()
         self._app.refresh(repaint=True, layout=True)
 
     def run_input_thread(self) -> None:
-        """Read keys until the input is disabled. Runs on its own thread."""
+        """Read keys from standard input and send them to the app until the input is disabled.
+
+        Runs on its own thread.
+        """
         if not all(hasattr(self, name) for name in INSTANCE_ATTRIBUTES) or not isinstance(
             self.exit_event, SelectableEvent
         ):
@@ -146,14 +146,14 @@ class QuietDriver(LinuxDriver):
                 if not raw:
                     watched = [woken]
                 elif text := decode(raw):
-                    self._process(parser.feed(text))
-            self._process(parser.tick())
+                    self._send_input_events(parser.feed(text))
+            self._send_input_events(parser.tick())
         try:
             for _ in parser.feed(""):
                 pass
         except (EOFError, ParseError):
             pass
 
-    def _process(self, events: Any) -> None:
+    def _send_input_events(self, events: Any) -> None:
         for event in events:
             self.process_message(event)

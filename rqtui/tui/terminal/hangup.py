@@ -1,4 +1,4 @@
-"""End the screen when its terminal is gone.
+"""End the program when its terminal is gone, for example after a broken SSH connection.
 
 SIGHUP is sent only to the session that the terminal controls. A program that was moved out of that session reads no
 input for ever, and blocks at its thirtieth write. So a thread waits for the line to drop, which costs nothing until
@@ -20,20 +20,18 @@ GRACE_S = 1.5  # seconds to end in good order; after that the process may be blo
 
 def watch_terminal(end: Callable[[], object]) -> None:
     """Call `end` on a thread when the terminal on stdin is gone, and exit the process 1.5 seconds later."""
-    if not (
-        hasattr(select, "poll") and sys.platform.startswith("linux")
-    ):  # on other systems poll does not support terminals
-        return
+    if not (hasattr(select, "poll") and sys.platform.startswith("linux")):
+        return  # `poll` does not support terminals on other systems
     with suppress(OSError, ValueError, AttributeError):  # no standard input, as in tests
-        number = sys.stdin.fileno()
-        if os.isatty(number):
-            threading.Thread(target=_wait_for_hangup, args=(number, end), name="rqtui-hangup", daemon=True).start()
+        descriptor = sys.stdin.fileno()
+        if os.isatty(descriptor):
+            threading.Thread(target=_wait_for_hangup, args=(descriptor, end), name="rqtui-hangup", daemon=True).start()
 
 
-def _wait_for_hangup(number: int, end: Callable[[], None]) -> None:
-    """Wait for the hangup, call `end`, and exit the process after the grace period."""
+def _wait_for_hangup(descriptor: int, end: Callable[[], None]) -> None:
+    """Wait until the terminal `descriptor` hangs up, call `end`, and exit the process after the grace period."""
     poll = select.poll()
-    poll.register(number, 0)  # only the hangup, which poll always reports
+    poll.register(descriptor, 0)  # only the hangup, which poll always reports
     poll.poll()
     with suppress(RuntimeError):  # the app has ended already
         end()

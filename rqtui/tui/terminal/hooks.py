@@ -1,9 +1,9 @@
 """Check and install the hooks of this package into Textual.
 
 A hook uses private names of Textual, or relies on more than Textual promises. Each has its own module with a function
-`fits`, which checks everything that the hook relies on, and each falls back to Textual's own behaviour: with another
-version of Textual the screen works, only slower or without what the hook adds. No other package uses private names of
-Textual.
+`supports_installed_textual`, which checks everything that the hook relies on, and each falls back to Textual's own
+behaviour: with another version of Textual the screen works, only slower or without what the hook adds. No other package
+uses private names of Textual.
 
 The environment variable RQTUI_STOCK_TEXTUAL, set to any value, turns all hooks off.
 """
@@ -21,40 +21,54 @@ if TYPE_CHECKING:
 
 SWITCH = "RQTUI_STOCK_TEXTUAL"
 APP_HOOKS = ("driver", "diff_output", "typeahead")
-"""The modules with `fits(app)` and `install(app)`; two of them cannot be imported with another version of Textual."""
+"""The modules with `supports_installed_textual(app)` and `install_hook(app)`.
 
-_Given = ParamSpec("_Given")
+Two of them cannot be imported with another version of Textual.
+"""
+
+_Args = ParamSpec("_Args")
 
 
-def install(app: App[Any]) -> None:
-    """Install the hooks into an app that does not run yet."""
+def install_hooks(app: App[Any]) -> None:
+    """Install the app-wide hooks (driver, screen output, key order) into a Textual app that does not run yet."""
     for name in APP_HOOKS:
-        is_usable(_install, name, app)
+        is_hook_usable(_install_hook, name, app)
 
 
-def _install(name: str, app: App[Any]) -> bool:
-    """Install the hook module `name` if it fits this app."""
-    module = import_module(f"rqtui.tui.terminal.{name}")
-    if module.fits(app):
-        module.install(app)
+def _install_hook(name: str, app: App[Any]) -> bool:
+    """Import a hook's module, and install the hook if it supports the installed version of Textual.
+
+    Always returns True.
+    """
+    hook = import_module(f"rqtui.tui.terminal.{name}")
+    if hook.supports_installed_textual(app):
+        hook.install_hook(app)
     return True
 
 
-def is_usable(fits: Callable[_Given, bool], *given: _Given.args, **named: _Given.kwargs) -> bool:
-    """Return whether a hook may be used: hooks are not turned off, and its `fits` returns True without an error."""
+def is_hook_usable(check_support: Callable[_Args, bool], *args: _Args.args, **kwargs: _Args.kwargs) -> bool:
+    """Return whether a hook into Textual may be used.
+
+    The hooks must not be turned off, and the hook's function `supports_installed_textual`, given as `check_support`,
+    must return True for these arguments without an error.
+    """
     if os.environ.get(SWITCH):
         return False
     try:
-        return fits(*given, **named)
+        return check_support(*args, **kwargs)
     except (ImportError, AttributeError, LookupError, TypeError, ValueError):
         return False
 
 
 def has_parameters(function: Callable[..., object], *names: str) -> bool:
     """Return whether a function can be called with exactly these argument names in this order."""
-    given = [each for each in signature(function).parameters.values() if each.name not in ("self", "cls")]
-    named = [each for each in given if each.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)]
-    takes_more = any(each.kind is Parameter.VAR_POSITIONAL for each in given)
-    first = tuple(each.name for each in named[: len(names)])
-    fits = first == names or (takes_more and first == names[: len(first)])
-    return fits and all(each.default is not Parameter.empty for each in named[len(names) :])
+    parameters = [
+        parameter for parameter in signature(function).parameters.values() if parameter.name not in ("self", "cls")
+    ]
+    named_parameters = [
+        parameter for parameter in parameters if parameter.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    ]
+    accepts_more = any(parameter.kind is Parameter.VAR_POSITIONAL for parameter in parameters)
+    first_names = tuple(parameter.name for parameter in named_parameters[: len(names)])
+    is_match = first_names == names or (accepts_more and first_names == names[: len(first_names)])
+    return is_match and all(parameter.default is not Parameter.empty for parameter in named_parameters[len(names) :])

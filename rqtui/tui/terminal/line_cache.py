@@ -1,4 +1,4 @@
-"""Cache the lines of a widget in which nothing changed.
+"""Cache the painted lines of a Textual widget in which nothing changed.
 
 Textual 8.2 asks each widget in the rectangle around all changes for all of its lines. It computes colours, filters and
 border titles again each time, although it caches the lines: a tenth of the processor time of an idle screen. With
@@ -12,11 +12,11 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from rqtui.tui.terminal.hooks import has_parameters, is_usable
+from rqtui.tui.terminal.hooks import has_parameters, is_hook_usable
 
 
-def fits(widget: Widget) -> bool:
-    """Return whether a widget caches its lines, and drops them, by the methods that this hook overrides."""
+def supports_installed_textual(widget: Widget) -> bool:
+    """Return whether the widget caches its lines, and drops them, by the Textual methods that this hook overrides."""
     return (
         type(widget._styles_cache) in (StylesCache, CachedLines)
         and has_parameters(StylesCache.render_widget, "widget", "crop")
@@ -25,29 +25,29 @@ def fits(widget: Widget) -> bool:
     )
 
 
-def cache_lines(view: Widget) -> None:
-    """Make a view and all widgets in it cache their lines."""
-    if is_usable(fits, view):
+def cache_painted_lines(view: Widget) -> None:
+    """Make a view and all widgets in it cache their painted lines, if the installed version of Textual allows it."""
+    if is_hook_usable(supports_installed_textual, view):
         for widget in (view, *view.query("*")):
             widget._styles_cache = CachedLines()
 
 
 class CachedLines(StylesCache):
-    """A cache of a widget's lines that also stores the result of the last request."""
+    """A style cache of a widget that also stores the painted lines of the last request, until the widget changes."""
 
-    _last: tuple[Region, list[Strip]] | None = None
+    _last_request: tuple[Region, list[Strip]] | None = None
 
     def set_dirty(self, *regions: Region) -> None:
         super().set_dirty(*regions)
-        self._last = None
+        self._last_request = None
 
     def clear(self) -> None:
         super().clear()
-        self._last = None
+        self._last_request = None
 
     def render_widget(self, widget: Widget, crop: Region) -> list[Strip]:
-        """Return the lines of a part of the widget."""
-        if self._last is None or self._last[0] != crop:
+        """Return the painted lines of a part of the widget, from the cache if nothing changed since the last one."""
+        if self._last_request is None or self._last_request[0] != crop:
             lines = super().render_widget(widget, crop)
-            self._last = crop, lines  # stored after the call, which may clear the cache
-        return self._last[1]
+            self._last_request = crop, lines  # stored after the call, which may clear the cache
+        return self._last_request[1]

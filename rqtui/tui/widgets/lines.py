@@ -77,7 +77,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self._painted.clear()
         self.refresh()
 
-    def set_title(self, *cells: Cell) -> None:
+    def set_border_title(self, *cells: Cell) -> None:
         """Set the words in the frame's top line. Only that line is repainted."""
         self._set_frame_text("border_title", cells, -self.styles.gutter.top)
 
@@ -124,7 +124,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         before = self._measure_thumb()
         self.set_reactive(Widget.virtual_size, size)
         if before != self._measure_thumb():
-            scroll_length.notify_size_change(self, size)
+            scroll_length.change_scroll_size(self, size)
             return
         if self.show_vertical_scrollbar:
             self.vertical_scrollbar.set_reactive(ScrollBar.window_virtual_size, size.height)
@@ -151,7 +151,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self.painter.clear_cache()
         self._painted.clear()
         for name, cells in self._frame_texts.items():
-            border_title.set_title(self, name, self._build_content(cells))
+            border_title.set_border_title(self, name, self._build_content(cells))
 
     # ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,7 +173,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
             return
         self._frame_texts[name] = cells
         line = Region(-self.styles.gutter.left, y, self.outer_size.width, 1)
-        border_title.set_title(self, name, self._build_content(cells), line)
+        border_title.set_border_title(self, name, self._build_content(cells), line)
 
     def _build_content(self, cells: tuple[Cell, ...]) -> Content | None:
         parts = [

@@ -37,7 +37,7 @@ class LinesPane(Widget):
         self._lines: Sequence[Content] = ()
         self._built_for = Size()  # size for which the lines were built
 
-    def set_title(self, words: Content) -> None:
+    def set_border_title(self, words: Content) -> None:
         """Set the words in the frame."""
         if not words.is_same(self._title):  # Textual returns the title as markup, which cannot be compared
             self.border_title = self._title = words

@@ -19,8 +19,8 @@ from rqtui.text import formats
 from rqtui.text.elision import Fit
 from rqtui.text.pieces import Cell, Piece, to_pieces
 from rqtui.text.sanitise import safe
-from rqtui.tui.format.rows import Column, Row, Slot, arrange
-from rqtui.tui.terminal.disputed_widths import is_disputed, measure_widest
+from rqtui.tui.format.rows import Column, Row, VisibleColumn, fit_columns
+from rqtui.tui.terminal.disputed_widths import has_disputed_width, measure_greatest_width
 
 GUTTER = 2  # cells of the cursor's bar and the mark
 _NARROW_CELLS = 56  # narrower lines have one cell between columns instead of two
@@ -67,7 +67,7 @@ class Painter:
         self._style = style
         self._ground = ground
         self._strips: LRUCache[PaintedLine, Strip] = LRUCache(512)
-        self._slots: dict[int, tuple[Slot, ...]] = {}
+        self._slots: dict[int, tuple[VisibleColumn, ...]] = {}
 
     def clear_cache(self) -> None:
         """Clear the cache of drawn lines after the colours changed."""
@@ -99,7 +99,7 @@ class Painter:
             return whole
         (first, _), (last, slot) = changed[0], changed[-1]
         cells = (row.cells[slot.column] for row in (old, new) for _x, slot in changed)
-        is_wide = any(is_disputed(text) for cell in cells for text, _style in to_pieces(cell))
+        is_wide = any(has_disputed_width(text) for cell in cells for text, _style in to_pieces(cell))
         return first, (now.width if is_wide else last + slot.width) - first
 
     def find_column(self, x: int, width: int) -> str:
@@ -107,11 +107,11 @@ class Painter:
         found = [slot for at, slot in self._place_columns(width) if at <= x < at + slot.width]
         return self.columns[found[0].column].key if found else ""
 
-    def _place_columns(self, width: int) -> list[tuple[int, Slot]]:
+    def _place_columns(self, width: int) -> list[tuple[int, VisibleColumn]]:
         """Return the visible columns, each with its x."""
         gap = _count_gap_cells(width)
         if width not in self._slots:
-            self._slots[width] = arrange(self.columns, width - GUTTER - 1, gap)
+            self._slots[width] = fit_columns(self.columns, width - GUTTER - 1, gap)
         x, placed = GUTTER, []
         for slot in self._slots[width]:
             placed.append((x, slot))
@@ -154,9 +154,9 @@ class Painter:
     def _fit_cell(self, cell: Cell, width: int, align: str, fit: Fit | None = None) -> list[Piece]:
         """Fit a cell into exactly `width` cells, without control characters, also where a terminal draws it wider."""
         pieces = self._fit_counted(cell, width, align, fit)
-        if not any(is_disputed(piece.text) for piece in pieces):
+        if not any(has_disputed_width(piece.text) for piece in pieces):
             return pieces
-        excess = sum(measure_widest(piece.text) for piece in pieces) - width
+        excess = sum(measure_greatest_width(piece.text) for piece in pieces) - width
         if align == "right" and excess > 0 and pieces[0].text.isspace():
             blanks = min(excess, len(pieces[0].text))
             pieces = [Piece(pieces[0].text[blanks:]), *pieces[1:], Piece(" " * blanks)]
@@ -166,14 +166,14 @@ class Painter:
         """Shorten text that some terminal draws wider than its column, where the next column would hide its end."""
         room = width
         for at, (text, style) in enumerate(pieces):
-            widest = measure_widest(text.rstrip())
+            widest = measure_greatest_width(text.rstrip())
             if widest > room:
                 kept = text.rstrip().removesuffix(self.glyphs.ellipsis)
-                while kept and measure_widest(kept) > room - 1:
+                while kept and measure_greatest_width(kept) > room - 1:
                     kept = kept[:-1]
                 shortened = [*pieces[:at], Piece(kept + self.glyphs.ellipsis if room else "", style)]
                 return [*shortened, Piece(" " * (width - sum(formats.cell_len(piece.text) for piece in shortened)))]
-            room -= measure_widest(text)
+            room -= measure_greatest_width(text)
         return pieces
 
     def _fit_counted(self, cell: Cell, width: int, align: str, fit: Fit | None = None) -> list[Piece]:

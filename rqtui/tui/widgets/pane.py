@@ -54,7 +54,7 @@ class Pane(Table):
         ascii_only: bool = False,
     ) -> None:
         """Create the pane. `places` are all places of its system, `chosen` the configured columns."""
-        self._choice = columns.Choice()
+        self._choice = columns.ColumnChoice()
         self._chosen = chosen
         self.known_fields = tells
         self._id_cells = columns.LONG_ID_CELLS
@@ -79,14 +79,14 @@ class Pane(Table):
     # -- columns ------------------------------------------------------------------------------------------------------
 
     def _list_column_names(self) -> tuple[str, ...]:
-        return columns.choose_names(self.place.state, self._choice.filled, self._chosen, self.known_fields)
+        return columns.choose_column_names(self.place.state, self._choice.filled, self._chosen, self.known_fields)
 
     def _build_columns(self) -> tuple[Column, ...]:
         chosen = bool(self._chosen)
         state, is_timed = self.place.state, self.place.score.startswith("due")
         names, cells, choice = self._list_column_names(), self._id_cells, self._choice
-        built = columns.build_columns(state, names, cells, choice, are_chosen=chosen, is_timed=is_timed)
-        return columns.narrow_columns(built) if self._is_short else built
+        built = columns.build_columns(state, names, cells, choice, are_configured=chosen, is_timed=is_timed)
+        return columns.adapt_columns_to_side_pane(built) if self._is_short else built
 
     def set_form(self, id_cells: int, *, is_short: bool) -> None:
         """Set the width of ids for the next page. A short pane shows only the job and its time, without header."""
@@ -98,7 +98,7 @@ class Pane(Table):
 
     def _choose_columns(self, seen: Sequence[Job], now_ms: int) -> None:
         """Choose the columns that distinguish these jobs, and keep the choice while it still does."""
-        self._choice = columns.choose_columns(self._choice, seen, now_ms)
+        self._choice = columns.choose_job_columns(self._choice, seen, now_ms)
         if (made := self._build_columns()) != self.painter.columns:
             self.set_columns(made)
 
@@ -122,7 +122,7 @@ class Pane(Table):
 
     def count_body_bytes(self) -> int:
         """Return how many bytes of each body the columns need."""
-        return columns.count_body_bytes(self._list_column_names())
+        return columns.count_needed_body_bytes(self._list_column_names())
 
     def count_filter_bytes(self) -> int:
         """Return how many bytes of each body the filter reads."""
@@ -215,13 +215,14 @@ class Pane(Table):
 
     def _build_rows(self, jobs: Sequence[Job], now_ms: int, left: Mapping[bytes, str] | None = None) -> list[Row]:
         names, left, choice = self._list_column_names(), left or {}, self._choice
-        return [columns.build_row(job, now_ms, self._id_cells, names, choice, left.get(job.id)) for job in jobs]
+        return [columns.build_job_row(job, now_ms, self._id_cells, names, choice, left.get(job.id)) for job in jobs]
 
     def _build_leaving_rows(self, leaving: Mapping[Id, str], now_ms: int) -> dict[Id, Row]:
         known = {id: self.jobs[id] for id in leaving if isinstance(id, bytes) and id in self.jobs}
         names, choice = self._list_column_names(), self._choice
         return {
-            id: columns.build_row(job, now_ms, self._id_cells, names, choice, leaving[id]) for id, job in known.items()
+            id: columns.build_job_row(job, now_ms, self._id_cells, names, choice, leaving[id])
+            for id, job in known.items()
         }
 
     def _explain_empty(self, now_ms: int) -> str:
@@ -247,7 +248,7 @@ class Pane(Table):
         self.expression, self.job_filter, self.scan_result, self.is_whole_place = expression, accepts, None, False
         self.tints_arrivals = not expression
         self.wanted_offset, self.wanted_limit = max(0, at - self.size.height), 0
-        self._choice = columns.Choice()
+        self._choice = columns.ColumnChoice()
         self.expect_similar_list(0 if expression else at)
 
     def _find_position(self) -> int:

@@ -22,7 +22,7 @@ from rqtui.text.masking import mask_text
 from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.queues import HUES
-from rqtui.tui.format.recent import Entry
+from rqtui.tui.format.recent import RecentEvent
 from rqtui.tui.widgets import findings, plot
 from rqtui.tui.widgets.frame import align_sides
 
@@ -43,7 +43,7 @@ class QueueDetails:
     now_ms: int
     history: History | None = None
     workers: tuple[Worker, ...] | None = None
-    changes: tuple[Entry, ...] = ()  # changes of this queue that were sent from this session
+    changes: tuple[RecentEvent, ...] = ()  # changes of this queue that were sent from this session
 
 
 @dataclass(frozen=True, slots=True)

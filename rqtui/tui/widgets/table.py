@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from rqtui.text import formats
-from rqtui.tui.format.rows import Column, Id, Row, Window, follow_cursor
+from rqtui.tui.format.rows import Column, Id, ListWindow, Row, keep_cursor_row
 from rqtui.tui.widgets.lines import Lines
 from rqtui.tui.widgets.paint import GUTTER, PaintedLine
 
@@ -129,7 +129,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
     ) -> None:
         super().__init__(columns, show_header, ascii_only, id, classes)
         self.has_marks = has_marks
-        self._window = Window()
+        self._window = ListWindow()
         self._cursor_place = 0  # cursor position in the whole list, from 0
         self._cursor_row: Row | None = None  # last known content of the row under the cursor
         self._marks: dict[Id, None] = {}
@@ -171,9 +171,9 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         anchor = self._window.find_row(top)
         is_another = not self._is_loaded
         if self._is_loaded:
-            self._window, self._cursor_place = follow_cursor(self._window, rows, offset, total, held, place)
+            self._window, self._cursor_place = keep_cursor_row(self._window, rows, offset, total, held, place)
         else:
-            self._window = Window(rows, offset, max(total, offset + len(rows)))
+            self._window = ListWindow(rows, offset, max(total, offset + len(rows)))
             self._cursor_place = self._find_cursor_place(held, place)
         self._is_loaded = True
         if is_cursor_in_sight:
@@ -217,13 +217,13 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
         If the row is not in the new list, the cursor goes to `place`.
         """
-        self._window, self._is_loaded, self._cursor_place = Window(), False, place
+        self._window, self._is_loaded, self._cursor_place = ListWindow(), False, place
         self._is_touched = self._is_touched or place > 0  # otherwise a table without the focus shows its first rows
         self._range_from, self._requested_offset = None, None
 
     def clear_rows(self) -> None:
         """Clear rows, cursor and marks before another list."""
-        self._window, self._is_loaded = Window(), False
+        self._window, self._is_loaded = ListWindow(), False
         self._cursor_place, self._cursor_row, self._is_touched = 0, None, False
         self._range_from, self._requested_offset = None, None
         self._marks.clear()
@@ -520,7 +520,7 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         mark, mark_style = self._find_mark(row.id, place, is_gone)
         has_arrived = self.tints_arrivals and not is_gone and row.id in self._window.arrived
         return PaintedLine(
-            width, row.with_cells, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed
+            width, row.with_built_cells, "", False, cursor, mark, mark_style, is_gone, has_arrived, self.dimmed
         )
 
     def _is_cursor_shown(self, place: int) -> bool:

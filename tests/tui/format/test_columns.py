@@ -21,7 +21,7 @@ from rqtui.text.masking import MASK, add_mask_patterns, is_secret
 from rqtui.text.pieces import to_pieces
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import columns
-from rqtui.tui.format.rows import arrange
+from rqtui.tui.format.rows import fit_columns
 from rqtui.tui.screens.board import Board
 
 BODY = {"user": {"id": 7, "tags": ["new", "eu"], "password": "hunter2"}, "note": "x\x1b[31m"}
@@ -42,7 +42,7 @@ def job(body: bytes, **more: object) -> Job:
 
 def texts(one: Job, *names: str) -> list[str]:
     """The cells of its row, without the id."""
-    row = columns.build_row(one, 60_000, 16, names)
+    row = columns.build_job_row(one, 60_000, 16, names)
     return ["".join(piece.text for piece in to_pieces(cell)) for cell in row.cells[1:]]
 
 
@@ -86,14 +86,16 @@ def page(number: int, **more: object) -> list[Job]:
     return made
 
 
-def heads(state: State, choice: columns.Choice, width: int) -> list[str]:
+def heads(state: State, choice: columns.ColumnChoice, width: int) -> list[str]:
     """The titles of the columns that a pane of this width shows."""
-    made = columns.build_columns(state, columns.choose_names(state, choice.filled), columns.LONG_ID_CELLS, choice)
-    return [made[slot.column].title for slot in arrange(made, width, 2)]
+    made = columns.build_columns(
+        state, columns.choose_column_names(state, choice.filled), columns.LONG_ID_CELLS, choice
+    )
+    return [made[slot.column].title for slot in fit_columns(made, width, 2)]
 
 
 def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_tells_the_most() -> None:
-    choice = columns.choose_columns(columns.Choice(), page(20, error="CardDeclined: 51"), 0)
+    choice = columns.choose_job_columns(columns.ColumnChoice(), page(20, error="CardDeclined: 51"), 0)
     assert heads(State.DEAD, choice, 120) == ["…id", "job", "order", "to", "died", "last error"]
     assert heads(State.DEAD, choice, 50) == ["…id", "job", "order", "died", "last error"]
     assert heads(State.DEAD, choice, 24) == ["job", "order", "died"]
@@ -101,54 +103,57 @@ def test_a_wide_place_has_a_column_per_field_and_a_narrow_one_the_job_and_what_t
 
 
 def test_what_all_jobs_have_is_said_by_the_frame_and_by_no_row() -> None:
-    choice = columns.choose_columns(columns.Choice(), page(20, name="charge"), 0)
+    choice = columns.choose_job_columns(columns.ColumnChoice(), page(20, name="charge"), 0)
     assert choice.common_values == (("job", "charge"), ("attempts", "5/5"), ("queue", "orders"))
     assert heads(State.DEAD, choice, 120) == ["…id", "order", "to", "died"]
-    few = columns.choose_columns(columns.Choice(), page(3, name="charge"), 0)
+    few = columns.choose_job_columns(columns.ColumnChoice(), page(3, name="charge"), 0)
     assert few.common_values == (("queue", "orders"),) and "job" in few.filled
 
 
 def test_a_column_that_is_empty_in_all_rows_gives_its_room_away_and_one_that_came_stays() -> None:
     fresh = page(20, attempts=0)
-    choice = columns.choose_columns(columns.Choice(), fresh, 0)
+    choice = columns.choose_job_columns(columns.ColumnChoice(), fresh, 0)
     assert {"tried", "error", "worker"}.isdisjoint(choice.filled)
-    failed = columns.choose_columns(choice, [*fresh[1:], replace(fresh[0], attempts=1, error="E")], 0)
+    failed = columns.choose_job_columns(choice, [*fresh[1:], replace(fresh[0], attempts=1, error="E")], 0)
     assert {"tried", "error"} <= failed.filled
-    assert columns.choose_columns(failed, fresh, 0).filled == failed.filled
+    assert columns.choose_job_columns(failed, fresh, 0).filled == failed.filled
 
 
 def test_columns_stand_still_from_page_to_page_and_change_when_they_tell_nothing() -> None:
     jobs = page(60)
-    choice = columns.choose_columns(columns.Choice(), jobs[:40], 0)
-    names = columns.choose_names(State.DEAD, choice.filled)
+    choice = columns.choose_job_columns(columns.ColumnChoice(), jobs[:40], 0)
+    names = columns.choose_column_names(State.DEAD, choice.filled)
     before = columns.build_columns(State.DEAD, names, 16, choice)
     for part in (jobs[20:], jobs[30:31], jobs[:40]):
-        choice = columns.choose_columns(choice, part, 0)
-        assert columns.build_columns(State.DEAD, columns.choose_names(State.DEAD, choice.filled), 16, choice) == before
+        choice = columns.choose_job_columns(choice, part, 0)
+        assert (
+            columns.build_columns(State.DEAD, columns.choose_column_names(State.DEAD, choice.filled), 16, choice)
+            == before
+        )
     mails = [replace(each, body=b'{"mail": "m%d"}' % at) for at, each in enumerate(jobs)]
-    other = columns.choose_columns(choice, mails, 0)
+    other = columns.choose_job_columns(choice, mails, 0)
     assert [field.path for field in other.body.columns] == ["mail"]
 
 
 def test_a_name_that_is_said_once_comes_back_with_the_first_job_of_another_name() -> None:
     jobs = page(20, name="charge")
-    choice = columns.choose_columns(columns.Choice(), jobs, 0)
+    choice = columns.choose_job_columns(columns.ColumnChoice(), jobs, 0)
     assert "job" not in choice.filled
-    mixed = columns.choose_columns(choice, [*jobs[1:], replace(jobs[0], name="notify")], 0)
+    mixed = columns.choose_job_columns(choice, [*jobs[1:], replace(jobs[0], name="notify")], 0)
     assert "job" in mixed.filled and ("job", "charge") not in mixed.common_values
 
 
 def test_secrets_do_not_tell_jobs_apart() -> None:
     jobs = [job(json.dumps({"token": f"t{n}", "n": n}).encode()) for n in range(20)]
-    choice = columns.choose_columns(columns.Choice(), jobs, 0)
-    row = columns.build_row(jobs[3], 0, 16, ("fields",), choice)
+    choice = columns.choose_job_columns(columns.ColumnChoice(), jobs, 0)
+    row = columns.build_job_row(jobs[3], 0, 16, ("fields",), choice)
     assert [str(cell) for cell in row.cells[1:]] == ["3"]
 
 
 def test_a_body_that_was_too_long_to_fetch_is_no_empty_one() -> None:
     jobs = page(20)
-    choice = columns.choose_columns(columns.Choice(), jobs, 0)
-    long = columns.build_row(
+    choice = columns.choose_job_columns(columns.ColumnChoice(), jobs, 0)
+    long = columns.build_job_row(
         replace(jobs[0], body=None, member=jobs[0].id, body_bytes=30_000_000), 0, 16, ("fields",), choice
     )
     assert {to_pieces(cell)[0].text for cell in long.cells[1:]} == {"…"}
@@ -156,13 +161,13 @@ def test_a_body_that_was_too_long_to_fetch_is_no_empty_one() -> None:
 
 def test_the_settings_name_columns_by_state_or_for_all_boards_and_others_are_told() -> None:
     settings = {"dead": ("job", "errr", "body.a"), "board": ("id", "job", "size", "body.")}
-    assert columns.read_settings(settings, State.DEAD) == (("job", "body.a"), ("errr",))
-    assert columns.read_settings(settings, State.READY) == (("job", "size"), ("body.",))
-    assert columns.read_settings({}, State.READY) == ((), ())
+    assert columns.read_configured_columns(settings, State.DEAD) == (("job", "body.a"), ("errr",))
+    assert columns.read_configured_columns(settings, State.READY) == (("job", "size"), ("body.",))
+    assert columns.read_configured_columns({}, State.READY) == ((), ())
 
 
 def test_where_it_is_narrow_the_last_of_the_chosen_columns_go_first() -> None:
-    made = columns.build_columns(State.DEAD, ("error", "job", "size"), 16, are_chosen=True)
+    made = columns.build_columns(State.DEAD, ("error", "job", "size"), 16, are_configured=True)
     assert [column.drop for column in made] == [0, 1, 2, 3]
 
 

@@ -12,7 +12,7 @@ from rqtui.model import Job, Place, State
 from rqtui.scripts.header import KEY_TYPES
 from rqtui.system_base.system import System
 from rqtui.systems.orizuru import SYSTEM
-from rqtui.tui.format.copy_formats import COPY_FORMATS, Source, convert_jobs
+from rqtui.tui.format.copy_formats import COPY_FORMATS, JobSource, convert_jobs
 
 REDIS_CLI = next(form for form in COPY_FORMATS if form.key == "r")
 
@@ -32,7 +32,7 @@ def build_system(type: str) -> System:
 def line_for(type: str, url: str = "redis://localhost:6379") -> str:
     system = build_system(type)
     job = Job(id=b"1-1", queue="q", system="orizuru", place="box", state=State.READY, member=b"m")
-    return convert_jobs(REDIS_CLI, [job], Source(system, "q", url)).data.decode()
+    return convert_jobs(REDIS_CLI, [job], JobSource(system, "q", url)).data.decode()
 
 
 @pytest.mark.parametrize("type", [*KEY_TYPES, "", "vectorset"])

@@ -16,7 +16,10 @@ def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
         Place("leased", State.RESERVED, "k", "zset", "deadline s"),
     )
     queue = Queue("q", "s", is_paused=True, overdue=4, next_due_ms=-60_000, expired=2, next_expiry_ms=-60_000)
-    said = {place.name: " ".join(words for words, _style in jobs.build_hints(queue, place, places)) for place in places}
+    said = {
+        place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, places))
+        for place in places
+    }
     assert {name: words.partition(":")[0] for name, words in said.items() if words} == {
         "later": "4 due",
         "next": "paused",
@@ -24,34 +27,35 @@ def test_what_is_counted_of_a_state_is_said_at_one_of_its_places() -> None:
     }
     unscored = tuple(place._replace(score="") for place in places)
     said = {
-        place.name: " ".join(words for words, _style in jobs.build_hints(queue, place, unscored)) for place in unscored
+        place.name: " ".join(words for words, _style in jobs.build_place_hints(queue, place, unscored))
+        for place in unscored
     }
     assert [name for name, words in said.items() if words] == ["parked", "next", "taken"], "the first of a state"
     late = (*places[4:], Place("over", State.RESERVED, "k", "zset", "deadline s", "score <= now"))
     late = (late[0], late[1]._replace(where="score > now"), late[2])
-    words = [hint for place in late for hint, _style in jobs.build_hints(queue, place, late)]
+    words = [hint for place in late for hint, _style in jobs.build_place_hints(queue, place, late)]
     assert words[0] == "2 expired: 3 shows" and words[1].startswith("2 expired: ") and len(words) == 2
 
 
 def test_a_time_that_a_system_has_its_own_word_for_is_no_lease() -> None:
     job = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("result ttl", 500_000, "duration"),))
-    assert "lease" in jobs.format_properties(job, 0, frozenset()).plain
+    assert "lease" in jobs.format_job_properties(job, 0, frozenset()).plain
     told = Job(b"a", "q", "s", "p", State.READY, b"a", ttr_ms=180_000, facts=(Fact("timeout", 180_000, "duration"),))
-    assert "lease" not in jobs.format_properties(told, 0, frozenset()).plain
-    assert "lease" in jobs.format_properties(told, 0, frozenset({"lease"})).plain
+    assert "lease" not in jobs.format_job_properties(told, 0, frozenset()).plain
+    assert "lease" in jobs.format_job_properties(told, 0, frozenset({"lease"})).plain
 
 
 def test_values_of_a_job_stand_one_below_the_other_whatever_its_facts_are_called() -> None:
     now_ms = 1_790_000_000_000
     facts = (Fact("seen by maintenance", now_ms - 5000, "instant"), Fact("ttl", 60_000, "duration"))
-    on = jobs.choose_sheet(facts, 45)
-    lines = jobs.format_facts(facts, now_ms, on=on).plain.splitlines()
+    on = jobs.choose_property_layout(facts, 45)
+    lines = jobs.format_job_facts(facts, now_ms, layout=on).plain.splitlines()
     assert [line[:20].rstrip() for line in lines] == ["seen by maintenance", "ttl"]
     assert lines[0].endswith("5s ago") and all(line[19] == " " and line[20] != " " for line in lines)
 
 
 def test_what_is_too_long_for_a_pane_goes_on_below_its_value_and_an_id_stands_whole() -> None:
-    on = jobs.Sheet(12, 36)
+    on = jobs.PropertyLayout(12, 36)
     uuid = "da65f154-3c94-4e3e-b14c-02e126e4ddf3"
     assert on.format_line("id", uuid).plain.splitlines() == ["id", uuid]
     assert on.format_line("forgotten", "2027-11-23 01:40:20  in 364d").plain.splitlines() == [
@@ -64,12 +68,12 @@ def test_what_is_too_long_for_a_pane_goes_on_below_its_value_and_an_id_stands_wh
         "  shop.invoices.render_all(48105,",
         "  cents=1614)",
     ]
-    assert jobs.Sheet().format_line("call", "x" * 90).plain == "call        " + "x" * 90, (
+    assert jobs.PropertyLayout().format_line("call", "x" * 90).plain == "call        " + "x" * 90, (
         "where nobody says how wide it is"
     )
 
 
 def test_of_attempts_and_times_that_nobody_knows_nothing_is_said() -> None:
     job = Job(b"a", "q", "s", "p", State.READY, b"a")
-    told = jobs.format_properties(job, 0, frozenset({"tried"})).plain
+    told = jobs.format_job_properties(job, 0, frozenset({"tried"})).plain
     assert "attempts    0\n" in told and "?" not in told and "since" not in told

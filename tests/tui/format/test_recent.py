@@ -19,13 +19,13 @@ def build_loop(*refs: Ref) -> Loop:
 
 
 def test_steps_on_queues_of_one_name_in_two_systems_are_two_lines_each_with_its_system() -> None:
-    entries = recent.list_entries([build_loop(RQ, RQ, SIDEKIQ, MAIL)], [], 9)
+    entries = recent.list_recent_events([build_loop(RQ, RQ, SIDEKIQ, MAIL)], [], 9)
     assert [(each.ref, each.moved) for each in entries] == [(MAIL, 2), (SIDEKIQ, 2), (RQ, 4)]
-    text = recent.format_lines(entries, 80, find_duplicate_names([RQ, SIDEKIQ, MAIL])).plain
+    text = recent.format_recent_events(entries, 80, find_duplicate_names([RQ, SIDEKIQ, MAIL])).plain
     assert [line.split()[2] for line in text.splitlines()] == ["mail", "sidekiq:default", "rq:default"]
 
 
 def test_a_change_of_several_queues_names_the_first_with_its_system_where_another_has_its_name() -> None:
-    change = recent.Entry(0.0, "pause", RQ, "paused", more=2)
-    assert change.format_queue({"default"}) == "rq:default and 2 more"
-    assert change.format_queue(()) == "default and 2 more"
+    change = recent.RecentEvent(0.0, "pause", RQ, "paused", more=2)
+    assert change.format_queues({"default"}) == "rq:default and 2 more"
+    assert change.format_queues(()) == "default and 2 more"

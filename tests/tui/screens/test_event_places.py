@@ -67,9 +67,9 @@ async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, cr
 
 
 def test_its_redis_cli_line_is_how_one_hears_the_next() -> None:
-    source = copy_formats.Source(Crier(), "mail", "redis://db.example:7000/3")
+    source = copy_formats.JobSource(Crier(), "mail", "redis://db.example:7000/3")
     job = Job(b"a1", "mail", "crier", "finished", State.DONE, b"")
-    line = copy_formats.format_redis_cli([job], source).decode()
+    line = copy_formats.format_redis_cli_lines([job], source).decode()
     assert line == "redis-cli -h db.example -p 7000 -n 3 PSUBSCRIBE crier.began crier.ended 'crier.beat*'"
 
 

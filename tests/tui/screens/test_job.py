@@ -158,7 +158,7 @@ def test_a_life_line_has_every_step_with_the_time_since_the_one_before() -> None
     ]
     assert [line.split()[-1] for line in lines[2:]] == ["1m00", "1.5s", "5m38", "30s"]
     assert ["○" in line for line in lines[1:]] == [False, False, False, False, True]
-    assert timeline.format_errors(job).plain.startswith("\nattempt 1  ")
+    assert timeline.format_attempt_errors(job).plain.startswith("\nattempt 1  ")
 
 
 def test_lines_are_broken_at_spaces_and_none_is_wider_than_the_text() -> None:

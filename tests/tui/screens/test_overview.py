@@ -19,7 +19,7 @@ from rqtui.text import formats
 from rqtui.text.pieces import to_pieces
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import groups, queues
-from rqtui.tui.format.groups import Group
+from rqtui.tui.format.groups import QueueGroup
 from rqtui.tui.format.rows import LazyCells, Row
 from rqtui.tui.screens.overview import Overview
 from rqtui.tui.widgets.table import Table
@@ -61,7 +61,7 @@ def build_queue(name: str, **numbers: int) -> Queue:
     ],
 )
 def test_a_prefix_ends_with_the_first_sign_that_separates(name: str, prefix: str) -> None:
-    assert groups.find_prefix(name) == prefix
+    assert groups.find_name_prefix(name) == prefix
 
 
 def refs(*names: str) -> list[Ref]:
@@ -75,8 +75,8 @@ def test_groups_nest_and_leave_out_levels_that_all_share() -> None:
     [eu, us] = groups.group_queues(acme.refs, acme.prefix)
     assert (eu.prefix, len(eu.refs), us.prefix) == ("acme.eu.", 3, "")
     assert [each.prefix for each in groups.group_queues(eu.refs, eu.prefix)] == ["acme.eu.mail.", ""]
-    assert groups.count_levels(queues_) == 3
-    assert groups.collect_prefixes(queues_, "", 2) == {"acme.", "acme.eu."}
+    assert groups.count_group_levels(queues_) == 3
+    assert groups.collect_group_prefixes(queues_, "", 2) == {"acme.", "acme.eu."}
     assert [each.prefix for each in groups.group_queues(refs("a.b.c.1", "a.b.c.2", "x"))] == ["a.b.c.", ""]
 
 
@@ -87,21 +87,21 @@ def test_many_names_without_levels_are_grouped_by_their_words() -> None:
 
 
 def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
-    shape = queues.Shape()
+    shape = queues.OverviewShape()
     queue = Queue("x", "orizuru", build_queue("", ready=2).counts[:1], workers=None)
-    row = queues.build_row("x", "x", "orizuru", queue, Rate(), shape)
-    keys = [column.key for column in queues.build_columns(shape)]
+    row = queues.build_queue_row("x", "x", "orizuru", queue, Rate(), shape)
+    keys = [column.key for column in queues.build_overview_columns(shape)]
 
     def sign(row: Row, key: str) -> str:
         return "".join(piece.text for piece in to_pieces(row.cells[keys.index(key)]))
 
     assert sign(row, "dead") == sign(row, "workers") == sign(row, "rate") == formats.UNKNOWN
-    counts = queues.build_row("y", "y", "native", build_queue("y"), Rate(), shape)
+    counts = queues.build_queue_row("y", "y", "native", build_queue("y"), Rate(), shape)
     assert sign(counts, "dead") == sign(counts, "rate") == formats.ZERO
-    assert sign(queues.build_row("z", "z", "native", build_queue("z"), None, shape), "rate") == formats.NOT_YET
-    assert sign(queues.build_row("z", "z", "native", None, None, shape), "dead") == formats.NOT_YET
-    assert queues.format_legend([queues.find_signs(build_queue("y"))], is_all=True) == ""
-    assert queues.format_legend([queues.find_signs(queue)], is_all=False) == (
+    assert sign(queues.build_queue_row("z", "z", "native", build_queue("z"), None, shape), "rate") == formats.NOT_YET
+    assert sign(queues.build_queue_row("z", "z", "native", None, None, shape), "dead") == formats.NOT_YET
+    assert queues.format_legend([queues.find_row_signs(build_queue("y"))], is_complete=True) == ""
+    assert queues.format_legend([queues.find_row_signs(queue)], is_complete=False) == (
         "· none     — the system keeps no such thing     … not counted yet"
     )
 
@@ -112,7 +112,7 @@ def test_a_queue_that_shares_its_prefix_with_none_stands_alone() -> None:
 
 
 def test_a_group_sums_its_queues_and_has_the_worst_verdict() -> None:
-    group = Group("mail:", (EU, US))
+    group = QueueGroup("mail:", (EU, US))
     bad = Finding("paused", "warning", "mail:us", "paused")
     worse = Queue(
         "mail:us",
@@ -123,44 +123,49 @@ def test_a_group_sums_its_queues_and_has_the_worst_verdict() -> None:
         findings=(bad,),
         verdict=Verdict("warning", "paused: P resumes it", "paused"),
     )
-    total = groups.sum_queues(group, [build_queue("mail:eu", ready=3), worse])
+    total = groups.sum_group_queues(group, [build_queue("mail:eu", ready=3), worse])
     assert total is not None
     assert (total.count_in_state(State.READY), total.count_in_state(State.DEAD)) == (7, 1)
     assert (total.workers, total.oldest_ready_ms) == (1, 9_000)
     assert total.verdict.text == "2 queues · us: paused: P resumes it"
-    assert groups.sum_rates([Rate(1, 2, 0, (1.0, 2.0)), Rate(3, 4, 0, (5.0,))]) == Rate(4, 6, 0, (1.0, 7.0))
+    assert groups.sum_queue_rates([Rate(1, 2, 0, (1.0, 2.0)), Rate(3, 4, 0, (5.0,))]) == Rate(4, 6, 0, (1.0, 7.0))
     quiet = Rate(0, 0, 0, (0.0, 0.0, 0.0))
-    assert groups.sum_rates([Rate(1, 2, 0, (1.0, 2.0)), quiet]).history == (0.0, 1.0, 2.0), "as long as the longest"
-    assert groups.sum_rates([quiet, Rate()]).history == quiet.history and groups.sum_rates([]) == Rate()
+    assert groups.sum_queue_rates([Rate(1, 2, 0, (1.0, 2.0)), quiet]).history == (0.0, 1.0, 2.0), (
+        "as long as the longest"
+    )
+    assert groups.sum_queue_rates([quiet, Rate()]).history == quiet.history and groups.sum_queue_rates([]) == Rate()
 
 
 def test_a_sum_of_queues_that_were_not_all_counted_is_not_exact() -> None:
-    total = groups.sum_queues(Group("mail:", (EU, US)), [build_queue("mail:eu", ready=3)])
+    total = groups.sum_group_queues(QueueGroup("mail:", (EU, US)), [build_queue("mail:eu", ready=3)])
     assert total is not None
     assert not any(count.is_exact for count in total.counts)
-    assert groups.sum_queues(Group("mail:", (EU, US)), []) is None
+    assert groups.sum_group_queues(QueueGroup("mail:", (EU, US)), []) is None
 
 
 @in_one("width", [30, 44])
 @in_one("numbers", [(1, 1, 1, 1, 1), (0, 5, 0, 0, 1_000_000), (12_431, 0, 64, 9_912, 3), (0, 0, 7, 0, 0)])
 def test_a_bar_has_every_count_in_it_and_is_as_wide_as_it_is_told(width: int, numbers: tuple[int, ...]) -> None:
-    parts = queues.build_bar(list(zip(State, numbers, strict=True)), width)
+    parts = queues.build_state_bar(list(zip(State, numbers, strict=True)), width)
     assert sum(len(text) for _state, text in parts) == width
     assert [state for state, _text in parts] == [state for state, n in zip(State, numbers, strict=True) if n]
     assert all(text.split()[0][0].isdigit() and text.endswith(" ") for _state, text in parts)
 
 
 def test_an_empty_queue_has_an_empty_bar() -> None:
-    assert queues.build_bar([(state, 0) for state in State], 30) == []
+    assert queues.build_state_bar([(state, 0) for state in State], 30) == []
 
 
 def test_the_system_has_a_column_only_where_there_are_several() -> None:
-    one, two = queues.choose_shape(160, [EU, US]), queues.choose_shape(160, [EU, Ref("orizuru", "jobs")])
-    titles = [[column.key for column in queues.build_columns(shape)] for shape in (one, two)]
+    one, two = (
+        queues.choose_overview_shape(160, [EU, US]),
+        queues.choose_overview_shape(160, [EU, Ref("orizuru", "jobs")]),
+    )
+    titles = [[column.key for column in queues.build_overview_columns(shape)] for shape in (one, two)]
     assert ["layout" in keys for keys in titles] == [False, True]
     for shape, keys in zip((one, two), titles, strict=True):
-        assert len(queues.build_row("id", "x", "native", build_queue("x"), None, shape).cells) == len(keys)
-        assert len(queues.build_row("id", "x", "native", None, None, shape).cells) == len(keys)
+        assert len(queues.build_queue_row("id", "x", "native", build_queue("x"), None, shape).cells) == len(keys)
+        assert len(queues.build_queue_row("id", "x", "native", None, None, shape).cells) == len(keys)
 
 
 @in_one(
@@ -172,7 +177,7 @@ def test_every_sort_puts_another_queue_first(sort: str, first: str) -> None:
     known["d"] = Queue("d", "native", oldest_ready_ms=5)
     known["f"] = Queue("f", "native", findings=(Finding("failing", "critical", "f", "bad"),))
     rates = {"e": Rate(out_s=3.0)}
-    order = sorted(known, key=lambda name: queues.compute_sort_key(sort, name, known[name], rates.get(name)))
+    order = sorted(known, key=lambda name: queues.compute_queue_sort_key(sort, name, known[name], rates.get(name)))
     assert order[0] == first
 
 

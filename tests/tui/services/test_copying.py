@@ -23,7 +23,7 @@ from rqtui.systems import registry
 from rqtui.text.masking import MASK
 from rqtui.text.pieces import Piece
 from rqtui.tui.format import copy_formats
-from rqtui.tui.format.copy_formats import Source
+from rqtui.tui.format.copy_formats import JobSource
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.terminal import clipboard
 
@@ -37,8 +37,8 @@ def build_job(id: bytes = b"a1", body: bytes = b"{}", **more: object) -> Job:
     return Job(id, "mail", "native", "ready", State.READY, id, body=body, body_bytes=len(body), **more)  # type: ignore[arg-type]
 
 
-def source(url: str = "redis://localhost:6379", system: str = "native", queue: str = "mail") -> Source:
-    return Source(registry.create_system(system), queue, url)
+def source(url: str = "redis://localhost:6379", system: str = "native", queue: str = "mail") -> JobSource:
+    return JobSource(registry.create_system(system), queue, url)
 
 
 # ── forms ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -46,7 +46,7 @@ def source(url: str = "redis://localhost:6379", system: str = "native", queue: s
 
 def test_an_id_that_a_shell_would_obey_is_quoted() -> None:
     jobs = [build_job(b"a1"), build_job(b"\xff\x00"), build_job(b"x\nrm -rf ~\x1b"), build_job("日本".encode())]
-    assert copy_formats.format_ids(jobs, source()).decode().split("\n") == [
+    assert copy_formats.format_job_ids(jobs, source()).decode().split("\n") == [
         "a1",
         r'"\xff\x00"',
         r'"x\nrm -rf ~\x1b"',
@@ -56,36 +56,41 @@ def test_an_id_that_a_shell_would_obey_is_quoted() -> None:
 
 def test_json_is_masked_unless_the_screen_shows_what_is_secret() -> None:
     job = build_job(body=b'{"password": "hunter2", "n": [1]}', error="token=hunter2 failed", token=b"lease-1")
-    document = json.loads(copy_formats.as_json([job], source()))
+    document = json.loads(copy_formats.format_jobs_as_json([job], source()))
     assert "hunter2" not in json.dumps(document)
     assert document["token"] == "lease-1" and document["body"]["value"]["n"] == [1]
-    shown = copy_formats.as_json([job], Source(registry.create_system("native"), "mail", "redis://h", is_revealed=True))
+    shown = copy_formats.format_jobs_as_json(
+        [job], JobSource(registry.create_system("native"), "mail", "redis://h", is_revealed=True)
+    )
     assert json.loads(shown)["body"]["value"]["password"] == "hunter2"
-    assert [one["id"] for one in json.loads(copy_formats.as_json([job, build_job(b"b2")], source()))] == ["a1", "b2"]
+    assert [one["id"] for one in json.loads(copy_formats.format_jobs_as_json([job, build_job(b"b2")], source()))] == [
+        "a1",
+        "b2",
+    ]
 
 
 def test_a_body_that_is_no_text_is_masked_where_it_names_a_secret() -> None:
-    document = json.loads(copy_formats.as_json([build_job(body=b"\xff\xfepassword=hunter2")], source()))
+    document = json.loads(copy_formats.format_jobs_as_json([build_job(body=b"\xff\xfepassword=hunter2")], source()))
     assert document["body"]["encoding"] == "masked" and document["body"]["value"] == MASK
     assert base64.b64encode(b"hunter2")[:6].decode() not in document["body"]["value"]
 
 
 def test_the_redis_cli_line_names_the_server_and_never_its_password() -> None:
-    line = copy_formats.format_redis_cli([build_job()], source("rediss://ann:sesame@db.example:7000/3")).decode()
+    line = copy_formats.format_redis_cli_lines([build_job()], source("rediss://ann:sesame@db.example:7000/3")).decode()
     assert line == "redis-cli -h db.example -p 7000 -n 3 --tls --user ann HGET 'rqtui:{mail}:jobs' a1"
     assert (
-        copy_formats.format_redis_cli([build_job()], source("unix:///run/redis.sock"))
+        copy_formats.format_redis_cli_lines([build_job()], source("unix:///run/redis.sock"))
         .decode()
         .startswith("redis-cli -s /run/redis")
     )
-    assert "sesame" not in copy_formats.format_python([build_job()], source("redis://:sesame@h")).decode()
+    assert "sesame" not in copy_formats.format_python_program([build_job()], source("redis://:sesame@h")).decode()
 
 
 @pytest.mark.parametrize("id", [b"a1", b"q\"u'o\\te", b"\xff\x00\n\x1b", "日本 x".encode(), b"$(touch x) `y` ;"])
 @pytest.mark.skipif(not shutil.which("redis-cli"), reason="redis-cli is not installed")
 def test_the_redis_cli_line_reads_the_job_whatever_its_id(client: Redis, url: str, id: bytes) -> None:
     Queue("mail", url).put(b'{"n": 1}', id=id)
-    line = copy_formats.format_redis_cli([build_job(id)], source(url)).decode()
+    line = copy_formats.format_redis_cli_lines([build_job(id)], source(url)).decode()
     said = subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout
     assert b'{"n": 1}' in said
 
@@ -94,13 +99,13 @@ def test_the_redis_cli_line_reads_the_job_whatever_its_id(client: Redis, url: st
 def test_an_entry_of_another_system_is_found_where_it_stands(client: Redis, url: str) -> None:
     client.rpush("readytasklist", b"one", b"two \xff")
     job = Job(b"x", "readytasklist", "dispatcher", "ready", State.READY, b"two \xff")
-    line = copy_formats.format_redis_cli([job], source(url, "dispatcher", "readytasklist")).decode()
+    line = copy_formats.format_redis_cli_lines([job], source(url, "dispatcher", "readytasklist")).decode()
     assert subprocess.run(["sh", "-c", line], capture_output=True, timeout=20, check=True).stdout.strip() == b"1"
 
 
 def test_the_python_puts_the_same_job(client: Redis, url: str) -> None:
     job = build_job(b"\xff1", b'{"a": "\xc3\xa9\\u0000"}', name="send", priority=-3, ttr_ms=30_000, max_attempts=7)
-    code = copy_formats.format_python([job], source(url)).decode()
+    code = copy_formats.format_python_program([job], source(url)).decode()
     subprocess.run([sys.executable, "-c", code], check=True, timeout=20, cwd=ROOT)
     (put,) = Seeded(client).jobs("ready")
     put = Seeded(client).engine.fetch_job(Seeded(client).ref, put.id, -1) or put
@@ -111,7 +116,7 @@ def test_the_python_puts_the_same_job(client: Redis, url: str) -> None:
 def test_rows_are_tab_separated_and_no_cell_breaks_them() -> None:
     columns = [Column("mark"), Column("id", "id"), Column("n", "size")]
     rows = [Row(b"1", ("▌", "a\tb", (Piece("1"), Piece(" kB")))), Row(b"2", ("", "[red]", ""))]
-    copied = copy_formats.convert_rows(columns, rows)
+    copied = copy_formats.convert_table_rows(columns, rows)
     assert copied.data.decode().split("\n") == ["id\tsize", "a⇥b\t1 kB", "[red]\t"]
     assert copied.description == "2 rows"
 
@@ -119,14 +124,14 @@ def test_rows_are_tab_separated_and_no_cell_breaks_them() -> None:
 # ── the way out ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def send_text(data: bytes, **environ: str) -> tuple[clipboard.Sent, str]:
+def send_text(data: bytes, **environ: str) -> tuple[clipboard.CopyResult, str]:
     written: list[str] = []
-    return clipboard.send(data, written.append, environ), "".join(written)
+    return clipboard.send_to_clipboard(data, written.append, environ), "".join(written)
 
 
 def test_a_plain_terminal_gets_osc_52_once() -> None:
     how, written = send_text(b"a1\xff")
-    assert how == clipboard.Sent("the terminal")
+    assert how == clipboard.CopyResult("the terminal")
     assert written == f"\x1b]52;c;{base64.b64encode(b'a1' + bytes([0xFF])).decode()}\x07"
 
 
@@ -182,7 +187,7 @@ async def test_y_offers_the_screen_and_sends_its_lines(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[bytes] = []
-    monkeypatch.setattr(clipboard, "send", lambda data, *_, **__: given.append(data) or clipboard.Sent("here"))
+    monkeypatch.setattr(clipboard, "send", lambda data, *_, **__: given.append(data) or clipboard.CopyResult("here"))
     seeded.put("a1", "a2")
     async with screen(url) as it:
         await it.press("y")

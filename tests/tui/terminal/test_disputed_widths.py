@@ -20,10 +20,10 @@ from textual.screen import Screen
 from textual.strip import Strip
 
 from rqtui.text.pieces import Piece
-from rqtui.tui.format.jobs import Sheet
+from rqtui.tui.format.jobs import PropertyLayout
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.terminal.diff_output import Spans, Whole
-from rqtui.tui.terminal.disputed_widths import is_disputed, measure_widest, place_text
+from rqtui.tui.terminal.diff_output import FullUpdate, PartialUpdate
+from rqtui.tui.terminal.disputed_widths import add_cursor_moves, has_disputed_width, measure_greatest_width
 from rqtui.tui.widgets.paint import PaintedLine, Painter
 
 NAME = "नेहा शर्मा"
@@ -86,8 +86,8 @@ class Terminal:
     ],
 )
 def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) -> None:
-    assert is_disputed(text) is is_
-    assert (place_text(text, 3, 4) == text) is not is_
+    assert has_disputed_width(text) is is_
+    assert (add_cursor_moves(text, 3, 4) == text) is not is_
 
 
 @in_one(
@@ -102,7 +102,7 @@ def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) ->
 def test_what_stands_behind_it_stands_where_it_is_counted_to_stand(width_of: Widths, text: str, shown: str) -> None:
     terminal, width = Terminal(width_of), cell_len(text)
     terminal.gets("x" * 40)
-    terminal.gets(f"\x1b[1;1H{place_text(text, 0, 0)}")
+    terminal.gets(f"\x1b[1;1H{add_cursor_moves(text, 0, 0)}")
     assert terminal.text(0, 0, width) == shown
     assert terminal.text(0, width - 2, width) == "3s" and terminal.text(0, width, width + 1) == "x"
 
@@ -129,11 +129,11 @@ def test_a_text_that_a_terminal_draws_wider_than_its_column_ends_in_an_ellipsis(
     painter = Painter(columns, False, lambda _name: Style(), Style)
     strip = painter.draw_line(PaintedLine(80, Row("1", (text, "3s"))))
     cell = strip.crop(2, 2 + width).text
-    assert cell.rstrip() == shown and measure_widest(cell.rstrip()) <= width
+    assert cell.rstrip() == shown and measure_greatest_width(cell.rstrip()) <= width
     assert strip.cell_length == 80 and strip.crop(4 + width, 6 + width).text == "3s"
     for width_of in (measure_in_tmux, narrow, cell_len):
         terminal = Terminal(width_of)
-        terminal.gets(f"\x1b[1;1H{place_text(strip.text, 0, 0)}")
+        terminal.gets(f"\x1b[1;1H{add_cursor_moves(strip.text, 0, 0)}")
         assert terminal.text(0, 0, 80).split() == [*shown.split(), "3s"], "nothing of it is hidden"
 
 
@@ -142,14 +142,14 @@ def test_a_right_aligned_text_ends_before_the_next_column() -> None:
     painter = Painter(columns, False, lambda _name: Style(), Style)
     strip = painter.draw_line(PaintedLine(80, Row("1", ((Piece("का"), Piece("का")), "3s"))))
     terminal = Terminal(measure_in_tmux)
-    terminal.gets(f"\x1b[1;1H{place_text(strip.text, 0, 0)}")
+    terminal.gets(f"\x1b[1;1H{add_cursor_moves(strip.text, 0, 0)}")
     assert terminal.text(0, 0, 80).split() == ["काका", "3s"]
 
 
 def test_values_beside_wide_names_are_in_one_column() -> None:
-    lines = [Sheet(12).format_line(name, "value").plain for name in ("name", "名前", "名前名前名")]
+    lines = [PropertyLayout(12).format_line(name, "value").plain for name in ("name", "名前", "名前名前名")]
     assert {cell_len(line.removesuffix("value")) for line in lines} == {12}
-    assert Sheet(12).format_line("名前名前名前", "value").plain == "名前名前名前 value"
+    assert PropertyLayout(12).format_line("名前名前名前", "value").plain == "名前名前名前 value"
 
 
 @pytest.mark.parametrize("width_of", [measure_in_tmux, narrow, cell_len])
@@ -159,12 +159,12 @@ def test_a_change_leaves_nothing_of_it_and_the_frame_stays(width_of: Widths) -> 
     lines = [Strip([Segment(f"1  {NAME} inv…  "), Segment("3s ")]), Strip([Segment("2  👍🏽  "), Segment("9s ")])]
     width = lines[0].cell_length
     whole = LayoutUpdate([[frame, line.adjust_cell_length(width), frame] for line in lines], Region(0, 0, width + 2, 2))
-    terminal.gets(Whole.from_update(whole).render_segments(console))
+    terminal.gets(FullUpdate.from_update(whole).render_segments(console))
     assert [terminal.text(y, width + 1, width + 2) for y in (0, 1)] == ["│", "│"]
     assert [terminal.text(0, width - 2, width), terminal.text(1, 8, 10)] == ["3s", "9s"]
     plain = Strip([Segment("3  Zoë")]).adjust_cell_length(width)
     change = ChopsUpdate([{1: plain}, {1: plain}], [(0, 1, width + 1), (1, 1, width + 1)], [[width + 1], [width + 1]])
-    terminal.gets(Spans.from_update(change).render_segments(console))
+    terminal.gets(PartialUpdate.from_update(change).render_segments(console))
     assert [terminal.text(y, 0, width + 2) for y in (0, 1)] == [f"│{plain.text}│"] * 2
 
 
@@ -183,12 +183,12 @@ async def test_a_terminal_with_widths_of_its_own_shows_each_line_of_a_table_as_i
     def shown_in_part(self: Compositor) -> ChopsUpdate | None:
         update = partial(self)
         if update:
-            terminal.gets(Spans.from_update(update).render_segments(console))
+            terminal.gets(PartialUpdate.from_update(update).render_segments(console))
         return update
 
     def update_terminal(self: Compositor, *given: bool, **named: bool) -> LayoutUpdate:
         update = full(self, *given, **named)
-        terminal.gets(Whole.from_update(update).render_segments(console))
+        terminal.gets(FullUpdate.from_update(update).render_segments(console))
         return update
 
     monkeypatch.setattr(Compositor, "render_partial_update", shown_in_part)

@@ -20,7 +20,7 @@ from textual.widgets import Static
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
 from rqtui.tui.terminal import border_title, hooks, raw_output, screen_text, scroll_length, style_cache, uncaught_error
-from rqtui.tui.terminal.hooks import has_parameters, is_usable
+from rqtui.tui.terminal.hooks import has_parameters, is_hook_usable
 from rqtui.tui.widgets.table import Table
 
 
@@ -33,12 +33,12 @@ IS_ON: dict[str, Callable[[App[Any]], bool]] = {
     "diff_output": lambda app: "_display" in vars(app),
     "typeahead": lambda app: "on_event" in vars(app),
     "uncaught_error": lambda app: "_fatal_error" in vars(app),
-    "style_cache": lambda _app: is_usable(style_cache.fits),
-    "border_title": lambda app: is_usable(border_title.fits, _table(app), "border_title"),
-    "scroll_length": lambda app: is_usable(scroll_length.fits, _table(app)),
+    "style_cache": lambda _app: is_hook_usable(style_cache.supports_installed_textual),
+    "border_title": lambda app: is_hook_usable(border_title.supports_installed_textual, _table(app), "border_title"),
+    "scroll_length": lambda app: is_hook_usable(scroll_length.supports_installed_textual, _table(app)),
     "line_cache": lambda app: type(_table(app)._styles_cache).__name__ == "CachedLines",
-    "screen_text": lambda app: screen_text.is_readable(app.screen),
-    "raw_output": lambda app: raw_output.find_writer(app) is not None,
+    "screen_text": lambda app: screen_text.is_screen_readable(app.screen),
+    "raw_output": lambda app: raw_output.find_terminal_writer(app) is not None,
 }
 
 
@@ -161,12 +161,12 @@ def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
 ) -> None:
     monkeypatch.setenv(hooks.SWITCH, "1")
     app = Faulty()
-    uncaught_error.install(app, str, is_debug)
+    uncaught_error.install_error_output(app, str, is_debug)
     app.run(headless=True)
     said = capsys.readouterr().err
     assert app.return_code == 1
     assert ("hunter2" in said) is is_debug
-    assert (said.split() == uncaught_error.SENTENCE.split()) is not is_debug
+    assert (said.split() == uncaught_error.FIXED_SENTENCE.split()) is not is_debug
 
 
 @pytest.mark.hooks
@@ -215,9 +215,9 @@ def test_what_is_not_there_turns_a_hook_off_and_other_faults_are_told(monkeypatc
     def broken() -> bool:
         raise RuntimeError
 
-    assert not is_usable(missing)
+    assert not is_hook_usable(missing)
     with pytest.raises(RuntimeError):
-        is_usable(broken)
+        is_hook_usable(broken)
 
 
 def test_an_app_that_was_given_another_driver_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def test_a_signal_to_go_on_that_is_told_late_does_not_reach_the_drivers_own_hand
 ) -> None:
     app, drivers = Painted(), []
     goes_on = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGCONT))
-    monkeypatch.setattr(job_control, "has_shell", lambda: True)
+    monkeypatch.setattr(job_control, "has_job_control_shell", lambda: True)
     monkeypatch.setattr(os, "killpg", lambda _group, _number: goes_on.start())
     before = signal.signal(signal.SIGCONT, lambda _number, _frame: drivers.append(app.is_suspended))
     try:

@@ -40,10 +40,10 @@ async def test_only_lines_that_are_others_are_painted(monkeypatch: pytest.Monkey
         app = pilot.app
         assert isinstance(app, Panes)
         pane = app.query_one(LinesPane)
-        pane.set_title(Content.assemble((" a title ", "b")))
+        pane.set_border_title(Content.assemble((" a title ", "b")))
         await pilot.pause()
         painted.clear()
-        pane.set_title(Content.assemble((" a title ", "b")))
+        pane.set_border_title(Content.assemble((" a title ", "b")))
         pane.redraw_changes()
         await pilot.pause()
         assert not any(painted), "nothing changed"

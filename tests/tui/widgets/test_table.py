@@ -19,7 +19,7 @@ from textual.widgets import Input
 import rqtui.tui
 from rqtui.text.pieces import Piece
 from rqtui.tui.format import theme
-from rqtui.tui.format.rows import Column, Row, Window, arrange, follow_cursor
+from rqtui.tui.format.rows import Column, ListWindow, Row, fit_columns, keep_cursor_row
 from rqtui.tui.widgets.table import Table
 
 COLUMNS = (
@@ -58,14 +58,14 @@ class House(App[None]):
         self.first_theme, self.options = theme_name, options
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return theme.compute_defaults(self.current_theme)
+        return theme.compute_default_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
         yield Watched(COLUMNS, empty="No job is ready. Press N for a new one.", id="table", **self.options)  # type: ignore[arg-type]
         yield Input(id="filter")
 
     def on_mount(self) -> None:
-        theme.install(self, self.first_theme)  # type: ignore[arg-type]
+        theme.register_themes(self, self.first_theme)  # type: ignore[arg-type]
         self.table.focus()
 
     @property
@@ -303,18 +303,18 @@ def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None
 
 
 def test_what_merely_slid_into_the_window_did_not_arrive() -> None:
-    old = Window(tuple(rows(1, 2, 3)), 0, 10)
-    fresh, _ = follow_cursor(old, rows(9, 2, 8, 3, 4), 0, 10, None, 0)
+    old = ListWindow(tuple(rows(1, 2, 3)), 0, 10)
+    fresh, _ = keep_cursor_row(old, rows(9, 2, 8, 3, 4), 0, 10, None, 0)
     assert fresh.arrived == {b"j9", b"j8"}
-    whole, _ = follow_cursor(Window(tuple(rows(1, 2, 3)), 0, 3), rows(2, 3, 4), 0, 3, None, 0)
+    whole, _ = keep_cursor_row(ListWindow(tuple(rows(1, 2, 3)), 0, 3), rows(2, 3, 4), 0, 3, None, 0)
     assert whole.arrived == {b"j4"}
-    paged, _ = follow_cursor(old, rows(4, 5, 6), 3, 10, None, 0)
+    paged, _ = keep_cursor_row(old, rows(4, 5, 6), 3, 10, None, 0)
     assert paged.arrived == frozenset()
 
 
 def test_a_row_that_moved_out_of_the_window_is_not_called_gone() -> None:
-    old = Window(tuple(rows(4, 5, 6)), 3, 10)
-    fresh, place = follow_cursor(old, rows(6, 7, 8), 3, 8, build_row(4), 3)
+    old = ListWindow(tuple(rows(4, 5, 6)), 3, 10)
+    fresh, place = keep_cursor_row(old, rows(6, 7, 8), 3, 8, build_row(4), 3)
     assert fresh.ghost is None
     assert place == 2
 
@@ -423,7 +423,7 @@ def test_a_growing_total_lays_nothing_out_anew() -> None:
 def test_markup_and_escapes_in_data_are_text() -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update([Row(b"x", ("[b]x[/]", "\x1b]0;evil\x07[@click=app.quit]\u202e", "1s"))])
-        app.table.set_title("[red]", Piece("\x1b[2Jmail", "strong"))
+        app.table.set_border_title("[red]", Piece("\x1b[2Jmail", "strong"))
         await pilot.pause()
         text = "\n".join(app.lines())
         assert "[b]x[/" in text or "[b]x[…" in text
@@ -458,9 +458,9 @@ def test_an_empty_table_says_what_to_press_but_not_before_it_knows() -> None:
 
 def test_columns_leave_in_their_order_when_it_gets_narrow() -> None:
     columns = (Column("a", width=8), Column("b", width=8, drop=1), Column("c", width=8, drop=2), Column("d", weight=1))
-    shown = {width: [slot.column for slot in arrange(columns, width, 2)] for width in (60, 37, 36, 27, 26, 5)}
+    shown = {width: [slot.column for slot in fit_columns(columns, width, 2)] for width in (60, 37, 36, 27, 26, 5)}
     assert shown == {60: [0, 1, 2, 3], 37: [0, 1, 3], 36: [0, 1, 3], 27: [0, 3], 26: [0, 3], 5: [0, 3]}
-    assert sum(slot.width for slot in arrange(columns, 60, 2)) + 3 * 2 == 60
+    assert sum(slot.width for slot in fit_columns(columns, 60, 2)) + 3 * 2 == 60
 
 
 def test_a_click_moves_and_a_double_click_opens() -> None:
@@ -494,7 +494,7 @@ def test_ascii_needs_no_other_letters() -> None:
 def test_the_screen_opens_in_every_theme_and_changes_to_every_other(name: str) -> None:
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update([Row(b"x", (Piece("x", style), "job", "1s")) for style in sorted(theme.STYLES)])
-        app.table.set_title(Piece("ready", "state-ready"))
+        app.table.set_border_title(Piece("ready", "state-ready"))
         await pilot.pause()
         for other in (theme.LIGHT, theme.ANSI, theme.DARK, name):
             app.theme = other
@@ -528,7 +528,7 @@ def _contrast(one: Color, other: Color) -> float:
 
 def test_under_no_color_there_is_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    name = theme.choose_theme({"NO_COLOR": "1"}, theme.DARK)
+    name = theme.choose_theme_name({"NO_COLOR": "1"}, theme.DARK)
 
     async def test(app: House, pilot: Pilot[None]) -> None:
         app.table.update([Row(b"x", (Piece("x", "state-dead"), "job", "1s")), *rows(1, 2)])
