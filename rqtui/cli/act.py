@@ -284,10 +284,10 @@ def _act_on_jobs(session: Session, engine: Engine, request: ActRequest, script: 
         return _act_at_rate(session, engine, request, script, form, request.rate_limit)
     if request.is_whole_place:
         return _act_on_place(session, engine, request, script, form)
-    return _act_on_listed_jobs(session, engine, request, script, form)
+    return _apply_verb_to_listed_jobs(session, engine, request, script, form)
 
 
-def _act_on_listed_jobs(
+def _apply_verb_to_listed_jobs(
     session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
 ) -> int:
     """Run the script on the named or matching jobs, and print the outcomes in the order of the jobs."""
@@ -335,7 +335,7 @@ def _act_on_place(
     total = page.job_count
     if total:
         confirm(session, engine, request, script, total)
-    steps = engine.act_on_place(script.name, request.ref, request.place, form) if total else ()
+    steps = engine.apply_verb_to_place(script.name, request.ref, request.place, form) if total else ()
     with output.show_progress(script.name, total) as bar:
         outcomes, broken_off = _collect_outcomes(steps, engine.client, bar, total)
     return _print_result(session, engine, request, script, outcomes, broken_off, _count_moved(outcomes))

@@ -38,7 +38,9 @@ def stats(
     for ref, queue in zip(refs, counted.queues, strict=True):  # a round trip each: a day of a queue is 0.5 MB
         system = engine.systems[ref.system]
         requests = (
-            [partial(report.build_history_request, system, ref.queue, minutes + 1)] if report.has_stats(system) else []
+            [partial(report.build_history_request, system, ref.queue, minutes + 1)]
+            if report.has_minute_counters(system)
+            else []
         )
         [history] = engine.send_requests_isolated(requests) or [None]
         if isinstance(history, RqtuiError) and len(refs) == 1:
@@ -64,11 +66,11 @@ def _build_statistics(ref: Ref, queue: Queue, history: History | None, minutes: 
     begin_ms = now_ms - minutes * report.MINUTE_MS
     grown = report.compute_growth_per_minute([history], begin_ms, now_ms) if history else []
     depth = report.count_unfinished([queue])
-    depths = dict(report.compute_depths(grown, depth))
+    depths = dict(report.compute_unfinished_per_minute(grown, depth))
     rows = [
         {
             "minute_at_ms": minute,
-            **{name: report.sum_flow(counted, name) for name in report.FLOWS},
+            **{name: report.sum_flow_counters(counted, name) for name in report.FLOWS},
             "depth": depths[minute],
         }
         for minute, counted in grown

@@ -1,8 +1,9 @@
-"""Count many queues at once: one script counts dozens of queues, if their system has one; otherwise a script each.
+"""Count the jobs of many queues with few script calls; called by the engine for every snapshot.
 
-A key of a wrong type, a missing right for one queue, or a server that refuses scripts across slots causes a shared
-script to fail for all of its queues. They are then counted one by one in a second round trip. For the next half minute
-the queues that failed alone (or all, if none did) are counted alone from the start.
+If a system has a script that counts dozens of queues at once, that script is used; otherwise each queue takes a call of
+its own. A key of a wrong type, a missing right for one queue, or a server that refuses scripts across slots makes a
+shared script fail for all of its queues. They are then counted one by one in a second round trip. For the next half
+minute the queues that failed alone (or all, if none did) are counted alone from the start.
 """
 
 from __future__ import annotations
@@ -21,89 +22,101 @@ T = TypeVar("T")
 CountResult = list[Queue] | Request[list[Queue]] | None
 """The result of counting many queues: their counts, a follow-up request, or None for an error."""
 
-KEPT = 40  # cached requests: the overview of a thousand queues counts others at each refresh, and those again later
-ALONE_S = 30.0
+MAX_CACHED_REQUESTS = (
+    40  # cached requests: the overview of a thousand queues counts others at each refresh, and those again later
+)
+COUNTED_ALONE_S = 30.0
 
 
 class QueueCounter:
-    """Builds and caches the requests that count queues, and stores which queues cannot be counted with others."""
+    """Builds and caches the requests that count queues, and stores which queues have to be counted alone."""
 
     def __init__(self, systems: Mapping[str, System]) -> None:
         self._systems = systems
         self._refs: tuple[Ref, ...] = ()
-        self._until_s = 0.0  # when all queues are tried together again (`time.monotonic`)
-        self._alone: set[Ref] = set()
+        self._alone_until_s = 0.0  # when all queues are tried together again (`time.monotonic`)
+        self._refs_counted_alone: set[Ref] = set()
         self._groups: list[tuple[Sequence[Ref], Request[CountResult]]] = []
         self._shared_requests: dict[tuple[Ref, ...], Request[CountResult]] = {}
 
     def build_requests(self, client: Any, refs: Sequence[Ref]) -> list[Request[CountResult]]:
-        """Return the requests that count these queues; the same objects as last time if the queues are the same."""
-        is_over = bool(self._alone) and time.monotonic() >= self._until_s
-        if is_over:
-            self._alone.clear()
-        if is_over or self._refs != tuple(refs) or not self._groups:
+        """Return the requests that count these queues.
+
+        The same request objects as last time if the queues are the same.
+        """
+        is_retry_due = bool(self._refs_counted_alone) and time.monotonic() >= self._alone_until_s
+        if is_retry_due:
+            self._refs_counted_alone.clear()
+        if is_retry_due or self._refs != tuple(refs) or not self._groups:
             self._refs = tuple(refs)
-            self._groups = list(self._group(client, refs))
-        return [ask for _refs, ask in self._groups]
+            self._groups = list(self._group_queues(client, refs))
+        return [request for _refs, request in self._groups]
 
     def collect_counts(
         self,
         results: Sequence[CountResult],
-        ask_all: Callable[[Sequence[Request[Any]]], list[Any]],
+        send_requests: Callable[[Sequence[Request[Any]]], list[Any]],
         is_answered: bool,
     ) -> tuple[list[Queue], list[list[Request[Any]]]]:
-        """Return the counted queues in the order of the request, and the requests of the extra round trips.
+        """Return the counted queues in the order of `build_requests`, and the requests of the extra round trips.
 
-        `ask_all` sends requests in one round trip. `is_answered` says whether the server replied to anything else in
-        this snapshot; if not, an error of all queues is raised.
+        `send_requests` sends requests in one round trip. `is_answered` says whether the server replied to anything else
+        in this snapshot; if not, an error of all queues is raised.
         """
         queues_by_ref: dict[Ref, Queue] = {}
-        failed: list[Ref] = []
+        failed_refs: list[Ref] = []
         follow_ups: list[tuple[Sequence[Ref], Request[list[Queue] | None]]] = []
-        for (refs, _ask), result in zip(self._groups, results, strict=True):
+        for (refs, _request), result in zip(self._groups, results, strict=True):
             if result is None:
-                failed += refs
+                failed_refs += refs
             elif isinstance(result, Request):
-                follow_ups.append((refs, _ignore_errors(result)))
+                follow_ups.append((refs, _return_none_on_error(result)))
             else:
                 queues_by_ref.update(zip(refs, result, strict=True))
-        trips: list[list[Request[Any]]] = [[request for _refs, request in follow_ups]] if follow_ups else []
-        for (refs, _ask), queues in zip(follow_ups, ask_all(trips[0]) if follow_ups else (), strict=True):
+        extra_trips: list[list[Request[Any]]] = [[request for _refs, request in follow_ups]] if follow_ups else []
+        for (refs, _request), queues in zip(
+            follow_ups, send_requests(extra_trips[0]) if follow_ups else (), strict=True
+        ):
             if queues is None:
-                failed += refs
+                failed_refs += refs
             else:
                 queues_by_ref.update(zip(refs, queues, strict=True))
-        if failed:
-            requests = [queue_request(self._systems[ref.system], ref.queue) for ref in failed]
-            again = ask_all([replace(request, may_fail=is_answered or bool(queues_by_ref)) for request in requests])
-            trips.append(requests)
-            queues_by_ref.update(zip(failed, again, strict=True))
-            self._alone |= {ref for ref in failed if queues_by_ref[ref].error} or set(failed)
-            self._until_s = time.monotonic() + ALONE_S
+        if failed_refs:
+            requests = [queue_request(self._systems[ref.system], ref.queue) for ref in failed_refs]
+            recounted = send_requests(
+                [replace(request, may_fail=is_answered or bool(queues_by_ref)) for request in requests]
+            )
+            extra_trips.append(requests)
+            queues_by_ref.update(zip(failed_refs, recounted, strict=True))
+            self._refs_counted_alone |= {ref for ref in failed_refs if queues_by_ref[ref].error} or set(failed_refs)
+            self._alone_until_s = time.monotonic() + COUNTED_ALONE_S
             self._groups = []
-        return [queues_by_ref[ref] for ref in self._refs], trips
+        return [queues_by_ref[ref] for ref in self._refs], extra_trips
 
-    def _group(self, client: Any, refs: Sequence[Ref]) -> Iterator[tuple[Sequence[Ref], Request[CountResult]]]:
-        singles: list[Ref] = []
+    def _group_queues(self, client: Any, refs: Sequence[Ref]) -> Iterator[tuple[Sequence[Ref], Request[CountResult]]]:
+        """Yield groups of queues with the request that counts each group: chunks of one system, then single queues."""
+        refs_alone: list[Ref] = []
         for name in self._systems:
-            mine = [ref for ref in refs if ref.system == name]
-            is_apart = [isinstance(client, Cluster) or ref in self._alone for ref in mine]
-            singles += [ref for ref, apart in zip(mine, is_apart, strict=True) if apart]
-            fit = [ref for ref, apart in zip(mine, is_apart, strict=True) if not apart]
-            together = self._systems[name].queues_per_request
-            for start in range(0, len(fit), together):
-                chunk = tuple(fit[start : start + together])
-                request = self._find_shared_request(chunk) if len(chunk) > 1 else None
+            refs_of_system = [ref for ref in refs if ref.system == name]
+            are_alone = [isinstance(client, Cluster) or ref in self._refs_counted_alone for ref in refs_of_system]
+            refs_alone += [ref for ref, is_alone in zip(refs_of_system, are_alone, strict=True) if is_alone]
+            refs_together = [ref for ref, is_alone in zip(refs_of_system, are_alone, strict=True) if not is_alone]
+            queues_per_request = self._systems[name].queues_per_request
+            for start in range(0, len(refs_together), queues_per_request):
+                chunk = tuple(refs_together[start : start + queues_per_request])
+                request = self._build_shared_request(chunk) if len(chunk) > 1 else None
                 if request is None:
-                    singles += chunk
+                    refs_alone += chunk
                 else:
                     yield chunk, request
-        yield from (([ref], _as_list(queue_request(self._systems[ref.system], ref.queue))) for ref in singles)
+        yield from (
+            ([ref], _wrap_result_in_list(queue_request(self._systems[ref.system], ref.queue))) for ref in refs_alone
+        )
 
-    def _find_shared_request(self, chunk: tuple[Ref, ...]) -> Request[CountResult] | None:
-        """Return the cached or new request that counts these queues of one system by one script.
+    def _build_shared_request(self, chunk: tuple[Ref, ...]) -> Request[CountResult] | None:
+        """Return the request by which one script counts these queues of one system, from the cache if possible.
 
-        None if there is none.
+        Returns None if the system has no such script, or refuses one of the names.
         """
         if chunk not in self._shared_requests:
             try:
@@ -112,18 +125,19 @@ class QueueCounter:
                 return None
             if request is None:
                 return None
-            while len(self._shared_requests) >= KEPT:
+            while len(self._shared_requests) >= MAX_CACHED_REQUESTS:
                 del self._shared_requests[next(iter(self._shared_requests))]
-            self._shared_requests[chunk] = _ignore_errors(request)
+            self._shared_requests[chunk] = _return_none_on_error(request)
         return self._shared_requests[chunk]
 
 
-def _as_list(request: Request[Queue]) -> Request[CountResult]:
+def _wrap_result_in_list(request: Request[Queue]) -> Request[CountResult]:
+    """Return the request with its result in a list of one queue, as requests for several queues return it."""
     return Request(request.calls, lambda replies: [request.parse(replies)])
 
 
-def _ignore_errors(request: Request[T]) -> Request[T | None]:
-    """Return a request whose result is None if the script failed for all queues; they are then counted one by one."""
+def _return_none_on_error(request: Request[T]) -> Request[T | None]:
+    """Return the request with the result None in place of an error, after which its queues are counted one by one."""
 
     def parse_reply(replies: Replies) -> T | None:
         try:

@@ -1,10 +1,10 @@
-"""Engine: take snapshots of queues, change jobs and evaluate health over one connection, for the screen and the CLI.
+"""The engine: takes snapshots of queues, changes jobs and evaluates health over one connection to Redis.
 
-The engine names no system and starts no thread: `engine/ticker.py` runs it on a thread for the screen, the command line
-calls it directly. A snapshot is one pipeline for any number of jobs and up to a thousand queues. A second pipeline
-follows for queues that turn out not to be idle, or whose shared script failed. Long work (discovery, filter scans,
-changes of many jobs) is a generator with one round trip per step, so that the caller can do other things in
-between.
+The screen and the command line use it. The engine names no system and starts no thread: `engine/ticker.py` runs it on a
+thread for the screen, the command line calls it directly. A snapshot is one pipeline for any number of jobs and up to a
+thousand queues. A second pipeline follows for queues that turn out not to be idle, or whose shared script failed. Long
+work (discovery, filter scans, changes of many jobs) is a generator with one round trip per step, so that the caller can
+do other things in between.
 """
 
 from __future__ import annotations
@@ -48,12 +48,15 @@ log = logging.getLogger("rqtui.engine")
 
 T = TypeVar("T")
 FULL_FOCUS = Focus()
-PART = 1000  # queues counted per round trip: requests and replies take 3 kB of memory per queue
-DENIED_WITH = {"purge": "delete"}  # Whoever may not delete a job may not delete a place of jobs either.
+QUEUES_PER_ROUND_TRIP = 1000  # queues counted per round trip: requests and replies take 3 kB of memory per queue
+IMPLYING_VERBS = {"purge": "delete"}  # Whoever may not delete a job may not delete a place of jobs either.
 
 
 class SavedJobs(Protocol):
-    """Jobs that were saved before a change. The calls `before` and `after` are sent with it, in the same round trip."""
+    """Jobs that were saved before a change, so that the change can be undone.
+
+    The calls `before` and `after` are sent with the change, in the same round trip.
+    """
 
     @property
     def before(self) -> tuple[Call, ...]: ...
@@ -64,38 +67,38 @@ class SavedJobs(Protocol):
 
 
 class ChangeRecorder(Protocol):
-    """Saves jobs as they were before a change, to undo it (`operations/undo.py`).
+    """Saves jobs as they were before a change, so that the change can be undone (`operations/undo.py`).
 
-    `problem` says why it cannot be undone.
+    `problem` says why a change cannot be undone.
     """
 
     problem: str
 
     def begin_change(self, verb: str, ref: Ref, total: int) -> None:
-        """Note that a change of `total` jobs begins."""
+        """Record that a change of `total` jobs of a queue begins."""
 
     def save_jobs(
         self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], script_rows: Sequence[Mapping[str, object]]
     ) -> SavedJobs | None:
         """Save jobs before a change, or return None if the verb cannot be undone.
 
-        `rows_of` are the arguments that the verb's script gets for each job.
+        `script_rows` are the arguments that the verb's script gets for each job.
         """
 
     def record_outcomes(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
-        """Record the outcomes of the change, for the journal."""
+        """Record the outcomes of a change, for the journal."""
 
     def record_stop(self, verb: str, ref: Ref, reason: str) -> None:
-        """Record that the change was stopped before its end. `reason` says what stopped it, after how many jobs."""
+        """Record that a change was stopped before its end. `reason` says what stopped it, after how many jobs."""
 
     def replace_verb(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:
-        """Return the steps of an equivalent change that can be undone, or None if there is none or none is needed."""
+        """Return the steps of an equivalent change that can be undone; None if there is none or none is needed."""
 
 
 class JobSearch(NamedTuple):
-    """The result of a search for jobs by id: the jobs with their queues, and the systems and queues not searched.
+    """The result of a search for jobs by id: the jobs found, and what was not searched.
 
     `skipped_systems` cannot look up an id; `failed_queues` is the number of queues that raised an error.
     """
@@ -147,45 +150,54 @@ class Engine(Discovery):
     # -- reading --------------------------------------------------------------------------------------------------
 
     def is_counted(self, ref: Ref) -> bool:
-        """Return whether the queue was counted before."""
+        """Return whether a queue was counted by an earlier snapshot of this engine."""
         return ref in self._rates
 
     def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
         """Return a snapshot with the counts and findings of the focused queues, and the focused pages and job.
 
-        Takes one round trip, a second one for queues that need another request, and one more for each further `PART`
-        queues. Raises ServerError if Redis sends no reply.
+        Takes one round trip, a second one for queues that need another request, and one more for each further
+        `QUEUES_PER_ROUND_TRIP` queues. Raises ServerError if Redis sends no reply.
         """
         refs = self.refs if focus.queues is None else [*focus.queues]
-        groups = self._build_groups(focus, refs)
-        began = time.monotonic()
-        probes = self._probes.build_due_requests(refs, began, PROBE_KINDS)
+        groups = self._build_snapshot_requests(focus, refs)
+        began_s = time.monotonic()
+        probes = self._probes.build_due_requests(refs, began_s, PROBE_KINDS)
         groups["inspections"] = [*probes.values()]
         sent = _SentRequests()
         sent.add(request for requests in groups.values() for request in requests)
-        replies = self._send_groups(groups)
-        checkpoints = self._probes.store_results(dict(zip(probes, replies["inspections"], strict=True)), began)
+        replies = self._send_request_groups(groups)
+        checkpoints = self._probes.store_results(dict(zip(probes, replies["inspections"], strict=True)), began_s)
         is_answered = any(requests for name, requests in groups.items() if name not in ("queues", "overheard"))
-        queues = self._collect_counts(replies["queues"], is_answered, sent)
-        for start in range(PART, len(refs), PART):
-            requests = self._counting.build_requests(self.client, refs[start : start + PART])
+        queues = self._collect_queue_counts(replies["queues"], is_answered, sent)
+        for start in range(QUEUES_PER_ROUND_TRIP, len(refs), QUEUES_PER_ROUND_TRIP):
+            requests = self._counting.build_requests(self.client, refs[start : start + QUEUES_PER_ROUND_TRIP])
             sent.add(requests)
-            queues += self._collect_counts(self.send_requests(requests), True, sent)
-        counted = dict(zip(refs, queues, strict=True))
-        self.on_snapshot_counts(counted)
-        rates = {ref: self._rates.compute_rate(ref, queue, began) for ref, queue in counted.items() if not queue.error}
-        evaluated = self._health.attach_findings(counted, rates, checkpoints)
+            queues += self._collect_queue_counts(self.send_requests(requests), True, sent)
+        counted_queues = dict(zip(refs, queues, strict=True))
+        self.on_snapshot_counts(counted_queues)
+        rates = {
+            ref: self._rates.compute_rate(ref, queue, began_s)
+            for ref, queue in counted_queues.items()
+            if not queue.error
+        }
+        queues_with_findings = self._health.attach_findings(counted_queues, rates, checkpoints)
         if focus.is_thorough:
-            evaluated = self._run_all_probes(counted, rates, began, sent)
-        cost = Cost(sent.commands, sent.round_trips, (time.monotonic() - began) * 1000)
+            queues_with_findings = self._run_all_probes(counted_queues, rates, began_s, sent)
+        cost = Cost(sent.commands, sent.round_trips, (time.monotonic() - began_s) * 1000)
         taken_ms = self.compute_taken_ms(queues)
         (job,) = replies["job"] or (None,)
         extra_results = {name: tuple(replies["asks", name]) for name in focus.requests}
-        focused = tuple(evaluated[ref] for ref in refs)
-        return Snapshot(taken_ms, focused, tuple(replies["pages"]), job, rates, cost, extra_results, refs=tuple(refs))
+        focused_queues = tuple(queues_with_findings[ref] for ref in refs)
+        return Snapshot(
+            taken_ms, focused_queues, tuple(replies["pages"]), job, rates, cost, extra_results, refs=tuple(refs)
+        )
 
-    def _build_groups(self, focus: Focus, refs: Sequence[Ref]) -> dict[object, Sequence[Request[Any]]]:
-        """Build the requests of the first round trip by what they are for; Pub/Sub events are passed on before."""
+    def _build_snapshot_requests(self, focus: Focus, refs: Sequence[Ref]) -> dict[object, Sequence[Request[Any]]]:
+        """Build the requests of the first round trip of a snapshot, in groups by what they read.
+
+        Pub/Sub events that arrived before are delivered first, so that the counts include them.
+        """
         events: Sequence[Request[Any]] = ()
         if self._event_listener is not None:
             self._event_listener.subscribe(self.systems[name] for name in dict.fromkeys(ref.system for ref in refs))
@@ -193,8 +205,8 @@ class Engine(Discovery):
             events = self._event_listener.build_requests()
         return {
             "overheard": events,  # sent before the counts
-            "queues": self._counting.build_requests(self.client, refs[:PART]),
-            "pages": [self._build_page_request(wish) for wish in focus.pages],
+            "queues": self._counting.build_requests(self.client, refs[:QUEUES_PER_ROUND_TRIP]),
+            "pages": [self._build_page_request(selection) for selection in focus.pages],
             "job": self._build_job_requests(focus),
             **{
                 ("asks", name): [_return_error_as_result(request) for request in requests]
@@ -202,27 +214,27 @@ class Engine(Discovery):
             },
         }
 
-    def _collect_counts(self, results: Sequence[Any], is_answered: bool, sent: _SentRequests) -> list[Queue]:
-        """Return the queues of these results, with a second round trip for those that need another request."""
+    def _collect_queue_counts(self, results: Sequence[Any], is_answered: bool, sent: _SentRequests) -> list[Queue]:
+        """Return the queues counted by these results; queues that need another request take a second round trip."""
         queues, follow_ups = self._counting.collect_counts(results, self.send_requests, is_answered=is_answered)
         for requests in follow_ups:
             sent.add(requests)
         return queues
 
     def _run_all_probes(
-        self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], began: float, sent: _SentRequests
+        self, counted: Mapping[Ref, Queue], rates: dict[Ref, Rate], began_s: float, sent: _SentRequests
     ) -> dict[Ref, Queue]:
-        """Run the probes that depend on counts, then those that depend on findings; return the queues with findings."""
-        for kinds in (KINDS_BY_COUNTS, KINDS_BY_FINDINGS):
-            probes = self._probes.build_due_requests([*counted], began, kinds, is_all=True)
+        """Run the probes that depend on counts, then those that depend on findings. Return the queues with findings."""
+        for kind_names in (KINDS_BY_COUNTS, KINDS_BY_FINDINGS):
+            probes = self._probes.build_due_requests([*counted], began_s, kind_names, is_all=True)
             requests = [replace(request, may_fail=True) for request in probes.values()]
             sent.add(requests)
             results = dict(zip(probes, self.send_requests(requests) if requests else (), strict=True))
-            evaluated = self._health.attach_findings(counted, rates, self._probes.store_results(results, began))
+            evaluated = self._health.attach_findings(counted, rates, self._probes.store_results(results, began_s))
         return evaluated
 
     def start_listening(self) -> None:
-        """Listen to Pub/Sub events of systems that do not store them, from the first snapshot with such a queue.
+        """Listen to Pub/Sub events of systems that do not store them, from the first snapshot with such a queue on.
 
         For callers that take snapshots repeatedly and call `stop_listening` at the end.
         """
@@ -231,7 +243,7 @@ class Engine(Discovery):
 
     @property
     def is_listening(self) -> bool:
-        """Return whether Pub/Sub events arrive, so that `deliver_events` should be called from time to time."""
+        """Return whether Pub/Sub events arrive, so that `deliver_events` should be called about once a second."""
         return self._event_listener is not None and self._event_listener.is_open
 
     def deliver_events(self) -> None:
@@ -240,12 +252,12 @@ class Engine(Discovery):
             self._event_listener.deliver()
 
     def stop_listening(self) -> None:
-        """Stop listening to Pub/Sub events. The client stays open: it belongs to the caller."""
+        """Stop listening to Pub/Sub events. The client stays open, because it belongs to the caller."""
         if self._event_listener is not None:
             self._event_listener.close()
 
     def find_thresholds(self, ref: Ref) -> Thresholds:
-        """Return the thresholds from which on a number about a queue becomes a finding."""
+        """Return the configured thresholds of a queue, from which on a number about the queue becomes a finding."""
         if not self._threshold_rules:
             return thresholds.DEFAULTS
         thresholds_of_ref = self._thresholds_by_ref.get(ref)
@@ -255,9 +267,11 @@ class Engine(Discovery):
             )
         return thresholds_of_ref
 
-    def _build_page_request(self, wish: PageSelection) -> Request[Page]:
-        system = self.systems[wish.ref.system]
-        return page_request(system, wish.ref.queue, wish.place, wish.offset, wish.limit, wish.body_bytes)
+    def _build_page_request(self, selection: PageSelection) -> Request[Page]:
+        system = self.systems[selection.ref.system]
+        return page_request(
+            system, selection.ref.queue, selection.place, selection.offset, selection.limit, selection.body_bytes
+        )
 
     def _build_job_requests(self, focus: Focus) -> list[Request[Job | None]]:
         if focus.job is None:
@@ -265,15 +279,17 @@ class Engine(Discovery):
         ref, id = focus.job
         system = self.systems[ref.system]
         # A queue that cannot be read shows no job: the counts of the same snapshot say why, and all else is shown.
-        return [isolate_request(lambda: system.job_request(ref.queue, id, focus.job_body_bytes), _ignore_queue_error)]
+        return [
+            isolate_request(lambda: system.job_request(ref.queue, id, focus.job_body_bytes), _ignore_error_of_queue)
+        ]
 
-    def _send_groups(self, groups: Mapping[object, Sequence[Request[Any]]]) -> dict[object, list[Any]]:
-        """Send all groups of requests in one pipeline; return the results under the same names."""
+    def _send_request_groups(self, groups: Mapping[object, Sequence[Request[Any]]]) -> dict[object, list[Any]]:
+        """Send all groups of requests in one pipeline, and return the results under the same names."""
         results = iter(self.send_requests([request for requests in groups.values() for request in requests]))
-        return {name: [next(results) for _ask in requests] for name, requests in groups.items()}
+        return {name: [next(results) for _request in requests] for name, requests in groups.items()}
 
     def compute_taken_ms(self, queues: Sequence[Queue]) -> int:
-        """Return when these queues were counted, in ms by the server's clock; the present time if none was counted."""
+        """Return when these queues were counted, in ms by the server's clock; the server's time now if none was."""
         return max((queue.counted_ms for queue in queues), default=0) or self.fetch_server_time_ms()
 
     def fetch_server_time_ms(self) -> int:
@@ -283,15 +299,15 @@ class Engine(Discovery):
         return int(seconds) * 1000 + int(micros) // 1000
 
     def fetch_page(self, ref: Ref, place: str, offset: int = 0, limit: int = 50, body_bytes: int = 0) -> Page:
-        """Return one page of the jobs of a place."""
+        """Fetch one page of the jobs of a place."""
         return self.send_request(self.systems[ref.system].page_request(ref.queue, place, offset, limit, body_bytes))
 
     def fetch_job(self, ref: Ref, id: bytes, body_bytes: int = 65536) -> Job | None:
-        """Return one job with all its data, or None if no such job exists."""
+        """Fetch one job with all its data, or None if no such job exists."""
         return self.send_request(self.systems[ref.system].job_request(ref.queue, id, body_bytes))
 
     def find_jobs_by_id(self, ids: Sequence[bytes]) -> JobSearch:
-        """Look up job ids in all queues that were discovered, in one round trip.
+        """Look up job ids in all discovered queues, in one round trip.
 
         A system that can find a job only by scanning its entries is skipped, and named in the result.
         """
@@ -300,12 +316,14 @@ class Engine(Discovery):
             partial(self.systems[ref.system].job_request, ref.queue, id, 0) for ref, id in searched
         )
         matches = [(ref, job) for (ref, _id), job in zip(searched, results, strict=True) if isinstance(job, Job)]
-        failed = {ref for (ref, _id), answer in zip(searched, results, strict=True) if isinstance(answer, RqtuiError)}
-        left_out = sorted({ref.system for ref in self.refs if not self.systems[ref.system].can_find_by_id})
-        return JobSearch(tuple(matches), tuple(left_out), len(failed))
+        failed_queues = {
+            ref for (ref, _id), result in zip(searched, results, strict=True) if isinstance(result, RqtuiError)
+        }
+        skipped_systems = sorted({ref.system for ref in self.refs if not self.systems[ref.system].can_find_by_id})
+        return JobSearch(tuple(matches), tuple(skipped_systems), len(failed_queues))
 
     def fetch_workers(self, ref: Ref) -> tuple[Worker, ...]:
-        """Return the workers of a queue."""
+        """Fetch the workers of a queue."""
         return self.send_request(self.systems[ref.system].workers_request(ref.queue))
 
     def scan_jobs(
@@ -323,16 +341,16 @@ class Engine(Discovery):
         self, ref: Ref, place: str, chunk: int = 200, body_bytes: int = 0, offset: int = 0
     ) -> Iterator[Page]:
         """Yield the jobs of a place page by page. From a shared place only the jobs of this queue are yielded."""
-        following: int | None = offset
-        while following is not None:
-            page = self.fetch_scan_page(ref, place, following, chunk, body_bytes)
+        next_offset: int | None = offset
+        while next_offset is not None:
+            page = self.fetch_scan_page(ref, place, next_offset, chunk, body_bytes)
             if page.error:
                 raise WrongType(page.error)
             yield page
-            following = page.next
+            next_offset = page.next
 
     def fetch_scan_page(self, ref: Ref, place: str, offset: int, limit: int, body_bytes: int = 0) -> Page:
-        """Return the next page of a scan, starting at `offset`; see `System.scan_request`."""
+        """Fetch the next page of a scan of a place, starting at `offset`; see `System.scan_request`."""
         return self.send_request(self.systems[ref.system].scan_request(ref.queue, place, offset, limit, body_bytes))
 
     def send_request(self, request: Request[T]) -> T:
@@ -346,20 +364,25 @@ class Engine(Discovery):
         """
         replies = scripts.send_calls(self.client, [call for request in requests for call in request.calls])
         remaining = iter(replies)
-        shares = [[next(remaining) for _call in request.calls] for request in requests]
+        replies_by_request = [[next(remaining) for _call in request.calls] for request in requests]
         raise_if_connection_lost(
             replies,
-            [each for request, share in zip(requests, shares, strict=True) if not request.may_fail for each in share],
+            [
+                reply
+                for request, request_replies in zip(requests, replies_by_request, strict=True)
+                if not request.may_fail
+                for reply in request_replies
+            ],
         )
-        return [request.parse(share) for request, share in zip(requests, shares, strict=True)]
+        return [
+            request.parse(request_replies)
+            for request, request_replies in zip(requests, replies_by_request, strict=True)
+        ]
 
     def send_requests_isolated(self, builders: Iterable[Callable[[], Request[Any]]]) -> list[Any]:
-        """Build and send requests in one pipeline.
-
-        A request that cannot be built or parsed gives its RqtuiError as the result.
-        """
+        """Build requests and send them in one pipeline. One that fails has its RqtuiError as the result."""
         return self.send_requests(
-            [replace(isolate_request(build, _to_rqtui_error), may_fail=True) for build in builders]
+            [replace(isolate_request(build, _convert_to_rqtui_error), may_fail=True) for build in builders]
         )
 
     # -- changing -------------------------------------------------------------------------------------------------
@@ -367,7 +390,7 @@ class Engine(Discovery):
     def apply_verb(
         self, verb: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
     ) -> list[Outcome]:
-        """Apply a verb and return all outcomes: one per job, or one for the queue.
+        """Apply a verb to jobs or to a queue, and return all outcomes: one per job, or one for the queue.
 
         For many jobs use `yield_verb_steps`, which returns after each chunk.
         """
@@ -376,7 +399,7 @@ class Engine(Discovery):
     def yield_verb_steps(
         self, verb: str, ref: Ref, jobs: Sequence[Job] = (), form: Mapping[str, object] | None = None
     ) -> Iterator[list[Outcome]]:
-        """Apply a verb to jobs, one chunk per step; yield the outcomes of each chunk.
+        """Apply a verb to jobs, one chunk per step. Yield the outcomes of each chunk.
 
         Raises ReadOnly, Refused or UsageError before anything is sent. If the connection is lost, the jobs of the chunk
         that was sent get the outcome `unknown` and the rest `not sent`; nothing is sent again.
@@ -384,9 +407,9 @@ class Engine(Discovery):
         system = self.systems[ref.system]
         self.raise_if_refused(verb, ref)
         if any(job.is_partial for job in jobs):
-            return self.act_on_complete_jobs(verb, ref, jobs, dict(form or {}))
+            return self.apply_verb_to_long_jobs(verb, ref, jobs, dict(form or {}))
         if verb == "purge" and not jobs and system.purges_by_job(str((form or {}).get("place") or "")):
-            return self._purge_by_deleting(ref, dict(form or {}))
+            return self._purge_by_deleting_jobs(ref, dict(form or {}))
         requests = system.verb_requests(verb, ref.queue, jobs, dict(form or {}))
         if self.change_recorder is not None:
             self.change_recorder.begin_change(verb, ref, len(jobs))
@@ -396,16 +419,23 @@ class Engine(Discovery):
         return self.send_verb_requests(verb, ref, requests)
 
     def explain_denial(self, verb: str, ref: Ref) -> str:
-        """Return why a verb is denied on a queue, as a sentence naming the profile; empty if it is allowed."""
+        """Return why the configuration denies a verb on a queue, as a sentence; empty if the verb is allowed."""
         names = _list_matching_names(ref)
         for pattern, verbs in self.denied:
             if not any(fnmatchcase(name, pattern) for name in names):
                 continue
-            falls = next((n for n in (verb, DENIED_WITH.get(verb)) if n and any(fnmatchcase(n, v) for v in verbs)), "")
-            if falls:
-                of = f'the profile "{self.profile}"' if self.profile else "the configuration"
-                why = "" if falls == verb else f", as {falls} is"
-                return f'{verb} is denied on queues like "{pattern}" by {of}{why}; nothing was changed.'
+            denied_verb = next(
+                (
+                    name
+                    for name in (verb, IMPLYING_VERBS.get(verb))
+                    if name and any(fnmatchcase(name, verb_pattern) for verb_pattern in verbs)
+                ),
+                "",
+            )
+            if denied_verb:
+                source = f'the profile "{self.profile}"' if self.profile else "the configuration"
+                relation = "" if denied_verb == verb else f", as {denied_verb} is"
+                return f'{verb} is denied on queues like "{pattern}" by {source}{relation}; nothing was changed.'
         return ""
 
     def raise_if_refused(self, verb: str, ref: Ref) -> None:
@@ -417,44 +447,41 @@ class Engine(Discovery):
         if denial := self.explain_denial(verb, ref):
             raise Refused(denial)
 
-    def act_on_complete_jobs(
+    def apply_verb_to_long_jobs(
         self, verb: str, ref: Ref, jobs: Sequence[Job], form: Mapping[str, object], script: str = ""
     ) -> Iterator[list[Outcome]]:
-        """Apply a verb to jobs of which some are too long for a page: these are fetched whole, one at a time.
+        """Apply a verb to jobs of which some are too long for a page. These are fetched completely, one at a time.
 
         `script` is the script to run, if its name differs from the verb that was requested.
         """
         system, script = self.systems[ref.system], script or verb
-        short = [job for job in jobs if not job.is_partial]
-        if short:
-            yield from self.send_verb_requests(verb, ref, system.verb_requests(script, ref.queue, short, form))
+        short_jobs = [job for job in jobs if not job.is_partial]
+        if short_jobs:
+            yield from self.send_verb_requests(verb, ref, system.verb_requests(script, ref.queue, short_jobs, form))
         for job in jobs:
             if job.is_partial:
-                complete = self.send_request(system.job_request(ref.queue, job.id, -1))
-                if complete is None or complete.is_partial or complete.place != job.place:
+                complete_job = self.send_request(system.job_request(ref.queue, job.id, -1))
+                if complete_job is None or complete_job.is_partial or complete_job.place != job.place:
                     yield [Outcome(verb, job.id, "gone", "it is not there any more")]
                 else:
-                    requests = system.verb_requests(script, ref.queue, [replace(complete, id=job.id)], form)
+                    requests = system.verb_requests(script, ref.queue, [replace(complete_job, id=job.id)], form)
                     yield from self.send_verb_requests(verb, ref, requests)
 
-    def act_on_place(
+    def apply_verb_to_place(
         self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None = None
     ) -> Iterator[list[Outcome]]:
-        """Apply a verb to every job that is in `place` now, one chunk per step.
-
-        Jobs that arrive later are not changed.
-        """
+        """Apply a verb to every job that is in a place now, one chunk per step. Later jobs stay unchanged."""
         script = self.systems[ref.system].script(verb)
         self.raise_if_refused(verb, ref)
         if not script.sources or place in script.targets:
-            yield from self._act_on_listed_jobs(verb, ref, place, form)
+            yield from self._apply_verb_to_listed_jobs(verb, ref, place, form)
             return
         page = self.fetch_page(ref, place, 0, CHUNK)
         total = page.job_count
         if self.change_recorder is not None:
             self.change_recorder.begin_change(verb, ref, total)
         if self.systems[ref.system].is_shared(place):
-            yield from self._act_on_shared_place(verb, ref, place, form)
+            yield from self._apply_verb_to_shared_place(verb, ref, place, form)
             return
         seen, offset = 0, 0
         while page.jobs and seen < total:
@@ -467,80 +494,90 @@ class Engine(Discovery):
                 return
             page = self.fetch_page(ref, place, offset, CHUNK)
 
-    def _act_on_shared_place(
+    def _apply_verb_to_shared_place(
         self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None
     ) -> Iterator[list[Outcome]]:
-        """Apply a verb to this queue's jobs in a shared place, in one walk.
+        """Apply a verb to the jobs of one queue in a place of all queues, in one walk.
 
         The offset goes back by the number of jobs that left the place, because the following jobs moved up.
         """
         page = self.fetch_scan_page(ref, place, 0, CHUNK)
-        left = page.total
+        unread_entries = page.total
         while True:
             if page.error:
                 raise WrongType(page.error)
             outcomes = self.apply_verb(verb, ref, page.jobs, form) if page.jobs else []
             yield outcomes
-            left -= page.scanned_entries
+            unread_entries -= page.scanned_entries
             is_lost = any(outcome.is_lost for outcome in outcomes)
-            if page.next is None or is_lost or left <= 0:
+            if page.next is None or is_lost or unread_entries <= 0:
                 return
             page = self.fetch_scan_page(ref, place, page.next - sum(bool(outcome.moved) for outcome in outcomes), CHUNK)
 
-    def _purge_by_deleting(self, ref: Ref, form: Mapping[str, object]) -> Iterator[list[Outcome]]:
-        """Purge a place or the queue by deleting this queue's jobs, with the outcomes that the purge script would give.
+    def _purge_by_deleting_jobs(self, ref: Ref, form: Mapping[str, object]) -> Iterator[list[Outcome]]:
+        """Purge a place or a queue by deleting its jobs one by one, with the outcomes of a purge script.
 
-        Deletes at most `limit` jobs of the form; `left` in the outcome is 1 if the limit ended it.
+        At most `limit` jobs of the form are deleted. `left` in the outcome is 1 if the limit ended the purge.
         """
-        system, wanted, limit = self.systems[ref.system], str(form.get("place") or ""), form.get("limit")
-        most, moved, returns = limit if isinstance(limit, int) else sys.maxsize, 0, system.script("purge").returns
-        places = [wanted] if wanted else [place.name for place in system.places if system.can("delete", place.name)]
+        system, place_name, limit = self.systems[ref.system], str(form.get("place") or ""), form.get("limit")
+        max_jobs, deleted_jobs, result_words = (
+            limit if isinstance(limit, int) else sys.maxsize,
+            0,
+            system.script("purge").returns,
+        )
+        places = (
+            [place_name] if place_name else [place.name for place in system.places if system.can("delete", place.name)]
+        )
         if self.change_recorder is not None:
             pages = [self.fetch_page(ref, place, 0, 1) for place in places]
             self.change_recorder.begin_change("purge", ref, sum(page.job_count for page in pages))
-        given = system.select_arguments("delete", {key: value for key, value in form.items() if key == "force"})
+        delete_arguments = system.select_arguments(
+            "delete", {key: value for key, value in form.items() if key == "force"}
+        )
         for place in places:
-            for outcomes in self._delete_place(ref, place, given, most - moved):
-                if lost := next((one for one in outcomes if one.is_lost), None):
-                    yield [Outcome("purge", b"", lost.word, lost.text)]
+            for outcomes in self._delete_jobs_of_place(ref, place, delete_arguments, max_jobs - deleted_jobs):
+                if lost_outcome := next((outcome for outcome in outcomes if outcome.is_lost), None):
+                    yield [Outcome("purge", b"", lost_outcome.word, lost_outcome.text)]
                     return
-                deleted = sum(one.moved for one in outcomes)
-                moved += deleted
-                values = {"moved": deleted, "left": int(moved >= most)}
-                yield [Outcome("purge", b"", "moved", returns["moved"].text, deleted, values)] if deleted else []
-        if not moved:
-            yield [Outcome("purge", b"", "empty", returns["empty"].text)]
+                deleted = sum(outcome.moved for outcome in outcomes)
+                deleted_jobs += deleted
+                values = {"moved": deleted, "left": int(deleted_jobs >= max_jobs)}
+                yield [Outcome("purge", b"", "moved", result_words["moved"].text, deleted, values)] if deleted else []
+        if not deleted_jobs:
+            yield [Outcome("purge", b"", "empty", result_words["empty"].text)]
 
-    def _delete_place(self, ref: Ref, place: str, given: Mapping[str, object], most: int) -> Iterator[list[Outcome]]:
-        """Delete at most `most` of this queue's jobs in a place for a purge, one page per step."""
+    def _delete_jobs_of_place(
+        self, ref: Ref, place: str, delete_arguments: Mapping[str, object], max_jobs: int
+    ) -> Iterator[list[Outcome]]:
+        """Delete at most `max_jobs` jobs of a queue in one place for a purge, one page per step."""
         offset: int | None = 0
-        while offset is not None and most > 0:
-            page = self.fetch_scan_page(ref, place, offset, min(CHUNK, most))
+        while offset is not None and max_jobs > 0:
+            page = self.fetch_scan_page(ref, place, offset, min(CHUNK, max_jobs))
             if page.error:
                 raise WrongType(page.error)
-            chunks = self.act_on_complete_jobs("purge", ref, page.jobs, given, "delete")
-            outcomes = [one for chunk in chunks for one in chunk]
+            chunks = self.apply_verb_to_long_jobs("purge", ref, page.jobs, delete_arguments, "delete")
+            outcomes = [outcome for chunk in chunks for outcome in chunk]
             yield outcomes
-            deleted = sum(one.moved for one in outcomes)
-            most -= deleted
+            deleted = sum(outcome.moved for outcome in outcomes)
+            max_jobs -= deleted
             offset = None if page.next is None else page.next - deleted
 
-    def _act_on_listed_jobs(
+    def _apply_verb_to_listed_jobs(
         self, verb: str, ref: Ref, place: str, form: Mapping[str, object] | None
     ) -> Iterator[list[Outcome]]:
         """Apply a verb that moves jobs only inside their place.
 
-        All jobs are listed first, because the verb changes their order.
+        All jobs are listed before the first change, because the verb changes their order.
         """
         jobs: list[Job] = []
         for page in self.walk_pages(ref, place, CHUNK):
             jobs += page.jobs
             yield []
-        listed = list({job.id: job for job in jobs}.values())
+        distinct_jobs = list({job.id: job for job in jobs}.values())
         if self.change_recorder is not None:
-            self.change_recorder.begin_change(verb, ref, len(listed))
-        for start in range(0, len(listed), CHUNK):
-            outcomes = self.apply_verb(verb, ref, listed[start : start + CHUNK], form)
+            self.change_recorder.begin_change(verb, ref, len(distinct_jobs))
+        for start in range(0, len(distinct_jobs), CHUNK):
+            outcomes = self.apply_verb(verb, ref, distinct_jobs[start : start + CHUNK], form)
             yield outcomes
             if any(outcome.is_lost for outcome in outcomes):
                 return
@@ -564,68 +601,68 @@ class Engine(Discovery):
     ) -> Iterator[list[Outcome]]:
         """Send the requests of a verb, one per step, and yield their outcomes.
 
-        A change recorder saves the jobs before.
+        A change recorder, if there is one, saves the jobs of each request before the request is sent.
         """
-        done = 0
+        finished_jobs = 0
         for request in requests:
-            saved = (
+            saved_jobs = (
                 self.change_recorder.save_jobs(self, verb, ref, request.jobs, request.rows)
                 if self.change_recorder
                 else None
             )
-            before, after = (saved.before, saved.after) if saved else ((), ())
-            replies = scripts.send_calls(self.client, [*before, *request.calls, *after])
-            first, last = len(before), len(before) + len(request.calls)
+            calls_before, calls_after = (saved_jobs.before, saved_jobs.after) if saved_jobs else ((), ())
+            replies = scripts.send_calls(self.client, [*calls_before, *request.calls, *calls_after])
+            first, last = len(calls_before), len(calls_before) + len(request.calls)
             outcomes = request.parse(replies[first:last])
             if self.change_recorder:
                 self.change_recorder.record_outcomes(verb, ref, outcomes)
-            unwritten: RqtuiError | None = None
+            write_error: RqtuiError | None = None
             try:
-                if saved:
-                    saved.record_outcomes(outcomes, replies[:first], replies[last:])
+                if saved_jobs:
+                    saved_jobs.record_outcomes(outcomes, replies[:first], replies[last:])
             except RqtuiError as error:  # These jobs were changed, so their outcomes are yielded first.
-                unwritten = error
-            done += len(outcomes)
+                write_error = error
+            finished_jobs += len(outcomes)
             yield outcomes
-            if unwritten:
-                raise unwritten
+            if write_error:
+                raise write_error
             if outcomes and outcomes[-1].word in ("unknown", "not sent"):
-                rest = [job for other in requests for job in other.jobs][done:]
-                yield [Outcome(verb, job.id, "not sent", outcomes[-1].text) for job in rest]
+                unsent_jobs = [job for other in requests for job in other.jobs][finished_jobs:]
+                yield [Outcome(verb, job.id, "not sent", outcomes[-1].text) for job in unsent_jobs]
                 return
 
     # -- health ---------------------------------------------------------------------------------------------------
 
     def collect_findings(self, refs: Sequence[Ref]) -> list[Finding]:
-        """Return the findings about these queues and about the server."""
+        """Take a snapshot, and return the findings about these queues and about the server."""
         snapshot = self.take_snapshot(Focus(queues=tuple(refs)))
         findings = [finding for queue in snapshot.queues for finding in queue.findings]
         return [*findings, *rules.find_server_problems(self.client)]
 
 
 class _SentRequests:
-    """The number of commands and round trips of a snapshot so far."""
+    """Counts the commands and the round trips that a snapshot has sent so far."""
 
     def __init__(self) -> None:
         self.commands = self.round_trips = 0
 
     def add(self, requests: Iterable[Request[Any]]) -> None:
-        """Add the requests of one round trip. Call it before they are sent, because parsing changes some requests."""
+        """Count the requests of one round trip. Called before they are sent, because parsing changes some requests."""
         commands = sum(call.reply_count for request in requests for call in request.calls)
         self.commands += commands
         self.round_trips += commands > 0
 
 
 def _list_matching_names(ref: Ref) -> tuple[str, ...]:
-    """Return the names of a queue that a pattern of a config file may match.
+    """Return the names of a queue that a pattern in a config file may match.
 
-    The config file contains text, while a queue name may be any bytes.
+    A config file contains text, while the name of a queue may be any bytes.
     """
     return ref.queue, str(ref), safe(ref.queue), safe(str(ref))
 
 
-def _ignore_queue_error(error: Exception) -> Job | None:
-    """Return None for an error of one queue; raise an error of the whole server."""
+def _ignore_error_of_queue(error: Exception) -> Job | None:
+    """Return None for an error of one queue. Raise an error of the whole server."""
     if isinstance(error, ServerError) and not isinstance(error, WrongType):
         raise error
     describe_and_log(error, log)
@@ -633,16 +670,17 @@ def _ignore_queue_error(error: Exception) -> Job | None:
 
 
 def _return_error_as_result(request: Request[Any]) -> Request[Any]:
-    """Return a request whose result is its error if it fails, so that the rest of the same snapshot is still shown."""
-    return isolate_request(lambda: request, _to_rqtui_error)
+    """Return a request whose result is its error if it fails, so that the rest of the snapshot is still shown."""
+    return isolate_request(lambda: request, _convert_to_rqtui_error)
 
 
-def _to_rqtui_error(error: Exception) -> RqtuiError:
+def _convert_to_rqtui_error(error: Exception) -> RqtuiError:
+    """Return an RqtuiError unchanged, and any other error as an RqtuiError with its description, which is logged."""
     return error if isinstance(error, RqtuiError) else RqtuiError(describe_and_log(error, log))
 
 
 def build_engine(client: Any, systems: Sequence[System], read_only: bool = False) -> Engine:
-    """Build an engine and run one discovery of queues."""
+    """Build an engine for a client, and run one discovery of queues."""
     engine = Engine(client, systems, read_only)
     for _chunk in engine.discover():
         pass

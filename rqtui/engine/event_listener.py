@@ -1,4 +1,4 @@
-"""Pass Pub/Sub events to the systems that publish them and store them nowhere.
+"""Pass Pub/Sub events to the systems whose programs publish events that no key stores.
 
 One subscriber (`connection/subscriber.py`) serves all systems. It opens when the first queue of such a system is
 polled, and listens from then on. Events are delivered here, on the engine's thread, so that a system needs no lock.
@@ -22,7 +22,7 @@ log = logging.getLogger("rqtui.engine.event_listener")
 
 
 class EventListener:
-    """The subscriber of an engine, and the systems that receive its events."""
+    """Receives the Pub/Sub events of an engine's systems, and passes each event to the systems that want it."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -34,11 +34,11 @@ class EventListener:
 
     @property
     def is_open(self) -> bool:
-        """Return whether events are received."""
+        """Return whether a subscription is open, so that events are received."""
         return self._subscriber is not None
 
     def subscribe(self, systems: Iterable[System]) -> None:
-        """Subscribe to the events of the given systems, from now on."""
+        """Subscribe to the Pub/Sub events of the given systems, unless that was done before."""
         for system in systems:
             if system.name in self._systems or not (patterns := system.event_patterns()):
                 continue
@@ -48,17 +48,17 @@ class EventListener:
             self._subscriber.subscribe(patterns)
 
     def deliver(self) -> None:
-        """Deliver the events since the last call to their systems, in order of arrival."""
+        """Pass the events received since the last call to their systems, in order of arrival."""
         if self._subscriber is None:
             return
         messages, now_s = self._subscriber.take_messages(), time.monotonic()
-        meant: dict[bytes, list[System]] = {}
+        systems_by_pattern: dict[bytes, list[System]] = {}
         for name, system in self._systems.items():
-            system.event_coverage = self._compute_coverage(system, now_s)
+            system.event_coverage = self._compute_event_coverage(system, now_s)
             for pattern in self._patterns[name]:
-                meant.setdefault(to_bytes(pattern), []).append(system)
+                systems_by_pattern.setdefault(to_bytes(pattern), []).append(system)
         for message in messages:
-            for system in meant.get(message.pattern, ()):
+            for system in systems_by_pattern.get(message.pattern, ()):
                 at_ms = system.now_ms() - int((now_s - message.at_s) * 1000)
                 try:
                     system.record_event(message.channel, message.data, at_ms)
@@ -69,10 +69,11 @@ class EventListener:
                     self._failed_systems.add(system.name)
 
     def build_requests(self) -> list[Request[None]]:
-        """Build the requests of the systems that follow from delivered events."""
+        """Build the requests that systems need after they received events."""
         return [request for system in self._systems.values() for request in system.event_requests()]
 
-    def _compute_coverage(self, system: System, now_s: float) -> EventCoverage:
+    def _compute_event_coverage(self, system: System, now_s: float) -> EventCoverage:
+        """Return since when events of a system are received, and how many were missed, or why none are received."""
         assert self._subscriber is not None
         statuses = [self._subscriber.read_status(pattern) for pattern in self._patterns[system.name]]
         problem = next((status.problem for status in statuses if status.problem), "")
@@ -84,6 +85,6 @@ class EventListener:
         return EventCoverage(since_ms, missed_ms, self._subscriber.dropped, problem)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Close the subscription. Events are no longer received."""
         if self._subscriber is not None:
             self._subscriber.close()

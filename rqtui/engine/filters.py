@@ -25,7 +25,7 @@ from rqtui.errors import UsageError
 from rqtui.model import Job
 
 FIELDS: dict[str, Callable[[Job], str]] = {
-    "id": lambda job: _decode(job.id),
+    "id": lambda job: _decode_text(job.id),
     "job": lambda job: job.name,
     "call": lambda job: job.call,
     "err": lambda job: job.error,
@@ -41,7 +41,10 @@ _WORD = re.compile(r"\S+")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition: `pattern` is searched in one field of `FIELDS`, in a path, or in all if `field` is empty."""
+    """One condition of a filter: a pattern that is searched in one field, in a path of the body, or in all fields.
+
+    `field` is a key of `FIELDS`, a path that begins with a dot, or empty for all fields.
+    """
 
     pattern: re.Pattern[str]
     field: str = ""
@@ -49,9 +52,10 @@ class Term:
 
     def __call__(self, job: Job) -> bool:
         """Return whether the job matches the term."""
-        return any(map(self.pattern.search, self._yield_texts(job))) != self.is_negated
+        return any(map(self.pattern.search, self._yield_searched_texts(job))) != self.is_negated
 
-    def _yield_texts(self, job: Job) -> Iterator[str]:
+    def _yield_searched_texts(self, job: Job) -> Iterator[str]:
+        """Yield the texts of a job in which the pattern of this term is searched."""
         if self.field.startswith(_PATH):
             return _yield_values_at_path(job.body or b"", self.field.removeprefix(_PATH))
         return (FIELDS[field](job) for field in ((self.field,) if self.field else FIELDS))
@@ -59,7 +63,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """All terms of an expression; call it with a job."""
+    """The parsed terms of a filter expression. Call a filter with a job to test whether the job matches."""
 
     terms: tuple[Term, ...] = ()
 
@@ -69,48 +73,55 @@ class Filter:
 
     @property
     def reads_body(self) -> bool:
-        """Return whether the filter needs the bodies of jobs."""
+        """Return whether a filter needs the bodies of jobs, which pages do not contain by default."""
         return any(term.field in ("", "call", "body") or term.field.startswith(_PATH) for term in self.terms)
 
 
 def parse_filter(expression: str) -> Filter:
-    """Parse a filter expression; the module's docstring has the grammar.
+    """Parse the filter expression of `--filter` or of `/` on the screen. The module's docstring has the grammar.
 
     Raises UsageError for an expression that Python's `re` refuses, and for a term without a pattern.
     """
-    return Filter(tuple(_parse_terms(expression)))
+    return Filter(tuple(_parse_filter_terms(expression)))
 
 
-def _parse_terms(expression: str) -> Iterator[Term]:
-    at, end = 0, len(expression)
-    while at < end:
-        if expression[at].isspace():
-            at += 1
+def _parse_filter_terms(expression: str) -> Iterator[Term]:
+    """Yield the terms of a filter expression in order."""
+    position, end = 0, len(expression)
+    while position < end:
+        if expression[position].isspace():
+            position += 1
             continue
-        is_negated = expression[at] == "!" and not expression[at + 1 : at + 2].isspace() and at + 1 < end
-        at += is_negated
-        field = _FIELD.match(expression, at)
+        is_negated = (
+            expression[position] == "!" and not expression[position + 1 : position + 2].isspace() and position + 1 < end
+        )
+        position += is_negated
+        field = _FIELD.match(expression, position)
         if field:
-            at = field.end()
-        pattern, at = _parse_pattern(expression, at, field[1] if field else "")
+            position = field.end()
+        pattern, position = _parse_term_pattern(expression, position, field[1] if field else "")
         yield Term(pattern, field[1] if field else "", is_negated)
 
 
-def _parse_pattern(expression: str, at: int, field: str) -> tuple[re.Pattern[str], int]:
-    quoted = _QUOTED.match(expression, at)
+def _parse_term_pattern(expression: str, position: int, field: str) -> tuple[re.Pattern[str], int]:
+    """Parse what a term searches for, from `position` on: a quoted text, a regular expression or a word.
+
+    Returns the compiled pattern and the position after it.
+    """
+    quoted = _QUOTED.match(expression, position)
     if quoted:
         return re.compile(re.escape(quoted[2]), re.IGNORECASE), quoted.end()
-    written = _PATTERN.match(expression, at)
-    if written:
-        return compile_pattern(written[1].replace(r"\/", "/")), written.end()
-    word = _WORD.match(expression, at)
-    if word is None:
+    regular_expression = _PATTERN.match(expression, position)
+    if regular_expression:
+        return compile_filter_pattern(regular_expression[1].replace(r"\/", "/")), regular_expression.end()
+    plain_word = _WORD.match(expression, position)
+    if plain_word is None:
         raise UsageError(f'the filter ends after "{field}:"; say what to look for, as in {field}:timeout.')
-    return re.compile(re.escape(word[0]), re.IGNORECASE), word.end()
+    return re.compile(re.escape(plain_word[0]), re.IGNORECASE), plain_word.end()
 
 
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile an expression that ignores case. Raises UsageError if Python's `re` refuses it."""
+def compile_filter_pattern(pattern: str) -> re.Pattern[str]:
+    """Compile the regular expression of a filter term, ignoring case. Raises UsageError if Python's `re` refuses it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter(
@@ -122,20 +133,20 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _decode_body(body: bytes) -> str:
-    """Return a body as text; for MessagePack, a pickle or compressed data also what it decodes to."""
+    """Return a body as text. For MessagePack, a pickle or compressed data the decoded JSON is added."""
     if body[:1] < b"\x80" and body[:1] != b"x":
-        return _decode(body)
+        return _decode_text(body)
     from rqtui.text.body import convert_binary_to_json  # Imported late because most bodies are JSON.
 
-    return f"{_decode(body)}\n{convert_binary_to_json(body)}"
+    return f"{_decode_text(body)}\n{convert_binary_to_json(body)}"
 
 
 def _yield_values_at_path(body: bytes, path: str) -> Iterator[str]:
-    """Yield the values at a path of the body, as text."""
+    """Yield the values at a path of a body, such as `customer.plan`, as text."""
     from rqtui.text import paths  # Imported late because most filters read no body.
 
     return map(paths.format_value, paths.find_values(paths.decode_body(body), path.split(".")))
 
 
-def _decode(value: bytes) -> str:
+def _decode_text(value: bytes) -> str:
     return value.decode("utf-8", "replace")

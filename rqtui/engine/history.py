@@ -1,8 +1,8 @@
-"""Compute what went in and out of a queue, minute by minute, from the counters that its scripts store.
+"""Compute how many jobs entered and left a queue per minute, from the counters that the scripts of a system store.
 
 The script `stats` returns the counters now and at the start of each minute in which something happened. The difference
-of two is what happened in a minute; a missing minute had no activity. The metrics view draws this, `rqtui stats` prints
-it.
+of two readings is what happened in between; a minute without a reading had no activity. The metrics view draws this
+history, and `rqtui stats` prints it.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ class History:
     minutes: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
 
     def merge(self, newer: History) -> History:
-        """Return a newer history with the minutes of this one added, one day at most."""
+        """Return a newer history of the same queue with the minutes of this one added, one day at most."""
         minutes = {**self.minutes, **newer.minutes}
-        kept = sorted(minutes)[-MAX_MINUTES:]
-        return replace(newer, minutes={minute: minutes[minute] for minute in kept})
+        latest_minutes = sorted(minutes)[-MAX_MINUTES:]
+        return replace(newer, minutes={minute: minutes[minute] for minute in latest_minutes})
 
 
-def has_stats(system: System) -> bool:
-    """Return whether the system counts what happens in its queues."""
+def has_minute_counters(system: System) -> bool:
+    """Return whether a system has a script `stats`, which returns its counters minute by minute."""
     return "stats" in system.scripts
 
 
 def list_counter_names(system: System) -> frozenset[str]:
-    """Return the names of the counters that a system's scripts store; other fields of the same hash are settings."""
+    """Return the names of the counters that a system's scripts store. Other fields of the same hash are settings."""
     return frozenset().union(*(script.counters for script in system.scripts.values()))
 
 
 def build_history_request(system: System, queue: str, minutes: int = MAX_MINUTES) -> Request[History]:
-    """Build the request for the counters now and in the last `minutes` minutes with activity."""
+    """Build the request for a queue's counters now and in the last `minutes` minutes with activity."""
     call = system.build_call("stats", queue, {"limit": min(MAX_MINUTES, minutes)})
     return Request(
         (call,), lambda replies: _parse_history(Ref(system.name, queue), list_counter_names(system), replies)
@@ -63,55 +63,61 @@ def build_history_request(system: System, queue: str, minutes: int = MAX_MINUTES
 
 
 def _parse_history(ref: Ref, names: frozenset[str], replies: Replies) -> History:
+    """Parse the reply of the script `stats` to a history. Raises the error that Redis replied."""
     reply = replies[0]
     if isinstance(reply, Exception):
         raise reply
-    rows = {minute_ms: _parse_counters(fields, names) for minute_ms, fields in reply.rows}
+    rows = {minute_ms: _parse_minute_counters(fields, names) for minute_ms, fields in reply.rows}
     now = dict.fromkeys(sorted(names), 0) | rows.pop(0, {})
     return History(ref, now, dict(sorted(rows.items())))
 
 
-def _parse_counters(fields: str, names: frozenset[str]) -> dict[str, int]:
+def _parse_minute_counters(fields: str, counter_names: frozenset[str]) -> dict[str, int]:
+    """Parse the counters of one minute, `acked 3 enqueued 5`. Unknown names and invalid values are left out."""
     words = fields.split(" ")
     pairs = zip(words[::2], words[1::2], strict=False)
-    return {name: int(value) for name, value in pairs if name in names and _NUMBER.fullmatch(value)}
+    return {name: int(value) for name, value in pairs if name in counter_names and _NUMBER.fullmatch(value)}
 
 
 def compute_growth_per_minute(
     histories: Iterable[History], begin_ms: int, end_ms: int
 ) -> list[tuple[int, Counter[str]]]:
-    """Return (minute in ms, growth of each counter) for all minutes between two times, summed over several queues."""
-    first = begin_ms - begin_ms % MINUTE_MS
-    grown: dict[int, Counter[str]] = {minute: Counter() for minute in range(first, end_ms, MINUTE_MS)}
+    """Return (minute in ms, growth of each counter) for all minutes between two times, summed over the histories."""
+    first_minute = begin_ms - begin_ms % MINUTE_MS
+    growth_by_minute: dict[int, Counter[str]] = {minute: Counter() for minute in range(first_minute, end_ms, MINUTE_MS)}
     for history in histories:
-        marks = [*history.minutes.items(), (end_ms, history.counters)]
-        for (minute, before), (_next, after) in pairwise(marks):
-            if minute in grown:
-                grown[minute].update({name: max(0, after[name] - before.get(name, 0)) for name in after})
-    return list(grown.items())
+        readings = [*history.minutes.items(), (end_ms, history.counters)]
+        for (minute, previous), (_next, following) in pairwise(readings):
+            if minute in growth_by_minute:
+                growth_by_minute[minute].update(
+                    {name: max(0, following[name] - previous.get(name, 0)) for name in following}
+                )
+    return list(growth_by_minute.items())
 
 
-def sum_flow(counted: Mapping[str, int], name: str) -> int:
-    """Return how many jobs went `in`, `out` or `failed` by these counters."""
-    return sum(counted.get(counter, 0) for counter in FLOWS[name]) if counted else 0
+def sum_flow_counters(counters: Mapping[str, int], flow: str) -> int:
+    """Return the sum of the counters of a flow: `in` (enqueued), `out` (completed) or `failed` (rejected, expired)."""
+    return sum(counters.get(counter, 0) for counter in FLOWS[flow]) if counters else 0
 
 
 def count_unfinished(queues: Iterable[Queue]) -> int:
-    """Count the unfinished jobs of some queues: scheduled, ready and reserved."""
+    """Count the jobs of some queues that are scheduled, ready or reserved."""
     return sum(queue.count_in_state(state) for queue in queues for state in UNFINISHED_STATES)
 
 
-def compute_depths(minutes: Sequence[tuple[int, Mapping[str, int]]], waiting_now: int) -> list[tuple[int, int]]:
-    """Return (minute in ms, unfinished jobs at its start), counted back from the present number.
+def compute_unfinished_per_minute(
+    minutes: Sequence[tuple[int, Mapping[str, int]]], waiting_now: int
+) -> list[tuple[int, int]]:
+    """Return (minute in ms, unfinished jobs at its start), computed backwards from the present number of such jobs.
 
     Deletes, purges and restores count as if all were of unfinished jobs, because the counters do not record the place.
     """
-    depth, result = waiting_now, []
-    for minute, grown in reversed(minutes):
-        if grown:
-            depth -= sum(grown.get(name, 0) for name in _ARRIVAL_COUNTERS) - sum(
-                grown.get(name, 0) for name in _DEPARTURE_COUNTERS
+    unfinished, result = waiting_now, []
+    for minute, growth in reversed(minutes):
+        if growth:
+            unfinished -= sum(growth.get(name, 0) for name in _ARRIVAL_COUNTERS) - sum(
+                growth.get(name, 0) for name in _DEPARTURE_COUNTERS
             )
-            depth = max(0, depth)
-        result.append((minute, depth))
+            unfinished = max(0, unfinished)
+        result.append((minute, unfinished))
     return result[::-1]

@@ -1,9 +1,8 @@
-"""Run a step again and again: report it, wait while nothing can be due, and back off while Redis is away.
+"""Run a script on many queues again and again, wait while nothing can be due, and back off while Redis is away.
 
-The dispatcher, the reaper and a worker are three steps for the same `Loop`, on the screen's threads and in `rqtui
-dispatch`, `rqtui reap` and `rqtui work`. Every step is an atomic script, so any number of loops may run at once, next
-to those of other programs. A loop never takes the wake marker: that is for consumers, which are on time to the
-millisecond.
+The dispatcher, the reaper and a worker run on the same class `Loop`, on the screen's threads and in `rqtui dispatch`,
+`rqtui reap` and `rqtui work`. Every step is an atomic script, so any number of loops may run at once, next to those of
+other programs. A loop never takes the wake marker: that is for consumers, which are on time to the millisecond.
 """
 
 from __future__ import annotations
@@ -39,7 +38,10 @@ log = logging.getLogger("rqtui.engine.loops")
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
-    """The result of one script call of a loop. `next_ms` is the time until there is more to do, None if unknown."""
+    """The result of one script call of a loop on one queue. `next_ms` is the time until there is more to do.
+
+    None: unknown.
+    """
 
     verb: str
     ref: Ref
@@ -52,7 +54,7 @@ class ScriptStep:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """The result of one turn of a loop over all its queues. `wait_s` is how long the loop waits now."""
+    """The result of one round of a loop over all its queues. `wait_s` is how long the loop waits afterwards."""
 
     steps: tuple[ScriptStep, ...] = ()
     ms: float = 0.0
@@ -69,12 +71,12 @@ class Round:
 
     @property
     def is_idle(self) -> bool:
-        """Return whether no job was moved and no error occurred."""
+        """Return whether a round moved no job and had no error."""
         return not self.error and not any(step.moved or step.error for step in self.steps)
 
 
 class Loop:
-    """Runs `work` again and again on a thread of its own.
+    """Runs the function `work` again and again on a thread of its own, such as a dispatcher or a reaper.
 
     `work` does one round and says whether the round was full (then it is called again at once) and when there is more
     to do. `report` is called with every round, on the loop's thread. After a ServerError the loop backs off 1 1 2 3 5 8
@@ -99,11 +101,11 @@ class Loop:
 
     @property
     def is_running(self) -> bool:
-        """Return whether the loop runs on its own thread."""
+        """Return whether a loop runs on its own thread."""
         return self._thread is not None and self._thread.is_alive() and not self._stop.is_set()
 
     def start(self) -> None:
-        """Start the loop's thread, which runs until `stop`."""
+        """Start the thread of a loop, which runs until `stop` is called. Does nothing if the loop is running."""
         if self.is_running:
             return
         self._stop = threading.Event()
@@ -113,54 +115,55 @@ class Loop:
         self._thread.start()
 
     def stop(self, timeout_s: float = 2.0) -> None:
-        """Stop after the present step; return when the thread has ended or after `timeout_s`."""
+        """Stop a loop after the round under way. Return when its thread has ended, or after `timeout_s`."""
         self._stop.set()
         if self._thread and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
     def run(self, stop: threading.Event) -> None:
-        """Run the loop on the caller's thread until `stop` is set."""
+        """Run a loop on the caller's thread until `stop` is set."""
         self._stop = stop
         self._run_rounds(stop)
 
     def step(self) -> Round:
-        """Run one round, whether the loop is running or not, and return its result."""
+        """Run one round of a loop, whether the loop is running or not, and return its result."""
         with self._round_lock:
-            done = self._run_round()
-            self._call_rest_if_stopped()
-        if done.is_idle and self.rounds and self.rounds[-1].is_idle:
-            self.rounds[-1] = done  # Only the last of many idle rounds is stored, so that the rounds with work stay.
+            result = self._run_round()
+            self._call_on_stop_if_stopped()
+        if result.is_idle and self.rounds and self.rounds[-1].is_idle:
+            self.rounds[-1] = result  # Only the last of many idle rounds is stored, so that the rounds with work stay.
         else:
-            self.rounds.append(done)
-        self._report(done)
-        return done
+            self.rounds.append(result)
+        self._report(result)
+        return result
 
     def _run_rounds(self, stop: threading.Event) -> None:
         while not stop.is_set():
-            done = self.step()
-            if not done.is_full or done.error:
-                stop.wait(done.wait_s)
+            result = self.step()
+            if not result.is_full or result.error:
+                stop.wait(result.wait_s)
         with self._round_lock:
-            self._call_rest_if_stopped()
+            self._call_on_stop_if_stopped()
 
-    def _call_rest_if_stopped(self) -> None:
+    def _call_on_stop_if_stopped(self) -> None:
         if not self.is_running:
             self._on_stop()
 
     def _run_round(self) -> Round:
-        began = time.monotonic()
+        """Call `work` once. After an exception return a round with the error and the time to back off."""
+        began_s = time.monotonic()
         try:
-            done = self._work()
+            result = self._work()
         except Exception as error:
             wait_s = compute_reconnect_delay_s(self._failures)
             self._failures += 1
             if not isinstance(error, RqtuiError):
                 log.exception("%s: a step failed", self.name)
             return Round(
-                ms=(time.monotonic() - began) * 1000, wait_s=wait_s, error=str(error) or repr(error), at_s=time.time()
+                ms=(time.monotonic() - began_s) * 1000, wait_s=wait_s, error=str(error) or repr(error), at_s=time.time()
             )
         self._failures = 0
-        return done if done.at_s else replace(done, at_s=time.time())
+        return result if result.at_s else replace(result, at_s=time.time())
 
 
 def build_round(
@@ -176,7 +179,7 @@ def build_round(
     urgent_refs: Callable[[], Collection[Ref]] = tuple,
     due_times: DueTimes | None = None,
 ) -> Callable[[], Round]:
-    """Build the work of a dispatcher (`verb` dispatch) or reaper (reap) over the queues that `refs()` returns.
+    """Build the `work` function of a dispatcher or a reaper (`verb`) over the queues that `refs()` returns.
 
     All queues go in one round trip. Without `limit` the batch adapts between 50 and 1000, so that one call occupies the
     server for no more than about 5 ms. The round waits until the next job is due or the next lease expires, at most
@@ -187,161 +190,175 @@ def build_round(
     least once in `UPKEEP_POLLS` polls.
     """
     batch = [limit or 200]
-    turns = _Turns(max_idle)
-    carried: dict[Ref, dict[str, object]] = {}
-    cached: tuple[Sequence[Ref], Sequence[Ref]] = (
+    rotation = _QueueRotation(max_idle)
+    cursors: dict[Ref, dict[str, object]] = {}
+    cached_refs: tuple[Sequence[Ref], Sequence[Ref]] = (
         (),
         (),
     )  # (all queues, those with the verb): the same objects while the queues are the same
 
-    def select_able_queues(served: Sequence[Ref]) -> Sequence[Ref]:
-        nonlocal cached
-        if cached[0] is not served or due_times is None:
-            cached = served, [ref for ref in served if systems[ref.system].can(verb)]
-        return cached[1]
+    def select_queues_with_verb(refs_of_loop: Sequence[Ref]) -> Sequence[Ref]:
+        nonlocal cached_refs
+        if cached_refs[0] is not refs_of_loop or due_times is None:
+            cached_refs = refs_of_loop, [ref for ref in refs_of_loop if systems[ref.system].can(verb)]
+        return cached_refs[1]
 
-    def call(ref: Ref) -> scripts.Call:
+    def build_verb_call(ref: Ref) -> scripts.Call:
         system = systems[ref.system]
-        given = {"limit": batch[0], **(args or {}), **carried.get(ref, {})}
-        return system.build_call(verb, ref.queue, system.select_arguments(verb, given))
+        values = {"limit": batch[0], **(args or {}), **cursors.get(ref, {})}
+        return system.build_call(verb, ref.queue, system.select_arguments(verb, values))
 
-    def work() -> Round:
-        served = refs()
-        look = due_times.poll(client, verb, served) if due_times else None
-        wanted = turns.choose(select_able_queues(served), urgent_refs(), look)
+    def run_round() -> Round:
+        refs_of_loop = refs()
+        poll = due_times.poll(client, verb, refs_of_loop) if due_times else None
+        chosen_refs = rotation.choose_refs(select_queues_with_verb(refs_of_loop), urgent_refs(), poll)
         calls, refused = [], []
-        for ref in wanted:
+        for ref in chosen_refs:
             try:
-                calls.append((ref, call(ref)))
+                calls.append((ref, build_verb_call(ref)))
             except UsageError as error:  # The error is about this queue only; the others are called.
                 refused.append(ScriptStep(verb, ref, error=str(error), at_s=time.time()))
-        began = time.monotonic()
-        replies = raise_if_connection_lost(scripts.send_calls(client, [sent for _ref, sent in calls]))
-        ms = (time.monotonic() - began) * 1000
-        steps = tuple(_to_step(verb, ref, reply) for (ref, _sent), reply in zip(calls, replies, strict=True))
-        turns.record_steps(steps)
+        began_s = time.monotonic()
+        replies = raise_if_connection_lost(scripts.send_calls(client, [call for _ref, call in calls]))
+        ms = (time.monotonic() - began_s) * 1000
+        steps = tuple(_parse_script_step(verb, ref, reply) for (ref, _call), reply in zip(calls, replies, strict=True))
+        rotation.record_steps(steps)
         for step in steps:
-            carried[step.ref] = systems[step.ref.system].select_arguments(verb, step.values)
-        full = any(step.moved >= batch[0] or bool(step.values.get("more")) for step in steps)
-        taken = batch[0]
+            cursors[step.ref] = systems[step.ref.system].select_arguments(verb, step.values)
+        is_full = any(step.moved >= batch[0] or bool(step.values.get("more")) for step in steps)
+        used_batch = batch[0]
         if limit is None and calls:
             cost_ms = ms if ms <= SLOW_MS else max(0.0, ms - _measure_round_trip_ms(client))
             busy = max(1, sum(step.moved > 0 for step in steps))
-            batch[0] = _adapt_batch(batch[0], cost_ms / busy, full)
+            batch[0] = _compute_next_batch(batch[0], cost_ms / busy, is_full)
         waits = [step.next_ms / 1000 for step in steps if step.next_ms is not None and step.next_ms >= 0]
         return Round(
             (*steps, *refused),
             ms,
-            0.0 if full else max(0.001, min([max_wait_s, *waits, turns.compute_wait_s()])),
-            full,
-            batch=taken,
+            0.0 if is_full else max(0.001, min([max_wait_s, *waits, rotation.compute_wait_s()])),
+            is_full,
+            batch=used_batch,
         )
 
-    return work
+    return run_round
 
 
-class _Turns:
-    """Chooses the queues that a round calls: all that are known to be due, and some of the others in turn."""
+class _QueueRotation:
+    """Chooses the queues that a round of a loop calls: all with due work, and some of the others in rotation."""
 
-    def __init__(self, most_idle: int | None) -> None:
-        self._most_idle = most_idle
+    def __init__(self, max_idle: int | None) -> None:
+        self._max_idle = max_idle
         self._due_s: dict[Ref, float] = {}  # by `time.monotonic`; infinity: the last call found nothing to do
         self._position = 0
-        self._look: DuePoll | None = None
-        self._looks = 0
+        self._poll: DuePoll | None = None
+        self._poll_count = 0
         self._polled_due_s: dict[
             Ref, float
         ] = {}  # due times of queues covered by polls of due times; a missing queue is not due
-        self._uncovered: tuple[Sequence[Ref], DuePoll | None, Sequence[Ref]] = (
+        self._uncovered_cache: tuple[Sequence[Ref], DuePoll | None, Sequence[Ref]] = (
             (),
             None,
             (),
         )  # queues that no poll of due times covers
 
-    def choose(self, refs: Sequence[Ref], urgent: Collection[Ref], look: DuePoll | None) -> list[Ref]:
-        """Return the queues to call in this round: all if there are few, else the due, the urgent, and some in turn."""
-        previous_look, self._look = self._look, look
-        if look is None:
+    def choose_refs(self, refs: Sequence[Ref], urgent_refs: Collection[Ref], poll: DuePoll | None) -> list[Ref]:
+        """Return the queues to call in this round: all if they are few, else those with due work and some others."""
+        previous_poll, self._poll = self._poll, poll
+        if poll is None:
             self._polled_due_s.clear()
-            return self._choose_in_turn(refs, urgent)
-        turn: Sequence[Ref] = ()
-        if look is not previous_look:
-            self._polled_due_s = {**look.due_s}
-        if look is not previous_look and not look.is_from_snapshot:
-            every = [*look.refs]
-            is_new = not self._looks and len(every) <= FIRST_ROUND_QUEUES
-            turn = every if is_new else _pick_turn(every, self._looks)
-            self._looks += 1
+            return self._choose_in_rotation(refs, urgent_refs)
+        upkeep_refs: Sequence[Ref] = ()
+        if poll is not previous_poll:
+            self._polled_due_s = {**poll.due_s}
+        if poll is not previous_poll and not poll.is_from_snapshot:
+            covered_refs = [*poll.refs]
+            is_first_round = not self._poll_count and len(covered_refs) <= FIRST_ROUND_QUEUES
+            upkeep_refs = covered_refs if is_first_round else _choose_upkeep_queues(covered_refs, self._poll_count)
+            self._poll_count += 1
         now_s = time.monotonic()
-        due = [ref for ref, due_s in self._polled_due_s.items() if due_s <= now_s]
-        urgent_here = [ref for ref in urgent if ref in look.refs]
+        due_refs = [ref for ref, due_s in self._polled_due_s.items() if due_s <= now_s]
+        urgent_covered_refs = [ref for ref in urgent_refs if ref in poll.refs]
         return list(
-            dict.fromkeys([*due, *urgent_here, *turn, *self._choose_in_turn(self._find_uncovered(refs, look), urgent)])
+            dict.fromkeys(
+                [
+                    *due_refs,
+                    *urgent_covered_refs,
+                    *upkeep_refs,
+                    *self._choose_in_rotation(self._find_uncovered_queues(refs, poll), urgent_refs),
+                ]
+            )
         )
 
-    def _find_uncovered(self, refs: Sequence[Ref], look: DuePoll) -> Sequence[Ref]:
-        previous_refs, previous_look, others = self._uncovered
-        if previous_refs is not refs or previous_look is None or previous_look.refs is not look.refs:
-            others = [ref for ref in refs if ref not in look.refs]
-        self._uncovered = refs, look, others
-        return others
+    def _find_uncovered_queues(self, refs: Sequence[Ref], poll: DuePoll) -> Sequence[Ref]:
+        """Return the queues whose due times a poll does not contain, from the cache while the queues are the same."""
+        previous_refs, previous_poll, uncovered_refs = self._uncovered_cache
+        if previous_refs is not refs or previous_poll is None or previous_poll.refs is not poll.refs:
+            uncovered_refs = [ref for ref in refs if ref not in poll.refs]
+        self._uncovered_cache = refs, poll, uncovered_refs
+        return uncovered_refs
 
-    def _choose_in_turn(self, refs: Sequence[Ref], urgent: Collection[Ref]) -> list[Ref]:
-        if self._most_idle is None or len(refs) <= self._most_idle:
+    def _choose_in_rotation(self, refs: Sequence[Ref], urgent_refs: Collection[Ref]) -> list[Ref]:
+        """Return the queues with due work and the urgent ones, and the next `max_idle` of the others."""
+        if self._max_idle is None or len(refs) <= self._max_idle:
             self._due_s.clear()
             return [*refs]
         now_s = time.monotonic()
         self._due_s = {ref: self._due_s.get(ref, 0.0) for ref in refs}
-        due = [ref for ref in refs if self._due_s[ref] <= now_s or ref in urgent]
-        turn = [refs[(self._position + step) % len(refs)] for step in range(self._most_idle)]
-        self._position = (self._position + self._most_idle) % len(refs)
-        return list(dict.fromkeys([*due, *turn]))
+        due_refs = [ref for ref in refs if self._due_s[ref] <= now_s or ref in urgent_refs]
+        rotating_refs = [refs[(self._position + step) % len(refs)] for step in range(self._max_idle)]
+        self._position = (self._position + self._max_idle) % len(refs)
+        return list(dict.fromkeys([*due_refs, *rotating_refs]))
 
     def record_steps(self, steps: Sequence[ScriptStep]) -> None:
-        """Store when each queue of a round is due again."""
+        """Record from the results of a round when each queue has work again."""
         now_s = time.monotonic()
         for step in steps:
-            is_known = step.next_ms is not None and step.next_ms >= 0
-            unknown_s = POLL_INTERVAL_S if step.moved else math.inf
-            due_s = now_s + ((step.next_ms or 0) / 1000 if is_known else unknown_s)
+            is_due_known = step.next_ms is not None and step.next_ms >= 0
+            assumed_s = POLL_INTERVAL_S if step.moved else math.inf
+            due_s = now_s + ((step.next_ms or 0) / 1000 if is_due_known else assumed_s)
             if step.ref in self._due_s:
                 self._due_s[step.ref] = due_s
-            if self._look and step.ref in self._look.refs:
+            if self._poll and step.ref in self._poll.refs:
                 self._polled_due_s[step.ref] = due_s
 
     def compute_wait_s(self) -> float:
-        """Return the seconds until the next queue is due or the due times are polled again."""
-        next_s = self._look.next_poll_s if self._look else math.inf
+        """Return the seconds until the next queue has work or the due times are polled again."""
+        next_s = self._poll.next_poll_s if self._poll else math.inf
         return max(0.0, min([next_s, *self._due_s.values(), *self._polled_due_s.values()]) - time.monotonic())
 
 
-def _pick_turn(refs: Sequence[Ref], look: int) -> Sequence[Ref]:
-    """Return the queues whose turn it is at this poll: each once in `UPKEEP_POLLS`, about `TURN_QUEUES` together."""
-    rest = min(UPKEEP_POLLS, max(1, UPKEEP_POLLS * TURN_QUEUES // max(1, len(refs))))
-    parts = UPKEEP_POLLS // rest
-    return () if look % rest else refs[look // rest % parts :: parts]
+def _choose_upkeep_queues(refs: Sequence[Ref], poll_number: int) -> Sequence[Ref]:
+    """Return the queues that are called at this poll even without due work.
+
+    Each queue is called once in `UPKEEP_POLLS` polls, about `TURN_QUEUES` queues together.
+    """
+    interval = min(UPKEEP_POLLS, max(1, UPKEEP_POLLS * TURN_QUEUES // max(1, len(refs))))
+    share_count = UPKEEP_POLLS // interval
+    return () if poll_number % interval else refs[poll_number // interval % share_count :: share_count]
 
 
-def _adapt_batch(batch: int, ms: float, full: bool) -> int:
-    if ms > SLOW_MS:
+def _compute_next_batch(batch: int, call_ms: float, is_full: bool) -> int:
+    """Return the batch size of the next round: half after a slow call, larger by half after a full and fast one."""
+    if call_ms > SLOW_MS:
         return max(50, batch // 2)
-    return min(MAX_BATCH, batch + batch // 2) if full and ms < SLOW_MS / 2 else batch
+    return min(MAX_BATCH, batch + batch // 2) if is_full and call_ms < SLOW_MS / 2 else batch
 
 
 def _measure_round_trip_ms(client: Any) -> float:
-    """Measure a round trip in ms, to subtract it from the duration of a batch."""
+    """Measure the duration of a round trip in ms, which is subtracted from the duration of a batch."""
     with translate_errors():
         began = time.monotonic()
         client.time()  # A worker's ACL allows TIME, because the scripts need it, but not PING.
         return (time.monotonic() - began) * 1000
 
 
-def _to_step(verb: str, ref: Ref, answer: scripts.Reply | Exception) -> ScriptStep:
-    if isinstance(answer, ServerError | RqtuiError):
-        return ScriptStep(verb, ref, error=str(answer), at_s=time.time())
-    if isinstance(answer, Exception):
-        raise answer
-    values = dict(answer.values)
+def _parse_script_step(verb: str, ref: Ref, reply: scripts.Reply | Exception) -> ScriptStep:
+    """Convert the reply of a script to the result of a step. An error of one queue is stored in the result."""
+    if isinstance(reply, ServerError | RqtuiError):
+        return ScriptStep(verb, ref, error=str(reply), at_s=time.time())
+    if isinstance(reply, Exception):
+        raise reply
+    values = dict(reply.values)
     next_ms = values.get("next_ms")
     return ScriptStep(
         verb, ref, int(values.get("moved", 0) or 0), next_ms if isinstance(next_ms, int) else None, values, time.time()

@@ -1,9 +1,9 @@
 """Compute each queue's job rates between two polls, and its recent activity over the last five minutes.
 
-Both come from the counters that a system stores. For a system without counters they are estimated from the changes of
-its job counts, as a lower bound. This module also tracks since when a queue's oldest due job could have been
-dispatched. A score says when a job is due, but a job put a moment ago may carry a score of 1970: the score is trusted
-only if rqtui saw the job become due, or if the score is plausible. Called by the engine once per snapshot.
+Called by the engine once per snapshot. Both come from the counters that a system stores. For a system without counters
+they are estimated from the changes of its job counts, as a lower bound. This module also tracks since when a queue's
+oldest due job could have been dispatched. A score says when a job is due, but a job put a moment ago may carry a score
+of 1970: the score is trusted only if rqtui saw the job become due, or if the score is plausible.
 """
 
 from __future__ import annotations
@@ -27,11 +27,14 @@ MAX_AGES = 60
 MIN_USUAL_AGES = 10  # ages that are needed to compute a usual wait
 MAX_PLAUSIBLE_AGE_MS = 366 * 86_400_000
 NO_RATE = Rate()  # the rate of a queue that was polled only once
-_WAITING = (State.SCHEDULED, State.READY, State.RESERVED)
+_UNFINISHED_STATES = (State.SCHEDULED, State.READY, State.RESERVED)
 
 
 class Totals(NamedTuple):
-    """The totals of a queue, since it exists or since its first poll. `ready` is None if the ready jobs are unknown."""
+    """The total numbers of jobs enqueued, completed, failed and dead in a queue, and its ready jobs (None: unknown).
+
+    They count since the queue exists; for a system without counters since the first poll.
+    """
 
     enqueued: int = 0
     completed: int = 0
@@ -41,14 +44,14 @@ class Totals(NamedTuple):
 
 
 class Checkpoint(NamedTuple):
-    """The totals of a queue at one point in time."""
+    """The totals of a queue at one point in time (ms, the server's clock)."""
 
     at_ms: int
     totals: Totals = Totals()
 
 
 class RecordedEnds(NamedTuple):
-    """How many attempts succeeded and failed in the last `window_ms`, by the times that the jobs themselves store."""
+    """How many attempts succeeded and failed in the last `window_ms`, by the end times stored with the jobs."""
 
     window_ms: int
     completed: int
@@ -57,7 +60,7 @@ class RecordedEnds(NamedTuple):
 
 @dataclass(slots=True)
 class _QueueHistory:
-    """The last poll of a queue, its checkpoints and its throughput.
+    """The data about one queue that remain from its previous polls: the last counts, checkpoints and throughput.
 
     Sequences are tuples, the oldest value first, so that idle queues can share them: there may be ten thousand queues.
     """
@@ -81,7 +84,7 @@ class _QueueHistory:
 
 
 class Rates:
-    """The history of each polled queue, from which its rates are computed."""
+    """Stores a short history of every polled queue, and computes rates and recent activity from it."""
 
     def __init__(self) -> None:
         self._histories: dict[Ref, _QueueHistory] = {}
@@ -91,27 +94,27 @@ class Rates:
         return ref in self._histories
 
     def compute_rate(self, ref: Ref, queue: Queue, now_s: float) -> Rate:
-        """Return what happened in a queue per second since its previous poll, and store the poll.
+        """Return the rates of a queue since its previous poll, and store this poll.
 
-        Idle queues with the same history share one Rate object. The first poll of a queue returns `NO_RATE`. `now_s` is
+        The first poll of a queue returns `NO_RATE`. Idle queues with the same history share one Rate object. `now_s` is
         a value of `time.monotonic`.
         """
         history = self._histories.get(ref)
         if history is None:
-            self._histories[ref] = _start_history(queue, now_s)
+            self._histories[ref] = _start_queue_history(queue, now_s)
             return NO_RATE
-        due_since_ms = _update_due_since(history, queue) if queue.overdue or history.overdue else None
-        seconds, before = now_s - history.polled_at_s, history.totals
+        due_since_ms = _update_due_since_ms(history, queue) if queue.overdue or history.overdue else None
+        seconds, previous_totals = now_s - history.polled_at_s, history.totals
         if (queue.counts, queue.counters) != (
             history.counts,
             history.counters,
         ):  # Fast in the usual case, where they are the same objects.
             history.totals = _compute_totals(history, queue)
             history.counts, history.counters = queue.counts, queue.counters
-        history.polled_at_s, history.polled_at_ms, sums = now_s, queue.counted_ms, history.totals
+        history.polled_at_s, history.polled_at_ms, totals = now_s, queue.counted_ms, history.totals
         if queue.counted_ms >= history.next_update_ms:
             _update_checkpoints(history, queue)
-        idle_since_ms = _update_idle_since(history, queue, before)
+        idle_since_ms = _update_idle_since_ms(history, queue, previous_totals)
         if seconds <= 0:
             return Rate(
                 history=history.throughput,
@@ -119,13 +122,13 @@ class Rates:
                 recent=_compute_recent_activity(history),
                 idle_since_ms=idle_since_ms,
             )
-        if sums is before and sums == history.checkpoints[0].totals:
+        if totals is previous_totals and totals == history.checkpoints[0].totals:
             history.throughput = _append_idle_poll(history.throughput)
-            return self._share_idle_rate(history, due_since_ms, idle_since_ms)
-        out_s = max(0, sums.completed - before.completed) / seconds
+            return self._reuse_idle_rate(history, due_since_ms, idle_since_ms)
+        out_s = max(0, totals.completed - previous_totals.completed) / seconds
         in_s, failed_s = (
-            max(0, sums.enqueued - before.enqueued) / seconds,
-            max(0, sums.failed - before.failed) / seconds,
+            max(0, totals.enqueued - previous_totals.enqueued) / seconds,
+            max(0, totals.failed - previous_totals.failed) / seconds,
         )
         history.throughput = (
             (*history.throughput, out_s)[-HISTORY_POLLS:] if out_s else _append_idle_poll(history.throughput)
@@ -133,14 +136,14 @@ class Rates:
         recent = _compute_recent_activity(history)
         return Rate(in_s, out_s, failed_s, history.throughput, due_since_ms, recent, idle_since_ms=idle_since_ms)
 
-    def _share_idle_rate(self, history: _QueueHistory, due_since_ms: int | None, idle_since_ms: int | None) -> Rate:
+    def _reuse_idle_rate(self, history: _QueueHistory, due_since_ms: int | None, idle_since_ms: int | None) -> Rate:
         """Return the rate of a queue without recent activity, as the last such object if its fields are equal."""
         rate, ms = self._idle_rate, _compute_window_ms(history)
-        times = due_since_ms, idle_since_ms
+        start_times = due_since_ms, idle_since_ms
         if (
             rate.recent.duration_ms != ms
             or rate.history is not history.throughput
-            or (rate.due_since_ms, rate.idle_since_ms) != times
+            or (rate.due_since_ms, rate.idle_since_ms) != start_times
         ):
             rate = self._idle_rate = Rate(
                 history=history.throughput,
@@ -150,8 +153,8 @@ class Rates:
             )
         return rate
 
-    def merge(self, ref: Ref, earlier: Checkpoint | RecordedEnds) -> RecentActivity:
-        """Add what happened before a queue's first poll, and return the queue's recent activity including it."""
+    def add_earlier_activity(self, ref: Ref, earlier: Checkpoint | RecordedEnds) -> RecentActivity:
+        """Add what happened before the first poll of a queue, and return its recent activity including that."""
         history = self._histories[ref]
         checkpoint = earlier if isinstance(earlier, Checkpoint) else _convert_recorded_ends(history, earlier)
         if checkpoint.at_ms < history.checkpoints[0].at_ms:
@@ -160,7 +163,7 @@ class Rates:
         return _compute_recent_activity(history)
 
     def find_usual_wait_ms(self, ref: Ref) -> int | None:
-        """Return how long the oldest ready job of a queue usually waits, in ms, measured before the last five minutes.
+        """Return the median age (ms) of a queue's oldest ready job before the last five minutes.
 
         Returns None if the queue has not been polled for long enough.
         """
@@ -172,39 +175,40 @@ _IDLE_THROUGHPUTS = tuple((0.0,) * looks for looks in range(HISTORY_POLLS + 1)) 
 
 
 def _append_idle_poll(throughput: tuple[float, ...]) -> tuple[float, ...]:
-    """Return `throughput` with one more poll without completed jobs. A result of zeros only is a shared tuple."""
-    number = len(throughput)
-    if throughput is _IDLE_THROUGHPUTS[number]:
-        return _IDLE_THROUGHPUTS[min(number + 1, HISTORY_POLLS)]
+    """Append a poll without completed jobs to `throughput`. A result of zeros only is a shared tuple."""
+    poll_count = len(throughput)
+    if throughput is _IDLE_THROUGHPUTS[poll_count]:
+        return _IDLE_THROUGHPUTS[min(poll_count + 1, HISTORY_POLLS)]
     longer = (*throughput, 0.0)[-HISTORY_POLLS:]
     return longer if any(longer) else _IDLE_THROUGHPUTS[len(longer)]
 
 
 def _convert_recorded_ends(history: _QueueHistory, recorded: RecordedEnds) -> Checkpoint:
-    """Return the totals that a queue had before the recorded attempts ended. Its ready jobs are unknown."""
+    """Return the checkpoint of a queue before the recorded attempts ended. Its ready jobs are unknown."""
     totals, ended = history.totals, recorded.completed + recorded.failed
-    earlier = Totals(
+    earlier_totals = Totals(
         totals.enqueued - ended,
         totals.completed - recorded.completed,
         totals.failed - recorded.failed,
         totals.dead - recorded.failed,
     )
-    return Checkpoint(history.polled_at_ms - recorded.window_ms, earlier)
+    return Checkpoint(history.polled_at_ms - recorded.window_ms, earlier_totals)
 
 
-def _start_history(queue: Queue, now_s: float) -> _QueueHistory:
+def _start_queue_history(queue: Queue, now_s: float) -> _QueueHistory:
+    """Build the history of a queue from its first poll."""
     head_ms = _compute_head_due_ms(queue)
     is_known = head_ms is not None and is_plausible_due_time(head_ms, queue.counted_ms)
     since_ms = head_ms if head_ms is None or is_known else queue.counted_ms
-    at_ms, sums = queue.counted_ms, _compute_totals(None, queue)
-    first = (Checkpoint(at_ms, sums),)
+    polled_ms, totals = queue.counted_ms, _compute_totals(None, queue)
+    checkpoints = (Checkpoint(polled_ms, totals),)
     return _QueueHistory(
-        now_s, at_ms, queue.counts, queue.counters, sums, first, head_ms, since_ms, queue.overdue, at_ms
+        now_s, polled_ms, queue.counts, queue.counters, totals, checkpoints, head_ms, since_ms, queue.overdue, polled_ms
     )
 
 
 def _compute_totals(history: _QueueHistory | None, queue: Queue) -> Totals:
-    """Return the totals of a queue from its counters; estimate a missing counter from the changes of its job counts.
+    """Return the totals of a queue from its counters. A missing counter is estimated from changed job counts.
 
     Estimated totals start at zero at the first poll. A dead job counts as a failure only if completed jobs are counted
     too: otherwise every finished attempt would look like a failure.
@@ -212,18 +216,18 @@ def _compute_totals(history: _QueueHistory | None, queue: Queue) -> Totals:
     previous = history.totals if history else Totals()
     counters = queue.counters
     has_all_counters = {"in", "out", "failed", "dead"} <= counters.keys()
-    enqueued, done, dead = _estimate_growth(history, queue) if history and not has_all_counters else (0, 0, 0)
-    has_completed = "out" in counters or _has_done_count(queue)
+    enqueued, completed, dead = _estimate_new_events(history, queue) if history and not has_all_counters else (0, 0, 0)
+    has_completed = "out" in counters or _counts_completed_jobs(queue)
     return Totals(
         counters.get("in", previous.enqueued + enqueued),
-        counters.get("out", previous.completed + done),
+        counters.get("out", previous.completed + completed),
         counters.get("failed", previous.failed + (dead if has_completed else 0)),
         counters.get("dead", previous.dead + dead),
         queue.count_in_state(State.READY),
     )
 
 
-def _estimate_growth(history: _QueueHistory, queue: Queue) -> tuple[int, int, int]:
+def _estimate_new_events(history: _QueueHistory, queue: Queue) -> tuple[int, int, int]:
     """Estimate how many jobs were enqueued, completed and became dead since the last poll. Each is a lower bound.
 
     If the system has no place for completed jobs, a job that left all places counts as completed. If completed jobs are
@@ -234,19 +238,21 @@ def _estimate_growth(history: _QueueHistory, queue: Queue) -> tuple[int, int, in
     def compute_growth(*states: State, failures: bool = False) -> int:
         return _count_jobs(queue.counts, states, failures) - _count_jobs(history.counts, states, failures)
 
-    waiting, dead = compute_growth(*_WAITING), compute_growth(State.DEAD)
-    keeps_done = _has_done_count(queue)
-    done = max(0, compute_growth(State.DONE)) if keeps_done else max(0, -waiting - max(0, dead))
-    enqueued = waiting + max(0, dead) + (done if keeps_done else 0)
-    if any(count.coverage for count in queue.counts) and (keeps_done or enqueued < 0):
+    unfinished_growth, dead_growth = compute_growth(*_UNFINISHED_STATES), compute_growth(State.DEAD)
+    is_completed_counted = _counts_completed_jobs(queue)
+    completed = (
+        max(0, compute_growth(State.DONE)) if is_completed_counted else max(0, -unfinished_growth - max(0, dead_growth))
+    )
+    enqueued = unfinished_growth + max(0, dead_growth) + (completed if is_completed_counted else 0)
+    if any(count.coverage for count in queue.counts) and (is_completed_counted or enqueued < 0):
         departures = [*history.unmatched_departures]
         enqueued = _match_departures(departures, enqueued, queue.counted_ms)
         history.unmatched_departures = tuple(departures)
-    return max(0, enqueued), done, max(0, compute_growth(State.DEAD, failures=True))
+    return max(0, enqueued), completed, max(0, compute_growth(State.DEAD, failures=True))
 
 
 def _count_jobs(counts: Sequence[Count], states: Collection[State], failures: bool) -> int:
-    """Count the jobs in all places with one of `states`. With `failures`, count only places of failed jobs.
+    """Count the jobs in all places with one of `states`. With `failures`, only places of failed jobs are counted.
 
     A job reassigned to another queue is still counted in its first one, so that the move does not look like an end.
     """
@@ -268,101 +274,114 @@ def _match_departures(departures: list[tuple[int, int]], enqueued: int, now_ms: 
     if enqueued < 0:
         departures.append((now_ms, -enqueued))
     while departures and enqueued > 0:
-        at_ms, number = departures.pop(0)
-        if number > enqueued:
-            departures.insert(0, (at_ms, number - enqueued))
-        enqueued -= min(enqueued, number)
+        left_ms, jobs = departures.pop(0)
+        if jobs > enqueued:
+            departures.insert(0, (left_ms, jobs - enqueued))
+        enqueued -= min(enqueued, jobs)
     return enqueued
 
 
-def _has_done_count(queue: Queue) -> bool:
-    """Return whether a place counts completed jobs. A place counted from Pub/Sub events needs at least one event."""
+def _counts_completed_jobs(queue: Queue) -> bool:
+    """Return whether a place of the queue counts completed jobs. If the count is from events, one must have come."""
     return any(count.state is State.DONE and (count.coverage is None or count.shared_total) for count in queue.counts)
 
 
 def _update_checkpoints(history: _QueueHistory, queue: Queue) -> None:
-    """Store a checkpoint and the age of the oldest ready job when due, and delete old checkpoints."""
-    marks, now_ms = history.checkpoints, history.polled_at_ms
-    if now_ms - marks[-1].at_ms >= CHECKPOINT_INTERVAL_MS:
-        if len(marks) > 1 and marks[-1].totals == history.totals == marks[-2].totals:
-            marks = marks[:-1]  # Of an idle period, only the first and last checkpoint are needed.
-        marks = (*marks, Checkpoint(now_ms, history.totals))
-    while len(marks) > 1 and marks[1].at_ms <= now_ms - WINDOW_MS:
-        marks = marks[1:]
-    history.checkpoints = marks
+    """Store a checkpoint and the age of the oldest ready job if they are due, and delete old checkpoints."""
+    checkpoints, now_ms = history.checkpoints, history.polled_at_ms
+    if now_ms - checkpoints[-1].at_ms >= CHECKPOINT_INTERVAL_MS:
+        if len(checkpoints) > 1 and checkpoints[-1].totals == history.totals == checkpoints[-2].totals:
+            checkpoints = checkpoints[:-1]  # Of an idle period, only the first and last checkpoint are needed.
+        checkpoints = (*checkpoints, Checkpoint(now_ms, history.totals))
+    while len(checkpoints) > 1 and checkpoints[1].at_ms <= now_ms - WINDOW_MS:
+        checkpoints = checkpoints[1:]
+    history.checkpoints = checkpoints
     if now_ms - history.last_age_ms >= AGE_INTERVAL_MS:
         history.last_age_ms = now_ms
         history.ages = (*history.ages, queue.oldest_ready_ms or 0)[-MAX_AGES:]
-        before = history.ages[: -WINDOW_MS // AGE_INTERVAL_MS]
-        history.usual_wait_ms = round(median(before)) if len(before) >= MIN_USUAL_AGES else None
-    forget_ms = marks[1].at_ms + WINDOW_MS if len(marks) > 1 else math.inf
+        older_ages = history.ages[: -WINDOW_MS // AGE_INTERVAL_MS]
+        history.usual_wait_ms = round(median(older_ages)) if len(older_ages) >= MIN_USUAL_AGES else None
+    delete_ms = checkpoints[1].at_ms + WINDOW_MS if len(checkpoints) > 1 else math.inf
     history.next_update_ms = int(
-        min(marks[-1].at_ms + CHECKPOINT_INTERVAL_MS, history.last_age_ms + AGE_INTERVAL_MS, forget_ms)
+        min(checkpoints[-1].at_ms + CHECKPOINT_INTERVAL_MS, history.last_age_ms + AGE_INTERVAL_MS, delete_ms)
     )
 
 
 def _compute_window_ms(history: _QueueHistory) -> int:
-    marks = history.checkpoints
-    ms = history.polled_at_ms - marks[0].at_ms
-    if len(marks) > 1 and marks[1].totals == marks[0].totals:  # Nothing happened between them, so both totals hold.
+    """Return the duration in ms that the stored checkpoints of a queue cover, up to its last poll."""
+    checkpoints = history.checkpoints
+    ms = history.polled_at_ms - checkpoints[0].at_ms
+    if (
+        len(checkpoints) > 1 and checkpoints[1].totals == checkpoints[0].totals
+    ):  # Nothing happened between them, so both totals hold.
         ms = min(ms, WINDOW_MS)
     return ms
 
 
 def _compute_recent_activity(history: _QueueHistory) -> RecentActivity:
+    """Return what happened in a queue since its oldest checkpoint, five minutes at most."""
     start, end, ms = history.checkpoints[0].totals, history.totals, _compute_window_ms(history)
     if start == end:
         return RecentActivity(ms)
-    enqueued, done, failed, dead = (max(0, after - before) for before, after in zip(start[:4], end[:4], strict=True))
-    ready_growth = enqueued - done - dead if start.ready is None else (end.ready or 0) - start.ready
+    enqueued, completed, failed, dead = (
+        max(0, after - before) for before, after in zip(start[:4], end[:4], strict=True)
+    )
+    ready_growth = enqueued - completed - dead if start.ready is None else (end.ready or 0) - start.ready
     latest = _compute_latest_growth(history)
-    rest = (*_compute_last_minute(history), *_compute_growth(history))
-    return RecentActivity(ms, enqueued, done, failed, dead, ready_growth, latest, *rest)
+    recent_numbers = (*_count_last_minute_attempts(history), *_compute_ready_growth(history))
+    return RecentActivity(ms, enqueued, completed, failed, dead, ready_growth, latest, *recent_numbers)
 
 
-def _compute_last_minute(history: _QueueHistory) -> tuple[int, int]:
-    """Return how many attempts succeeded and failed in the last 60 to 75 seconds, or zeros if that is unknown."""
+def _count_last_minute_attempts(history: _QueueHistory) -> tuple[int, int]:
+    """Return how many attempts succeeded and failed in the last 60 to 75 seconds; zeros if that is unknown."""
     begin_ms = history.polled_at_ms - MINUTE_MS
-    before = next((mark for mark in reversed(history.checkpoints) if mark.at_ms <= begin_ms), None)
-    if before is None or before.at_ms < begin_ms - MINUTE_MS:
+    checkpoint = next((candidate for candidate in reversed(history.checkpoints) if candidate.at_ms <= begin_ms), None)
+    if checkpoint is None or checkpoint.at_ms < begin_ms - MINUTE_MS:
         return 0, 0
     end = history.totals
-    return max(0, end.completed - before.totals.completed), max(0, end.failed - before.totals.failed)
+    return max(0, end.completed - checkpoint.totals.completed), max(0, end.failed - checkpoint.totals.failed)
 
 
-def _compute_growth(history: _QueueHistory) -> tuple[int, int, int]:
+def _compute_ready_growth(history: _QueueHistory) -> tuple[int, int, int]:
     """Return a duration of at most two minutes, the growth of the ready jobs in it, and how many jobs ended in it.
 
-    Returns zeros if all of the growth came in the last half minute: that is a burst.
+    Returns zeros if all of the growth came in the last half minute, because that is a burst.
     """
     now_ms, end = history.polled_at_ms, history.totals
-    known = [m for m in history.checkpoints if m.at_ms <= now_ms - BURST_MS and m.totals.ready is not None]
-    marks = [mark for mark in known if mark.at_ms >= now_ms - GROWING_MS]
-    if not marks or end.ready is None:
+    usable = [
+        candidate
+        for candidate in history.checkpoints
+        if candidate.at_ms <= now_ms - BURST_MS and candidate.totals.ready is not None
+    ]
+    window_checkpoints = [candidate for candidate in usable if candidate.at_ms >= now_ms - GROWING_MS]
+    if not window_checkpoints or end.ready is None:
         return 0, 0, 0
-    first, before = marks[0], marks[0] if len(marks) > 1 else known[max(0, len(known) - 2)]
-    if (marks[-1].totals.ready or 0) <= (before.totals.ready or 0):
+    first, earlier = (
+        window_checkpoints[0],
+        window_checkpoints[0] if len(window_checkpoints) > 1 else usable[max(0, len(usable) - 2)],
+    )
+    if (window_checkpoints[-1].totals.ready or 0) <= (earlier.totals.ready or 0):
         return 0, 0, 0
     ended = end.completed + end.dead - first.totals.completed - first.totals.dead
     return now_ms - first.at_ms, end.ready - (first.totals.ready or 0), max(0, ended)
 
 
 def _compute_latest_growth(history: _QueueHistory) -> int | None:
-    """Return the change of the ready jobs since the newest checkpoint that is at least 15 s old, or None if unknown."""
+    """Return the change of the ready jobs since the newest checkpoint that is at least 15 s old; None if unknown."""
     newest_ms = history.polled_at_ms - CHECKPOINT_INTERVAL_MS
-    before = next((mark for mark in reversed(history.checkpoints) if mark.at_ms <= newest_ms), None)
-    if before is None or before.totals.ready is None or history.totals.ready is None:
+    checkpoint = next((candidate for candidate in reversed(history.checkpoints) if candidate.at_ms <= newest_ms), None)
+    if checkpoint is None or checkpoint.totals.ready is None or history.totals.ready is None:
         return None
-    return history.totals.ready - before.totals.ready
+    return history.totals.ready - checkpoint.totals.ready
 
 
-def _update_idle_since(history: _QueueHistory, queue: Queue, before: Totals) -> int | None:
-    """Return since when ready jobs wait while none is reserved and none ends, and store when a job last did."""
-    is_same = history.totals is before or history.totals[1:4] == before[1:4]
-    if queue.oldest_ready_ms is None and "out" not in queue.counters and not _has_done_count(queue):
+def _update_idle_since_ms(history: _QueueHistory, queue: Queue, previous_totals: Totals) -> int | None:
+    """Return since when ready jobs wait while none is reserved and none ends; None if a job was active at this poll."""
+    is_unchanged = history.totals is previous_totals or history.totals[1:4] == previous_totals[1:4]
+    if queue.oldest_ready_ms is None and "out" not in queue.counters and not _counts_completed_jobs(queue):
         # Where neither ages nor ends are stored, a changed number is the only sign that jobs are taken.
-        is_same = is_same and history.totals.ready == before.ready
-    if not is_same or not queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED):
+        is_unchanged = is_unchanged and history.totals.ready == previous_totals.ready
+    if not is_unchanged or not queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED):
         history.active_at_ms = queue.counted_ms
         return None
     return history.active_at_ms
@@ -377,28 +396,28 @@ def is_plausible_due_time(due_ms: int, now_ms: int) -> bool:
 
 
 def _compute_head_due_ms(queue: Queue) -> int | None:
-    """Return the due time of the oldest due job in ms, from its score, or None if no job is due."""
+    """Return the due time of the oldest due job in ms, from its score; None if no job is due."""
     return queue.counted_ms + queue.next_due_ms if queue.overdue and queue.next_due_ms is not None else None
 
 
-def _update_due_since(history: _QueueHistory, queue: Queue) -> int | None:
+def _update_due_since_ms(history: _QueueHistory, queue: Queue) -> int | None:
     """Return since when the oldest due job could have been dispatched, and store it for the next poll.
 
     A job that became the oldest due job after the last poll could not be dispatched before that poll: the job became
     due, was put with a past due time, or the jobs before it were dispatched.
     """
-    head_ms, before = _compute_head_due_ms(queue), history.counters
+    head_ms, previous_counters = _compute_head_due_ms(queue), history.counters
     if head_ms is None:
         history.due_since_ms = None
     else:
-        has_dispatched = queue.overdue < history.overdue or _count_dispatched(queue.counters) > _count_dispatched(
-            before
-        )
+        has_dispatched = queue.overdue < history.overdue or _read_dispatched_counter(
+            queue.counters
+        ) > _read_dispatched_counter(previous_counters)
         if history.due_since_ms is None or head_ms != history.head_due_ms or has_dispatched:
             history.due_since_ms = max(head_ms, history.polled_at_ms)
     history.head_due_ms, history.overdue = head_ms, queue.overdue
     return history.due_since_ms
 
 
-def _count_dispatched(counters: Mapping[str, int]) -> int:
+def _read_dispatched_counter(counters: Mapping[str, int]) -> int:
     return counters.get("dispatched", 0)

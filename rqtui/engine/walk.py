@@ -3,11 +3,13 @@
 `docs/systems/README.md` explains the same rules to users.
 
 1. Names that a system stores (`rqtui:queues`, `rq:queues`, `queues` …) are read directly each time, without a walk.
-2. A discovery walks over at most `MOST` keys, so on a database of no more keys it finds everything, each time.
+2. A discovery walks over at most `MAX_KEYS_PER_DISCOVERY` keys, so on a database of no more keys it finds every queue,
+   each time.
 3. On a larger one the next discovery continues where this one stopped, also in the next command: the cursor and the
    keys that revealed queues are stored in a local file (`engine/walk_file.py`), and verified before they are used.
-4. After a complete walk over more keys, the next one begins after `REST` times its duration. A request for all keys
-   (`--walk`, or `r` on the screen) starts one at once. Until the first walk is complete, commands say how far it is.
+4. After a complete walk over more keys, the next one begins after `REST_FACTOR` times its duration. A request for all
+   keys (`--walk`, or `r` on the screen) starts one at once. Until the first walk is complete, commands say how far it
+   is.
 
 A step is a round trip of at most `MAX_STEP_KEYS` keys (`lua/shared/walk.lua`); the caller may stop after any step.
 """
@@ -28,17 +30,17 @@ from rqtui.systems import by_sight
 from rqtui.systems.by_sight import UnsupportedSystem
 
 MAX_STEP_KEYS = 500  # keys per round trip: 0.5 ms of Redis 7.0, and 1.4 on a machine that was three times as slow
-MOST = 75_000  # keys per discovery without --walk: 0.1 s of that Redis, and 0.3 of the slow one
+MAX_KEYS_PER_DISCOVERY = 75_000  # keys per discovery without --walk: 0.1 s of that Redis, and 0.3 of the slow one
 MAX_WALK_S = 5.0  # the longest part of a walk, on a connection on which each step takes long
-REST = 200  # pause after a complete walk, as a factor of its duration: half a percent of the server
+REST_FACTOR = 200  # pause after a complete walk, as a factor of its duration: half a percent of the server
 MAX_REST_S = 3600.0
 
 
 @dataclass(slots=True)
 class WalkResult:
-    """The result of a walk: keys that reveal a queue, by system, and the number of keys that match each other pattern.
+    """The result of a walk over all keys: keys that reveal a queue, by system, and key counts of unsupported systems.
 
-    Those patterns are of systems that rqtui does not support. `examples` has the first key that matched each of them.
+    `counts` is by pattern of the unsupported systems. `examples` has the first key that matched each of these patterns.
     """
 
     queue_keys: dict[str, list[bytes]] = field(default_factory=dict)
@@ -48,7 +50,7 @@ class WalkResult:
 
 @dataclass(slots=True)
 class WalkProgress:
-    """The progress of the walks of one database: `complete` is the last complete result, `partial` the present one.
+    """The progress of the walks over one database: `complete` is the last complete result, `partial` the present one.
 
     `cursors` has the SCAN cursor of each node at which the present walk continues (`0`: this node is complete; empty:
     not begun), `keys_walked` is the number of keys so far, `duration_s` its time so far. `next_due_s` is when the next
@@ -68,12 +70,12 @@ class WalkProgress:
         return bool(self.cursors)
 
     def is_due(self, now_s: float) -> bool:
-        """Return whether a walk should start or continue. A clock that was set back delays it for an hour at most."""
+        """Return whether a walk should start or continue. A clock that was set back delays it by at most an hour."""
         return self.is_under_way or not 0 < self.next_due_s - now_s <= MAX_REST_S
 
 
 class Walk:
-    """Walks over all keys for the patterns of the given systems, and counts the keys of unsupported systems."""
+    """Walks over all keys of a database in steps, searching for the key patterns of all systems."""
 
     def __init__(self, client: Any, systems: Mapping[str, System]) -> None:
         self.client = client
@@ -84,40 +86,42 @@ class Walk:
 
     @property
     def patterns(self) -> list[str]:
-        """All patterns, with the systems of supported ones. The list identifies the kind of walk in its file."""
+        """All key patterns, with the names of supported systems. A stored walk is used only if its list is the same."""
         return [*(f"{name} {pattern}" for name, pattern in self._patterns), *self._counted_patterns]
 
     def restart(self) -> None:
-        """Restart the walk from the first key, and drop the partial result."""
+        """Discard the partial result, so that the next step begins at the first key."""
         progress = self.progress
         progress.partial, progress.cursors, progress.keys_walked, progress.duration_s = WalkResult(), {}, 0, 0.0
 
-    def yield_steps(self, most: int | None) -> Iterator[Mapping[str, Sequence[bytes]]]:
-        """Continue the walk, or start one; yield the keys that each step found, by system.
+    def yield_walk_steps(self, max_keys: int | None) -> Iterator[Mapping[str, Sequence[bytes]]]:
+        """Continue the walk, or start one. Yield the keys that each step found, by system.
 
-        Walks at most `most` keys (None: to its end). Raises Denied if an ACL denies SCAN, Unreachable without a server.
+        At most `max_keys` keys are walked (None: to the end). Raises Denied if an ACL denies SCAN, Unreachable without
+        a server.
         """
-        began_s, before = time.monotonic(), self.progress.keys_walked
+        began_s, keys_before = time.monotonic(), self.progress.keys_walked
         self.is_interrupted = False
         with translate_errors():
             servers = list_nodes(self.client)
         for server in servers:
-            name = _format_address(server) if len(servers) > 1 else ""
+            name = _format_server_address(server) if len(servers) > 1 else ""
             while (cursor := self.progress.cursors.get(name)) != "0":
-                is_over = most is not None and self.progress.keys_walked - before >= most
-                if is_over or (most is not None and time.monotonic() - began_s >= MAX_WALK_S):
+                is_limit_reached = max_keys is not None and self.progress.keys_walked - keys_before >= max_keys
+                if is_limit_reached or (max_keys is not None and time.monotonic() - began_s >= MAX_WALK_S):
                     self.is_interrupted = True
                     return
                 try:
-                    keys = self._walk_step(server, name, cursor or "0")
+                    keys = self._read_next_keys(server, name, cursor or "0")
                 except Unreachable:
                     if len(servers) == 1:
                         raise
                     break  # A node of a Cluster is away; the others are walked.
                 yield keys
-        self._complete()
+        self._complete_walk()
 
-    def _walk_step(self, server: Any, name: str, cursor: str) -> Mapping[str, Sequence[bytes]]:
+    def _read_next_keys(self, server: Any, name: str, cursor: str) -> Mapping[str, Sequence[bytes]]:
+        """Read the next keys of one server from the cursor on, and return those that match, by system."""
         progress = self.progress
         rows = [
             *((pattern,) for _system, pattern in self._patterns),
@@ -131,24 +135,27 @@ class Walk:
         progress.cursors[name] = values["cursor"]
         progress.keys_walked += values["looked"]
         partial = progress.partial
-        for pattern, number in zip(self._counted_patterns, values["counts"].split(), strict=True):
-            partial.counts[pattern] = partial.counts.get(pattern, 0) + int(number)
+        for pattern, pattern_number in zip(self._counted_patterns, values["counts"].split(), strict=True):
+            partial.counts[pattern] = partial.counts.get(pattern, 0) + int(pattern_number)
         keys: dict[str, list[bytes]] = {}
-        for number, key in reply.rows:
-            if number <= len(self._patterns):
-                keys.setdefault(self._patterns[number - 1][0], []).append(key)
+        for pattern_number, key in reply.rows:
+            if pattern_number <= len(self._patterns):
+                keys.setdefault(self._patterns[pattern_number - 1][0], []).append(key)
             else:
-                partial.examples.setdefault(self._counted_patterns[number - 1 - len(self._patterns)], key)
+                partial.examples.setdefault(self._counted_patterns[pattern_number - 1 - len(self._patterns)], key)
         return keys
 
     def store_keys(self, keys: Mapping[str, Sequence[bytes]]) -> None:
-        """Add keys that revealed a queue to the partial result."""
-        for name, of_system in keys.items():
-            self.progress.partial.queue_keys.setdefault(name, []).extend(of_system)
+        """Add keys that revealed a queue to the partial result of the walk."""
+        for name, system_keys in keys.items():
+            self.progress.partial.queue_keys.setdefault(name, []).extend(system_keys)
 
-    def _complete(self) -> None:
+    def _complete_walk(self) -> None:
+        """Make the partial result the complete one, and schedule the next walk."""
         progress = self.progress
-        rest_s = min(MAX_REST_S, REST * progress.duration_s) if progress.keys_walked > MOST else 0.0
+        rest_s = (
+            min(MAX_REST_S, REST_FACTOR * progress.duration_s) if progress.keys_walked > MAX_KEYS_PER_DISCOVERY else 0.0
+        )
         progress.complete, progress.next_due_s = progress.partial, time.time() + rest_s if rest_s else 0.0
         self.restart()
 
@@ -158,6 +165,6 @@ class Walk:
         return by_sight.find_present((progress.complete or progress.partial).counts)
 
 
-def _format_address(server: Any) -> str:
+def _format_server_address(server: Any) -> str:
     kwargs = server.connection_pool.connection_kwargs
     return f"{kwargs.get('host')}:{kwargs.get('port')}"

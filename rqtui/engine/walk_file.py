@@ -1,8 +1,8 @@
-"""Store an unfinished walk over the keys for the next command, in a file per server, database and set of patterns.
+"""Store an unfinished walk over all keys in a file, so that the next command continues it.
 
-The file contains names of keys and no secret, and only its owner may read it. The reader verifies every key with Redis.
-A file that is broken, from another run of the server or from another program is ignored. If the file cannot be written,
-the next command has to walk again; nothing else is affected.
+There is a file per server, database and set of patterns. It contains names of keys and no secret, and only its owner
+may read it. The reader verifies every key with Redis. A file that is broken, from another run of the server or from
+another program is ignored. If the file cannot be written, the next command has to walk again; nothing else is affected.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ VERSION = 1
 
 
 class WalkFile:
-    """The walk file of one database. Not used without a folder, on a Cluster, or if INFO is denied or unknown."""
+    """The file with the walk of one database. No file is used without a folder, on a Cluster, or if INFO is denied."""
 
     def __init__(self, folder: Path | None, client: Any, patterns: Sequence[str]) -> None:
         self._folder, self._client = folder, client
@@ -38,39 +38,39 @@ class WalkFile:
         self._is_possible = folder is not None and not is_cluster(client)
 
     def load(self) -> WalkProgress | None:
-        """Return the progress that an earlier command stored for this run of the server, or None."""
-        if not self._is_possible or not self._path.is_file() or not (run := self._fetch_run_id()):
+        """Load the progress that an earlier command stored for the same run of the server; None if there is none."""
+        if not self._is_possible or not self._path.is_file() or not (run_id := self._fetch_run_id()):
             return None
         try:
             document = json.loads(files.read_small_file(self._path, MAX_FILE_BYTES))
-            if (document["version"], document["run"]) != (VERSION, run):
+            if (document["version"], document["run"]) != (VERSION, run_id):
                 return None
-            complete = None if document["whole"] is None else _parse_result(document["whole"])
+            complete = None if document["whole"] is None else _parse_walk_result(document["whole"])
             cursor = document["cursor"]
             if not (isinstance(cursor, str) and cursor.isascii() and (cursor.isdigit() or not cursor)):
                 return None
             cursors = {"": cursor} if cursor else {}
-            numbers = int(document["looked"]), float(document["took_s"]), float(document["due_s"])
-            return WalkProgress(complete, _parse_result(document["begun"]), cursors, *numbers)
+            statistics = int(document["looked"]), float(document["took_s"]), float(document["due_s"])
+            return WalkProgress(complete, _parse_walk_result(document["begun"]), cursors, *statistics)
         except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
             return None
 
     def save(self, progress: WalkProgress) -> None:
-        """Store the progress for the next command."""
-        if not self._is_possible or not (run := self._fetch_run_id()):
+        """Store the progress of a walk for the next command."""
+        if not self._is_possible or not (run_id := self._fetch_run_id()):
             return
         document = {
             "version": VERSION,
-            "run": run,
+            "run": run_id,
             "cursor": progress.cursors.get("", ""),
             "looked": progress.keys_walked,
             "took_s": progress.duration_s,
             "due_s": progress.next_due_s,
-            "whole": None if progress.complete is None else _to_document(progress.complete),
-            "begun": _to_document(progress.partial),
+            "whole": None if progress.complete is None else _build_result_document(progress.complete),
+            "begun": _build_result_document(progress.partial),
         }
         with suppress(OSError):
-            self._write(json.dumps(document).encode())
+            self._write_walk_file(json.dumps(document).encode())
 
     def delete(self) -> None:
         """Delete the walk file, so that the next walk starts from the beginning."""
@@ -78,31 +78,32 @@ class WalkFile:
             with suppress(OSError):
                 self._path.unlink(missing_ok=True)
 
-    def _write(self, data: bytes) -> None:
+    def _write_walk_file(self, data: bytes) -> None:
+        """Write the walk file through a temporary file, and delete the oldest walk files above `MAX_FILES`."""
         assert self._folder is not None
         create_private_folder(self._folder)
-        number, name = tempfile.mkstemp(dir=self._folder, suffix=".new")  # created with mode 0600
+        descriptor, name = tempfile.mkstemp(dir=self._folder, suffix=".new")  # created with mode 0600
         try:
-            with os.fdopen(number, "wb") as file:
+            with os.fdopen(descriptor, "wb") as file:
                 file.write(data)
             Path(name).replace(self._path)
         except OSError:
             Path(name).unlink(missing_ok=True)
             raise
-        files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
-        for path in files[:-MAX_FILES]:
+        walk_files = sorted(self._folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for path in walk_files[:-MAX_FILES]:
             path.unlink(missing_ok=True)
 
     @property
     def _path(self) -> Path:
         kwargs = self._client.connection_pool.connection_kwargs
         server = kwargs.get("path") or f"{kwargs.get('host')}:{kwargs.get('port')}"
-        words = json.dumps([server, kwargs.get("db") or 0, self._patterns])
+        identity = json.dumps([server, kwargs.get("db") or 0, self._patterns])
         assert self._folder is not None
-        return self._folder / f"{hashlib.sha256(words.encode('utf-8', 'surrogateescape')).hexdigest()[:24]}.json"
+        return self._folder / f"{hashlib.sha256(identity.encode('utf-8', 'surrogateescape')).hexdigest()[:24]}.json"
 
     def _fetch_run_id(self) -> str:
-        """Return the id of the server's run; empty if INFO does not contain it."""
+        """Return the id of the server's run from INFO; empty if INFO does not contain one."""
         from redis.exceptions import RedisError
 
         try:
@@ -112,17 +113,18 @@ class WalkFile:
         return str(info.get("run_id", ""))
 
 
-def _to_document(result: WalkResult) -> dict[str, Any]:
-    remaining, keys = MAX_KEYS, {}
-    for name, of_system in result.queue_keys.items():
-        keys[name] = [to_text(key) for key in of_system[:remaining]]
-        remaining -= len(keys[name])
+def _build_result_document(result: WalkResult) -> dict[str, Any]:
+    """Build the JSON document of a walk result, with at most `MAX_KEYS` keys."""
+    keys_left, keys = MAX_KEYS, {}
+    for name, system_keys in result.queue_keys.items():
+        keys[name] = [to_text(key) for key in system_keys[:keys_left]]
+        keys_left -= len(keys[name])
     examples = {pattern: to_text(key) for pattern, key in result.examples.items()}
     return {"keys": keys, "counts": result.counts, "examples": examples}
 
 
-def _parse_result(document: Mapping[str, Any]) -> WalkResult:
-    """Parse a stored walk result.
+def _parse_walk_result(document: Mapping[str, Any]) -> WalkResult:
+    """Parse a stored walk result from its JSON document.
 
     Raises KeyError, TypeError, ValueError or AttributeError if the document has another format.
     """

@@ -371,7 +371,7 @@ def _delete_as_purge(engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], 
         yield [Outcome("purge", b"", "empty", returns["empty"].text)]
         return
     form = system.select_arguments("delete", {**_PURGE_OPTIONS, "place": place})
-    outcomes = [one for chunk in engine.act_on_complete_jobs("purge", ref, jobs, form, "delete") for one in chunk]
+    outcomes = [one for chunk in engine.apply_verb_to_long_jobs("purge", ref, jobs, form, "delete") for one in chunk]
     lost = next((one for one in outcomes if one.is_lost), None)
     if lost:
         yield [Outcome("purge", b"", lost.word, lost.text)]

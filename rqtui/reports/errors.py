@@ -122,13 +122,13 @@ class Errors:
 
     def regroup(self, width: Width) -> Errors:
         """Return a report of the same jobs with wider or narrower groups."""
-        groups, grouping = _build_groups(self.pairs, width, self.dates)
+        groups, grouping = _build_error_groups(self.pairs, width, self.dates)
         return replace(self, groups=groups, grouping=grouping)
 
 
 def group_jobs(jobs: Iterable[Job], width: Width = Width.CAUSE) -> tuple[Group, ...]:
     """Group the given jobs by cause, largest group first; jobs that did not fail are left out."""
-    groups, _grouping = _build_groups([(job, _parse_error(job)) for job in jobs if is_failure(job)], width, {})
+    groups, _grouping = _build_error_groups([(job, _parse_error(job)) for job in jobs if is_failure(job)], width, {})
     return groups
 
 
@@ -150,7 +150,7 @@ def _parse_error(job: Job) -> ParsedError:
     return parse_error(job.error or job.problem)
 
 
-def _build_groups(pairs: _Pairs, width: Width, dates: _Dates) -> tuple[tuple[Group, ...], Grouping]:
+def _build_error_groups(pairs: _Pairs, width: Width, dates: _Dates) -> tuple[tuple[Group, ...], Grouping]:
     grouping = Grouping((what for _job, what in pairs), width)
     held: dict[Key, list[tuple[Job, ParsedError]]] = {}
     for job, what in pairs:
@@ -208,7 +208,7 @@ def yield_reports(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUS
     shown = 0
 
     def build_report(dates: _Dates) -> Errors:
-        groups, grouping = _build_groups(pairs, width, dates)
+        groups, grouping = _build_error_groups(pairs, width, dates)
         return Errors(groups, survey.compute_extent(), silent, grouping, tuple(pairs), dates)
 
     for part in survey.parts:

@@ -151,7 +151,7 @@ def build_matcher(expression: str) -> Callable[[Event], bool]:
     """
     terms: list[tuple[bool, re.Pattern[str]]] = []
     for sign, pattern, word in _TERM.findall(expression):
-        terms.append((bool(sign), filters.compile_pattern(pattern or re.escape(word))))
+        terms.append((bool(sign), filters.compile_filter_pattern(pattern or re.escape(word))))
 
     def fits(event: Event) -> bool:
         text = f"{event.verb} {event.id.decode('utf-8', 'replace')} {event.worker} {event.ref.queue}"

@@ -282,13 +282,13 @@ def test_a_redis_that_is_away_is_asked_once() -> None:
         engine.refs = [Ref("native", "a"), Ref("native", "b")]
         with pytest.raises(Unreachable):
             engine.take_snapshot()
-        assert not engine._counting._alone
+        assert not engine._counting._refs_counted_alone
 
 
 def test_calls_are_kept_for_queues_that_are_counted_in_turn_and_not_without_end(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(counts, "KEPT", 3)
+    monkeypatch.setattr(counts, "MAX_CACHED_REQUESTS", 3)
     engine = plant_queues(client, 12)
     turns = [tuple(engine.refs[at : at + 2]) for at in range(0, 12, 2)]
     for turn in (*turns, *turns[-3:]):
@@ -305,7 +305,7 @@ def test_queues_that_come_and_go_are_asked_anew(client: Redis) -> None:
 
 
 def test_more_queues_than_a_part_are_counted_in_several_trips(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rqtui.engine.engine.PART", 3)
+    monkeypatch.setattr("rqtui.engine.engine.QUEUES_PER_ROUND_TRIP", 3)
     engine = Engine(client, [registry.create_system("native")])
     engine.refs = [Ref("native", f"q{at}") for at in range(8)]
     for at, ref in enumerate(engine.refs):

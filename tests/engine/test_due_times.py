@@ -243,7 +243,7 @@ def test_one_slow_look_does_not_put_off_the_next_and_two_in_a_row_do(client: Red
 def test_a_picture_is_a_look_where_it_tells_all_that_one_would(client: Redis) -> None:
     heads, refs = DueTimes(NATIVE), build_refs(40)
     engine = Engine(client, [NATIVE["native"]])
-    engine.refs, engine.on_snapshot_counts = refs, heads.use_snapshot
+    engine.refs, engine.on_snapshot_counts = refs, heads.use_snapshot_counts
     for ref in refs:
         Queue(ref.queue, client).put("waits", id="w")
     Queue("q005", client).kill("w")
@@ -279,11 +279,11 @@ def test_a_picture_of_some_queues_or_of_kept_jobs_or_of_an_error_is_no_look(clie
         heads = DueTimes(NATIVE)
         heads.poll(client, "dispatch", asked)
         before = heads._polls["dispatch"]
-        engine.on_snapshot_counts = heads.use_snapshot
+        engine.on_snapshot_counts = heads.use_snapshot_counts
         engine.take_snapshot(Focus(tuple(counted)))
         assert heads._polls["dispatch"] is before, counted
     heads = DueTimes(NATIVE)
     heads.poll(client, "dispatch", refs[:1])
-    before, engine.on_snapshot_counts = heads._polls["dispatch"], heads.use_snapshot
+    before, engine.on_snapshot_counts = heads._polls["dispatch"], heads.use_snapshot_counts
     engine.take_snapshot(Focus(tuple(refs[:1])))
     assert heads._polls["dispatch"] is not before

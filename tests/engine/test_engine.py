@@ -341,7 +341,7 @@ def test_many_jobs_go_a_chunk_per_step(engine: Engine, queue: Queue) -> None:
 
 def test_a_place_is_acted_on_to_its_end_but_not_what_comes_later(engine: Engine, queue: Queue) -> None:
     queue.put_many([{"body": n} for n in range(CHUNK + 10)])
-    steps = engine.act_on_place("kill", MAIL, "ready")
+    steps = engine.apply_verb_to_place("kill", MAIL, "ready")
     first = next(steps)
     queue.put(1, id="newcomer")
     assert len(first) + sum(len(step) for step in steps) == CHUNK + 10
@@ -350,7 +350,9 @@ def test_a_place_is_acted_on_to_its_end_but_not_what_comes_later(engine: Engine,
 
 def test_an_act_on_a_place_ends_where_the_verb_leaves_the_jobs_there(engine: Engine, queue: Queue) -> None:
     queue.put_many([{"body": n, "id": f"j{n}", "delay": 60} for n in range(CHUNK + 10)])
-    moved = sum(len(step) for step in engine.act_on_place("reschedule", MAIL, "scheduled", {"delay_ms": 120_000}))
+    moved = sum(
+        len(step) for step in engine.apply_verb_to_place("reschedule", MAIL, "scheduled", {"delay_ms": 120_000})
+    )
     assert moved == CHUNK + 10
 
 
@@ -453,14 +455,14 @@ def test_an_error_of_the_server_is_the_answer_of_each_job(client: Redis, engine:
 
 
 def test_a_walk_that_took_long_rests_until_it_is_asked_for(client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rqtui.engine.walk.REST", 1e9)
-    monkeypatch.setattr("rqtui.engine.walk.MOST", 0)  # a walk of any number of keys is a long one
+    monkeypatch.setattr("rqtui.engine.walk.REST_FACTOR", 1e9)
+    monkeypatch.setattr("rqtui.engine.walk.MAX_KEYS_PER_DISCOVERY", 0)  # a walk of any number of keys is a long one
     client.set("other", 1)
     engine = Engine(client, registry.create_systems())
-    assert [*engine.discover(most=None)]
+    assert [*engine.discover(max_keys=None)]
     client.zadd("__REDIS_SCHED_QUEUED__late", {"a": 1})
     client.sadd("rqtui:queues", "told")
-    assert [ref.queue for chunk in engine.discover(most=None) for ref in chunk] == ["told"]
+    assert [ref.queue for chunk in engine.discover(max_keys=None) for ref in chunk] == ["told"]
     assert [ref.queue for chunk in engine.discover(fully=True) for ref in chunk] == ["told", "late"]
     for _chunk in engine.discover():
         pass

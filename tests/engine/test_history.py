@@ -32,8 +32,8 @@ def test_minutes_are_differences_and_gaps_are_zero(any_client: Redis) -> None:
     run_script(any_client, "ack", [reserve_one(any_client, START + 3 * MINUTE)], now_ms=START + 3 * MINUTE)
     found = stats.compute_growth_per_minute([history(any_client)], START - MINUTE, START + 4 * MINUTE)
     assert [minute - START for minute, _grown in found] == [n * MINUTE for n in range(-1, 4)]
-    assert [stats.sum_flow(grown, "in") for _minute, grown in found] == [0, 2, 1, 0, 0]
-    assert [stats.sum_flow(grown, "out") for _minute, grown in found] == [0, 0, 0, 0, 1]
+    assert [stats.sum_flow_counters(grown, "in") for _minute, grown in found] == [0, 2, 1, 0, 0]
+    assert [stats.sum_flow_counters(grown, "out") for _minute, grown in found] == [0, 0, 0, 0, 1]
     assert set(found[4][1]) == stats.list_counter_names(registry.create_system("native")), "settings are no counters"
 
 
@@ -51,12 +51,14 @@ def test_the_counters_are_those_that_the_scripts_add_to() -> None:
 def test_several_queues_are_added_up() -> None:
     one = History(MAIL, {"enqueued": 5}, {START: {"enqueued": 1}})
     other = History(Ref("native", "images"), {"enqueued": 3}, {})
-    assert stats.sum_flow(stats.compute_growth_per_minute([one, other], START, START + MINUTE)[0][1], "in") == 4
+    assert (
+        stats.sum_flow_counters(stats.compute_growth_per_minute([one, other], START, START + MINUTE)[0][1], "in") == 4
+    )
 
 
 def test_a_purge_that_takes_the_counters_away_makes_no_negative_minute() -> None:
     shrunk = History(MAIL, {"enqueued": 2}, {START: {"enqueued": 100}})
-    assert stats.sum_flow(stats.compute_growth_per_minute([shrunk], START, START + MINUTE)[0][1], "in") == 0
+    assert stats.sum_flow_counters(stats.compute_growth_per_minute([shrunk], START, START + MINUTE)[0][1], "in") == 0
 
 
 def test_depth_is_counted_back_from_now() -> None:
@@ -65,8 +67,12 @@ def test_depth_is_counted_back_from_now() -> None:
         (START + MINUTE, {"acked": 2, "dead": 1}),
         (START + 2 * MINUTE, {"requeued": 1}),
     ]
-    assert stats.compute_depths(minutes, 10) == [(START, 7), (START + MINUTE, 12), (START + 2 * MINUTE, 9)]
-    assert stats.compute_depths([(START, {"enqueued": 5})], 2) == [(START, 0)], "never below zero"
+    assert stats.compute_unfinished_per_minute(minutes, 10) == [
+        (START, 7),
+        (START + MINUTE, 12),
+        (START + 2 * MINUTE, 9),
+    ]
+    assert stats.compute_unfinished_per_minute([(START, {"enqueued": 5})], 2) == [(START, 0)], "never below zero"
 
 
 def test_a_later_look_adds_its_minutes() -> None:

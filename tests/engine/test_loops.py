@@ -23,7 +23,7 @@ from rqtui.engine.loops import (
     Loop,
     Round,
     ScriptStep,
-    _pick_turn,
+    _choose_upkeep_queues,
     build_round,
 )
 from rqtui.errors import Unreachable
@@ -347,7 +347,7 @@ def test_few_queues_are_all_looked_at_each_time(client: Redis) -> None:
 def test_each_queue_has_its_turn_and_many_at_a_time() -> None:
     for number in (0, 1, 7, 100, 330, 5_999, 6_001, 10_000):
         refs = [Ref("native", f"q{at}") for at in range(number)]
-        turns = [_pick_turn(refs, look) for look in range(UPKEEP_POLLS)]
+        turns = [_choose_upkeep_queues(refs, look) for look in range(UPKEEP_POLLS)]
         assert {ref for turn in turns for ref in turn} == {*refs}
         assert sum(map(len, turns)) <= max(2 * number, UPKEEP_POLLS)
         assert all(len(turn) >= min(number, TURN_QUEUES - 1) for turn in turns if turn)

@@ -58,7 +58,7 @@ def test_a_queue_at_rest_is_remembered_by_few_marks() -> None:
 def test_a_mark_of_before_the_first_look_says_at_once_what_happened_lately() -> None:
     rates = Rates()
     last(queue(0, {"in": 900, "out": 400, "failed": 300, "dead": 100}, ready=500), rates=rates)
-    lately = rates.merge(MAIL, Checkpoint(NOW_MS - WINDOW_MS, Totals(800, 350, 250, 90)))
+    lately = rates.add_earlier_activity(MAIL, Checkpoint(NOW_MS - WINDOW_MS, Totals(800, 350, 250, 90)))
     assert lately == RecentActivity(WINDOW_MS, enqueued=100, completed=50, failed=50, dead=10, ready_growth=40)
 
 

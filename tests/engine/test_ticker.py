@@ -202,8 +202,8 @@ def test_all_that_is_asked_of_redis_in_an_interval_is_told(client: Redis, url: s
 def test_the_first_queue_of_a_new_system_is_seen_after_a_few_seconds(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticker_module, "LEAST_DISCOVER_S", 0.05)
-    monkeypatch.setattr(ticker_module, "DISCOVER_SHARE", 1)
+    monkeypatch.setattr(ticker_module, "MIN_DISCOVERY_INTERVAL_S", 0.05)
+    monkeypatch.setattr(ticker_module, "DISCOVERY_INTERVAL_FACTOR", 1)
     messages: list[TickerEvent] = []
     ticker = Ticker(lambda: Engine(connect(url), [registry.create_system("native")]), messages.append, 0.05)
     ticker.start()

@@ -29,9 +29,9 @@ MAIL, NEWS = Ref("bullmq", "mail"), Ref("native", "news")
 @pytest.fixture
 def full(client: Redis, monkeypatch: pytest.MonkeyPatch) -> Redis:
     """A database of more keys than a command looks at, with a queue of BullMQ and a native one, which has its name."""
-    monkeypatch.setattr("rqtui.engine.discovery.MOST", BUDGET)
-    monkeypatch.setattr(walk, "MOST", BUDGET)
-    monkeypatch.setattr(walk, "REST", 1e9)
+    monkeypatch.setattr("rqtui.engine.discovery.MAX_KEYS_PER_DISCOVERY", BUDGET)
+    monkeypatch.setattr(walk, "MAX_KEYS_PER_DISCOVERY", BUDGET)
+    monkeypatch.setattr(walk, "REST_FACTOR", 1e9)
     monkeypatch.setattr(Engine.discover, "__defaults__", (False, BUDGET))
     client.mset({f"other:{number}": 1 for number in range(OTHERS)})
     client.hset("bull:mail:meta", mapping={"version": "bullmq:5.81.2"})
@@ -214,7 +214,7 @@ def test_a_lost_connection_loses_no_step(full: Redis) -> None:
     looked = engine._walk.progress.keys_walked
     assert 0 < looked < OTHERS
     full.config_resetstat()
-    for _chunk in engine.discover(most=None):
+    for _chunk in engine.discover(max_keys=None):
         pass
     assert engine.refs == [MAIL, NEWS]
     assert scans(full) <= (OTHERS - looked) / walk.MAX_STEP_KEYS + 3

@@ -51,7 +51,7 @@ def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> N
     asks = [ask for ask in (system.workers_request(ref.queue), system.probe_request(ref.queue)) if ask and ask.calls]
     if events.has_events(system):
         asks.append(events.feed_request(system, ref.queue, source.choice(("", "1-1", "0-0")), limit=5))
-    if stats.has_stats(system):
+    if stats.has_minute_counters(system):
         asks.append(stats.build_history_request(system, ref.queue))
     try:
         found = engine.take_snapshot(Focus((ref,), wishes, (ref, source.choice(ids)), requests={"asked": tuple(asks)}))

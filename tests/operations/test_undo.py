@@ -146,7 +146,7 @@ def test_a_pause_that_changed_nothing_has_nothing_to_undo(it: Kept) -> None:
 
 def test_acting_on_a_whole_place_is_one_operation(it: Kept) -> None:
     before = it.state()
-    for _chunk in it.engine.act_on_place("delete", it.ref, "ready"):
+    for _chunk in it.engine.apply_verb_to_place("delete", it.ref, "ready"):
         pass
     assert it.words(it.keeper.end_change("delete", "native", "mail")) == {"restored": 3}
     assert it.state() == before
@@ -355,7 +355,7 @@ def test_a_record_that_was_cut_short_still_tells_what_it_has(it: Kept) -> None:
 def test_above_the_limit_nothing_is_kept_as_the_words_have_said(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undo, "LIMIT", 2)
     assert undo.describe_undo(it.engine.systems["native"], "delete", 3) == "no undo: it is kept for at most 2 jobs"
-    for _chunk in it.engine.act_on_place("delete", it.ref, "ready"):
+    for _chunk in it.engine.apply_verb_to_place("delete", it.ref, "ready"):
         pass
     assert it.keeper.end_change("delete", "native", "mail") == "" and it.ids("ready") == []
     (outcome,) = it.engine.apply_verb("purge", it.ref, (), {"place": "dead", "limit": 1000})

@@ -95,7 +95,7 @@ class Machine(RuleBasedStateMachine):
         if verb == "purge":
             engine.apply_verb("purge", ref, (), {"place": place, "limit": 1000})
         else:
-            for _chunk in engine.act_on_place(verb, ref, place):
+            for _chunk in engine.apply_verb_to_place(verb, ref, place):
                 pass
         self._close(verb)
 

@@ -241,7 +241,7 @@ def test_each_queue_has_the_timeout_of_its_own_system_option(any_client: Redis) 
 def test_a_verb_takes_a_whole_place_however_long_the_list(client: Redis) -> None:
     push(client, "twin", *(f"w{n}" for n in range(7000)), "twin", f"late|{LATE}", "twin", "twin")
     looked = engine(client)
-    moved = [outcome.moved for chunk in looked.act_on_place("delete", REF, "ready") for outcome in chunk]
+    moved = [outcome.moved for chunk in looked.apply_verb_to_place("delete", REF, "ready") for outcome in chunk]
     assert sum(moved) == 7004 and list_entries(client) == [b"late|%d" % LATE]
 
 

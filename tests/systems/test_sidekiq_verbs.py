@@ -205,7 +205,7 @@ def test_many_are_changed_among_those_of_other_queues(client: Redis) -> None:
     group = [one for jobs in engine.scan_jobs(DEFAULT, "dead", lambda one: "IOError" in one.error) for one in jobs]
     assert sorted(one.id for one in group) == [b"late1", b"late3", b"late5"]
     assert {one.word for one in engine.apply_verb("requeue", DEFAULT, group)} == {"moved"}
-    outcomes = [one for step in engine.act_on_place("requeue", DEFAULT, "dead") for one in step]
+    outcomes = [one for step in engine.apply_verb_to_place("requeue", DEFAULT, "dead") for one in step]
     assert len(outcomes) == 6 and {one.word for one in outcomes} == {"moved"}
     assert client.zcard("dead") == 1503 and all(b'"mail"' in one for one in client.zrange("dead", 0, -1))
     assert sum(one.moved for one in engine.apply_verb("purge", DEFAULT, (), {"place": "retry"})) == 3

@@ -97,7 +97,7 @@ def test_of_a_large_set_ten_thousand_can_be_listed_and_all_acted_on(client: Redi
         page = engine.fetch_page(REF, "done", 9000, 50)
     assert (page.total, page.place_total, len(page.jobs)) == (10_000, 12_500, 50)
     assert sum(map(len, engine.scan_jobs(REF, "done", lambda job: True))) == 10_000
-    moved = sum(one.moved for chunk in engine.act_on_place("requeue", REF, "done") for one in chunk)
+    moved = sum(one.moved for chunk in engine.apply_verb_to_place("requeue", REF, "done") for one in chunk)
     assert (moved, client.scard("todos"), client.scard("done")) == (12_500, 12_500, 0)
 
 

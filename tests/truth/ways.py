@@ -15,7 +15,7 @@ from truth.worlds import World
 from rqtui.connection.connect import connect
 from rqtui.engine.engine import Engine
 from rqtui.engine.health.rules import format_finding
-from rqtui.engine.ticker import LEAST_DISCOVER_S
+from rqtui.engine.ticker import MIN_DISCOVERY_INTERVAL_S
 from rqtui.model import Finding, Ref
 from rqtui.systems import registry
 
@@ -53,7 +53,7 @@ class Screen:
     def refresh(self) -> None:
         """Take a snapshot and keep its answer."""
         if self._now_ms() >= self._discover_ms:
-            self._discover_ms = self._now_ms() + int(LEAST_DISCOVER_S * 1000)
+            self._discover_ms = self._now_ms() + int(MIN_DISCOVERY_INTERVAL_S * 1000)
             for _ in self._engine.discover():
                 pass
         taken = self._engine.take_snapshot()

@@ -52,7 +52,7 @@ def restricted(client: Redis, url: str) -> Iterator[str]:
 async def test_a_thousand_queues_cost_one_bounded_round_trip_a_tick(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ticker, "LEAST_DISCOVER_S", 3600.0)  # the look for other queues is no part of a tick
+    monkeypatch.setattr(ticker, "MIN_DISCOVERY_INTERVAL_S", 3600.0)  # the look for other queues is no part of a tick
     pipe = client.pipeline(transaction=False)
     for number in range(1000):
         pipe.hset(f"rqtui:{{q{number:04}}}:meta", mapping={"version": 1, "seq": 1})

@@ -259,7 +259,9 @@ async def test_a_verb_acts_on_the_whole_place(
         seeded.engine.apply_verb("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
         seeded.engine.apply_verb("reserve", seeded.ref, (), {"limit": 1000, "worker": "w"})
     if place == "dead":
-        for chunk in seeded.engine.act_on_place("reject", seeded.ref, "reserved", {"error": "no", "final": True}):
+        for chunk in seeded.engine.apply_verb_to_place(
+            "reject", seeded.ref, "reserved", {"error": "no", "final": True}
+        ):
             assert all(outcome.moved for outcome in chunk)
     async with screen(url) as it:
         await it.press("enter", PLACES[place], "asterisk")

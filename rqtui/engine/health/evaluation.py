@@ -51,7 +51,7 @@ class HealthEvaluator:
         """
         for ref, checkpoint in checkpoints:
             if ref in rates:
-                rates[ref] = rates[ref]._replace(recent=self._rates.merge(ref, checkpoint))
+                rates[ref] = rates[ref]._replace(recent=self._rates.add_earlier_activity(ref, checkpoint))
         for ref in self._probes.take_updated_queues():
             self._cache.pop(ref, None)
         evaluated: dict[Ref, Queue] = {}

@@ -294,12 +294,16 @@ def _build_checkpoint_request(system: System, queue: Queue) -> Request[tuple[Che
         counters_by_minute = request.parse(replies)
         checkpoints, counters = [], counters_by_minute.counters
         depths = dict(
-            history.compute_depths([*_compute_recent_growth(counters_by_minute, last_ms, queue.counted_ms)], ready)
+            history.compute_unfinished_per_minute(
+                [*_compute_recent_growth(counters_by_minute, last_ms, queue.counted_ms)], ready
+            )
         )
         for minute in range(WINDOW_MS // history.MINUTE_MS + 1):
             minute_ms = last_ms - minute * history.MINUTE_MS
             counters = counters_by_minute.minutes.get(minute_ms, counters)
-            enqueued, completed, failed = (history.sum_flow(counters, name) for name in ("in", "out", "failed"))
+            enqueued, completed, failed = (
+                history.sum_flow_counters(counters, name) for name in ("in", "out", "failed")
+            )
             ready_then = ready if has_scheduled else depths.get(minute_ms)
             checkpoints.append(
                 Checkpoint(minute_ms, Totals(enqueued, completed, failed, counters.get("dead", 0), ready_then))
@@ -358,7 +362,7 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
 
 def _needs_ends_probe(system: System, queue: Queue) -> bool:
     """Return whether a queue has both done and dead jobs while its system keeps no counters per minute."""
-    if history.has_stats(system) or not queue.count_failed() or not queue.count_in_state(State.DONE):
+    if history.has_minute_counters(system) or not queue.count_failed() or not queue.count_in_state(State.DONE):
         return False
     return not any(place.is_shared or place.is_from_events for place in system.places)
 
@@ -366,7 +370,7 @@ def _needs_ends_probe(system: System, queue: Queue) -> bool:
 def _needs_checkpoint_probe(system: System, queue: Queue) -> bool:
     """Return whether a queue with counters per minute has failures or enough ready jobs for its growth to matter."""
     counted = queue.counters.get("failed", 0) + queue.counters.get("dead", 0)
-    return history.has_stats(system) and bool(counted or queue.count_in_state(State.READY) >= MIN_READY)
+    return history.has_minute_counters(system) and bool(counted or queue.count_in_state(State.READY) >= MIN_READY)
 
 
 def _build_failure_causes_request(system: System, queue: Queue) -> Request[tuple[Cause, ...] | None]:
@@ -570,7 +574,7 @@ def _build_failure_history_request(
         counters_by_minute = request.parse(replies)
         minutes = history.compute_growth_per_minute([counters_by_minute], queue.counted_ms - HOURS_MS, queue.counted_ms)
         ended_by_minute = [
-            (minute_ms, history.sum_flow(growth, "out"), history.sum_flow(growth, "failed"))
+            (minute_ms, history.sum_flow_counters(growth, "out"), history.sum_flow_counters(growth, "failed"))
             for minute_ms, growth in minutes
         ]
         shares = tuple(
@@ -592,13 +596,13 @@ def compute_usual_wait_ms(
     present number is assumed. Returns None if fewer than ten minutes have completed jobs.
     """
     scheduled = queue.count_in_state(State.SCHEDULED)
-    depths = dict(history.compute_depths(minutes, history.count_unfinished([queue])))
+    depths = dict(history.compute_unfinished_per_minute(minutes, history.count_unfinished([queue])))
     end_ms = queue.counted_ms - 2 * WINDOW_MS
     start_ms = min(counters_by_minute.minutes, default=queue.counted_ms)
     waits = [
         max(0, depths[minute_ms] - scheduled) * history.MINUTE_MS / completed
         for minute_ms, growth in minutes
-        if start_ms <= minute_ms < end_ms and (completed := history.sum_flow(growth, "out"))
+        if start_ms <= minute_ms < end_ms and (completed := history.sum_flow_counters(growth, "out"))
     ]
     return round(median(waits)) if len(waits) >= MIN_BUSY_MINUTES else None
 
@@ -609,7 +613,7 @@ MIN_BUSY_MINUTES = 10  # minutes with completed jobs that are needed to compute 
 def _needs_history_probe(system: System, queue: Queue) -> bool:
     """Return whether a system keeps counters per minute, and a queue has a long wait or failing attempts to explain."""
     is_wait_suspicious = (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
-    return history.has_stats(system) and (
+    return history.has_minute_counters(system) and (
         is_wait_suspicious or any(finding.kind == "failing" for finding in queue.findings)
     )
 

@@ -381,7 +381,7 @@ class JobPage(View):
 def _compile_search(expression: str) -> re.Pattern[str]:
     """Compile a search: plain text, or a regular expression between slashes, ignoring case. Raises UsageError."""
     if expression.startswith("/") and len(expression) > 1:
-        return filters.compile_pattern(expression.strip("/"))
+        return filters.compile_filter_pattern(expression.strip("/"))
     return re.compile(re.escape(expression), re.IGNORECASE)
 
 

@@ -174,7 +174,7 @@ class Metrics(View):
     def _queues_with_counters(self) -> list[Ref]:
         """The queues whose system keeps counters per minute."""
         systems = self.session.systems
-        return [ref for ref in self._refs if ref.system in systems and stats.has_stats(systems[ref.system])]
+        return [ref for ref in self._refs if ref.system in systems and stats.has_minute_counters(systems[ref.system])]
 
     def _load_minutes(self) -> None:
         """Load the counters of the current time range, one queue per round trip, unless they are loaded already."""
@@ -264,7 +264,7 @@ class Metrics(View):
         """Build the four charts: from counters per minute, and in the shortest range also from samples."""
         minutes = stats.compute_growth_per_minute(self._histories.values(), begin_ms, end_ms) if self._histories else []
         depth = self._samples[-1].depth
-        counted_back: Points = stats.compute_depths(minutes, depth)
+        counted_back: Points = stats.compute_unfinished_per_minute(minutes, depth)
         if self._range == 0:
             first_sample_ms = self._samples[0].at_ms
             samples = list(self._samples)
@@ -304,8 +304,8 @@ class Metrics(View):
                 is_level=True,
             )
         peak = max((value for _at, value in (*out_s, *in_s) if value is not None), default=0.0)
-        failed_count = sum(stats.sum_flow(grown, "failed") for _minute, grown in minutes)
-        completed_count = sum(stats.sum_flow(grown, "out") for _minute, grown in minutes)
+        failed_count = sum(stats.sum_flow_counters(grown, "failed") for _minute, grown in minutes)
+        completed_count = sum(stats.sum_flow_counters(grown, "out") for _minute, grown in minutes)
         share = (
             f"{formats.format_count(failed_count)} of {formats.format_count(failed_count + completed_count)} attempts"
             if minutes
@@ -383,7 +383,7 @@ def _compute_rates(
     The last minute is not over yet, so its rate is computed over its seconds so far.
     """
     return [
-        (minute, stats.sum_flow(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)))
+        (minute, stats.sum_flow_counters(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)))
         for minute, grown in minutes
         if until_ms is None or minute < until_ms
     ]

@@ -149,7 +149,7 @@ class FrameContent:
         """Format the refresh interval, and the reason if it is longer than configured."""
         ticker = self._session.ticker
         if ticker.is_resting:
-            return f"{ticker.interval_s * tick.RESTING:g} s, resting"
+            return f"{ticker.interval_s * tick.HIDDEN_INTERVAL_FACTOR:g} s, resting"
         is_wider = ticker.wait_s > ticker.interval_s * 1.05
         return f"{ticker.wait_s:.1f} s, widened" if is_wider else f"{ticker.interval_s:g} s"
 

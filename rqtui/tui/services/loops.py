@@ -61,7 +61,7 @@ class Loops:
         from rqtui.engine.due_times import DueTimes
 
         heads = DueTimes(engine.systems)
-        engine.on_snapshot_counts = heads.use_snapshot
+        engine.on_snapshot_counts = heads.use_snapshot_counts
         for verb, name in LOOPS.items():
             meter = find_meter(engine.client)
             client = connect.connect(self._session.settings.url, client_name=f"rqtui-{name}", meter=meter)

@@ -164,7 +164,7 @@ def _choose_series(seen: QueueDetails) -> _Series:
     if any(value for _at, value in ended):
         return _Series(ended, failed, begin_ms, end_ms, begin)
     depths = [
-        *stats.compute_depths(minutes, stats.count_unfinished([seen.queue])),
+        *stats.compute_unfinished_per_minute(minutes, stats.count_unfinished([seen.queue])),
         (end_ms, stats.count_unfinished([seen.queue])),
     ]
     words = f"{begin}   jobs that are not done; nothing came out"
@@ -183,7 +183,7 @@ def _compute_rates(
 ) -> list[tuple[float, float | None]]:
     """Return the rate of a counter per minute. The last minute is incomplete, so its rate uses the elapsed seconds."""
     return [
-        (minute, stats.sum_flow(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)) if grown else 0.0)
+        (minute, stats.sum_flow_counters(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)) if grown else 0.0)
         for minute, grown in minutes
     ]
 

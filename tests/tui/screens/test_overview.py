@@ -383,5 +383,5 @@ async def test_a_server_that_is_nearly_full_is_said_above_the_queues(
         shown = it.text()
         assert shown.index("▲ memory is 9") < shown.index(" queues ") < shown.index("mail"), shown
         settings("maxmemory", "0")
-        it.app.session.ticker._judge_s = 0.0
+        it.app.session.ticker._server_check_s = 0.0
         await it.until(lambda: "▲ memory" not in it.text(), "the finding ended with its cause")

@@ -157,7 +157,7 @@ def _hold_chunks(it: Screen) -> Any:
 
     go, engine = threading.Event(), it.app.session.engine
     assert engine is not None
-    real = engine.act_on_place
+    real = engine.apply_verb_to_place
 
     def held(*args: Any) -> Any:
         steps = real(*args)
@@ -165,7 +165,7 @@ def _hold_chunks(it: Screen) -> Any:
         go.wait(5)
         yield from steps
 
-    engine.act_on_place = held  # type: ignore[method-assign]
+    engine.apply_verb_to_place = held  # type: ignore[method-assign]
     return go
 
 

@@ -53,7 +53,7 @@ class Kept(Seeded):
 
     def delete_all(self) -> str:
         """The name of the record."""
-        for _chunk in self.engine.act_on_place("delete", self.ref, "ready"):
+        for _chunk in self.engine.apply_verb_to_place("delete", self.ref, "ready"):
             pass
         return self.keeper.end_change("delete", "native", self.queue)
 

@@ -118,7 +118,7 @@ def test_a_denied_verb_is_refused_on_a_whole_place_too(client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
     with pytest.raises(Refused, match="denied"):
-        list(engine(client).act_on_place("delete", here.ref, "ready"))
+        list(engine(client).apply_verb_to_place("delete", here.ref, "ready"))
     assert here.ids("ready") == ["one"]
 
 
