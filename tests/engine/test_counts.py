@@ -261,7 +261,7 @@ def test_after_half_a_minute_all_are_counted_together_again(client: Redis, monke
     engine.take_snapshot()
     client.delete(build_keys("q001")["dead"])
     assert engine.take_snapshot().cost.commands == 2
-    monkeypatch.setattr(engine._counting, "_until_s", 0.0)
+    monkeypatch.setattr(engine._counting, "_alone_until_s", 0.0)
     found = engine.take_snapshot()
     assert found.cost.commands == 1 and not any(queue.error for queue in found.queues)
 
