@@ -131,7 +131,7 @@ class Discovery:
             raise
 
     def _find_absent_systems(self, denied_systems: Collection[str], hidden_systems: set[str]) -> set[str]:
-        """Return the systems that nobody requested and none of whose marker keys exists, in one round trip.
+        """Return the systems that were not requested and none of whose marker keys exists, in one round trip.
 
         The systems in `denied_systems` are skipped. Adds to `hidden_systems` those of which an ACL denies a marker key.
         """
