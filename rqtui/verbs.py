@@ -154,7 +154,13 @@ VERBS: tuple[Verb, ...] = (
         form=(Field("ttr_ms", "lease from now", "duration"),),
         needs_form=True,
     ),
-    Verb("cancel", "cancel", "asked to cancel", takes=("reserved",)),
+    Verb(
+        "cancel",
+        "cancel",
+        "asked to cancel",
+        takes=("reserved",),
+        form=(Field("signal", "signal if it runs (none: let it end)", default="TERM"),),
+    ),
     Verb(
         "duplicate",
         "duplicate",

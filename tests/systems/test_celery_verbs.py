@@ -466,6 +466,29 @@ def test_workers_are_told_in_their_own_words(client: Redis, listener: PubSub) ->
     assert client.llen("app_mail") == 2 and client.hkeys("app_unacked") == [tag.encode()]
 
 
+def test_a_revoke_can_name_the_signal_for_a_running_task_or_send_none(client: Redis, listener: PubSub, url: str) -> None:
+    engine = open_engine(client)
+    client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    hold(client, message("runs"), float(client.time()[0]))
+    client.lpush("mail", message("waits"))
+    listener.psubscribe("*.celery.pidbox")
+    listener.get_message(timeout=5)
+    for signal in ("KILL", "sigusr1", "none"):
+        assert act(engine, "cancel", "unacked", signal=signal) == ["asked"]
+    assert act(engine, "cancel", "queue", signal="KILL") == ["asked"]
+    told = [each["arguments"] for each in commands(listener)]
+    runs = {"task_id": ["runs"], "terminate": True}
+    assert told == [
+        {**runs, "signal": "SIGKILL"},
+        {**runs, "signal": "SIGUSR1"},
+        {**runs, "terminate": False, "signal": "SIGTERM"},
+        {"task_id": ["waits"], "terminate": False, "signal": "SIGTERM"},
+    ]
+    ran = shell(url, "act", "cancel", "celery:mail", "runs", "--set", "signal=SEGV", "--yes")
+    assert ran.code == 1 and "the signal is none, or one of" in ran.out and "nothing was changed" in ran.out
+    assert commands(listener) == []
+
+
 def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_started_since(
     client: Redis, listener: PubSub
 ) -> None:

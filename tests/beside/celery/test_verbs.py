@@ -170,6 +170,20 @@ def test_rqtui_revokes_what_waits_what_is_not_due_and_what_runs(stock: Stock, cl
     assert stock.act("cancel", "alone", code=1) == {"alone": "unheard"}
 
 
+def test_a_revoke_without_a_signal_lets_a_task_end_and_one_with_kill_ends_its_process(
+    stock: Stock, client: Redis
+) -> None:
+    stock.configure(**LATE)
+    worker = stock.run_holding("ends", "killed", worker="w1")
+    assert stock.act("cancel", "ends", "--set", "signal=none") == {"ends": "asked"}
+    assert stock.act("cancel", "killed", "--set", "signal=KILL") == {"killed": "asked"}
+    stock.until("killed", "REVOKED")
+    wait_until(lambda: "Terminating killed (Signals.SIGKILL)" in worker.read_log(), SLOW_S, "it is killed", 0.05)
+    assert {*stock.do("inspect", method="revoked")["w1@shop"]} == {"ends", "killed"}
+    client.set("go", 1)
+    wait_until(lambda: "Task shop.hold[ends] succeeded" in worker.read_log(), SLOW_S, "it ran to its end", 0.05)
+
+
 def test_rqtui_pauses_a_queue_of_workers_that_listen_and_says_how_many(stock: Stock, client: Redis) -> None:
     refused = stock.read_refusal("pause", queue="celery:celery")
     assert "no worker listens" in refused
