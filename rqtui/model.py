@@ -229,6 +229,17 @@ class Worker(NamedTuple):
         return now_ms - self.heartbeat_ms > self.ttl_ms
 
 
+class WorkerInspection(NamedTuple):
+    """The replies of one worker to questions that no key and no event answers."""
+
+    worker: str
+    at_ms: int  # when rqtui stopped waiting for replies
+    waited_ms: int  # a duration
+    facts: tuple[Fact, ...] = ()
+    missing: tuple[str, ...] = ()  # the questions without a reply; their facts are unknown
+    problem: str = ""  # why replies are missing, and what helps
+
+
 class WorkerList(tuple[Worker, ...]):
     """The workers of a queue. `note` is a sentence that says so if Redis has more workers than were read."""
 

@@ -285,6 +285,46 @@ VERBS: tuple[Verb, ...] = (
     Verb("beat", "beat", "beat", scope="queue", is_hidden=True),
     Verb("quiet", "quiet", "asked to go quiet", scope="worker", is_hidden=True),
     Verb("stop", "stop", "asked to stop", scope="worker", is_hidden=True),
+    Verb(
+        "grow",
+        "grow pool",
+        "asked to grow",
+        scope="worker",
+        question="Grow the pool of",
+        form=(Field("number", "processes", "int", "1"),),
+    ),
+    Verb(
+        "shrink",
+        "shrink pool",
+        "asked to shrink",
+        scope="worker",
+        question="Shrink the pool of",
+        form=(Field("number", "processes", "int", "1"),),
+    ),
+    Verb(
+        "rate_limit",
+        "rate limit",
+        "asked to limit",
+        scope="queue",
+        question="Limit the rate of a task in all workers of",
+        form=(Field("task", "task"), Field("rate", "rate (10/s, 100/m, 5/h; 0: none)")),
+        needs_form=True,
+    ),
+    Verb(
+        "time_limit",
+        "time limit",
+        "asked to limit",
+        scope="queue",
+        question="Limit the time of a task in all workers of",
+        form=(
+            Field("task", "task"),
+            Field("soft_ms", "soft limit (none: empty)", "duration"),
+            Field("hard_ms", "hard limit (none: empty)", "duration"),
+        ),
+        needs_form=True,
+    ),
+    Verb("inspect", "inspect", "inspected", scope="queue", is_hidden=True),
+    Verb("replies", "replies", "read", scope="queue", is_hidden=True),
 )
 
 VERBS_BY_NAME: dict[str, Verb] = {verb.name: verb for verb in VERBS}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # Arguments that `--set` must not fill: they have their own options or come from the job or the queue; now_ms is for
 # tests, and `p` is the key prefix of a BullMQ queue.
-RESERVED_FIELDS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force", "p"})
+RESERVED_FIELDS = frozenset({"now_ms", "id", "token", "member", "place", "limit", "force", "p", "reply"})
 INSTANT_FIELDS = frozenset({"due_ms"})
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 

@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES, listen_for_heartbeats, open_engine, report_unheard_places
 from rqtui.cli.sampling import describe_silent_systems
 from rqtui.cli.session import DONE, REFUSED, Session
+from rqtui.errors import UsageError
 
 if TYPE_CHECKING:
-    from rqtui.model import Job, Worker
+    from rqtui.engine.engine import Engine
+    from rqtui.model import Job, Ref, Worker
     from rqtui.reports.workers import WorkerEntry
 
 
-def workers(session: Session, queues: QUEUES = None) -> int:
+def workers(
+    session: Session,
+    queues: QUEUES = None,
+    inspect: Annotated[
+        str,
+        typer.Option(
+            "--inspect", metavar="WORKER", help="Ask this worker what it runs and knows, and its queues (Celery)."
+        ),
+    ] = "",
+) -> int:
     """Show the workers of the queues: the jobs that each holds, and its last sign of life.
 
     Example: rqtui workers mail --json
@@ -23,6 +36,8 @@ def workers(session: Session, queues: QUEUES = None) -> int:
     from rqtui.reports import workers as report
 
     engine, refs = open_engine(session, queues)
+    if inspect:
+        return _inspect_worker(session, engine, refs, inspect)
     seconds = listen_for_heartbeats(engine, refs)
     seats, now_ms, problems = report.load_workers(engine, refs)
     for problem in problems:
@@ -42,6 +57,35 @@ def workers(session: Session, queues: QUEUES = None) -> int:
             output.print_message(f"Redis stores no list of these workers: they gave a sign of life{within}.")
     engine.stop_listening()
     return REFUSED if problems else DONE
+
+
+def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worker: str) -> int:
+    """Ask a worker about itself, and print its replies. Return `REFUSED` if replies are missing."""
+    from rqtui.text import facts
+    from rqtui.text.sanitise import safe
+
+    ref = next((ref for ref in refs if engine.systems[ref.system].can("inspect")), None)
+    if ref is None:
+        raise UsageError("--inspect asks workers of Celery, and none of these queues is one of Celery.")
+    with output.show_progress("waiting for replies"):
+        *_before, inspection = engine.inspect_worker(ref, worker)
+    if session.as_json:
+        output.write_json(
+            {
+                "worker": documents.mask_data(inspection.worker),
+                "layout": ref.system,
+                "waited_ms": inspection.waited_ms,
+                "facts": documents.build_facts(inspection.facts),
+                "unknown": list(inspection.missing),
+            }
+        )
+    else:
+        output.write_lines([line for fact in inspection.facts for line in facts.build_lines(fact)])
+        if inspection.facts:
+            output.print_message(f"{safe(worker)} replied within {inspection.waited_ms / 1000:.1f} s.")
+    if inspection.problem:
+        output.print_message(f"{inspection.problem}.")
+    return REFUSED if inspection.missing else DONE
 
 
 def _build_worker(seat: WorkerEntry, now_ms: int) -> dict[str, Any]:

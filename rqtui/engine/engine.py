@@ -29,8 +29,22 @@ from rqtui.engine.health import rules
 from rqtui.engine.health.evaluation import HealthEvaluator
 from rqtui.engine.health.probes import KINDS_BY_COUNTS, KINDS_BY_FINDINGS, PROBE_KINDS, Probes
 from rqtui.engine.rates import Rates
-from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, WrongType, describe_and_log
-from rqtui.model import Cost, Finding, Focus, Job, Outcome, Page, PageSelection, Queue, Rate, Ref, Snapshot, Worker
+from rqtui.errors import ReadOnly, Refused, RqtuiError, ServerError, UsageError, WrongType, describe_and_log
+from rqtui.model import (
+    Cost,
+    Finding,
+    Focus,
+    Job,
+    Outcome,
+    Page,
+    PageSelection,
+    Queue,
+    Rate,
+    Ref,
+    Snapshot,
+    Worker,
+    WorkerInspection,
+)
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call
 from rqtui.system_base.system import (
@@ -48,6 +62,7 @@ log = logging.getLogger("rqtui.engine")
 
 T = TypeVar("T")
 FULL_FOCUS = Focus()
+FOLLOW_S = 0.05  # between two requests for replies of workers
 QUEUES_PER_ROUND_TRIP = 1000  # queues counted per round trip: requests and replies take 3 kB of memory per queue
 IMPLYING_VERBS = {"purge": "delete"}  # Whoever may not delete a job may not delete a place of jobs either.
 
@@ -614,6 +629,9 @@ class Engine(Discovery):
             replies = scripts.send_calls(self.client, [*calls_before, *request.calls, *calls_after])
             first, last = len(calls_before), len(calls_before) + len(request.calls)
             outcomes = request.parse(replies[first:last])
+            for followed in self._follow_request(request, outcomes):
+                outcomes = followed
+                yield []
             if self.change_recorder:
                 self.change_recorder.record_outcomes(verb, ref, outcomes)
             write_error: RqtuiError | None = None
@@ -630,6 +648,34 @@ class Engine(Discovery):
                 unsent_jobs = [job for other in requests for job in other.jobs][finished_jobs:]
                 yield [Outcome(verb, job.id, "not sent", outcomes[-1].text) for job in unsent_jobs]
                 return
+
+    def _follow_request(self, request: Request[T], result: T) -> Iterator[T]:
+        """Yield the results of the requests that follow a request, such as for replies of workers, until one is final.
+
+        Waits between two requests, so that each step takes `FOLLOW_S`.
+        """
+        follow = request.follow
+        while follow is not None and (following := follow(result)) is not None:
+            time.sleep(FOLLOW_S)
+            result, follow = following.parse(scripts.send_calls(self.client, following.calls)), following.follow
+            yield result
+
+    def inspect_worker(self, ref: Ref, worker: str) -> Iterator[WorkerInspection]:
+        """Ask a worker about itself, and yield what it has replied so far; the last inspection is complete.
+
+        Each step takes one round trip and `FOLLOW_S`. Raises ReadOnly or Refused before anything is sent, and
+        UsageError if workers of the system reply to no questions.
+        """
+        request = self.systems[ref.system].inspect_request(ref.queue, worker)
+        if request is None:
+            raise UsageError(f"{ref.system}: its workers reply to no questions. rqtui workers shows what is stored.")
+        if self.read_only:
+            raise ReadOnly("inspect sends commands to a worker, and this session is read-only.")
+        if denial := self.explain_denial("inspect", ref):
+            raise Refused(denial)
+        result = request.parse(scripts.send_calls(self.client, request.calls))
+        yield result
+        yield from self._follow_request(request, result)
 
     # -- health ---------------------------------------------------------------------------------------------------
 

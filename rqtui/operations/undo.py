@@ -45,6 +45,10 @@ NO_UNDO_REASONS = {
     "reserve": "L releases it",
     "pull": "a pulled job has left the queue",
     "cancel": "its worker is told at once",
+    "grow": "shrink takes it back",
+    "shrink": "grow takes it back",
+    "rate_limit": "set the limit that the task had before",
+    "time_limit": "set the limits that the task had before",
 }
 
 

@@ -32,6 +32,7 @@ from rqtui.model import (
     Schedule,
     State,
     Worker,
+    WorkerInspection,
 )
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Call, Reply, Script
@@ -64,6 +65,9 @@ class Request(Generic[T_co]):
     rows: tuple[Mapping[str, object], ...] = ()
     # An error of this request does not count when rqtui decides whether the server refuses everything.
     may_fail: bool = False
+    # Returns the next request while the result is not final, such as when workers have not replied yet. Only verbs and
+    # inspections send it.
+    follow: Callable[[Any], Request[T_co] | None] | None = None
 
 
 class System:
@@ -265,6 +269,10 @@ class System:
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
         """Build the request for the workers of the queue. By default there are none."""
         return Request((), lambda _answers: ())
+
+    def inspect_request(self, queue: str, worker: str) -> Request[WorkerInspection] | None:
+        """Build the request that asks a worker about itself; None if workers of this system reply to no questions."""
+        return None
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]] | None:
         """Build the request for the recurring schedules of all queues; None if Redis holds none."""

@@ -141,6 +141,15 @@ GENERAL_KEYS: tuple[GeneralKey, ...] = (
         "widen", "quotation_mark", "screen.widen", "all queues", "this queue, or all of them", _SORTED[1:], True
     ),
     GeneralKey(
+        "ask",
+        "a",
+        "screen.ask",
+        "ask",
+        "ask the worker what it runs, which tasks it knows, and its queues (Celery)",
+        ("workers",),
+        True,
+    ),
+    GeneralKey(
         "groups_wider",
         "left_square_bracket",
         "screen.width(-1)",

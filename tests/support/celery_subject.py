@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
+from uuid import uuid4
 
 from redis import Redis
 from redis.client import PubSub
@@ -270,6 +271,24 @@ def request_workers(name: str, *workers: str) -> Callable[[Jobs], Request]:
     return lambda jobs: Request(SCALARS_OF[name], [(worker,) for worker in workers])
 
 
+def request_command(name: str, *rows: str, **args: object) -> Callable[[Jobs], Request]:
+    """Return a function that builds the request of a command to which workers reply, with a new list for replies."""
+    scalars = {key: value for key, value in SCALARS.items() if key in {arg.name for arg in SCRIPTS[name].args}}
+    return lambda jobs: Request(
+        {**scalars, "reply": f"{uuid4()}.reply.celery.pidbox", **args}, [(worker,) for worker in rows]
+    )
+
+
+COMMANDS: Sequence[tuple[str, Sequence[str], Mapping[str, object]]] = (
+    ("grow", ("w1@host",), {"number": 2}),
+    ("shrink", ("w1@host",), {"number": 1}),
+    ("rate_limit", (), {"task": "tasks.add", "rate": "10/m"}),
+    ("time_limit", (), {"task": "tasks.add", "soft_ms": 1000, "hard_ms": 2000}),
+    ("inspect", (), {"worker": "w1@host"}),
+)
+"""Commands to which workers reply: the script, its workers, its arguments."""
+
+
 def check_record(world: World, reply: Reply) -> None:
     [row] = reply.each
     ids = {build_message(job.id): job.id for job in world.planted if job.place == "queue"}
@@ -455,6 +474,23 @@ USES = {
             "resumed": listen_and_request(request_workers("resume")),
             "unheard": request_without_listener(request_workers("resume")),
         },
+    ),
+    **{
+        name: Use(
+            request_command(name, *rows, **args),
+            knows_jobs=False,
+            repeats=True,
+            reach={
+                "asked": listen_and_request(request_command(name, *rows, **args)),
+                "unheard": request_without_listener(request_command(name, *rows, **args)),
+            },
+        )
+        for name, rows, args in COMMANDS
+    },
+    "replies": Use(
+        lambda jobs: Request({"expected": len(jobs)}),
+        knows_jobs=False,
+        prepare=lambda world, jobs: world.client.lpush(KEYS["replies_of_workers"], "", *(b"{}" for _job in jobs)),
     ),
     "stop": Use(
         request_workers("stop", "w1@host"),

@@ -8,9 +8,11 @@ from __future__ import annotations
 import base64
 import json
 import random
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -28,6 +30,7 @@ from rqtui.operations.undo import UndoRecorder, describe_undo
 from rqtui.reports import acl
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
+from rqtui.systems.celery import remote_control
 from rqtui.systems.celery.messages import convert_time_ms, format_time
 from rqtui.systems.celery.system import MAX_CALLS, Celery
 from rqtui.testing import conformance, keyspace
@@ -466,7 +469,9 @@ def test_workers_are_told_in_their_own_words(client: Redis, listener: PubSub) ->
     assert client.llen("app_mail") == 2 and client.hkeys("app_unacked") == [tag.encode()]
 
 
-def test_a_revoke_can_name_the_signal_for_a_running_task_or_send_none(client: Redis, listener: PubSub, url: str) -> None:
+def test_a_revoke_can_name_the_signal_for_a_running_task_or_send_none(
+    client: Redis, listener: PubSub, url: str
+) -> None:
     engine = open_engine(client)
     client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
     hold(client, message("runs"), float(client.time()[0]))
@@ -487,6 +492,158 @@ def test_a_revoke_can_name_the_signal_for_a_running_task_or_send_none(client: Re
     ran = shell(url, "act", "cancel", "celery:mail", "runs", "--set", "signal=SEGV", "--yes")
     assert ran.code == 1 and "the signal is none, or one of" in ran.out and "nothing was changed" in ran.out
     assert commands(listener) == []
+
+
+class FakeWorkers:
+    """Workers that listen on the channel `*.celery.pidbox`, and reply as recorded from Celery 5.7 with Kombu 5.7."""
+
+    def __init__(self, client: Redis, replies: Mapping[str, Mapping[str, object]], prefix: str = "") -> None:
+        """Take the replies by worker and method. A worker without a reply to a method stays silent."""
+        self.client, self.replies, self.prefix = client, replies, prefix
+        self.commands: list[dict[str, object]] = []
+        self._pubsubs = [client.pubsub() for _worker in replies]  # each worker is one subscriber
+        for pubsub in self._pubsubs:
+            pubsub.psubscribe("*.celery.pidbox")
+            pubsub.get_message(timeout=5)
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            if (said := self._pubsubs[0].get_message(timeout=0.05)) and said["type"] == "pmessage":
+                command = json.loads(json.loads(said["data"])["body"])
+                self.commands.append(command)
+                for worker, replies in self.replies.items():
+                    if worker in (command["destination"] or [worker]) and command["method"] in replies:
+                        self._reply(command, worker, replies[command["method"]])
+
+    def _reply(self, command: Mapping[str, Any], worker: str, value: object) -> None:
+        assert command["reply_to"]["exchange"] == ""
+        body = base64.b64encode(json.dumps({worker: value}).encode()).decode()
+        message = {
+            "body": body,
+            "content-encoding": "utf-8",
+            "content-type": "application/json",
+            "headers": {"ticket": command["ticket"], "clock": 47},
+            "properties": {
+                "delivery_mode": 1,
+                "delivery_info": {"exchange": "", "routing_key": command["reply_to"]["routing_key"]},
+                "priority": 0,
+                "body_encoding": "base64",
+                "delivery_tag": "79d70c6b-5f0c-4b4b-8d68-2f62ffd68f31",
+            },
+        }
+        self.client.lpush(self.prefix + command["reply_to"]["routing_key"], json.dumps(message))
+
+    def close(self) -> None:
+        self._stop.set()
+        self._thread.join()
+        for pubsub in self._pubsubs:
+            close_listener(pubsub)
+
+
+@pytest.fixture
+def workers(client: Redis) -> Iterator[Callable[..., FakeWorkers]]:
+    started: list[FakeWorkers] = []
+
+    def start(replies: Mapping[str, Mapping[str, object]], prefix: str = "") -> FakeWorkers:
+        started.append(FakeWorkers(client, replies, prefix))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+def list_reply_lists(client: Redis) -> dict[str, int]:
+    """Return the remaining time (s) of each list for replies; -1 for one that stays."""
+    return {to_text(key): client.ttl(key) for key in client.keys("*.reply.celery.pidbox")}
+
+
+StartWorkers = Callable[..., FakeWorkers]
+
+
+def test_a_pool_grows_and_shrinks_only_when_its_worker_replied(
+    client: Redis, workers: StartWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_control, "TIMEOUT_S", 0.3)
+    engine = open_engine(client, "celery:prefix=app_")
+    client.sadd("app__kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    list(engine.systems["celery"].discover(client))
+    fake = workers(
+        {
+            "w1@shop": {"pool_grow": {"ok": "pool will grow"}},
+            "w2@shop": {"pool_shrink": {"error": 'ValueError("Can\'t shrink pool. All processes busy!")'}},
+        },
+        prefix="app_",
+    )
+    [grown] = engine.apply_verb("grow", MAIL, (), {"worker": "w1@shop", "number": 2})
+    assert (grown.word, grown.text, grown.moved) == ("asked", "w1@shop replied: pool will grow", 1)
+    [refused] = engine.apply_verb("shrink", MAIL, (), {"worker": "w2@shop", "number": 1})
+    assert (refused.word, refused.moved) == ("refused", 0) and "All processes busy!" in refused.text
+    assert all(0 < ttl <= 30 for ttl in list_reply_lists(client).values()), "complete lists expire soon"
+    [silent] = engine.apply_verb("shrink", MAIL, (), {"worker": "w1@shop", "number": 1})
+    assert (silent.word, silent.moved) == ("unknown", 0) and "no reply within" in silent.text
+    assert [(each["method"], each["arguments"], each["destination"]) for each in fake.commands] == [
+        ("pool_grow", {"n": 2}, ["w1@shop"]),
+        ("pool_shrink", {"n": 1}, ["w2@shop"]),
+        ("pool_shrink", {"n": 1}, ["w1@shop"]),
+    ]
+    assert sorted(list_reply_lists(client).values())[-1] > 3000, "a list that waits for a reply expires, too"
+
+
+def test_nobody_listening_is_said_at_once_and_leaves_no_list(client: Redis, url: str) -> None:
+    client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    client.lpush("mail", message("x"))
+    for verb, *more in (
+        ("grow", "w1@shop", "--set", "number=1"),
+        ("rate_limit", "--set", "task=tasks.add", "--set", "rate=5/m"),
+        ("time_limit", "--set", "task=tasks.add", "--set", "soft=30s"),
+    ):
+        ran = shell(url, "act", verb, "celery:mail", *more, "--yes", "--json")
+        assert ran.code == 1 and '"unheard"' in ran.out, (verb, ran)
+    assert list_reply_lists(client) == {}
+
+
+def test_the_limits_of_a_task_are_set_in_all_workers_and_each_refusal_is_named(
+    client: Redis, workers: StartWorkers, url: str
+) -> None:
+    ok, bad = {"ok": "new rate limit set successfully"}, {"error": "unknown task"}
+    times = {"ok": "time limits set successfully"}
+    fake = workers(
+        {
+            "w1@shop": {"rate_limit": ok, "time_limit": times},
+            "w2@shop": {"rate_limit": ok, "time_limit": times},
+            "w3@mail": {"rate_limit": bad, "time_limit": times},
+        }
+    )
+    client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    client.lpush("mail", message("x"))
+    ran = shell(
+        url, "act", "rate_limit", "celery:mail", "--set", "task=tasks.add", "--set", "rate=10/m", "--yes", "--json"
+    )
+    [result] = json.loads(ran.out)["results"]
+    assert (ran.code, result["word"]) == (0, "asked")
+    assert result["text"] == "2 workers replied: new rate limit set successfully; w3@mail refused: unknown task"
+    ran = shell(
+        url, "act", "time_limit", "celery:mail", "--set", "task=tasks.add", "--set", "soft=1.5s", "--yes", "--json"
+    )
+    assert ran.code == 0 and "3 workers replied" in ran.out
+    assert [(each["method"], each["arguments"], each["destination"]) for each in fake.commands] == [
+        ("rate_limit", {"task_name": "tasks.add", "rate_limit": "10/m"}, None),
+        ("time_limit", {"task_name": "tasks.add", "soft": 1.5, "hard": None}, None),
+    ]
+    asked = shell(url, "act", "rate_limit", "celery:mail", "--set", "task=tasks.add", "--set", "rate=0")
+    assert asked.code == 1 and "--yes does it without asking" in asked.err and "No undo: set the limit" in asked.err
+    for rate in ("fast", "10/d", ""):
+        wrong = shell(
+            url, "act", "rate_limit", "celery:mail", "--set", "task=tasks.add", "--set", f"rate={rate}", "--yes"
+        )
+        assert wrong.code == 1 and "nothing was changed" in wrong.out + wrong.err, rate
+    read_only = shell(url, "--read-only", "act", "grow", "celery:mail", "w1@shop", "--set", "number=1", "--yes")
+    assert read_only.code == 1 and "read-only" in read_only.err
+    assert len(fake.commands) == 2
 
 
 def test_a_pause_is_remembered_by_who_told_it_and_ends_with_a_worker_that_was_started_since(

@@ -15,6 +15,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +23,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 from uuid import NAMESPACE_OID, uuid4, uuid5
 
-from rqtui.errors import UsageError
+from rqtui.errors import Refused, UsageError
 from rqtui.model import (
     Attempt,
     Fact,
@@ -36,6 +37,7 @@ from rqtui.model import (
     Queue,
     State,
     Worker,
+    WorkerInspection,
     WorkerList,
 )
 from rqtui.scripts import script as scripts
@@ -46,7 +48,7 @@ from rqtui.system_base.foreign_system import EntrySystem, list_facts, read_rows
 from rqtui.system_base.lru_cache import LruCache
 from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_pattern, accept_whole_number
 from rqtui.system_base.system import Replies, Request, quote_for_shell, unwrap_reply
-from rqtui.systems.celery import messages
+from rqtui.systems.celery import messages, remote_control
 from rqtui.text import pickles
 from rqtui.text.fields import parse_partial as read_partial_json
 from rqtui.text.formats import format_age, format_quantity
@@ -65,6 +67,7 @@ _DIGEST = re.compile(rb"[0-9a-f]{12}(?:\.\d+)?")
 _HIDDEN = re.compile(r"\.pidbox$|^celeryev(\.|$)")  # queues of Celery's own: commands to workers, events
 
 
+R = TypeVar("R")
 RecordEvent: TypeAlias = Callable[["Celery", Mapping[str, Any], int], None]
 
 
@@ -142,6 +145,13 @@ class Celery(EntrySystem):
         "told, and nothing runs behind it",
         "release": "it runs again; where a living worker holds it, it runs twice",
         "reap": "they run again; one that a living worker still runs, runs twice",
+        "grow": "it runs more tasks at once, until it is restarted; shrink takes that back",
+        "shrink": "processes without a task end, and it runs fewer tasks at once, until it is restarted; grow takes "
+        "that back",
+        "rate_limit": "each worker that knows the task starts so many of them per unit of time, until it is restarted; "
+        "no key stores the limit that it had before",
+        "time_limit": "tasks of that name that start from now on are stopped at these limits, until the worker is "
+        "restarted; no key stores the limits that it had before",
         "stop": "it takes no more tasks, and ends when those that run are done; what it has not begun goes back",
     }
 
@@ -195,7 +205,12 @@ class Celery(EntrySystem):
         if not queue:
             raise UsageError("celery: a queue has a name.")
         binding = {name: f"{self.prefix}_kombu.{name}.{queue}" for name in ("binding", "binding_permanent")}
-        return {"queue": f"{self.prefix}{queue}", "control": self.control, **binding, **self._build_shared_keys()}
+        own = {"queue": f"{self.prefix}{queue}", "control": self.control, **binding}
+        return {**own, "replies_of_workers": self.prefix + self._build_reply_name("rqtui"), **self._build_shared_keys()}
+
+    def _build_reply_name(self, name: str) -> str:
+        """Return the name of a list for replies of workers, without the prefix, as Kombu names them."""
+        return f"{name}.reply.{self.options['control']}.pidbox"
 
     @property
     def control(self) -> str:
@@ -1195,6 +1210,8 @@ class Celery(EntrySystem):
         Redis stores no pause of Celery, so a pause is recorded here until the queue is resumed. A requeued job no
         longer counts as failed.
         """
+        if any(arg.name == "reply" for arg in self.script(name).args):
+            return [self._build_replied_request(name, queue, form)]
         requests = super().verb_requests(name, queue, jobs, form)
         if name not in ("pause", "resume", "requeue"):
             return requests
@@ -1215,6 +1232,78 @@ class Celery(EntrySystem):
             return replace(request, parse=parse_outcomes)
 
         return [record_outcomes(request) for request in requests]
+
+    def _build_replied_request(self, name: str, queue: str, form: Mapping[str, object]) -> Request[list[Outcome]]:
+        """Build the request of a command to which workers reply; the outcome says which of them did it."""
+        reply = self._build_reply_name(str(uuid4()))
+        [ask] = super().verb_requests(name, queue, (), {**form, "reply": reply})
+
+        def count_heard(outcomes: list[Outcome]) -> int:
+            heard = outcomes[0].values.get("heard", 0) if outcomes[0].word == "asked" else 0
+            return min(1, int(str(heard))) if "worker" in form else int(str(heard))
+
+        def judge(
+            outcomes: list[Outcome], replies: Sequence[remote_control.WorkerReply], waited_s: float
+        ) -> list[Outcome]:
+            return [remote_control.judge_replies(name, outcomes[0].id, replies, count_heard(outcomes), waited_s)]
+
+        return self._await_replies(ask, reply, count_heard, judge)
+
+    def inspect_request(self, queue: str, worker: str) -> Request[WorkerInspection]:
+        """Build the request that asks a worker what it runs, knows and takes from.
+
+        `parse` raises Refused if no worker listens.
+        """
+        reply = self._build_reply_name(str(uuid4()))
+        call = self.build_call("inspect", queue, {"worker": worker, "reply": reply})
+
+        def parse_reply(answers: Replies) -> WorkerInspection:
+            if (answer := unwrap_reply(answers[0])).word != "asked":
+                raise Refused(f"{worker} was not asked: {answer.text}.")
+            return remote_control.build_inspection(worker, (), self.now_ms(), 0)
+
+        def judge(
+            _first: WorkerInspection, replies: Sequence[remote_control.WorkerReply], waited_s: float
+        ) -> WorkerInspection:
+            return remote_control.build_inspection(worker, replies, self.now_ms(), waited_s)
+
+        return self._await_replies(
+            Request((call,), parse_reply), reply, lambda _inspection: len(remote_control.INSPECTED), judge
+        )
+
+    def _await_replies(
+        self,
+        ask: Request[R],
+        reply: str,
+        count_expected: Callable[[R], int],
+        judge: Callable[[R, Sequence[remote_control.WorkerReply], float], R],
+    ) -> Request[R]:
+        """Return a request that is followed by reads of the list `reply` until all replies or `TIMEOUT_S` are there.
+
+        `judge` gets the first result, the replies so far and the seconds since the command was sent.
+        """
+        key = self.prefix + reply
+        sent: list[tuple[R, float]] = []  # the first result, and when it was there
+        replies: list[remote_control.WorkerReply] = []
+
+        def parse_reply(answers: Replies) -> R:
+            [(first, sent_s)] = sent
+            if isinstance(answers[0], Reply):  # after an error the next read may find the replies
+                rows = read_rows(answers[0])
+                replies[:] = [each for row in rows for each in remote_control.parse_reply(row["reply"])]
+            return judge(first, replies, time.monotonic() - sent_s)
+
+        def follow(result: R) -> Request[R] | None:
+            if not sent:
+                sent.append((result, time.monotonic()))
+            [(first, sent_s)] = sent
+            expected = count_expected(first)
+            if len(replies) >= expected or time.monotonic() - sent_s >= remote_control.TIMEOUT_S:
+                return None
+            call = self.scripts["replies"].build_call({"replies_of_workers": key}, {"expected": expected})
+            return Request((call,), parse_reply, follow=follow)
+
+        return replace(ask, follow=follow)
 
     def _reset_requeued_job(self, id: bytes) -> None:
         """Reset the cached facts of a failed job that was requeued, so that its next run is counted as a new one."""

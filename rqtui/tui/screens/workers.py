@@ -15,7 +15,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 
 from rqtui.engine import filters
-from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State
+from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State, WorkerInspection
 from rqtui.reports import workers
 from rqtui.reports.workers import TROUBLED, WorkerEntry, WorkerHealth
 from rqtui.system_base.system import Request
@@ -90,6 +90,8 @@ class Workers(View):
         self._facts: tuple[str, ...] = ()  # the names of the facts that have columns
         self._problems: tuple[str, ...] = ()
         self._read_refs: tuple[Ref, ...] | None = None
+        self._inspections: dict[str, WorkerInspection] = {}  # by id of the worker's row
+        self._asked: set[str] = set()  # rows of workers that were asked and may still reply
         self._turn = 0
         self._now_ms = 0
 
@@ -229,12 +231,16 @@ class Workers(View):
     def _show_about(self) -> None:
         """Show the facts of the worker under the cursor, if any system stores more than the columns show."""
         pane, seat = self.query_one("#about", LongText), self.find_selected_worker()
-        pane.display = any(_has_more_facts(other) for other in self._seats)
+        pane.display = bool(self._asked or self._inspections) or any(_has_more_facts(other) for other in self._seats)
         if not pane.display:
             return
         name = formats.elide_middle(format_value(seat.name), 40) if seat else "worker"
         pane.border_title = Content.styled(f" {name} ", "b $strong")
-        pane.show_text(_format_facts(seat, self._now_ms, pane.scrollable_content_region.width) if seat else Content())
+        width = pane.scrollable_content_region.width
+        parts = [_format_facts(seat, self._now_ms, width)] if seat else []
+        if seat and seat.id in self._inspections:
+            parts.insert(0, _format_inspection(self._inspections[seat.id], seat.id in self._asked, self._now_ms, width))
+        pane.show_text(Content("\n").join(part for part in parts if part))
 
     def _find_usable_verbs(self, seat: WorkerEntry) -> Collection[str]:
         """Return which of `release` and `reap` can be used on the jobs of this worker now."""
@@ -335,6 +341,41 @@ class Workers(View):
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return whether an action works here. Only the workers of some systems can be asked."""
+        if action != "ask":
+            return super().check_action(action, parameters)
+        if self.session.is_read_only or not any(
+            self.session.systems[seat.ref.system].can("inspect") for seat in self._seats
+        ):
+            return False
+        seat = self.find_selected_worker()
+        can_ask = seat is not None and seat.worker is not None and self.session.systems[seat.ref.system].can("inspect")
+        return True if can_ask else None
+
+    def action_ask(self) -> None:
+        """Ask the worker under the cursor about itself, and show its replies in the pane below the table."""
+        seat = self.find_selected_worker()
+        if seat is None or seat.worker is None or seat.id in self._asked:
+            return
+        ref, name, id = seat.ref, seat.name, seat.id
+        self._asked.add(id)
+        self._inspections[id] = WorkerInspection(name, self._now_ms, 0)
+        self.session.run_steps(lambda engine: engine.inspect_worker(ref, name), partial(self._record_inspection, id))
+        self._show_about()
+
+    def _record_inspection(self, id: str, message: CallFinished) -> None:
+        """Store what a worker has replied so far."""
+        if message.result is not None:
+            self._inspections[id] = message.result
+        if message.is_last:
+            self._asked.discard(id)
+        if message.error:
+            self._inspections.pop(id, None)
+            self.host.show_toast(message.error, "warning")
+        if self.is_drawn:
+            self._show_about()
+
     def action_widen(self) -> None:
         """Switch between the queues for which the view was opened and all queues."""
         self.refs = self._initial_refs if not self.refs else ()
@@ -423,6 +464,21 @@ def _format_facts(seat: WorkerEntry, now_ms: int, width: int) -> Content:
     sheet = jobs.choose_property_layout(facts, width)
     lines = [sheet.format_line(name, value) for name, value in pairs if value]
     return Content("\n").join([*lines, *([jobs.format_job_facts(facts, now_ms, layout=sheet)] if facts else [])])
+
+
+def _format_inspection(inspection: WorkerInspection, is_waiting: bool, now_ms: int, width: int) -> Content:
+    """Format the replies of a worker, below a line that says when it was asked and for how long rqtui waited."""
+    waited = f"{inspection.waited_ms / 1000:.1f} s"
+    if is_waiting:
+        head = Content.styled(f"asked; waiting for replies: {waited}", "$accented")
+    elif inspection.problem:
+        head = Content.styled(safe(inspection.problem), "$warning")
+    else:
+        age = formats.format_age(max(0, now_ms - inspection.at_ms))
+        head = Content.styled(f"asked {age} ago; it replied within {waited}", "$muted")
+    layout = jobs.choose_property_layout(inspection.facts, width)
+    facts = jobs.format_job_facts(inspection.facts, now_ms, layout=layout)
+    return Content("\n").join([head, facts] if facts else [head])
 
 
 def _as_job(seat: WorkerEntry) -> Job:
