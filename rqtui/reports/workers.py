@@ -211,7 +211,8 @@ def evaluate_health(
         return WorkerHealth.GONE
     if worker.is_late(now_ms):
         return WorkerHealth.LATE
-    busy = WorkerHealth.RUNNING if jobs or worker.job else WorkerHealth.IDLE
+    # A heartbeat may tell that a worker is busy although no key and no event names its job.
+    busy = WorkerHealth.RUNNING if jobs or worker.job or worker.state == "busy" else WorkerHealth.IDLE
     return _ORDERS.get(worker.order, busy)
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 import base64
 import json
 import random
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 import pytest
 from celery_subject import CELERY, LISTENERS, close_listener
+from celery_workers import FakeWorkers, build_replies
 from redis import Redis
 from redis.client import PubSub
 from shell import shell
@@ -494,55 +493,6 @@ def test_a_revoke_can_name_the_signal_for_a_running_task_or_send_none(
     assert commands(listener) == []
 
 
-class FakeWorkers:
-    """Workers that listen on the channel `*.celery.pidbox`, and reply as recorded from Celery 5.7 with Kombu 5.7."""
-
-    def __init__(self, client: Redis, replies: Mapping[str, Mapping[str, object]], prefix: str = "") -> None:
-        """Take the replies by worker and method. A worker without a reply to a method stays silent."""
-        self.client, self.replies, self.prefix = client, replies, prefix
-        self.commands: list[dict[str, object]] = []
-        self._pubsubs = [client.pubsub() for _worker in replies]  # each worker is one subscriber
-        for pubsub in self._pubsubs:
-            pubsub.psubscribe("*.celery.pidbox")
-            pubsub.get_message(timeout=5)
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        while not self._stop.is_set():
-            if (said := self._pubsubs[0].get_message(timeout=0.05)) and said["type"] == "pmessage":
-                command = json.loads(json.loads(said["data"])["body"])
-                self.commands.append(command)
-                for worker, replies in self.replies.items():
-                    if worker in (command["destination"] or [worker]) and command["method"] in replies:
-                        self._reply(command, worker, replies[command["method"]])
-
-    def _reply(self, command: Mapping[str, Any], worker: str, value: object) -> None:
-        assert command["reply_to"]["exchange"] == ""
-        body = base64.b64encode(json.dumps({worker: value}).encode()).decode()
-        message = {
-            "body": body,
-            "content-encoding": "utf-8",
-            "content-type": "application/json",
-            "headers": {"ticket": command["ticket"], "clock": 47},
-            "properties": {
-                "delivery_mode": 1,
-                "delivery_info": {"exchange": "", "routing_key": command["reply_to"]["routing_key"]},
-                "priority": 0,
-                "body_encoding": "base64",
-                "delivery_tag": "79d70c6b-5f0c-4b4b-8d68-2f62ffd68f31",
-            },
-        }
-        self.client.lpush(self.prefix + command["reply_to"]["routing_key"], json.dumps(message))
-
-    def close(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        for pubsub in self._pubsubs:
-            close_listener(pubsub)
-
-
 @pytest.fixture
 def workers(client: Redis) -> Iterator[Callable[..., FakeWorkers]]:
     started: list[FakeWorkers] = []
@@ -591,6 +541,51 @@ def test_a_pool_grows_and_shrinks_only_when_its_worker_replied(
         ("pool_shrink", {"n": 1}, ["w1@shop"]),
     ]
     assert sorted(list_reply_lists(client).values())[-1] > 3000, "a list that waits for a reply expires, too"
+
+
+def test_a_worker_is_asked_what_it_runs_and_knows_and_its_queues(
+    client: Redis, workers: StartWorkers, url: str
+) -> None:
+    now_s = float(client.time()[0])
+    fake = workers({"w1@shop": build_replies(now_s), "w2@shop": {"active": [], "stats": "no statistics"}})
+    client.sadd("_kombu.binding.mail", f"mail{SEP}{SEP}mail")
+    client.lpush("mail", message("x"))
+    ran = shell(url, "workers", "celery:mail", "--inspect", "w1@shop", "--json")
+    document = json.loads(ran.out)
+    facts = {fact["name"]: fact["value"] for fact in document["facts"]}
+    assert (ran.code, document["worker"], document["unknown"]) == (0, "w1@shop", [])
+    assert document["waited_ms"] < 2000
+    assert facts == {
+        "active": "1 task",
+        "runs": "shop.hold('go', seconds=600)",
+        "id": "held-1",
+        "since": round((now_s - 90.5) * 1000),
+        "queues": "a, b",
+        "pool": "prefork",
+        "started with": "2",
+        "processes": "3: 5480, 5487, 7410",
+        "prefetch": "8",
+        "ran": "1 shop.hold",
+        "pid": "4973",
+        "up": 81_000,
+        "most memory": "70 MB",
+        "registered": "shop.add [rate_limit=10/m], shop.hold",
+    }
+    assert {each["destination"][0] for each in fake.commands} == {"w1@shop"}  # type: ignore[index]
+    partly = shell(url, "workers", "celery:mail", "--inspect", "w2@shop")
+    assert partly.code == 1 and "no tasks" in partly.out
+    assert "to active_queues, registered: unknown" in partly.err and "within 2." in partly.err
+    refused = shell(url, "--read-only", "workers", "celery:mail", "--inspect", "w1@shop")
+    assert refused.code == 1 and "read-only" in refused.err and len(fake.commands) == 8
+    client.rpush("rq:queue:other", "x")
+    client.sadd("rq:queues", "rq:queue:other")
+    unable = shell(url, "workers", "rq:other", "--inspect", "w1@shop")
+    assert unable.code == 2 and "asks workers of Celery" in unable.err
+
+
+def test_a_reply_that_is_none_is_left_out() -> None:
+    bodies = (b"", b"[]", b"no json", b'{"body": 1}', b'{"body": "e30=", "properties": {"body_encoding": "base64"}}')
+    assert [reply for raw in bodies for reply in remote_control.parse_reply(raw)] == []
 
 
 def test_nobody_listening_is_said_at_once_and_leaves_no_list(client: Redis, url: str) -> None:

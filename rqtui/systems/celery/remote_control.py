@@ -123,10 +123,11 @@ def _build_statistics_facts(value: Any, _now_ms: int) -> Iterator[Fact]:
     pool, usage = messages.as_dict(told.get("pool")), messages.as_dict(told.get("rusage"))
     totals = {name: number for name, number in messages.as_dict(told.get("total")).items() if messages.is_count(number)}
     processes = pool.get("processes")
+    pids = [str(pid) for pid in processes] if isinstance(processes, list) else []
     lines = {
         "pool": str(pool.get("implementation") or "").partition(":")[0].rpartition(".")[2],
-        "concurrency": pool.get("max-concurrency"),
-        "processes": ", ".join(map(str, processes)) if isinstance(processes, list) else "",
+        "started with": pool.get("max-concurrency"),  # grow and shrink do not change this number
+        "processes": f"{len(pids)}: {', '.join(pids)}" if pids else "",
         "prefetch": told.get("prefetch_count"),
         "ran": ", ".join(f"{number} {name}" for name, number in sorted(totals.items())) or "no task",
         "pid": told.get("pid"),

@@ -213,6 +213,7 @@ class Workers(View):
         if seat is not None and seat.standing in TROUBLED and seat.jobs:
             texts.append(Piece(_describe_held_jobs(seat, self._now_ms, self._find_usable_verbs(seat)), "critical"))
         elif seat is not None and seat.worker is not None:
+            texts += [Piece(keys.apply_keymap("a asks it"), "muted")] if self.check_action("ask", ()) else []
             commands = self._list_commands(seat)
             texts += [Piece(keys.apply_keymap(f": tells it {' or '.join(commands)}"), "muted")] if commands else []
         pieces = [piece for text in texts for piece in (Piece(" · ", "muted"), text)][1:]
@@ -439,7 +440,12 @@ def _describe_held_jobs(seat: WorkerEntry, now_ms: int, able: Collection[str]) -
     return f"{jobs}: " + keys.apply_keymap(", ".join(hints))
 
 
-_COMMAND_TEXTS = {"quiet": "to be quiet", "stop": "to stop"}  # sentence parts by verb
+_COMMAND_TEXTS = {
+    "quiet": "to be quiet",
+    "stop": "to stop",
+    "grow": "to grow",
+    "shrink": "to shrink",
+}  # sentence parts by verb
 
 
 def _find_worker_job(seat: WorkerEntry, id: bytes, engine: Engine) -> tuple[Ref, Job] | None:

@@ -184,6 +184,59 @@ def test_a_revoke_without_a_signal_lets_a_task_end_and_one_with_kill_ends_its_pr
     wait_until(lambda: "Task shop.hold[ends] succeeded" in worker.read_log(), SLOW_S, "it ran to its end", 0.05)
 
 
+def inspect(stock: Stock, worker: str, code: int = 0) -> dict[str, Any]:
+    """Return the facts that `rqtui workers --inspect` prints, by name."""
+    document = stock.rqtui("workers", stock.queue, "--inspect", worker, code=code)
+    assert (code == 0) == (not document["unknown"])
+    return {fact["name"]: fact["value"] for fact in document["facts"]}
+
+
+def test_rqtui_asks_a_worker_what_celery_inspect_asks_it(stock: Stock, client: Redis) -> None:
+    worker = stock.run_holding("held", worker="w1", slots=2)
+    stock.start("default", "other", name="w2")
+    facts = inspect(stock, "w1@shop")
+    [active] = stock.do("inspect", method="active", workers=2)["w1@shop"]
+    statistics = stock.do("inspect", method="stats", workers=2)["w1@shop"]
+    processes = statistics["pool"]["processes"]
+    assert (facts["active"], facts["id"], facts["since"]) == ("1 task", "held", round(active["time_start"] * 1000))
+    assert facts["runs"] == "shop.hold('go')"
+    assert facts["processes"] == f"{len(processes)}: {', '.join(map(str, processes))}"
+    assert (facts["pid"], facts["pool"]) == (str(statistics["pid"]), "prefork")
+    assert facts["registered"] == ", ".join(stock.do("inspect", method="registered", workers=2)["w1@shop"])
+    assert (facts["queues"], inspect(stock, "w2@shop")["queues"]) == ("default", "default, other")
+    assert worker.process.poll() is None
+    assert inspect(stock, "nobody@shop", code=1) == {}
+    assert all(0 < client.ttl(key) <= 3600 for key in client.keys("*.reply.celery.pidbox"))
+
+
+def test_rqtui_changes_the_size_of_a_pool_and_the_limits_of_a_task(stock: Stock, client: Redis) -> None:
+    stock.start(name="w1", pool="prefork", slots=2)
+    stock.start("other", name="w2")
+
+    def change(verb: str, *words: str, code: int = 0) -> tuple[str, str]:
+        [result] = stock.rqtui("act", verb, stock.queue, *words, "--yes", code=code)["results"]
+        return result["word"], result["text"]
+
+    assert change("grow", "w1@shop", "--set", "number=2") == ("asked", "w1@shop replied: pool will grow")
+    wait_until(lambda: inspect(stock, "w1@shop")["processes"].startswith("4:"), SLOW_S, "it has grown", 0.05)
+    assert change("shrink", "w1@shop", "--set", "number=3") == ("asked", "w1@shop replied: pool will shrink")
+    wait_until(lambda: inspect(stock, "w1@shop")["processes"].startswith("1:"), SLOW_S, "it has shrunk", 0.05)
+    assert change("grow", "w2@shop", "--set", "number=1", code=1)[0] == "refused"
+    assert change("grow", "nobody@shop", "--set", "number=1", code=1)[0] == "unknown"
+    limited = change("rate_limit", "--set", "task=shop.add", "--set", "rate=30/m")
+    assert limited == ("asked", "2 workers replied: new rate limit set successfully")
+    assert "shop.add [rate_limit=30/m]" in inspect(stock, "w1@shop")["registered"]
+    assert change("rate_limit", "--set", "task=shop.add", "--set", "rate=0")[0] == "asked"
+    assert "30/m" not in inspect(stock, "w1@shop")["registered"]
+    assert change("rate_limit", "--set", "task=nobody", "--set", "rate=1/s", code=1) == (
+        "refused",
+        "2 workers refused: unknown task",
+    )
+    assert change("time_limit", "--set", "task=shop.hold", "--set", "soft=1s")[0] == "asked"
+    stock.enqueue("stopped", "shop.hold", ("go",))
+    assert "SoftTimeLimitExceeded" in stock.until("stopped", "FAILURE")["error"]
+
+
 def test_rqtui_pauses_a_queue_of_workers_that_listen_and_says_how_many(stock: Stock, client: Redis) -> None:
     refused = stock.read_refusal("pause", queue="celery:celery")
     assert "no worker listens" in refused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from celery_workers import FakeWorkers, build_replies
 from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
 from planted_jobs import add_held_jobs, add_worker
 from redis import Redis
@@ -102,6 +103,28 @@ async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis
             lambda: b" stop " in (client.hget(build_keys("mail")["workers"], "w1") or b""), "the order stands"
         )
         await it.until_shown("stop asked")
+
+
+@on_screen
+async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_shown(url: str, client: Redis) -> None:
+    client.sadd("_kombu.binding.mail", "mail\x06\x16\x06\x16mail")
+    client.lpush("mail", "x")
+    fake = FakeWorkers(client, {"w1@shop": build_replies(time.time())})
+    try:
+        async with screen(url, systems=("celery",), open_queue="celery:mail") as it:
+            await it.press("w")
+            await it.until(lambda: fake.beat(active=1) or "w1@shop" in it.text(), "the worker is listed")
+            await it.until_shown("running", "a asks it")
+            await it.press("a")
+            await it.until_shown("it replied within", "shop.hold('go', seconds=600)", "a, b")
+            assert {each["method"] for each in fake.commands} == {"active", "active_queues", "registered", "stats"}
+            verbs = {verb.name: verb for verb, _summary in it.app.verb_starter.list_offered_verbs()}
+            assert {"stop", "grow", "shrink", "rate_limit", "time_limit"} <= verbs.keys()
+            assert not {"inspect", "replies"} & verbs.keys()
+            it.app.start_verb(verbs["grow"], it.app.navigation.target())
+            await it.until_shown("Grow the pool of: w1@shop", "takes that back", "processes")
+    finally:
+        fake.close()
 
 
 @on_screen
