@@ -6,7 +6,6 @@ import base64
 import json
 import random
 from collections.abc import Callable, Mapping, Sequence
-from uuid import uuid4
 
 from redis import Redis
 from redis.client import PubSub
@@ -272,10 +271,10 @@ def request_workers(name: str, *workers: str) -> Callable[[Jobs], Request]:
 
 
 def request_command(name: str, *rows: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds the request of a command to which workers reply, with a new list for replies."""
+    """Return a function that builds the request of a command to which workers reply."""
     scalars = {key: value for key, value in SCALARS.items() if key in {arg.name for arg in SCRIPTS[name].args}}
     return lambda jobs: Request(
-        {**scalars, "reply": f"{uuid4()}.reply.celery.pidbox", **args}, [(worker,) for worker in rows]
+        {**scalars, "reply": KEYS["replies_of_workers"], **args}, [(worker,) for worker in rows]
     )
 
 

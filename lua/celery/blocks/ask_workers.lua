@@ -8,15 +8,16 @@
 --          publish_command
 -- gives    ask_workers  publishes to the named workers, or to all: arguments by method; the ticket of a reply is the method.
 --                       Returns the number of subscribers
-if not string.find(reply, '^[%w.:_-]+%.pidbox$') or redis.call('EXISTS', prefix .. reply) == 1 then
-  return redis.error_reply('ERR reply names a list that does not exist, and ends with .pidbox; nothing was changed')
+if not string.find(reply, '%.pidbox$') then
+  return redis.error_reply('ERR reply is the name of a list that ends with .pidbox; nothing was changed')
 end
+redis.call('LLEN', prefix .. reply) -- fails if another program uses the key
 local function ask_workers(commands, workers)
   local list, heard = prefix .. reply, 0
-  redis.call('DEL', list) -- frees nothing, but lets the script finish over maxmemory
+  redis.call('LREM', list, 0, '') -- lets the script finish over maxmemory, too
   redis.call('RPUSH', list, '')
   redis.call('EXPIRE', list, 3600)
   for method, arguments in pairs(commands) do heard = publish_command(method, arguments, workers, reply, method) end
-  if heard == 0 then redis.call('DEL', list) end
+  if heard == 0 then redis.call('LREM', list, 0, '') end
   return heard
 end
