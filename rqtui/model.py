@@ -119,6 +119,8 @@ class Job:
     call: str = ""  # the function call in the body, as `tasks.add(1, 2)`; empty if there is none or it is unreadable
     facts: tuple[Fact, ...] = ()
     ended_ms: int | None = None  # done and dead: when its last run ended, where that differs from `since_ms`
+    waited_ms: int | None = None  # a duration: from ready to its only run so far, if the system stores both times
+    ran_ms: int | None = None  # a duration: the last run of a done or dead job, if the system stores both times
 
 
 class MigrationTerms(NamedTuple):

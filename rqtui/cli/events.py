@@ -214,7 +214,7 @@ def _write_events(session: Session, events_: Sequence[Event]) -> None:
             fit(safe(event.ref.queue), 16),
             f"{sign} {fit(safe(event.verb), 12)}",
             safe(event.id),
-            safe(mask_text(event.worker)),
+            *(safe(mask_text(text)) for text in (event.worker, event.detail) if text),
         ]
         output.write_lines(["  ".join(cells).rstrip()])
 
@@ -227,5 +227,6 @@ def _build_event(event: Event) -> dict[str, Any]:
         "verb": event.verb,
         **documents.build_id_fields(event.id),
         "worker": documents.mask_data(event.worker),
+        "detail": documents.mask_data(event.detail),
         "event": f"{event.at_ms}-{event.number}",
     }

@@ -39,7 +39,7 @@ def stats(
         system = engine.systems[ref.system]
         requests = (
             [partial(report.build_history_request, system, ref.queue, minutes + 1)]
-            if report.has_minute_counters(system)
+            if report.has_history(system)
             else []
         )
         [history] = engine.send_requests_isolated(requests) or [None]
@@ -49,7 +49,11 @@ def stats(
             output.print_message(f"{ref.queue}: {wrong}")
         documents_.append(
             _build_statistics(
-                ref, queue, history if isinstance(history, report.History) else None, minutes, counted.taken_ms
+                ref,
+                queue,
+                history if isinstance(history, report.History) and history.counters else None,
+                minutes,
+                counted.taken_ms,
             )
         )
     if session.as_json:
@@ -66,39 +70,51 @@ def _build_statistics(ref: Ref, queue: Queue, history: History | None, minutes: 
     begin_ms = now_ms - minutes * report.MINUTE_MS
     grown = report.compute_growth_per_minute([history], begin_ms, now_ms) if history else []
     depth = report.count_unfinished([queue])
-    depths = dict(report.compute_unfinished_per_minute(grown, depth))
-    rows = [
+    flows = history.flows if history else ()
+    depths = dict(report.compute_unfinished_per_minute(grown, depth)) if "in" in flows else {}
+    rows: list[dict[str, Any]] = [
         {
             "minute_at_ms": minute,
-            **{name: report.sum_flow_counters(counted, name) for name in report.FLOWS},
-            "depth": depths[minute],
+            **{name: report.sum_flow_counters(counted, name) if name in flows else None for name in report.FLOWS},
+            "depth": depths.get(minute),
         }
         for minute, counted in grown
     ]
+    seconds = 60 * min(minutes, max(1, len(rows)))
     return {
         **documents.build_queue_fields(ref.queue),
         "layout": ref.system,
         "taken_at_ms": now_ms,
         "waiting": depth,
         "totals": dict(history.counters) if history else None,
-        "rates": {f"{name}_s": sum(row[name] for row in rows) / (60 * minutes) for name in report.FLOWS}
+        "rates": {
+            f"{name}_s": sum(row[name] for row in rows) / seconds if name in flows else None for name in report.FLOWS
+        }
         if rows
         else None,
         "minutes": rows if history else None,
     }
 
 
+_COUNTS_NOTHING = {"bullmq": "no worker keeps metrics"}  # by system
+
+
 def _write_stats(names: Sequence[str], statistics: Sequence[dict[str, Any]]) -> None:
     """Print the statistics as a table with a sparkline of completed jobs."""
-    from rqtui.text.formats import build_sparkline, format_count, format_rate
+    from rqtui.text.formats import UNKNOWN, build_sparkline, format_count, format_rate
 
     titles = ("queue", "system", "in", "out", "failed", "waiting", "out by the minute")
     rows = []
     for queue, one in zip(names, statistics, strict=True):
         rates = one["rates"] or {}
-        shown = [format_rate(rates[f"{name}_s"]) if rates else "" for name in ("in", "out", "failed")]
+        shown = [
+            format_rate(rate) if (rate := rates.get(f"{name}_s")) is not None else UNKNOWN if rates else ""
+            for name in ("in", "out", "failed")
+        ]
         trend = (
-            build_sparkline([row["out"] for row in one["minutes"] or ()], 40) if one["minutes"] else "counts nothing"
+            build_sparkline([row["out"] for row in one["minutes"] or ()], 40)
+            if one["minutes"]
+            else _COUNTS_NOTHING.get(one["layout"], "counts nothing")
         )
         rows.append([queue, one["layout"], *shown, format_count(one["waiting"]), trend])
     output.write_table(titles, rows, right=("in", "out", "failed", "waiting"))

@@ -1,8 +1,8 @@
 """Compute how many jobs entered and left a queue per minute, from the counters that the scripts of a system store.
 
-The script `stats` returns the counters now and at the start of each minute in which something happened. The difference
-of two readings is what happened in between; a minute without a reading had no activity. The metrics view draws this
-history, and `rqtui stats` prints it.
+The script `stats` of the native queue returns the counters now and at the start of each minute in which something
+happened. The difference of two is what happened in a minute; a missing minute had no activity. The script `metrics` of
+BullMQ returns the same from the metrics that its workers keep. The metrics view draws this, `rqtui stats` prints it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ MAX_MINUTES = 1440  # minutes that a queue stores
 UNFINISHED_STATES = (State.SCHEDULED, State.READY, State.RESERVED)
 FLOWS: Mapping[str, tuple[str, ...]] = {  # by name of a flow: the counters that are added up
     "in": ("enqueued",),
-    "out": ("acked", "pulled"),
-    "failed": ("rejected", "expired"),
+    "out": ("acked", "pulled", "completed"),
+    "failed": ("rejected", "expired", "failed"),
 }
+METRICS_COUNTERS = frozenset({"completed", "failed"})  # BullMQ counts each job once, when it ended
 _NUMBER = re.compile(r"[0-9]{1,17}")
 _ARRIVAL_COUNTERS = ("enqueued", "requeued", "restored")
 _DEPARTURE_COUNTERS = ("acked", "pulled", "dead", "deleted", "purged")
@@ -31,22 +32,43 @@ _DEPARTURE_COUNTERS = ("acked", "pulled", "dead", "deleted", "purged")
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The cumulative counters of one queue: now (all of them), and at the start of each minute (ms) with activity."""
+    """The cumulative counters of one queue: now (all of them), and at the start of each minute (ms) with activity.
+
+    `begin_ms` is the start of the first minute that the queue counted, as far as is known.
+    """
 
     ref: Ref
     counters: Mapping[str, int] = field(default_factory=dict)
     minutes: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
+    begin_ms: int = 0
+
+    @property
+    def flows(self) -> tuple[str, ...]:
+        """The flows that the queue counts; the others are unknown. Empty if it counts nothing."""
+        return tuple(name for name, counters in FLOWS.items() if any(counter in self.counters for counter in counters))
 
     def merge(self, newer: History) -> History:
         """Return a newer history of the same queue with the minutes of this one added, one day at most."""
         minutes = {**self.minutes, **newer.minutes}
-        latest_minutes = sorted(minutes)[-MAX_MINUTES:]
-        return replace(newer, minutes={minute: minutes[minute] for minute in latest_minutes})
+        kept = sorted(minutes)[-MAX_MINUTES:]
+        begins_ms = [history.begin_ms for history in (self, newer) if history.counters]
+        return replace(newer, minutes={minute: minutes[minute] for minute in kept}, begin_ms=min(begins_ms, default=0))
 
 
 def has_minute_counters(system: System) -> bool:
-    """Return whether a system has a script `stats`, which returns its counters minute by minute."""
+    """Return whether the system itself counts all that happens in its queues."""
     return "stats" in system.scripts
+
+
+def has_history(system: System) -> bool:
+    """Return whether a queue of the system can have counters per minute, for all of its flows or for some."""
+    return has_minute_counters(system) or "metrics" in system.scripts
+
+
+def list_common_flows(histories: Iterable[History]) -> tuple[str, ...]:
+    """Return the flows that every queue with counters counts."""
+    counted = [history.flows for history in histories if history.flows]
+    return tuple(name for name in FLOWS if counted and all(name in flows for flows in counted))
 
 
 def list_counter_names(system: System) -> frozenset[str]:
@@ -55,11 +77,12 @@ def list_counter_names(system: System) -> frozenset[str]:
 
 
 def build_history_request(system: System, queue: str, minutes: int = MAX_MINUTES) -> Request[History]:
-    """Build the request for a queue's counters now and in the last `minutes` minutes with activity."""
-    call = system.build_call("stats", queue, {"limit": min(MAX_MINUTES, minutes)})
-    return Request(
-        (call,), lambda replies: _parse_history(Ref(system.name, queue), list_counter_names(system), replies)
+    """Build the request for the counters now and in the last `minutes` minutes with activity."""
+    script, names = (
+        ("stats", list_counter_names(system)) if has_minute_counters(system) else ("metrics", METRICS_COUNTERS)
     )
+    call = system.build_call(script, queue, {"limit": min(MAX_MINUTES, minutes)})
+    return Request((call,), lambda replies: _parse_history(Ref(system.name, queue), names, replies))
 
 
 def _parse_history(ref: Ref, names: frozenset[str], replies: Replies) -> History:
@@ -68,8 +91,10 @@ def _parse_history(ref: Ref, names: frozenset[str], replies: Replies) -> History
     if isinstance(reply, Exception):
         raise reply
     rows = {minute_ms: _parse_minute_counters(fields, names) for minute_ms, fields in reply.rows}
+    if not rows:
+        return History(ref)
     now = dict.fromkeys(sorted(names), 0) | rows.pop(0, {})
-    return History(ref, now, dict(sorted(rows.items())))
+    return History(ref, now, dict(sorted(rows.items())), reply.values.get("begin_ms") or 0)
 
 
 def _parse_minute_counters(fields: str, counter_names: frozenset[str]) -> dict[str, int]:
@@ -82,8 +107,13 @@ def _parse_minute_counters(fields: str, counter_names: frozenset[str]) -> dict[s
 def compute_growth_per_minute(
     histories: Iterable[History], begin_ms: int, end_ms: int
 ) -> list[tuple[int, Counter[str]]]:
-    """Return (minute in ms, growth of each counter) for all minutes between two times, summed over the histories."""
-    first_minute = begin_ms - begin_ms % MINUTE_MS
+    """Return (minute in ms, growth of each counter) for all minutes between two times, summed over several queues.
+
+    Minutes before the first one that any of the queues counted are left out.
+    """
+    histories = [*histories]
+    first_counted = min((history.begin_ms for history in histories), default=0)
+    first_minute = max(begin_ms - begin_ms % MINUTE_MS, first_counted)
     growth_by_minute: dict[int, Counter[str]] = {minute: Counter() for minute in range(first_minute, end_ms, MINUTE_MS)}
     for history in histories:
         readings = [*history.minutes.items(), (end_ms, history.counters)]

@@ -1,7 +1,7 @@
 """Read recorded job events of queues, and keep their recording on, for the screen's feed and for `rqtui events`.
 
 The script `events` reads a feed from the last read event on; a system without that script records no events. Recording
-is a setting of the queue that expires by itself, so a watcher renews it.
+is a setting of a native queue that expires by itself, so a watcher renews it. BullMQ records events always.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ from rqtui.text.names import to_text
 if TYPE_CHECKING:
     from rqtui.engine.engine import Engine
 
-FAILURES = frozenset({"reject", "reap", "kill"})  # a failed attempt, an expired lease, a killed job
+FAILURES = frozenset(
+    {
+        *("reject", "reap", "kill"),  # native: a failed attempt, an expired lease, a killed job
+        *("failed", "stalled", "retries-exhausted"),  # BullMQ: a dead job, an expired lock, a job without attempts left
+    }
+)
 RECORDING_MS = 60_000  # recording continues this long after the last renewal
 MAX_EVENTS = 500  # per request
 FOR_EVER = -1
@@ -40,6 +45,7 @@ class Event:
     verb: str
     id: bytes = b""
     worker: str = ""
+    detail: str = ""  # what the system records about the event, such as the reason of a failure
 
     @property
     def key(self) -> str:
@@ -53,7 +59,7 @@ class Event:
 
     @property
     def is_failure(self) -> bool:
-        """Whether the event is a failed attempt, an expired lease or a killed job."""
+        """Whether the event is a failure of a job; see `FAILURES`."""
         return self.verb in FAILURES
 
 
@@ -103,9 +109,9 @@ def _parse_feed(ref: Ref, answers: Replies) -> Feed:
     if isinstance(answer, Exception):
         raise answer
     events = []
-    for at, verb, id, worker in answer.rows:
+    for at, verb, id, worker, *detail in answer.rows:
         ms, _dash, number = at.partition("-")
-        events.append(Event(ref, int(ms), int(number), verb, id, to_text(worker)))
+        events.append(Event(ref, int(ms), int(number), verb, id, to_text(worker), *map(to_text, detail)))
     v = answer.values
     return Feed(ref, tuple(events), v["now_ms"], v["until_ms"], v["total"], v["left"], v["known"])
 
@@ -118,11 +124,18 @@ def record_events(engine: Engine, refs: Sequence[Ref], until_ms: Mapping[Ref, in
     """
     if engine.read_only:
         raise ReadOnly("recording events changes a setting of the queue, and this session is read-only.")
-    refused = {ref: denial for ref in refs if ref in until_ms and (denial := engine.explain_denial("configure", ref))}
+    refused = {ref: reason for ref in refs if ref in until_ms and (reason := _explain_refusal(engine, ref))}
     asked = [ref for ref in refs if ref in until_ms and ref not in refused]
     asks = [_record_request(engine.systems[ref.system], ref.queue, until_ms[ref]) for ref in asked]
     answers = engine.send_requests(asks) if asks else []
     return refused | {ref: word for ref, word in zip(asked, answers, strict=True) if word}
+
+
+def _explain_refusal(engine: Engine, ref: Ref) -> str:
+    """Return why the events of a queue cannot be recorded; empty if they can."""
+    if not engine.systems[ref.system].can("configure"):
+        return f"the programs of {ref.system} decide whether its events are recorded, and they are not"
+    return engine.explain_denial("configure", ref)
 
 
 def _record_request(system: System, queue: str, until_ms: int) -> Request[str]:
@@ -146,15 +159,15 @@ def compute_renewals(feeds: Mapping[Ref, Feed], lease_ms: int = RECORDING_MS) ->
 def build_matcher(expression: str) -> Callable[[Event], bool]:
     """Return a predicate for events from an expression of words, `!word` and `/regex/`.
 
-    An event matches if every word occurs in its verb, id, worker or queue, and no `!word` does. Raises UsageError for a
-    pattern that Python's `re` refuses.
+    An event matches if every word occurs in its verb, id, worker, detail or queue, and no `!word` does. Raises
+    UsageError for a pattern that Python's `re` refuses.
     """
     terms: list[tuple[bool, re.Pattern[str]]] = []
     for sign, pattern, word in _TERM.findall(expression):
         terms.append((bool(sign), filters.compile_filter_pattern(pattern or re.escape(word))))
 
     def fits(event: Event) -> bool:
-        text = f"{event.verb} {event.id.decode('utf-8', 'replace')} {event.worker} {event.ref.queue}"
+        text = f"{event.verb} {event.id.decode('utf-8', 'replace')} {event.worker} {event.detail} {event.ref.queue}"
         return all((pattern.search(text) is not None) != negated for negated, pattern in terms)
 
     return fits

@@ -24,10 +24,11 @@ MAX_PER_PLACE, MAX_JOBS = 1_000, 20_000  # jobs that a report reads, per place a
 class Kind:
     """One kind of job in one queue, as sampled; times are durations in ms, None if unknown.
 
-    `failed` counts dead jobs and jobs that failed at least once. `run_ms` is the median run time of finished jobs,
-    else of how long reserved ones are held so far. `figures` are the system's statistics for its queue, or for all
-    queues of the system. A kind without sampled jobs has the queue of its statistics; the queue name is empty if they
-    cover all queues.
+    `failed` counts dead jobs and jobs that failed at least once. `wait_ms` is the median time that started jobs were
+    ready, if the system stores it, else the median of how long ready jobs wait so far. `run_ms` is the median run time
+    of finished jobs, else of how long reserved ones are held so far. `figures` are the system's statistics for its
+    queue, or for all queues of the system. A kind without sampled jobs has the queue of its statistics; the queue name
+    is empty if they cover all queues.
     """
 
     ref: Ref
@@ -71,6 +72,7 @@ class _Tally:
     counts: dict[State, int] = field(default_factory=dict)
     failed: int = 0
     waits: list[int] = field(default_factory=list)
+    waited: list[int] = field(default_factory=list)
     runs: list[int] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
 
@@ -79,7 +81,11 @@ class _Tally:
         self.failed += job.state is State.DEAD or job.attempts > 1 or bool(job.error)
         if job.state is State.READY and job.since_ms is not None:
             self.waits.append(max(0, now_ms - job.since_ms))
-        if job.reserved_ms is not None and job.state is State.DONE and job.since_ms is not None:
+        if job.waited_ms is not None:
+            self.waited.append(job.waited_ms)
+        if job.ran_ms is not None:
+            self.runs.append(job.ran_ms)
+        elif job.reserved_ms is not None and job.state is State.DONE and job.since_ms is not None:
             self.runs.append(max(0, job.since_ms - job.reserved_ms))
         if job.reserved_ms is not None and job.state is State.RESERVED:
             self.held.append(max(0, now_ms - job.reserved_ms))
@@ -91,7 +97,7 @@ class _Tally:
             name,
             self.counts,
             self.failed,
-            _compute_median(self.waits),
+            _compute_median(self.waited or self.waits),
             _compute_median(self.runs or self.held),
             oldest,
         )

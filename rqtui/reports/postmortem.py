@@ -72,15 +72,15 @@ def plot_last_hour(engine: Engine, refs: Sequence[Ref], now_ms: int) -> list[Plo
     """Build plots of the last hour from the minute counters of the queues; systems without counters are skipped."""
     from rqtui.engine import history as stats
 
-    known = [ref for ref in dict.fromkeys(refs) if stats.has_minute_counters(engine.systems[ref.system])][:MAX_PLOTS]
+    known = [ref for ref in dict.fromkeys(refs) if stats.has_history(engine.systems[ref.system])][:MAX_PLOTS]
     asks = [lambda ref=ref: stats.build_history_request(engine.systems[ref.system], ref.queue, 60) for ref in known]
     plots = []
     for ref, history in zip(known, engine.send_requests_isolated(asks), strict=True):
-        if not isinstance(history, stats.History):
+        if not isinstance(history, stats.History) or not history.flows:
             continue
         minutes = stats.compute_growth_per_minute([history], now_ms - HOUR_MS, now_ms)
         flows = {
-            name: [(at, float(stats.sum_flow_counters(grown, name))) for at, grown in minutes] for name in stats.FLOWS
+            name: [(at, float(stats.sum_flow_counters(grown, name))) for at, grown in minutes] for name in history.flows
         }
         plots.append(Plot(ref, tuple(Curve(f"{name} per minute", points) for name, points in flows.items())))
     return plots

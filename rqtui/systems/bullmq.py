@@ -386,6 +386,8 @@ class BullMQ(ForeignSystem):
             call=_format_job_call(name, data) if name else "",
             facts=tuple(self._build_job_facts(queue, is_reserved, attempts, row)),
             ended_ms=ended_ms if place_of_job.state is State.DONE else None,
+            waited_ms=_compute_wait_ms(row) if attempts <= 1 and place_of_job.state in _STARTED else None,
+            ran_ms=max(0, ended_ms - started_ms) if ended_ms and started_ms and place_of_job.state in _ENDED else None,
         )
 
     def _find_job_problems(self, queue: str, place: str, row: Mapping[str, Any]) -> Iterator[str]:
@@ -705,6 +707,20 @@ def _find_state_start_ms(place: Place, row: Mapping[str, Any], now_ms: int) -> i
     due_ms = (_parse_time_ms(row["timestamp"]) or 0) + (delay_ms if isinstance(delay_ms, int) else 0)
     since_ms = max(due_ms, _parse_time_ms(row["processed_on"]) or 0)
     return min(since_ms, now_ms) if since_ms else None
+
+
+_ENDED = (State.DONE, State.DEAD)
+_STARTED = (State.RESERVED, *_ENDED)
+
+
+def _compute_wait_ms(row: Mapping[str, Any]) -> int | None:
+    """Return how long a job was ready before its first run; None if it ran before its delay was over (`promote`)."""
+    added_ms, started_ms = _parse_time_ms(row["timestamp"]), _parse_time_ms(row["processed_on"])
+    delay_ms = _parse_json_object(row["opts"]).get("delay")
+    if added_ms is None or started_ms is None:
+        return None
+    wait_ms = started_ms - added_ms - (int(delay_ms) if isinstance(delay_ms, int | float) else 0)
+    return wait_ms if wait_ms >= 0 else None
 
 
 def _parse_json(raw: bytes) -> object:

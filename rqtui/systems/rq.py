@@ -273,6 +273,8 @@ class Rq(ForeignSystem):
             call=read.call,
             facts=tuple(_build_facts(queue, where.name, read.call, row)),
             ended_ms=times["ended_at"] if where.state is State.DONE else None,
+            waited_ms=_subtract(times["started_at"], times["enqueued_at"]) if where.state in _STARTED else None,
+            ran_ms=_subtract(times["ended_at"], times["started_at"]) if where.state in _ENDED else None,
         )
 
     def _read_call(self, queue: str, row: Mapping[str, Any], most_bytes: int) -> _DecodedCall:
@@ -484,6 +486,15 @@ _SOON_MS = 86_400_000  # RQ keeps failures for a year by default
 _GHOST = "its hash is gone: it counts, and nothing is known of it but its id"
 _FORGOTTEN_ID = "its time is over, and its hash is gone: RQ's next clean-up takes the id away"
 _CALL = re.compile(r"([A-Za-z_][\w.]*)\(")
+
+
+_ENDED = (State.DONE, State.DEAD)
+_STARTED = (State.RESERVED, *_ENDED)
+
+
+def _subtract(end_ms: int | None, begin_ms: int | None) -> int | None:
+    """Return the time between two times of a job; None if one is missing, or if they are of different runs."""
+    return end_ms - begin_ms if end_ms is not None and begin_ms is not None and end_ms >= begin_ms else None
 
 
 def _find_since_ms(place: str, times: Mapping[str, int | None], score_ms: int | None) -> int | None:

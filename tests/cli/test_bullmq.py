@@ -5,13 +5,31 @@ from __future__ import annotations
 import json
 
 import pytest
-from bullmq_subject import KEYS, build_job_key, plant_job, plant_queue, plant_scheduler
+from bullmq_subject import (
+    HOUR,
+    KEYS,
+    NOW,
+    build_job_key,
+    plant_events,
+    plant_job,
+    plant_metrics,
+    plant_queue,
+    plant_scheduler,
+)
 from redis import Redis
 from shell import shell
 
+from rqtui.engine.engine import build_engine
+from rqtui.reports.events import Feed, feed_request
+from rqtui.system_base.system import Request
+from rqtui.systems.bullmq import BullMQ
 from rqtui.testing.keyspace import dump
 
 MAIL = "bullmq:mail"
+
+
+def send(client: Redis, request: Request[Feed]) -> Feed:
+    return build_engine(client, [BullMQ()]).send_request(request)
 
 
 @pytest.fixture
@@ -104,3 +122,102 @@ def test_a_place_that_a_verb_does_not_take_is_refused_before_a_question(mail: Re
     assert "kill takes no jobs from failed; it takes jobs from delayed, prioritized, wait, paused." in ran.err
     assert dump(mail) == before
     assert mail.zcard(KEYS["failed"]) == 2
+
+
+# ── what BullMQ records ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_events_are_those_that_bullmq_records_with_the_reason_of_a_failure(mail: Redis, url: str) -> None:
+    plant_events(
+        mail,
+        {"event": "added", "jobId": "7", "name": "send"},
+        {"event": "active", "jobId": "7", "prev": "waiting"},
+        {"event": "failed", "jobId": "7", "failedReason": "login with password=hunter2", "prev": "active"},
+        {"event": "drained"},
+    )
+    before = dump(mail)
+    events = shell(url, "events", MAIL, "--json").lines
+    assert [(event["verb"], event["id"], event["detail"]) for event in events] == [
+        ("added", "7", "send"),
+        ("active", "7", "from waiting"),
+        ("failed", "7", "login with password=••••••••"),
+        ("drained", "", None),
+    ]
+    assert [event["event"] for event in events] == ["1-0", "2-0", "3-0", "4-0"]
+    text = shell(url, "events", MAIL, "--filter", "failed", "--record")
+    assert "× failed" in text.out and "password=•" in text.out and "hunter2" not in text.out
+    assert text.err == "", "BullMQ records its events always, so there is nothing to turn on"
+    assert dump(mail) == before
+
+
+def test_events_that_bullmq_does_not_keep_are_not_promised(mail: Redis, url: str) -> None:
+    mail.hset(KEYS["meta"], "opts.maxLenEvents", 0)
+    ran = shell(url, "events", MAIL, "--record")
+    assert "nothing is recorded: the programs of bullmq decide" in ran.err
+
+
+def test_a_page_of_events_ends_before_large_return_values_fill_the_memory(mail: Redis) -> None:
+    plant_events(mail, *[{"event": "completed", "jobId": str(n), "returnvalue": "x" * 100_000} for n in range(100)])
+    system = BullMQ()
+    feed = send(mail, feed_request(system, "mail"))
+    assert feed.has_gap and 20 <= len(feed.events) < 40 and feed.events[-1].id == b"99"
+    first = send(mail, feed_request(system, "mail", newest=False))
+    rest = send(mail, feed_request(system, "mail", first.last, newest=False))
+    assert (first.events[0].id, rest.events[0].id) == (b"0", b"%d" % len(first.events))
+
+
+MINUTE = 60_000
+
+
+@pytest.fixture
+def now_ms(client: Redis) -> int:
+    return int(client.time()[0]) * 1000
+
+
+def test_stats_are_the_metrics_of_the_workers_minute_by_minute(mail: Redis, url: str, now_ms: int) -> None:
+    plant_metrics(mail, "completed", [5, 0, 7], 3, now_ms)
+    plant_metrics(mail, "failed", [1], 2, now_ms - 2 * MINUTE)
+    [stats] = shell(url, "stats", MAIL, "--minutes", "10", "--json").json
+    assert stats["totals"] == {"completed": 15, "failed": 3}
+    last_ms = now_ms - now_ms % MINUTE
+    ended = {row["minute_at_ms"]: (row["out"], row["failed"]) for row in stats["minutes"]}
+    assert [ended[last_ms - ago * MINUTE] for ago in (3, 2, 1, 0)] == [(7, 1), (0, 2), (5, 0), (3, 0)]
+    assert min(ended) == last_ms - 3 * MINUTE, "before the first data point nothing is known"
+    assert {(row["in"], row["depth"]) for row in stats["minutes"]} == {(None, None)}
+    assert stats["rates"]["in_s"] is None and stats["rates"]["out_s"] == 15 / (60 * len(ended))
+    [_titles, row] = shell(url, "stats", MAIL).out.splitlines()
+    assert row.split()[:3] == ["mail", "bullmq", "—"]
+
+
+def test_metrics_that_were_trimmed_are_known_from_their_oldest_minute(mail: Redis, url: str, now_ms: int) -> None:
+    plant_metrics(mail, "completed", [5, 5], 0, now_ms, before=1000)
+    plant_metrics(mail, "failed", [1, 1, 1, 1], 0, now_ms)
+    [stats] = shell(url, "stats", MAIL, "--minutes", "30", "--json").json
+    ended = [(row["out"], row["failed"]) for row in stats["minutes"]]
+    assert ended[:3] == [(5, 1), (5, 1), (0, 0)]
+
+
+def test_without_metrics_stats_say_so(mail: Redis, url: str) -> None:
+    [stats] = shell(url, "stats", MAIL, "--json").json
+    assert (stats["minutes"], stats["totals"], stats["rates"]) == (None, None, None)
+    assert "no worker keeps metrics" in shell(url, "stats", MAIL).out
+
+
+def test_kinds_wait_and_run_as_long_as_the_times_of_ended_jobs_say(client: Redis, url: str) -> None:
+    plant_queue(client)
+    for number, (wait_ms, run_ms) in enumerate([(1_000, 300), (3_000, 500), (9_000, 100)]):
+        started_ms = NOW + wait_ms
+        times = {"timestamp": NOW, "processedOn": started_ms, "finishedOn": started_ms + run_ms}
+        plant_job(client, f"j{number}", "failed" if number == 1 else "completed", **times)
+    delayed = {"timestamp": NOW, "processedOn": NOW + 61_000, "finishedOn": NOW + 61_300, "opts": '{"delay":60000}'}
+    plant_job(client, "delayed", "completed", **delayed)
+    plant_job(client, "retried", "completed", **{**delayed, "processedOn": NOW + HOUR, "finishedOn": NOW + HOUR}, atm=2)
+    [kind] = shell(url, "kinds", MAIL, "--json").json["kinds"]
+    assert (kind["name"], kind["wait_ms"], kind["run_ms"]) == ("send", 2_000, 300)
+
+
+def test_a_job_that_was_promoted_before_its_delay_was_over_has_no_known_wait(client: Redis, url: str) -> None:
+    plant_queue(client)
+    plant_job(client, "a", "completed", timestamp=NOW, processedOn=NOW + 5, finishedOn=NOW + 9, opts='{"delay":60000}')
+    [kind] = shell(url, "kinds", MAIL, "--json").json["kinds"]
+    assert (kind["wait_ms"], kind["run_ms"]) == (None, 4)

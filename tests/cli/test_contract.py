@@ -359,7 +359,15 @@ def test_what_a_command_prints_does_not_disturb_the_lines_of_json(mail: Queue, u
     assert b"noise" in err
 
 
-EVENT = {"happened_at_ms": int, "queue": str, "layout": str, "verb": str, "id": str, "worker": (str, type(None))}
+EVENT = {
+    "happened_at_ms": int,
+    "queue": str,
+    "layout": str,
+    "verb": str,
+    "id": str,
+    "worker": (str, type(None)),
+    "detail": (str, type(None)),
+}
 
 
 def test_events_are_one_document_per_line(mail: Queue, url: str) -> None:

@@ -308,6 +308,33 @@ def check_tally(world: World, reply: Reply) -> None:
     assert [row[: len(PLACES)] for row in reply.rows] == [tuple(map(len, world.read_members().values()))]
 
 
+def plant_metrics(
+    client: Redis, name: str, ended: Sequence[int], current: int, last_ms: int = NOW, before: int = 0
+) -> None:
+    """Plant metrics as collectMetrics.lua 6.2 writes them: jobs that ended per minute, the newest first.
+
+    `current` jobs ended in the minute of `last_ms`, and `before` jobs in minutes that were trimmed.
+    """
+    key, total = KEYS[f"metrics_{name}"], sum(ended) + before
+    client.hset(key, mapping={"count": total + current, "prevCount": total, "prevTS": last_ms})
+    if ended:
+        client.rpush(f"{key}:data", *ended)
+
+
+def plant_events(client: Redis, *events: Mapping[str, str]) -> None:
+    """Plant events, the first one at 1-0, the second at 2-0."""
+    for number, fields in enumerate(events, 1):
+        client.xadd(KEYS["events"], dict(fields), id=f"{number}-0")  # type: ignore[arg-type]
+
+
+def check_events(world: World, reply: Reply) -> None:
+    assert [row[1:] for row in reply.rows][-1:] == [("failed", b"a", b"", b"boom")]
+
+
+def prepare_events(world: World, jobs: Jobs) -> None:
+    plant_events(world.client, {"event": "failed", "jobId": "a", "failedReason": "boom", "prev": "active"})
+
+
 TALLY = lambda jobs: Request(  # noqa: E731 (one of a row of requests)
     {"now_ms": NOW}, each_keys=[[KEYS[key.name] for key in SCRIPTS["tally"].keys_each]]
 )
@@ -487,6 +514,10 @@ USES = {
     "faults": Use(request_queue("faults"), ("failed",), knows_jobs=False),
     "roster": Use(request_queue("roster"), ("failed",), knows_jobs=False),
     "schedules": Use(SCHEDULES, ("failed",), knows_jobs=False),
+    "events": Use(
+        request_queue("events", limit=10), ("failed",), knows_jobs=False, prepare=prepare_events, reads=check_events
+    ),
+    "metrics": Use(request_queue("metrics", limit=10), ("failed",), knows_jobs=False),
     "counts": Use(request_queue("counts"), ("failed",), knows_jobs=False, reads=check_counts),
     "tally": Use(TALLY, ("failed",), knows_jobs=False, reads=check_tally),
     "page": Use(

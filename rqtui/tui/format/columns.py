@@ -10,7 +10,7 @@ The functions are pure, from `model.Job` to rows. All data goes through `safe`, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -244,6 +244,11 @@ def _unlimit_last_flexible_column(all_columns: Sequence[Column]) -> list[Column]
     if flexible and all(columns[index].most for index in flexible):
         columns[flexible[-1]] = columns[flexible[-1]]._replace(most=0)
     return columns
+
+
+def compute_id_cells(ids: Iterable[bytes], most: int) -> int:
+    """Return the width of a column of ids: the cells of the longest id, from 4 to `most`."""
+    return max([4, *(formats.cell_len(formats.shorten_job_id(id, most)) for id in ids)])
 
 
 def adapt_columns_to_side_pane(columns: Sequence[Column]) -> tuple[Column, ...]:

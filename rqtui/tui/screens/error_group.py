@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -19,6 +19,7 @@ from rqtui.text.pieces import Piece
 from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe, safe_lines
 from rqtui.text.tracebacks import summarize_error
+from rqtui.tui.format import columns
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
@@ -29,8 +30,7 @@ from rqtui.tui.widgets.table import Table
 ID_CELLS = 18
 MIN_ERROR_CELLS = 32  # minimum cells of the error beside the facts of the second line
 MAX_ROWS = 300  # redrawn at each refresh because rows contain ages
-COLUMNS = (
-    Column("id", "id", ID_CELLS),
+OTHER_COLUMNS = (
     Column("job", "job", 8, weight=3, drop=2),
     Column("queue", "queue", 8, weight=1, drop=5, style="muted"),
     Column("place", "place", 9, drop=4),
@@ -65,7 +65,11 @@ class ErrorGroup(View):
         yield LongText(id="error-text", classes="pane")
         is_ascii = self.session.settings.is_ascii
         yield Table(
-            COLUMNS, empty="no job with this error is left", id="error-jobs", has_marks=False, ascii_only=is_ascii
+            _build_columns(()),
+            empty="no job with this error is left",
+            id="error-jobs",
+            has_marks=False,
+            ascii_only=is_ascii,
         )
 
     def on_mount(self) -> None:
@@ -94,6 +98,8 @@ class ErrorGroup(View):
 
     def _draw(self) -> None:
         jobs = [job for job in self.group.jobs if job.id not in self._acted_on and self._matches_filter(job)]
+        if (built := _build_columns(jobs[:MAX_ROWS])) != self.table.painter.columns:
+            self.table.set_columns(built)
         self.table.update([_build_row(job, self._now_ms) for job in jobs[:MAX_ROWS]])
         number = formats.format_count(len(jobs), width=9)
         if len(jobs) > MAX_ROWS:
@@ -184,6 +190,11 @@ def _build_ref(job: Job) -> Ref:
 
 def _build_job_key(job: Job) -> str:
     return f"{job.system}:{job.queue}\n{job.id.hex()}"
+
+
+def _build_columns(jobs: Sequence[Job]) -> tuple[Column, ...]:
+    """Return the columns for these jobs, with the column of ids no wider than the longest id."""
+    return (Column("id", "id", columns.compute_id_cells((job.id for job in jobs), ID_CELLS)), *OTHER_COLUMNS)
 
 
 def _build_row(job: Job, now_ms: int) -> Row:

@@ -20,6 +20,7 @@ from rqtui.reports import events
 from rqtui.reports.events import Event, Feed
 from rqtui.system_base.system import Request, System
 from rqtui.text import formats
+from rqtui.text.masking import mask_text
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
@@ -57,6 +58,7 @@ class Events(View):
         self._rows_signature: tuple[object, ...] = ()
         self._is_settled = False
         self._gaps = 0
+        self._id_cells = 0  # the longest id so far
         self._matches_filter: Callable[[Event], bool] = events.build_matcher("")
         self._is_asking = False
         self._refused: dict[Ref, str] = {}  # reason by queue, where recording was refused
@@ -68,7 +70,7 @@ class Events(View):
         """Yield the table."""
         self._refs = self._initial_refs or tuple(self.session.refs)
         yield Table(
-            build_columns(len(self._refs) > 1),
+            build_columns(len(self._refs) > 1, self._id_cells),
             empty="looking …",
             id="events",
             ascii_only=self.session.settings.is_ascii,
@@ -144,6 +146,7 @@ class Events(View):
                 self._events_by_key.pop(self._events[-1].key, None)
             self._events.appendleft(event)
             self._events_by_key[event.key] = event
+            self._id_cells = max(self._id_cells, formats.cell_len(safe(event.id)))
             if self._matches_filter(event):
                 self._rows.appendleft(self._build_row(event))
         self._waiting.clear()
@@ -178,6 +181,8 @@ class Events(View):
     def _draw(self) -> None:
         table = self._table
         table.empty = self._explain_empty_table()
+        if (built := build_columns(len(self._refs) > 1, self._id_cells)) != table.painter.columns:
+            table.set_columns(built)
         rows: Iterable[Row] = self._rows
         if not self._read_refs and self.session.systems:
             listed = set(self._refs)
@@ -250,7 +255,10 @@ class Events(View):
         sign = Piece("× " if event.is_failure else "  ", "state-dead")
         style = "state-dead" if event.is_failure else _choose_style(system, event.verb)
         cells += [(sign, Piece(safe(event.verb), style)), id]
-        cells += [Piece(_describe_move(system, event.verb), "muted"), format_value(event.worker)]
+        cells += [
+            Piece(_describe_move(system, event.verb), "muted"),
+            format_value(event.worker or mask_text(event.detail)),
+        ]
         return Row(event.key, tuple(cells))
 
     def build_second_line(self, width: int) -> frame.Sides:
@@ -338,16 +346,18 @@ class Events(View):
         self.session.call_engine(lambda engine: engine.fetch_job(event.ref, event.id), open_job)
 
 
-def build_columns(has_queues: bool) -> tuple[Column, ...]:
-    """Return the columns of the table of events."""
+def build_columns(has_queues: bool, id_cells: int) -> tuple[Column, ...]:
+    """Return the columns of the table of events. Without events, `id_cells` is 0; otherwise no id is longer."""
     queue = (Column("queue", "queue", 12, weight=1, style="muted"),) if has_queues else ()
     return (
         Column("time", "time", 12),
         *queue,
         Column("verb", "  happened", 14),
-        Column("id", "job", 16, weight=2, style="strong"),
+        Column(
+            "id", "job", min(16, max(9, id_cells)) if id_cells else 16, weight=2, style="strong", most=max(9, id_cells)
+        ),
         Column("way", "moved", 26, drop=3),
-        Column("worker", "worker", 10, weight=1, drop=1, style="muted"),
+        Column("worker", "worker or detail", 10, weight=2, drop=1, style="muted"),
     )
 
 

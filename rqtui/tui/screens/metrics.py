@@ -174,7 +174,7 @@ class Metrics(View):
     def _queues_with_counters(self) -> list[Ref]:
         """The queues whose system keeps counters per minute."""
         systems = self.session.systems
-        return [ref for ref in self._refs if ref.system in systems and stats.has_minute_counters(systems[ref.system])]
+        return [ref for ref in self._refs if ref.system in systems and stats.has_history(systems[ref.system])]
 
     def _load_minutes(self) -> None:
         """Load the counters of the current time range, one queue per round trip, unless they are loaded already."""
@@ -239,12 +239,13 @@ class Metrics(View):
         ages = [queue.oldest_ready_ms for queue in queues if queue.oldest_ready_ms is not None]
         oldest = max(ages) if ages else (0 if any(q.count_in_state(State.READY) == 0 for q in queues) else None)
         depth = stats.count_unfinished(queues)
-        if previous is None or "in" not in counters:
+        if previous is None:
             self._samples.append(Sample(at_ms, depth=depth, oldest_ms=oldest))
             return
         seconds = max(0.001, (at_ms - previous[0]) / 1000)
         in_s, out_s, failed_s = (
-            max(0, counters[name] - previous[1][name]) / seconds for name in ("in", "out", "failed")
+            max(0, counters[name] - previous[1][name]) / seconds if name in counters and name in previous[1] else None
+            for name in ("in", "out", "failed")
         )
         # A rate is that of the time before the refresh at which it was computed.
         self._samples.append(Sample(at_ms, in_s, out_s, failed_s, depth, oldest))
@@ -262,15 +263,18 @@ class Metrics(View):
 
     def _build_charts(self, begin_ms: int, end_ms: int) -> tuple[Chart, ...]:
         """Build the four charts: from counters per minute, and in the shortest range also from samples."""
-        minutes = stats.compute_growth_per_minute(self._histories.values(), begin_ms, end_ms) if self._histories else []
+        histories = [history for history in self._histories.values() if history.flows]
+        minutes = stats.compute_growth_per_minute(histories, begin_ms, end_ms) if histories else []
+        flows = stats.list_common_flows(histories)
+        minutes_of = {name: minutes if name in flows else [] for name in stats.FLOWS}
         depth = self._samples[-1].depth
-        counted_back: Points = stats.compute_unfinished_per_minute(minutes, depth)
+        counted_back: Points = stats.compute_unfinished_per_minute(minutes_of["in"], depth)
         if self._range == 0:
             first_sample_ms = self._samples[0].at_ms
             samples = list(self._samples)
             in_s, out_s, failed_s = (
                 [
-                    *_compute_rates(minutes, name, end_ms, first_sample_ms),
+                    *_compute_rates(minutes_of[name], name, end_ms, first_sample_ms),
                     *((sample.at_ms, getattr(sample, f"{name}_s")) for sample in samples[1:]),
                 ]
                 for name in ("in", "out", "failed")
@@ -289,11 +293,11 @@ class Metrics(View):
                 is_level=True,
             )
         else:
-            in_s, out_s, failed_s = (_compute_rates(minutes, name, end_ms) for name in ("in", "out", "failed"))
+            in_s, out_s, failed_s = (_compute_rates(minutes_of[name], name, end_ms) for name in ("in", "out", "failed"))
             depths = [*counted_back, (end_ms, depth)]
             backlog = [
                 (at_ms, 1000 * (depth_then or 0) / out_then if out_then else None)
-                for (at_ms, depth_then), (_at, out_then) in zip(depths, out_s, strict=False)
+                for (at_ms, depth_then), (_at, out_then) in zip(counted_back, out_s, strict=False)
             ]
             wait = Chart(
                 "backlog in time",
@@ -306,8 +310,9 @@ class Metrics(View):
         peak = max((value for _at, value in (*out_s, *in_s) if value is not None), default=0.0)
         failed_count = sum(stats.sum_flow_counters(grown, "failed") for _minute, grown in minutes)
         completed_count = sum(stats.sum_flow_counters(grown, "out") for _minute, grown in minutes)
+        unit = "attempts" if "in" in flows else "jobs"  # BullMQ counts a job once, when it ended
         share = (
-            f"{formats.format_count(failed_count)} of {formats.format_count(failed_count + completed_count)} attempts"
+            f"{formats.format_count(failed_count)} of {formats.format_count(failed_count + completed_count)} {unit}"
             if minutes
             else ""
         )
@@ -326,7 +331,9 @@ class Metrics(View):
         else:
             name = f"{'the ' * is_some}{len(self._refs)} {'busiest ' * is_some}queues together"
             name = name if self._refs else "no queues yet"
-        counting = len(self._queues_with_counters)
+        counting = sum(
+            ref not in self._histories or bool(self._histories[ref].flows) for ref in self._queues_with_counters
+        )
         missing_text = (
             ""
             if counting == len(self._refs)

@@ -215,7 +215,7 @@ class Overview(View):
         from rqtui.tui.widgets import queue_preview
 
         requests: dict[str, tuple[Request[Any], ...]] = {}
-        if stats.has_minute_counters(system):
+        if stats.has_history(system):
             minutes = 2 if queue_ref in self._histories else queue_preview.HISTORY_MINUTES + 1
             requests["history"] = (
                 self._find_cached_request(

@@ -26,6 +26,7 @@ from rqtui.text.preview import format_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
+from rqtui.tui.format.columns import compute_id_cells
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.screens.report_view import build_second_lines
 from rqtui.tui.target import Target
@@ -121,7 +122,7 @@ class Workers(View):
             Column("holds", "holds", 5, align="right", drop=4),
             *self._build_fact_columns(),
             Column("job", "job", 10 if self._facts else 12, weight=3, drop=2),
-            Column("id", "id", ID_CELLS, drop=6),
+            Column("id", "id", compute_id_cells(map(_find_job_id, self._seats), ID_CELLS), drop=6),
             Column("since", "for", 6, align="right", style="muted"),
             Column("left", "lease", 6, align="right", drop=5),
             Column("beat", "beat", 6, align="right"),
@@ -272,7 +273,7 @@ class Workers(View):
         queue: tuple[Cell, ...] = (
             () if len(self.refs) == 1 else (safe(self.session.format_name(seat.ref)) + more_queues,)
         )
-        id = job.id if job else worker.job if worker else b""
+        id = _find_job_id(seat)
         cells = (
             (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),
             format_value(seat.name),
@@ -524,3 +525,8 @@ def _format_process(seat: WorkerEntry) -> str:
     if worker is None or not (worker.pid or worker.host):
         return formats.ZERO
     return " @ ".join(safe(part) for part in (worker.pid, worker.host) if part)
+
+
+def _find_job_id(seat: WorkerEntry) -> bytes:
+    """Return the id of the job that a worker runs; empty if there is none."""
+    return seat.job.id if seat.job else seat.worker.job if seat.worker else b""

@@ -149,7 +149,7 @@ def _choose_series(seen: QueueDetails) -> _Series:
 
     For a system without history, return the throughput of the last polls.
     """
-    if seen.history is None:
+    if seen.history is None or not seen.history.flows:
         looks = seen.rate.history
         words = f"out of the last {formats.format_quantity(len(looks), 'look')}"
         return _Series(
@@ -161,8 +161,8 @@ def _choose_series(seen: QueueDetails) -> _Series:
     done = _compute_rates(minutes, "out", end_ms)
     ended = [(at, (value or 0) + (lost or 0)) for (at, value), (_at, lost) in zip(done, failed, strict=True)]
     begin = formats.format_clock(begin_ms)[:5]
-    if any(value for _at, value in ended):
-        return _Series(ended, failed, begin_ms, end_ms, begin)
+    if any(value for _at, value in ended) or "in" not in seen.history.flows:
+        return _Series(ended, failed, begin_ms, end_ms, begin, "no job ended in the last hour")
     depths = [
         *stats.compute_unfinished_per_minute(minutes, stats.count_unfinished([seen.queue])),
         (end_ms, stats.count_unfinished([seen.queue])),

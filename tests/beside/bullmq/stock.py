@@ -33,10 +33,21 @@ class Stock(stock.Stock):
         for id in ids:
             self.do("add", queue=queue, name=name, data=data if data is not None else {}, opts={"jobId": id, **opts})
 
-    def start(self, queue: str = "mail", *, name: str = "", threads: int = 1) -> Worker:
-        """Start a worker and wait until it is ready. The worker is killed when the test ends."""
+    def start(self, queue: str = "mail", *, name: str = "", threads: int = 1, metrics: int = 0) -> Worker:
+        """Start a worker and wait until it is ready. The worker is killed when the test ends.
+
+        `metrics` is the number of minutes for which it keeps metrics.
+        """
         name = name or f"stock-{self._number + 1}"
-        command = ["node", str(APP / "shop.js"), self.url, queue, name, str(threads)]
+        command = [
+            "node",
+            str(APP / "shop.js"),
+            self.url,
+            queue,
+            name,
+            str(threads),
+            *([str(metrics)] if metrics else []),
+        ]
         called = f"bull:{base64.b64encode(queue.encode()).decode()}:w:{name}"
         return self.begin(
             command, lambda _made: any(each["name"] == called for each in self.client.client_list()), name

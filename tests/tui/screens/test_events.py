@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+import bullmq_subject
 import pytest
 from native_jobs import build_key
 from redis import Redis
@@ -146,6 +147,20 @@ async def test_hostile_names_do_no_harm_in_the_feed(client: Redis, url: str) -> 
         )
         await it.until_shown("[bold]")
         assert "\x1b" not in it.text() and "\u202e" not in it.text()
+
+
+@on_screen
+async def test_the_feed_of_bullmq_shows_its_stream_with_the_reasons_of_failures(client: Redis, url: str) -> None:
+    bullmq_subject.plant_queue(client)
+    bullmq_subject.plant_job(client, "7", "failed")
+    failed = {"event": "failed", "jobId": "7", "failedReason": "password=hunter2 refused", "prev": "active"}
+    bullmq_subject.plant_events(client, {"event": "active", "jobId": "7", "prev": "waiting"}, failed)
+    async with screen(url) as it:
+        await it.press("f")
+        await it.until_shown("● recording", "× failed", "password=•", "from waiting")
+        assert "hunter2" not in it.text()
+        client.xadd(bullmq_subject.KEYS["events"], {"event": "waiting", "jobId": "7", "prev": "failed"})
+        await it.until_shown("from failed")
 
 
 @on_screen

@@ -7,6 +7,7 @@ import asyncio
 import re
 import time
 
+import bullmq_subject
 import pytest
 from native_jobs import build_key
 from redis import Redis
@@ -73,6 +74,30 @@ async def test_several_queues_are_added_up_in_the_plots(client: Redis, url: str)
         it.app.push_screen(registry.create_view("metrics", (mail.ref, images.ref)))
         it.app.call_after_refresh(it.app.navigation.draw_opened_view)
         await it.until_shown("2 queues together", "not done 3")
+
+
+@on_screen
+async def test_the_plots_show_the_metrics_of_bullmq_before_the_view_was_opened(client: Redis, url: str) -> None:
+    bullmq_subject.plant_queue(client)
+    bullmq_subject.plant_job(client, "a", "wait")
+    now_ms = int(client.time()[0]) * 1000
+    bullmq_subject.plant_metrics(client, "completed", [600] * 30, 10, now_ms)
+    bullmq_subject.plant_metrics(client, "failed", [60] * 10, 1, now_ms)
+    async with screen(url) as it:
+        await it.press("m")
+        await it.until_shown("throughput", "most 10/s", "⣿", "jobs")
+        assert "counts nothing" not in it.text()
+        await it.press("2")
+        await it.until_shown("601 of 18 611 jobs", "nothing is known of this time yet")
+
+
+@on_screen
+async def test_bullmq_without_metrics_counts_nothing_by_the_minute(client: Redis, url: str) -> None:
+    bullmq_subject.plant_queue(client)
+    bullmq_subject.plant_job(client, "a", "wait")
+    async with screen(url) as it:
+        await it.press("m")
+        await it.until_shown("counts nothing by the minute", "not done 1")
 
 
 @on_screen

@@ -66,6 +66,9 @@ const commands = {
   // The ids of the job schedulers.
   schedulers: async ({queue}) => (await of(queue).getJobSchedulers()).map(each => each.key),
 
+  // `Queue.getMetrics`, without waiting for the end of the minute.
+  metrics: async ({queue, type}) => of(queue).getMetrics(type),
+
   // The names of the workers.
   workers: async ({queue}) => (await of(queue).getWorkers()).map(each => each.rawname ?? each.name),
 };

@@ -1,9 +1,10 @@
 // The application whose jobs stock workers run, BullMQ 5 as well as 6: each job notes in the list `beside:ran` who ran
-// it. Run as `node shop.js URL QUEUE NAME CONCURRENCY`; NODE_PATH says where BullMQ and ioredis are.
+// it. Run as `node shop.js URL QUEUE NAME CONCURRENCY [MINUTES OF METRICS]`; NODE_PATH says where BullMQ and
+// ioredis are.
 const {Worker} = require('bullmq');
 const IORedis = require('ioredis');
 
-const [url, queue, name, concurrency] = process.argv.slice(2);
+const [url, queue, name, concurrency, minutes] = process.argv.slice(2);
 const client = new IORedis(url, {maxRetriesPerRequest: null});
 const pause = ms => new Promise(resolve => setTimeout(resolve, ms));
 
@@ -35,7 +36,12 @@ const worker = new Worker(
     await client.rpush('beside:ran', JSON.stringify([job.id, name, process.pid]));
     return jobs[job.name] ? jobs[job.name](job) : null;
   },
-  {connection: client, name, concurrency: Number(concurrency)},
+  {
+    connection: client,
+    name,
+    concurrency: Number(concurrency),
+    ...(minutes ? {metrics: {maxDataPoints: Number(minutes)}} : {}),
+  },
 );
 worker.on('error', error => console.error(error));
 process.on('SIGTERM', async () => {
