@@ -77,7 +77,7 @@ def test_a_pipe_or_an_endless_device_in_place_of_a_file_hangs_no_command(
         os.mkfifo(path) if what == "pipe" else path.symlink_to("/dev/zero")
 
     plant(named)
-    plant(state_folder / journal.FILE)
+    plant(state_folder / journal.FILE_NAME)
     told = run(url, "operations")
     assert told.returncode == 1 and f"cannot be read: It is {kind}" in told.stderr
     assert "no change was made" not in told.stderr

@@ -503,7 +503,9 @@ def _run_rate_limited(
 
     change = _RateLimitedChange()
     place = request.place if request.is_whole_place else ""
-    steps = rate_limit.rate_limited_steps(engine, script.name, [(request.ref, existing)], form, limits, place=place)
+    steps = rate_limit.yield_rate_limited_steps(
+        engine, script.name, [(request.ref, existing)], form, limits, place=place
+    )
     with output.show_progress(f"{script.name} by drips", len(existing) or None) as bar:
         try:
             for step in steps:

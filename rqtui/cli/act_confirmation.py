@@ -43,7 +43,7 @@ def _warn_if_too_large_to_undo(engine: Engine, request: ActRequest, script: Scri
     """Print a message if the change could be undone for fewer jobs, but not for so many."""
     from rqtui.operations import undo
 
-    if number > undo.LIMIT and undo.find_inverse_script(engine.systems[request.ref.system], script.name):
+    if number > undo.MAX_SAVED_JOBS and undo.find_inverse_script(engine.systems[request.ref.system], script.name):
         output.print_message(f"no undo: {undo.explain_limit()}.")
 
 

@@ -129,7 +129,7 @@ def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, ch
     with SpooledTemporaryFile(max_size=_MEMORY_CHARACTERS, mode="w+", encoding="ascii") as spool:
         plan = plans.build_chunk_plan(engine, ref, yield_found_jobs())
         place = plan.samples[0].place if plan.samples else ""
-        undoing = undo.describe_undo(system, script.name, plan.total, place, by=undo.UNDO_COMMAND)
+        undoing = undo.describe_undo(system, script.name, plan.total, place, undo_key=undo.UNDO_COMMAND)
         if session.as_json:
             extra = _build_dry_run_fields(system, script, plan, undoing)
             spool.seek(0)
@@ -153,7 +153,7 @@ def write_place_dry_run(
 
     system = engine.systems[ref.system]
     plan = plans.build_chunk_plan(engine, ref, ([job] for job in jobs))
-    undoing = undo.describe_undo(system, script.name, plan.total, place, by=undo.UNDO_COMMAND)
+    undoing = undo.describe_undo(system, script.name, plan.total, place, undo_key=undo.UNDO_COMMAND)
     if not session.as_json:
         _write_plan(plan, undoing)
         return DONE

@@ -76,7 +76,7 @@ def migrate(
         output.print_message(note)
     if dry_run:
         with output.show_progress("looking", total) as bar:
-            for looked_at in migration.dry_run():
+            for looked_at in migration.check_all_jobs():
                 bar.step(looked_at)
         return _write_report(session, migration, DONE, dry_run=True)
     return _write_report(session, migration, _run_steps(migration, total))

@@ -122,7 +122,7 @@ def _read_changes(folder: Path, url: str) -> Iterator[Change]:
     """
     from rqtui.operations import undo_files
     from rqtui.operations.journal import load_operations
-    from rqtui.operations.undo import is_too_large
+    from rqtui.operations.undo import is_too_large_to_undo
     from rqtui.operations.undo_files import UndoRecord
 
     problems: list[str] = []
@@ -133,7 +133,7 @@ def _read_changes(folder: Path, url: str) -> Iterator[Change]:
     large = [
         (UndoRecord("", each.verb, each.system, each.queue, each.url, each.who, each.at_ms, unsaved_count=each.count),)
         for each in operations
-        if each.url == url and is_too_large(each)
+        if each.url == url and is_too_large_to_undo(each)
     ]
     seen: set[str] = set()
     for name in names:

@@ -1,8 +1,8 @@
 """Drain a queue of another system: take its jobs so that no other client gets them, and delete them there.
 
-The scripts of a system decide how. Due jobs are leased if the system has leases, and parked if it has the verb `park`.
-Jobs that are not due are copied first and then deleted, and so are due jobs of systems with neither, if a job can be
-found by its id. Used only by `operations/migration.py`.
+Used only by `operations/migration.py`. The scripts of a system decide how jobs are taken. Due jobs are leased if the
+system has leases, and parked if it has the verb `park`. Jobs that are not due are copied first and then deleted, and so
+are due jobs of systems with neither, if a job can be found by its id.
 """
 
 from __future__ import annotations
@@ -34,29 +34,36 @@ LOCK_MS = 15_000
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A job of the source, and its id in the target."""
+    """A job of the source queue of a migration, and the id of its copy in the target queue."""
 
     id: bytes
     job: Job
 
 
 def choose_drains(engine: Engine, source: Ref, target: Ref) -> list[Drain]:
-    """Return the drains for the jobs of this queue, chosen by the scripts of its system.
+    """Return the drains that take the jobs of a queue for a migration, chosen by the scripts of its system.
 
-    Raises UsageError if none is safe.
+    Raises UsageError if the system has no safe way to take jobs.
     """
     system = engine.systems[source.system]
-    waiting = [place for place in _sort_places(system) if is_takeable(place) and system.can("delete", place.name)]
+    waiting_places = [
+        place for place in _sort_places(system) if is_takeable(place) and system.can("delete", place.name)
+    ]
     if {"park", "forget"} <= system.scripts.keys():
         return [ParkDrain(engine, source, target)]
     if not {"reserve", "ack", "release"} <= system.scripts.keys():
-        if not ((system.can_find_by_id or system.has_ids) and waiting):
+        if not ((system.can_find_by_id or system.has_ids) and waiting_places):
             raise UsageError(f"jobs of {system.name} cannot be taken safely: it has neither leases nor the verb park.")
-        dead = [place for place in system.places if _holds_failed_jobs(place) and system.can("delete", place.name)]
-        return [DeleteDrain(engine, source, [*waiting, *dead])]
+        dead_places = [
+            place for place in system.places if _holds_failed_jobs(place) and system.can("delete", place.name)
+        ]
+        return [DeleteDrain(engine, source, [*waiting_places, *dead_places])]
     is_fenced = any(column.name == "token" for column in system.scripts["ack"].each)
     drains: list[Drain] = [LeaseDrain(engine, source) if is_fenced else ConsumerDrain(engine, source, target)]
-    return [*drains, *(ScheduledDrain(engine, source, place) for place in waiting if place.state is State.SCHEDULED)]
+    return [
+        *drains,
+        *(ScheduledDrain(engine, source, place) for place in waiting_places if place.state is State.SCHEDULED),
+    ]
 
 
 def is_takeable(place: Place) -> bool:
@@ -65,24 +72,27 @@ def is_takeable(place: Place) -> bool:
 
 
 def _holds_failed_jobs(place: Place) -> bool:
-    """Return whether a place of Redis holds jobs that failed and are not run again."""
+    """Return whether a place with a Redis key contains jobs that failed and are not run again."""
     return place.state is State.DEAD and place.has_failures and not place.is_from_events
 
 
 def _sort_places(system: System) -> list[Place]:
-    """Return the places in the order in which workers take jobs from them: places of due jobs come first."""
-    first = system.take_order
+    """Return the places of a system in the order in which workers take jobs from them, places of due jobs first."""
+    take_order = system.take_order
 
     def rank(place: Place) -> tuple[bool, int]:
-        return place.state is not State.READY, first.index(place.name) if place.name in first else len(first)
+        return place.state is not State.READY, take_order.index(place.name) if place.name in take_order else len(
+            take_order
+        )
 
     return sorted(system.places, key=rank)
 
 
 class Drain:
-    """A way of taking jobs from a queue. `is_numbered`: the jobs have no ids of their own, and get ids per batch.
+    """A way to take the jobs of a queue during a migration.
 
-    `is_shared`: other clients can still take the jobs of a batch, until `delete_originals`.
+    `needs_batch_ids`: the jobs have no ids of their own, and get ids per batch. `is_shared`: other clients can still
+    take the jobs of a batch, until `delete_originals`.
     """
 
     needs_batch_ids = False
@@ -96,59 +106,63 @@ class Drain:
     @property
     def places(self) -> Sequence[Place]:
         """The places from which `take_batches` takes jobs."""
-        late = find_late_place(self.system.places)
-        return [*(place for place in _sort_places(self.system) if is_takeable(place)), *([late] if late else [])]
+        late_place = find_late_place(self.system.places)
+        return [
+            *(place for place in _sort_places(self.system) if is_takeable(place)),
+            *([late_place] if late_place else []),
+        ]
 
-    def preview(self) -> Iterator[tuple[Place, list[Job]]]:
+    def yield_preview(self) -> Iterator[tuple[Place, list[Job]]]:
         """Yield the jobs that `take_batches` would take, by place, without taking them."""
         for place in self.places:
             for page in self.engine.walk_pages(self.ref, place.name, MAX_BATCH_JOBS, MAX_INLINE_BYTES):
                 yield place, list(page.jobs)
 
-    def prepare(self) -> None:
-        """Prepare for the first batch."""
+    def prepare_drain(self) -> None:
+        """Prepare the queue for the first batch."""
 
     def take_batches(self) -> Iterator[list[Job]]:
         """Yield batches of jobs that no other client can take now, until there are none.
 
-        With `is_shared` another client can take them until `delete_originals`, which reports it.
+        With `is_shared` another client can take the jobs until `delete_originals`, which reports it.
         """
         raise NotImplementedError
 
     def build_copies(self, jobs: Sequence[Job]) -> list[Copy]:
-        """Return the copies of a batch, with their ids in the target."""
+        """Build the copies of a batch, with their ids in the target queue."""
         return [Copy(job.id, job) for job in jobs]
 
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Delete the originals of a batch in one call, and return the outcomes."""
+        """Delete the original jobs of a batch in one call, and return the outcomes."""
         raise NotImplementedError
 
     def finish_batch(self) -> None:
-        """Finish a batch after its originals were deleted."""
+        """Finish a batch after its original jobs were deleted."""
 
     def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Return the ids of an interrupted run's originals: those not deleted yet, and those that a worker took.
+        """Return which original jobs of an interrupted migration still exist, and which of them a worker took.
 
-        Call it after `prepare`. The copies of jobs that a worker took must not run.
+        Returns two sets of ids. Call this after `prepare_drain`. The copies of jobs that a worker took must not run.
         """
         jobs = self.engine.send_requests([self.system.job_request(self.ref.queue, id, 0) for id in ids])
-        there = zip(ids, jobs, strict=True)
-        return {id for id, job in there if job is not None and job.state is not State.DONE}, set()
+        jobs_by_id = zip(ids, jobs, strict=True)
+        return {id for id, job in jobs_by_id if job is not None and job.state is not State.DONE}, set()
 
-    def clean_up(self, held: Sequence[Job]) -> None:
-        """Clean up after the last batch. `held` are the skipped jobs."""
+    def clean_up(self, skipped_jobs: Sequence[Job]) -> None:
+        """Remove what a drain left in the source queue, after the last batch. `skipped_jobs` were not moved."""
 
     def count_parked(self) -> dict[str, int]:
         """Return the number of jobs of an unfinished batch outside the system's places, by key."""
         return {}
 
-    def _adapt_batch(self, jobs: Sequence[Job]) -> None:
+    def _adapt_batch_size(self, jobs: Sequence[Job]) -> None:
+        """Set the size of the next batch from the mean body size of this one, at most four times as many jobs."""
         mean = sum(job.body_bytes for job in jobs) // max(1, len(jobs)) + 1
         self._limit = max(1, min(MAX_BATCH_JOBS, self._limit * 4, MAX_BATCH_BYTES // mean))
 
 
 class LeaseDrain(Drain):
-    """Takes jobs with ids and tokens by leases. If another client takes a lease over, the ack is `stale`."""
+    """Takes jobs with ids and tokens by leases. An ack is `stale` if another client took the lease over."""
 
     lease_ms = 60_000
 
@@ -158,36 +172,38 @@ class LeaseDrain(Drain):
             self.engine.apply_verb("reap", self.ref, (), {"limit": 1000})
         while jobs := self._lease_jobs():
             yield jobs
-            self._adapt_batch(jobs)
+            self._adapt_batch_size(jobs)
 
     @property
     def places(self) -> Sequence[Place]:
-        """The places of due jobs, including expired leases; scheduled jobs have a drain of their own."""
+        """The places of due jobs, including expired leases. Scheduled jobs have a drain of their own."""
         return [place for place in super().places if place.state is not State.SCHEDULED]
 
     def _lease_jobs(self) -> list[Job]:
-        since = self._read_waiting_since()
-        return [replace(job, since_ms=since.get(job.id, job.since_ms)) for job in self._reserve()]
+        """Lease the next jobs, with the times since when they waited."""
+        wait_starts = self._read_wait_starts()
+        return [replace(job, since_ms=wait_starts.get(job.id, job.since_ms)) for job in self._reserve_jobs()]
 
-    def _read_waiting_since(self) -> dict[bytes, int]:
-        """Return since when the next jobs wait, by id, read before a lease replaces the score that holds it."""
-        scored = [place for place in self.system.places if place.state is State.READY and place.score]
-        pages = [self.engine.fetch_page(self.ref, place.name, 0, self._limit, 0) for place in scored]
+    def _read_wait_starts(self) -> dict[bytes, int]:
+        """Return since when the next jobs wait, by id. A lease replaces the score that contains this time."""
+        scored_places = [place for place in self.system.places if place.state is State.READY and place.score]
+        pages = [self.engine.fetch_page(self.ref, place.name, 0, self._limit, 0) for place in scored_places]
         return {job.id: job.since_ms for page in pages for job in page.jobs if job.since_ms is not None}
 
-    def _reserve(self) -> list[Job]:
-        wishes = {"limit": self._limit, "worker": WORKER_NAME, "ttr_ms": self.lease_ms}
-        call = self.system.build_call("reserve", self.ref.queue, self.system.select_arguments("reserve", wishes))
+    def _reserve_jobs(self) -> list[Job]:
+        """Run the system's `reserve` script for the next batch, and return the leased jobs."""
+        values = {"limit": self._limit, "worker": WORKER_NAME, "ttr_ms": self.lease_ms}
+        call = self.system.build_call("reserve", self.ref.queue, self.system.select_arguments("reserve", values))
         return list(self.system.read_taken_jobs(self.ref.queue, scripts.run_call(self.engine.client, call)))
 
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Acknowledge the jobs with their tokens. The result `marked` counts as moved: the entry is dropped later."""
+        """Acknowledge leased jobs with their tokens. `marked` counts as moved, because the entry is dropped later."""
         outcomes = self.engine.apply_verb("ack", self.ref, jobs, {}) if jobs else []
         return [replace(outcome, moved=1) if outcome.word == "marked" else outcome for outcome in outcomes]
 
-    def clean_up(self, held: Sequence[Job]) -> None:
-        """Release the leases of skipped jobs."""
-        leased = [job for job in held if job.state is State.RESERVED]
+    def clean_up(self, skipped_jobs: Sequence[Job]) -> None:
+        """Release the leases of jobs that were skipped."""
+        leased = [job for job in skipped_jobs if job.state is State.RESERVED]
         if leased:
             self.engine.apply_verb("release", self.ref, leased, {})
 
@@ -195,7 +211,7 @@ class LeaseDrain(Drain):
 class ScheduledDrain(Drain):
     """Takes jobs that are not due: copies them with their due time, then deletes them.
 
-    If a worker takes the original first, the copy is deleted.
+    If a worker takes the original job before it is deleted, the copy is deleted.
     """
 
     is_shared = True
@@ -207,23 +223,23 @@ class ScheduledDrain(Drain):
 
     @property
     def places(self) -> Sequence[Place]:
-        """The one place of this drain."""
+        """The one place from which this drain takes jobs."""
         return [self.place]
 
     def take_batches(self) -> Iterator[list[Job]]:
-        """Walk over the place and yield its pages. Jobs that stay in the place are stepped over."""
-        following: int | None = 0
-        while following is not None:
-            page = self.engine.fetch_scan_page(self.ref, self.place.name, following, MAX_BATCH_JOBS, MAX_INLINE_BYTES)
+        """Walk over the place of this drain and yield its pages. Jobs that stay in the place are stepped over."""
+        next_offset: int | None = 0
+        while next_offset is not None:
+            page = self.engine.fetch_scan_page(self.ref, self.place.name, next_offset, MAX_BATCH_JOBS, MAX_INLINE_BYTES)
             if page.error:
                 raise WrongType(page.error)
             self._batch_jobs = self._moved = 0
             if page.jobs:
                 yield list(page.jobs)
-            following = None if page.next is None else page.next - (self._batch_jobs if self._moved else 0)
+            next_offset = None if page.next is None else page.next - (self._batch_jobs if self._moved else 0)
 
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Delete the jobs, except those that another client took or that other jobs wait for."""
+        """Delete the copied jobs, except those that another client took or that other jobs wait for."""
         form = self.system.select_arguments("delete", {"sparing": True})
         outcomes = self.engine.apply_verb("delete", self.ref, jobs, form) if jobs else []
         self._batch_jobs, self._moved = len(jobs), sum(outcome.moved for outcome in outcomes)
@@ -231,9 +247,9 @@ class ScheduledDrain(Drain):
 
 
 class DeleteDrain(ScheduledDrain):
-    """Takes jobs of several places in a system without leases by copy and delete.
+    """Takes jobs of several places, in a system without leases, by copying and deleting them.
 
-    An original that still exists was not deleted by the interrupted run.
+    An original job that still exists was not deleted by the interrupted migration.
     """
 
     def __init__(self, engine: Engine, ref: Ref, places: Sequence[Place]) -> None:
@@ -242,7 +258,7 @@ class DeleteDrain(ScheduledDrain):
 
     @property
     def places(self) -> Sequence[Place]:
-        """All places, in the order in which their jobs are taken."""
+        """All places of this drain, in the order in which their jobs are taken."""
         return self._places
 
     def take_batches(self) -> Iterator[list[Job]]:
@@ -252,17 +268,17 @@ class DeleteDrain(ScheduledDrain):
             yield from super().take_batches()
 
     def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Return the ids of originals that still wait, and of those that a worker took."""
+        """Return the ids of original jobs that still wait, and of those that a worker took."""
         jobs = self.engine.send_requests([self.system.job_request(self.ref.queue, id, 0) for id in ids])
-        there = {id: is_takeable(self.system.place(job.place)) for id, job in zip(ids, jobs, strict=True) if job}
-        return {id for id in there if there[id]}, {id for id in there if not there[id]}
+        waits_by_id = {id: is_takeable(self.system.place(job.place)) for id, job in zip(ids, jobs, strict=True) if job}
+        return {id for id in waits_by_id if waits_by_id[id]}, {id for id in waits_by_id if not waits_by_id[id]}
 
 
 class BatchDrain(Drain):
-    """Takes jobs that are only bytes.
+    """Takes jobs that are only bytes and have no ids. Their copies get ids that are the same in each run.
 
-    A copy's id is a digest of its body, the batch's name and its number in the batch. Equal bodies are several jobs, so
-    the digest of the body alone would lose all but one. The batch's name is stored in Redis until the batch is
+    The id of a copy is a digest of its body, the batch's name and its number in the batch. Equal bodies are several
+    jobs, so the digest of the body alone would lose all but one. The batch's name is stored in Redis until the batch is
     finished, and each batch is taken, copied and deleted by one script call each. So a later run that finds an
     unfinished batch has the whole batch and its name and gives the same ids, and `exists` then means this very copy.
     """
@@ -273,22 +289,22 @@ class BatchDrain(Drain):
         super().__init__(engine, ref)
         self._client, self._target = engine.client, str(target)
         self._name_key, self._lock_key = (
-            to_bytes(build_side_key(ref.queue, what)) for what in ("migration", "migrator")
+            to_bytes(build_side_key(ref.queue, purpose)) for purpose in ("migration", "migrator")
         )
         self._lock_token, self._batch_name = secrets.token_hex(8), ""
         self._unfinished: list[Job] = []
         self._is_finished = False
 
     def load_unfinished_batch(self) -> list[Job]:
-        """Return the jobs of a batch that an interrupted run did not finish."""
+        """Load the jobs of a batch that an interrupted migration did not finish."""
         raise NotImplementedError
 
     def take_new_batch(self) -> list[Job]:
-        """Take and return the next batch."""
+        """Take the next batch of jobs from the source queue, and return it."""
         raise NotImplementedError
 
-    def prepare(self) -> None:
-        """Lock the queue, waiting for another migration of it, and load the batch of an interrupted run."""
+    def prepare_drain(self) -> None:
+        """Lock the source queue, waiting for another migration of it, and load the batch of an interrupted one."""
         with translate_errors():
             deadline_s = time.monotonic() + LOCK_MS / 1000 + 1
             while not self._client.set(self._lock_key, self._lock_token, nx=True, px=LOCK_MS):
@@ -308,7 +324,7 @@ class BatchDrain(Drain):
             self.finish_batch()
 
     def take_batches(self) -> Iterator[list[Job]]:
-        """Yield the batch of an interrupted run, then new ones."""
+        """Yield the batch of an interrupted migration, then new batches."""
         while True:
             self._renew_lock()
             jobs, self._unfinished = self._unfinished or self.take_new_batch(), []
@@ -316,12 +332,12 @@ class BatchDrain(Drain):
                 return
             self._is_finished = False
             yield jobs
-            self._adapt_batch(jobs)
+            self._adapt_batch_size(jobs)
 
     def _renew_lock(self) -> None:
-        """Extend the lock of this migration.
+        """Extend the lock of this migration on the source queue.
 
-        Raises Refused if it expired during the last batch and another run took it.
+        Raises Refused if the lock expired during the last batch and another migration has it.
         """
         with translate_errors():
             if self._client.get(self._lock_key) != self._lock_token.encode():
@@ -329,17 +345,19 @@ class BatchDrain(Drain):
             self._client.pexpire(self._lock_key, LOCK_MS)
 
     def find_originals(self, ids: Sequence[bytes]) -> tuple[set[bytes], set[bytes]]:
-        """Return all ids as not deleted while the batch of the interrupted run is loaded: it is deleted as a whole."""
+        """Return all ids as still existing while the unfinished batch is loaded, because it is deleted as a whole."""
         return set(ids) if self._unfinished else set(), set()
 
     def build_copies(self, jobs: Sequence[Job]) -> list[Copy]:
-        """Return copies with digest ids; equal bodies are numbered in their order."""
-        seen: Counter[bytes] = Counter()
+        """Build copies with digests as ids. Equal bodies of a batch are numbered in their order."""
+        digest_counts: Counter[bytes] = Counter()
         copies = []
         for job in jobs:
             digest = blake2b(job.body or b"", digest_size=16, key=to_bytes(self._batch_name)).hexdigest().encode()
-            seen[digest] += 1
-            copies.append(Copy(digest if seen[digest] == 1 else b"%s:%d" % (digest, seen[digest]), job))
+            digest_counts[digest] += 1
+            copies.append(
+                Copy(digest if digest_counts[digest] == 1 else b"%s:%d" % (digest, digest_counts[digest]), job)
+            )
         return copies
 
     def finish_batch(self) -> None:
@@ -349,8 +367,8 @@ class BatchDrain(Drain):
             self._client.set(self._name_key, to_bytes(f"{self._batch_name} {self._target}"))
         self._is_finished = True
 
-    def clean_up(self, held: Sequence[Job]) -> None:
-        """Release the lock, and delete the batch's name unless a batch is unfinished."""
+    def clean_up(self, skipped_jobs: Sequence[Job]) -> None:
+        """Release the lock of this migration, and delete the batch's name unless a batch is unfinished."""
         with translate_errors():
             if self._client.get(self._lock_key) == self._lock_token.encode():
                 self._client.delete(self._lock_key, *([self._name_key] if self._is_finished else []))
@@ -359,29 +377,32 @@ class BatchDrain(Drain):
 class ParkDrain(BatchDrain):
     """Takes jobs of a system without leases: `park` moves a batch to the key `leaving`, and `forget` deletes it.
 
-    An entry of `leaving` is `<due ms or 0> <body>`.
+    An entry of the list `leaving` is `<due ms or 0> <body>`.
     """
 
     def count_parked(self) -> dict[str, int]:
-        """Return the length of the list `leaving`."""
+        """Return the number of jobs in the list `leaving`."""
         with translate_errors():
             count = self._client.llen(to_bytes(self.system.keys(self.ref.queue)[PARKED_KEY]))
         return {PARKED_KEY: count} if count else {}
 
     def load_unfinished_batch(self) -> list[Job]:
-        """Return all jobs of `leaving`: `park` returns them first, and with their number as its limit nothing else."""
+        """Return all jobs in the list `leaving`. `park` returns these first, and only these if limited to their number.
+        """
         count = self.count_parked().get(PARKED_KEY, 0)
-        return self._park(count) if count else []
+        return self._park_jobs(count) if count else []
 
     def take_new_batch(self) -> list[Job]:
-        """Park and return the next jobs of any place."""
-        return self._park(self._limit)
+        """Park the next jobs of any place and return them."""
+        return self._park_jobs(self._limit)
 
-    def _park(self, limit: int) -> list[Job]:
-        answer = scripts.run_call(self._client, self.system.build_call("park", self.ref.queue, {"limit": limit}))
-        return [self._parse_job(row[0]) for row in answer.rows]
+    def _park_jobs(self, limit: int) -> list[Job]:
+        """Run the script `park`, and return the parked jobs."""
+        reply = scripts.run_call(self._client, self.system.build_call("park", self.ref.queue, {"limit": limit}))
+        return [self._parse_parked_entry(row[0]) for row in reply.rows]
 
-    def _parse_job(self, entry: bytes) -> Job:
+    def _parse_parked_entry(self, entry: bytes) -> Job:
+        """Parse an entry of the list `leaving` to a job."""
         due, _space, body = entry.partition(b" ")
         place = self.system.place(State.READY)
         digest = blake2b(body, digest_size=6).hexdigest().encode()
@@ -391,38 +412,41 @@ class ParkDrain(BatchDrain):
         )
 
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Delete the batch. Only migrations take from that list, so an entry that is `gone` was deleted by one."""
+        """Delete the parked jobs of a batch. An entry that is `gone` was deleted by a migration, which counts as moved.
+        """
         call = self.system.build_call("forget", self.ref.queue, {}, [{"member": job.member} for job in jobs])
-        answer = scripts.run_call(self._client, call)
-        return [Outcome("forget", job.id, one.word, one.text, 1) for job, one in zip(jobs, answer.each, strict=True)]
+        reply = scripts.run_call(self._client, call)
+        return [
+            Outcome("forget", job.id, result.word, result.text, 1) for job, result in zip(jobs, reply.each, strict=True)
+        ]
 
 
 class ConsumerDrain(BatchDrain, LeaseDrain):
-    """Takes jobs by leases without tokens: the batch is what the consumer named `WORKER_NAME` holds."""
+    """Takes jobs by leases without tokens. The batch consists of the jobs leased by the worker `rqtui-migrate`."""
 
     lease_ms = 600_000  # A batch of an interrupted run returns to the source after this; the next run should be sooner.
 
     def load_unfinished_batch(self) -> list[Job]:
-        """Return the jobs that the consumer holds at the start."""
-        held: list[Job] = []
+        """Return the jobs that an interrupted migration has leased."""
+        held_jobs: list[Job] = []
         for place in self.system.places:
             if place.state is State.RESERVED:
                 for jobs in self.engine.scan_jobs(self.ref, place.name, lambda job: job.worker == WORKER_NAME, 1 << 20):
-                    held += jobs
-        return held
+                    held_jobs += jobs
+        return held_jobs
 
     def take_new_batch(self) -> list[Job]:
-        """Lease and return the next jobs of the source."""
+        """Lease the next jobs of the source queue and return them."""
         return self._lease_jobs()
 
-    def clean_up(self, held: Sequence[Job]) -> None:
-        """Remove the consumer's name from the keys where `reserve` wrote it, unless a batch is unfinished."""
+    def clean_up(self, skipped_jobs: Sequence[Job]) -> None:
+        """Remove the worker's name from the keys where `reserve` wrote it, unless a batch is unfinished."""
         self._is_finished = self._is_finished and not self.load_unfinished_batch()
-        super().clean_up(held)
+        super().clean_up(skipped_jobs)
         script, keys = self.system.script("reserve"), self.system.keys(self.ref.queue)
-        written = [key for key in script.keys if key.name in script.writes and self._is_finished]
+        written_keys = [key for key in script.keys if key.name in script.writes and self._is_finished]
         with translate_errors():
-            for key in written:
+            for key in written_keys:
                 if key.type in ("set", "hash"):
                     (self._client.srem if key.type == "set" else self._client.hdel)(
                         to_bytes(keys[key.name]), WORKER_NAME

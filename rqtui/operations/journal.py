@@ -1,4 +1,4 @@
-"""Journal: record every change made by this program, with author, reason and outcomes, and the findings meanwhile.
+"""The journal: records every change made by rqtui, with author, reason and outcomes, and the findings of that time.
 
 A `Journal` records each change of a screen or a command (`record_change`) and the findings as they appear and disappear
 (`record_finding`). It keeps the newest in memory and appends each to a file of JSON lines (mode 0600, bounded) in the
@@ -33,7 +33,7 @@ from rqtui.model import Ref
 from rqtui.text.masking import mask_output, mask_text, reveal_secrets
 from rqtui.text.names import to_bytes, to_text
 
-FILE = "operations.jsonl"
+FILE_NAME = "operations.jsonl"
 MAX_OPERATIONS = 500  # operations in memory, and on a screen
 MAX_IDS = 1000  # stored ids of one operation; `count` is the number of all
 SILENT_MS = 600_000  # silence after which a change on another machine counts as interrupted
@@ -49,10 +49,10 @@ Counts = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """The circumstances of a change: its reason, its jobs, its speed and its interruption.
+    """The circumstances of a change that are known before it: reason, chosen jobs, speed, and the last counts.
 
-    `began_ms` is its start; `chosen` names the jobs (`/err:timeout`, `all of dead`), `rate` the speed (`5/s`),
-    `stopped` what stopped it after how many jobs, and `before` holds the last counts before it.
+    `began_ms` is when the change begins; `chosen` names the jobs (`/err:timeout`, `all of dead`), `rate` the speed
+    (`5/s`). `stopped` is set later: what stopped the change after how many jobs.
     """
 
     began_ms: int = 0
@@ -65,7 +65,7 @@ class Circumstances:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """A change as it was requested, and its result. The journal stores the fields by their names.
+    """A change of jobs or queues as it was requested, and its result. The journal stores the fields by their names.
 
     `queue` is the first changed queue, `others` the rest of several, and `other_systems` the system of each of those;
     empty: all are of `system`. `ids` are the first of `count` changed jobs; `answers` is the number of outcomes by
@@ -99,49 +99,52 @@ class Operation:
 
     @property
     def refs(self) -> tuple[Ref, ...]:
-        """All changed queues with their systems; none for a change of the session itself."""
+        """All changed queues with their systems; empty for a change of the session itself."""
         systems = (*self.other_systems, *(self.system,) * len(self.others))
         others = [Ref(system, queue) for system, queue in zip(systems, self.others, strict=False)]
         return (Ref(self.system, self.queue), *others) if self.queue else ()
 
     @property
     def is_of_several_systems(self) -> bool:
-        """Return whether queues of more than one system were changed."""
+        """Return whether an operation changed queues of more than one system."""
         return len(self.systems) > 1
 
     @property
     def queue_label(self) -> str:
-        """The queue; for several `mail and 2 more`, for several systems `rq:mail and 2 more of rq, bullmq`."""
+        """The name of the changed queue.
+
+        For several `mail and 2 more`, for several systems `rq:mail and 2 more of rq, bullmq`.
+        """
         if self.is_of_several_systems:
             return f"{self.system}:{self.queue} and {len(self.others)} more of {', '.join(self.systems)}"
         return f"{self.queue} and {len(self.others)} more" if self.others else self.queue
 
     @property
     def systems(self) -> list[str]:
-        """The systems of the changed queues, in their order."""
+        """The systems of the changed queues, in the order of the queues."""
         return list(dict.fromkeys((self.system, *self.other_systems)))
 
     @property
     def full_queue_label(self) -> str:
-        """The queue with its system: `rq:mail`, `rq:mail and 2 more`; empty without a queue."""
+        """The name of the changed queue with its system: `rq:mail`, `rq:mail and 2 more`; empty without a queue."""
         if self.is_of_several_systems:
             return self.queue_label
         return f"{self.system}:{self.queue_label}" if self.queue else ""
 
     def describe_interruption(self) -> str:
-        """Return `was cut short: requeue (mail), 4000 of 5000` for an interrupted change."""
-        how = self.error.removeprefix("cut short: ") if self.error.startswith("cut short: ") else self.error
-        return f"was cut short: {self.verb} ({self.queue_label}), {how}"
+        """Describe an interrupted change: `was cut short: requeue (mail), 4000 of 5000`."""
+        progress = self.error.removeprefix("cut short: ") if self.error.startswith("cut short: ") else self.error
+        return f"was cut short: {self.verb} ({self.queue_label}), {progress}"
 
     def describe_outcomes(self) -> str:
-        """Return the outcomes as `37 × ready again · 3 × it is not dead`, or why nothing was done."""
-        outcomes = [f"{number} × {text}" if number > 1 else text for text, number in self.answers.items()]
+        """Describe the outcomes of a change: `37 × ready again · 3 × it is not dead`, or why nothing was done."""
+        outcomes = [f"{count} × {text}" if count > 1 else text for text, count in self.answers.items()]
         return " · ".join(filter(None, [*outcomes, self.error]))
 
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A finding of a queue as it appeared (`is_over` False) or disappeared, with its text at that time."""
+    """A finding of a queue at the time when it appeared or, with `is_over`, disappeared."""
 
     at_ms: int
     queue: str
@@ -153,10 +156,11 @@ class Sighting:
 
 
 class Journal:
-    """The operations of one session. With `folder` None nothing is written to a file: the Redis of a demo is temporary.
+    """The operations and findings of one session, in memory and in the journal file.
 
-    `close_undo_record` returns, for the verb, system and queue of a finished change, the name of its undo record.
-    Thread-safe. If the file cannot be written, `problem` says so once, and the change itself continues.
+    With `folder` None nothing is written to a file: the Redis of a demo is temporary. `close_undo_record` returns, for
+    the verb, system and queue of a finished change, the name of its undo record. Thread-safe. If the file cannot be
+    written, `problem` says so once, and the change itself continues.
     """
 
     def __init__(
@@ -169,13 +173,13 @@ class Journal:
         self.url, self.profile, self.who = mask(url), profile, find_current_user()
         self.problem = ""
         self.why = ""  # reason of this session's changes, as the user entered it
-        self._path = folder / FILE if folder else None
+        self._path = folder / FILE_NAME if folder else None
         self._close_undo_record = close_undo_record
         self._lock = threading.Lock()
         self._operations: deque[Operation] = deque(maxlen=MAX_OPERATIONS)
         self._sightings: deque[Sighting] = deque(maxlen=MAX_OPERATIONS)
         self._ended_ids: list[str] = []  # ids of changes that the next operation reports
-        self._expected: dict[tuple[str, str, str], Circumstances] = {}  # by verb, system and queue
+        self._expected_circumstances: dict[tuple[str, str, str], Circumstances] = {}  # by verb, system and queue
 
     @property
     def operations(self) -> list[Operation]:
@@ -190,55 +194,68 @@ class Journal:
             return list(self._sightings)
 
     def expect_change(self, verb: str, queue: str, system: str, circumstances: Circumstances) -> None:
-        """Set the circumstances of the next operation with this verb on this queue."""
+        """Set the circumstances of the next change with this verb on this queue, which `record_change` stores."""
         masked = replace(
             circumstances,
-            why=_mask(circumstances.why),
-            chosen=_mask(circumstances.chosen),
-            stopped=_mask(circumstances.stopped),
+            why=_mask_secrets(circumstances.why),
+            chosen=_mask_secrets(circumstances.chosen),
+            stopped=_mask_secrets(circumstances.stopped),
         )
         with self._lock:
-            self._expected[verb, system, queue] = masked
+            self._expected_circumstances[verb, system, queue] = masked
 
     def record_stop(self, verb: str, queue: str, system: str, reason: str) -> None:
-        """Record that the expected change was stopped. `reason` says what stopped it, after how many jobs."""
+        """Record why the expected change was stopped before its end, and after how many jobs."""
         with self._lock:
-            if how := self._expected.get((verb, system, queue)):
-                self._expected[verb, system, queue] = replace(how, stopped=_mask(reason))
+            if circumstances := self._expected_circumstances.get((verb, system, queue)):
+                self._expected_circumstances[verb, system, queue] = replace(
+                    circumstances, stopped=_mask_secrets(reason)
+                )
 
     def set_reason(self, reason: str) -> None:
-        """Set the reason of this session's changes, past and future. A change that has a reason of its own keeps it."""
-        reason = _mask(reason)
+        """Set the reason of this session's changes, past and future. A change with a reason of its own keeps that."""
+        reason = _mask_secrets(reason)
         with self._lock:
-            self.why, keys = reason, [_build_operation_key(each) for each in self._operations if not each.why]
-            for at, each in enumerate(self._operations):
-                self._operations[at] = replace(each, why=each.why or reason)
-            self._write({"why": reason, "of": [list(key) for key in keys]})
+            self.why, keys = (
+                reason,
+                [_build_operation_key(operation) for operation in self._operations if not operation.why],
+            )
+            for index, operation in enumerate(self._operations):
+                self._operations[index] = replace(operation, why=operation.why or reason)
+            self._write_line({"why": reason, "of": [list(key) for key in keys]})
 
     def record_finding(self, sighting: Sighting) -> None:
         """Record that a finding appeared or disappeared."""
         sighting = replace(sighting, text=mask_output(sighting.text))
         with self._lock:
             self._sightings.append(sighting)
-            self._write({"finding": build_stored_fields(sighting), "url": self.url}, is_change=False)
+            self._write_line({"finding": build_stored_fields(sighting), "url": self.url}, is_change=False)
 
     def begin_change(self, verb: str, queue: str, system: str, total: int) -> str:
-        """Record that `total` jobs are about to be changed; return the id of the change, valid until it ends.
+        """Record that `total` jobs are about to be changed, and return the id of this change.
 
-        If the program is killed before that, `recover_interrupted` finds the change.
+        The id is valid until the change ends. If the program is killed before that, `recover_interrupted` finds the
+        change.
         """
         id = os.urandom(8).hex()  # `secrets` would load OpenSSL before the first snapshot.
-        author = {"who": self.who, "process": _identify_process(os.getpid()), "url": self.url, "profile": self.profile}
-        named = {"verb": verb, "queue": queue, "layout": system, "total": total}
+        author_fields = {
+            "who": self.who,
+            "process": _identify_process(os.getpid()),
+            "url": self.url,
+            "profile": self.profile,
+        }
+        change_fields = {"verb": verb, "queue": queue, "layout": system, "total": total}
         with self._lock:
-            how = self._expected.get((verb, system, queue), Circumstances())
-            about = {
-                "why": how.why or self.why,
-                "chosen": how.chosen,
-                "rate": how.rate,
-                "before": _to_plain_counts(how.before),
+            circumstances = self._expected_circumstances.get((verb, system, queue), Circumstances())
+            circumstance_fields = {
+                "why": circumstances.why or self.why,
+                "chosen": circumstances.chosen,
+                "rate": circumstances.rate,
+                "before": _convert_counts_to_dicts(circumstances.before),
             }
-            self._write({"begun": id, "at_ms": int(time.time() * 1000), **named, **author, **about})
+            self._write_line(
+                {"begun": id, "at_ms": int(time.time() * 1000), **change_fields, **author_fields, **circumstance_fields}
+            )
         return id
 
     def record_progress(self, id: str, done: int, answers: Mapping[str, int], undo: str) -> None:
@@ -246,29 +263,33 @@ class Journal:
         line = {"went": id, "at_ms": int(time.time() * 1000), "done": done, "answers": _mask_outcomes(answers)}
         line["undo"] = undo
         with self._lock:
-            self._write(line)
+            self._write_line(line)
 
     def end_change(self, id: str) -> None:
-        """Note that a change ended. The next operation reports it; `flush_ended` is called if nothing was changed."""
+        """Note that a change ended. The next operation records this; without an operation `flush_ended` does."""
         with self._lock:
             self._ended_ids.append(id)
 
     def flush_ended(self) -> None:
-        """Record the end of changes that changed nothing, and so have no operation."""
+        """Record the end of changes that changed nothing, and therefore have no operation."""
         with self._lock:
             if self._ended_ids:
-                self._write({"ended": self._ended_ids})
+                self._write_line({"ended": self._ended_ids})
             self._ended_ids = []
 
     def recover_interrupted(self) -> list[Operation]:
-        """Record the interrupted changes of other programs on this Redis as operations, and return them."""
+        """Record interrupted changes of other programs on the same Redis as operations, and return them."""
         if self._path is None:
             return []
-        interrupted = [(id, cut) for id, cut in _load_interrupted(self._path.parent) if cut.url == self.url]
+        interrupted = [
+            (id, operation)
+            for id, operation in _load_interrupted_changes(self._path.parent)
+            if operation.url == self.url
+        ]
         with self._lock:
-            for id, cut in interrupted:
-                self._write({**to_document(cut), "ends": [id]})
-        return [cut for _id, cut in interrupted]
+            for id, operation in interrupted:
+                self._write_line({**to_document(operation), "ends": [id]})
+        return [operation for _id, operation in interrupted]
 
     def record_change(
         self,
@@ -283,19 +304,19 @@ class Journal:
         others: Sequence[str] = (),
         other_systems: Sequence[str] = (),
     ) -> Operation:
-        """Record a finished change and return its operation.
+        """Record a finished change, and return its operation.
 
         `answers` is the number of outcomes by text, `count` the number of jobs if `ids` are not complete.
         `other_systems` are the systems of `others`; empty: all are of `system`.
         """
-        closed = tuple(undo) or (self._close_undo_record(verb, system, queue),)
+        undo_records = tuple(undo) or (self._close_undo_record(verb, system, queue),)
         with self._lock:
             refs = list(zip((system, *(other_systems or [system] * len(others))), (queue, *others), strict=True))
-            circumstances = [self._expected.pop((verb, *ref), Circumstances()) for ref in refs]
+            circumstances = [self._expected_circumstances.pop((verb, *ref), Circumstances()) for ref in refs]
             if len({system for system, _queue in refs}) > 1:  # Two systems may have queues of the same name.
                 circumstances = [
-                    replace(how, before=_prefix_system(system, how.before))
-                    for (system, _), how in zip(refs, circumstances, strict=True)
+                    replace(queue_circumstances, before=_prefix_counts_with_system(system, queue_circumstances.before))
+                    for (system, _), queue_circumstances in zip(refs, circumstances, strict=True)
                 ]
         operation = Operation(
             int(time.time() * 1000),
@@ -306,8 +327,8 @@ class Journal:
             tuple(ids[:MAX_IDS]),
             max(count, len(ids)),
             _mask_outcomes(answers or {}),
-            _mask(error),
-            tuple(filter(None, closed)),
+            _mask_secrets(error),
+            tuple(filter(None, undo_records)),
             0,
             self.url,
             self.profile,
@@ -317,149 +338,152 @@ class Journal:
         )
         with self._lock:
             self._operations.append(operation)
-            self._write({**to_document(operation), **({"ends": self._ended_ids} if self._ended_ids else {})})
+            self._write_line({**to_document(operation), **({"ends": self._ended_ids} if self._ended_ids else {})})
             self._ended_ids = []
         return operation
 
     def record_reveal(self, what: str, queue: str = "", system: str = "", ids: Sequence[bytes] = ()) -> Operation:
-        """Record that a person had masked values shown in clear. `what` is the command or the view."""
+        """Record that a person had masked values shown in clear, by the command or the view `what`."""
         return self.record_change("reveal", queue, system, ids, {f"shown in clear: {what}": 1})
 
     def record_counts_after(self, operation: Operation, after: Counts) -> None:
         """Record the job counts after an operation."""
         with self._lock:
-            for at, each in enumerate(self._operations):
-                if _build_operation_key(each) == _build_operation_key(operation):
-                    self._operations[at] = replace(each, after=after)
-            self._write({"counted": list(_build_operation_key(operation)), "after": _to_plain_counts(after)})
+            for index, stored in enumerate(self._operations):
+                if _build_operation_key(stored) == _build_operation_key(operation):
+                    self._operations[index] = replace(stored, after=after)
+            self._write_line(
+                {"counted": list(_build_operation_key(operation)), "after": _convert_counts_to_dicts(after)}
+            )
 
     def mark_undone(self, *names: str) -> None:
         """Record that the operation with these undo records was undone now."""
         now_ms = int(time.time() * 1000)
         with self._lock:
-            for at, each in enumerate(self._operations):
-                if each.undo and set(each.undo) <= set(names):
-                    self._operations[at] = replace(each, undone_at_ms=now_ms)
+            for index, operation in enumerate(self._operations):
+                if operation.undo and set(operation.undo) <= set(names):
+                    self._operations[index] = replace(operation, undone_at_ms=now_ms)
             for name in names:
-                self._write({"undone": name, "at_ms": now_ms})
+                self._write_line({"undone": name, "at_ms": now_ms})
 
     def mark_not_undoable(self, names: Sequence[str]) -> None:
-        """Mark the operation with these undo records as not undoable, because they are missing or cannot be read."""
+        """Mark the operation with these undo records as not undoable, because the records cannot be read."""
         with self._lock:
-            for at, each in enumerate(self._operations):
-                if each.undo and set(each.undo) <= set(names):
-                    self._operations[at] = replace(each, undo=())
+            for index, operation in enumerate(self._operations):
+                if operation.undo and set(operation.undo) <= set(names):
+                    self._operations[index] = replace(operation, undo=())
 
     def load_earlier(self) -> list[Operation]:
-        """Return the operations of other sessions on the same Redis, the newest first."""
+        """Load the operations of other sessions on the same Redis, the newest first."""
         if self._path is None:
             return []
-        mine = {_build_operation_key(each) for each in self.operations}
+        own_keys = {_build_operation_key(operation) for operation in self.operations}
         problems: list[str] = []
         operations = load_operations(self._path.parent, problems=problems)
         self.problem = self.problem or " ".join(problems)
-        return [each for each in operations if each.url == self.url and _build_operation_key(each) not in mine]
+        return [
+            operation
+            for operation in operations
+            if operation.url == self.url and _build_operation_key(operation) not in own_keys
+        ]
 
-    def _write(self, line: Mapping[str, Any], *, is_change: bool = True) -> None:
+    def _write_line(self, line: Mapping[str, Any], *, is_change: bool = True) -> None:
         if self._path is None:
             return
         try:
             create_private_folder(self._path.parent)
-            _add_and_rotate(self._path, json.dumps(line).encode() + b"\n")
+            _append_and_rotate(self._path, json.dumps(line).encode() + b"\n")
         except OSError as error:
             if is_change:
                 self.problem = f"The journal {self._path} cannot be written: {error.strerror or error}."
 
 
 def append_line(path: Path, line: bytes, *, is_new: bool = False, is_synced: bool = False) -> None:
-    """Append a line to a file of mode 0600; with `is_new` the file must not exist.
+    """Append a line to a file of mode 0600. Raises OSError if not all of the line fits.
 
-    Raises OSError if not all of it fits. The line is one write, so that the lines of two programs do not mix; an almost
-    full disk may take a part without an error. After a line that a crash or a full disk truncated, the new one begins
-    with a line break: otherwise both would be unreadable. A link, a pipe or a file of another user in its place is
-    refused.
+    With `is_new` the file must not exist. The line is one write, so that the lines of two programs do not mix; an
+    almost full disk may take a part without an error. After a line that a crash or a full disk truncated, the new one
+    begins with a line break: otherwise both would be unreadable. A link, a pipe or a file of another user in its place
+    is refused.
     """
-    number = _open_own_file(path, os.O_EXCL if is_new else 0)
+    descriptor = _open_own_file(path, os.O_EXCL if is_new else 0)
     try:
-        _append(number, line)
+        _append_line(descriptor, line)
         if is_synced:
-            os.fsync(number)
+            os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def _open_own_file(path: Path, flags: int = 0) -> int:
     """Open a file of this user alone for appending, without ever blocking. Raises OSError for any other file."""
     flags |= os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    number = os.open(path, flags, 0o600)
+    descriptor = os.open(path, flags, 0o600)
     try:
-        _remove_rights_of_others(number, path)
+        _remove_rights_of_others(descriptor, path)
     except BaseException:
-        os.close(number)
+        os.close(descriptor)
         raise
-    return number
+    return descriptor
 
 
-def _append(number: int, line: bytes) -> None:
-    """Append a complete line. Raises OSError if not all of the line fits."""
-    size = os.fstat(number).st_size
-    is_cut = size > 0 and os.pread(number, 1, size - 1) != b"\n"
-    rest = memoryview(b"\n" + line if is_cut else line)
-    while rest:
-        rest = rest[os.write(number, rest) :]
+def _append_line(descriptor: int, line: bytes) -> None:
+    """Append a complete line to an open file. Raises OSError if not all of the line fits."""
+    size = os.fstat(descriptor).st_size
+    is_last_line_incomplete = size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+    remaining = memoryview(b"\n" + line if is_last_line_incomplete else line)
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
 
 
-def _add_and_rotate(path: Path, line: bytes) -> None:
-    """Append a line to the journal; a journal of more than `FILE_BYTES` is renamed to `.1` first.
+def _append_and_rotate(path: Path, line: bytes) -> None:
+    """Append a line to the journal file. A journal of more than `FILE_BYTES` is renamed to `.1` first.
 
     A lock on the file keeps two programs from renaming it one after the other: the second would overwrite the new `.1`,
-    with up to `FILE_BYTES` of operations. Without the lock (a stopped program holds it, or the file system has
-    none) the line is appended and the file grows until a later change renames it.
+    with up to `FILE_BYTES` of operations. Without the lock (a stopped program holds it, or the file system has none)
+    the line is appended and the file grows until a later change renames it.
     """
     while True:
-        number = _open_own_file(path)
+        descriptor = _open_own_file(path)
         try:
-            is_locked = _lock(number)
-            if not _is_same_file(path, number):
+            is_locked = _lock_file(descriptor)
+            if not _is_path_of_file(path, descriptor):
                 continue  # another program renamed the file between the open and the lock
-            if is_locked and os.fstat(number).st_size > FILE_BYTES:
-                path.replace(path.with_name(FILE + ".1"))
+            if is_locked and os.fstat(descriptor).st_size > FILE_BYTES:
+                path.replace(path.with_name(FILE_NAME + ".1"))
                 continue
-            _append(number, line)
+            _append_line(descriptor, line)
             return
         finally:
-            os.close(number)
+            os.close(descriptor)
 
 
-def _lock(number: int) -> bool:
-    """Lock an open file until it is closed; return whether the lock was free within `LOCK_TIMEOUT_S`."""
-    until_s = time.monotonic() + LOCK_TIMEOUT_S
+def _lock_file(descriptor: int) -> bool:
+    """Lock an open file until it is closed. Return whether the lock was free within `LOCK_TIMEOUT_S`."""
+    deadline_s = time.monotonic() + LOCK_TIMEOUT_S
     while True:
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
-            if time.monotonic() >= until_s:
+            if time.monotonic() >= deadline_s:
                 return False
             time.sleep(0.001)
         except OSError:  # a file system without locks
             return False
 
 
-def _is_same_file(path: Path, number: int) -> bool:
-    """Return whether the open file is still the one of that name."""
+def _is_path_of_file(path: Path, descriptor: int) -> bool:
+    """Return whether a path still names the open file, which another program may have renamed."""
     try:
-        return os.path.samestat(path.lstat(), os.fstat(number))
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
     except FileNotFoundError:
         return False
 
 
-def _remove_rights_of_others(number: int, path: Path) -> None:
-    """Remove the rights of other users to an open file.
-
-    Raises OSError if the file does not belong to this user alone.
-    """
-    status = os.fstat(number)
+def _remove_rights_of_others(descriptor: int, path: Path) -> None:
+    """Remove the rights of other users to an open file. Raises OSError if the file is not of this user alone."""
+    status = os.fstat(descriptor)
     reason = ""
     if not stat.S_ISREG(status.st_mode):
         reason = "It is not a regular file"
@@ -470,11 +494,11 @@ def _remove_rights_of_others(number: int, path: Path) -> None:
     if reason:
         raise PermissionError(errno.EPERM, reason, str(path))
     if stat.S_IMODE(status.st_mode) & 0o077:
-        os.fchmod(number, 0o600)
+        os.fchmod(descriptor, 0o600)
 
 
 def find_current_user() -> str:
-    """Return `user@host` of this process."""
+    """Return `user@host` of this process, the author of its changes."""
     import getpass  # Imported late, with the first change.
 
     try:
@@ -484,22 +508,22 @@ def find_current_user() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
-def _identify_process(number: int) -> str:
-    """Return the number and, if it can be read, the start time of a running process; empty if there is none."""
+def _identify_process(pid: int) -> str:
+    """Return the id and, if it can be read, the start time of a running process; empty if no such process runs."""
     try:
-        os.kill(number, 0)
+        os.kill(pid, 0)
     except PermissionError:
         pass  # The process runs as another user.
     except (OSError, OverflowError):
         return ""
     with suppress(OSError, IndexError):
-        return f"{number}:{Path(f'/proc/{number}/stat').read_text('utf-8').rpartition(')')[2].split()[19]}"
-    return str(number)
+        return f"{pid}:{Path(f'/proc/{pid}/stat').read_text('utf-8').rpartition(')')[2].split()[19]}"
+    return str(pid)
 
 
 @dataclass
 class _BegunChange:
-    """A change of which the journal has the beginning, and its progress. `begin_line` is the line of its beginning."""
+    """A change whose beginning is in the journal, and its progress. `begin_line` is the line of its beginning."""
 
     begin_line: Mapping[str, Any]
     last_ms: int
@@ -509,9 +533,9 @@ class _BegunChange:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the program that began the change may still run.
+        """Return whether the program that began a change may still run.
 
-        For a program of another machine: whether it wrote progress within `SILENT_MS`.
+        For a program on another machine: whether it recorded progress within `SILENT_MS`.
         """
         who_, process = str(self.begin_line["who"]), str(self.begin_line["process"])
         if who_.rpartition("@")[2] != socket.gethostname():
@@ -519,56 +543,58 @@ class _BegunChange:
         return bool(process) and _identify_process(int(process.partition(":")[0])) == process
 
     def to_operation(self) -> Operation:
-        """Return the interrupted change as an operation, with its progress so far."""
-        total = _parse_number(self.begin_line["total"])
+        """Convert an interrupted change to an operation, with its progress so far."""
+        total = _parse_count_or_ms(self.begin_line["total"])
         error = f"cut short: {self.done} of {total}" if self.done < total else "its program ended before it told of it"
-        about: dict[str, Any] = {name: str(self.begin_line[name]) for name in ("who", "verb", "queue", "url")}
-        about["system"] = str(self.begin_line["layout"])
-        about |= {name: str(self.begin_line.get(name, "")) for name in ("why", "chosen", "rate")}
-        about |= {
-            "before": _parse_counts(self.begin_line.get("before", {})),
-            "began_ms": _parse_number(self.begin_line["at_ms"]),
+        fields: dict[str, Any] = {name: str(self.begin_line[name]) for name in ("who", "verb", "queue", "url")}
+        fields["system"] = str(self.begin_line["layout"])
+        fields |= {name: str(self.begin_line.get(name, "")) for name in ("why", "chosen", "rate")}
+        fields |= {
+            "before": _parse_counts_by_queue(self.begin_line.get("before", {})),
+            "began_ms": _parse_count_or_ms(self.begin_line["at_ms"]),
         }
-        about |= {"profile": str(self.begin_line["profile"]), "undo": (self.undo,) if self.undo else ()}
+        fields |= {"profile": str(self.begin_line["profile"]), "undo": (self.undo,) if self.undo else ()}
         return Operation(
-            max(self.last_ms, _parse_number(self.begin_line["at_ms"])),
+            max(self.last_ms, _parse_count_or_ms(self.begin_line["at_ms"])),
             count=self.done,
             answers=self.answers,
             error=error,
-            **about,
+            **fields,
         )
 
 
-def _load_interrupted(folder: Path) -> list[tuple[str, Operation]]:
-    """Return the changes with a beginning and no end, of programs that no longer run, with their ids."""
-    return [(each[0], each[1]) for each in _load_entries(folder) if each[0]]
+def _load_interrupted_changes(folder: Path) -> list[tuple[str, Operation]]:
+    """Load the changes, with their ids, that have a beginning but no end and whose program no longer runs."""
+    return [(entry[0], entry[1]) for entry in _load_journal_entries(folder) if entry[0]]
 
 
-def load_operations(folder: Path, most: int = MAX_OPERATIONS, problems: list[str] | None = None) -> list[Operation]:
-    """Return the newest operations of all sessions, the newest first. Lines that cannot be read are skipped.
+def load_operations(
+    folder: Path, max_operations: int = MAX_OPERATIONS, problems: list[str] | None = None
+) -> list[Operation]:
+    """Load the newest operations of all sessions, the newest first. Lines that cannot be read are skipped.
 
     For each file that cannot be read, a sentence is added to `problems`.
     """
-    return [operation for _id, operation in _load_entries(folder, problems)[-most:]][::-1]
+    return [operation for _id, operation in _load_journal_entries(folder, problems)[-max_operations:]][::-1]
 
 
 def load_sightings(folder: Path, url: str) -> list[Sighting]:
-    """Return the findings that sessions on the Redis at `url` (masked) recorded, the oldest first."""
+    """Load the findings that sessions on the Redis at `url` (masked) recorded, the oldest first."""
     records = []
-    for line in _read_lines(folder, []):
+    for line in _read_journal_lines(folder, []):
         with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             entry = json.loads(line)
             if entry.get("url") == url and "finding" in entry:
                 stored = entry["finding"]
-                words = {name: str(stored[name]) for name in ("queue", "kind", "severity", "text")}
-                words["system"] = str(stored["layout"])
-                records.append(Sighting(_parse_number(stored["at_ms"]), **words, is_over=bool(stored["is_over"])))
+                texts = {name: str(stored[name]) for name in ("queue", "kind", "severity", "text")}
+                texts["system"] = str(stored["layout"])
+                records.append(Sighting(_parse_count_or_ms(stored["at_ms"]), **texts, is_over=bool(stored["is_over"])))
     return records[-MAX_OPERATIONS:]
 
 
-def _read_lines(folder: Path, problems: list[str]) -> Iterator[bytes]:
-    """Read the lines of both files, the older first. For a file that cannot be read, add a sentence to `problems`."""
-    for name in (FILE + ".1", FILE):
+def _read_journal_lines(folder: Path, problems: list[str]) -> Iterator[bytes]:
+    """Yield the lines of both journal files, the older file first. An unreadable file adds to `problems`."""
+    for name in (FILE_NAME + ".1", FILE_NAME):
         try:
             yield from files.read_small_file(folder / name, MAX_READ_BYTES).splitlines(keepends=True)
         except FileNotFoundError:
@@ -577,97 +603,98 @@ def _read_lines(folder: Path, problems: list[str]) -> Iterator[bytes]:
             problems.append(f"The journal {folder / name} cannot be read: {error.strerror or error}.")
 
 
-def _load_entries(folder: Path, problems: list[str] | None = None) -> list[tuple[str, Operation]]:
-    """Return all operations in their order; an interrupted one with its id, the others with an empty id."""
+def _load_journal_entries(folder: Path, problems: list[str] | None = None) -> list[tuple[str, Operation]]:
+    """Load all operations in their order. An interrupted operation comes with its id, the others with an empty id."""
     entries: list[tuple[str, Operation | None]] = []  # None for the beginning of a change
-    begun: dict[str, _BegunChange] = {}
-    ended: set[str] = set()
-    undone: dict[str, int] = {}
-    after: dict[tuple[int, str, str], Counts] = {}
-    why: dict[tuple[int, str, str], str] = {}
-    for line in _read_lines(folder, [] if problems is None else problems):
+    begun_changes: dict[str, _BegunChange] = {}
+    ended_ids: set[str] = set()
+    undone_at_ms: dict[str, int] = {}
+    counts_after: dict[tuple[int, str, str], Counts] = {}
+    reasons: dict[tuple[int, str, str], str] = {}
+    for line in _read_journal_lines(folder, [] if problems is None else problems):
         if line.startswith(_FINDING_PREFIX):
             continue  # Findings are most of a journal: a thousand queues without workers are as many lines.
         with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
             entry = json.loads(line)
             if "undone" in entry:
-                undone[str(entry["undone"])] = _parse_number(entry["at_ms"])
+                undone_at_ms[str(entry["undone"])] = _parse_count_or_ms(entry["at_ms"])
             elif "counted" in entry:
                 at_ms, verb, queue = entry["counted"]
-                after[_parse_number(at_ms), str(verb), str(queue)] = _parse_counts(entry["after"])
+                counts_after[_parse_count_or_ms(at_ms), str(verb), str(queue)] = _parse_counts_by_queue(entry["after"])
             elif "of" in entry:
-                why |= {
-                    (_parse_number(at_ms), str(verb), str(queue)): str(entry["why"])
+                reasons |= {
+                    (_parse_count_or_ms(at_ms), str(verb), str(queue)): str(entry["why"])
                     for at_ms, verb, queue in entry["of"]
                 }
             elif "begun" in entry:
-                begun[str(entry["begun"])] = _BegunChange(entry, _parse_number(entry["at_ms"]))
+                begun_changes[str(entry["begun"])] = _BegunChange(entry, _parse_count_or_ms(entry["at_ms"]))
                 entries.append((str(entry["begun"]), None))
             elif "went" in entry:
-                change = begun[str(entry["went"])]
+                change = begun_changes[str(entry["went"])]
                 change.last_ms, change.done, change.undo = (
-                    _parse_number(entry["at_ms"]),
-                    _parse_number(entry["done"]),
+                    _parse_count_or_ms(entry["at_ms"]),
+                    _parse_count_or_ms(entry["done"]),
                     str(entry["undo"]),
                 )
-                change.answers = _parse_numbers(entry["answers"])
+                change.answers = _parse_number_map(entry["answers"])
             elif "ended" in entry:
-                ended |= set(map(str, entry["ended"]))
+                ended_ids |= set(map(str, entry["ended"]))
             else:
-                ends = set(map(str, entry.pop("ends", ())))
-                if not ends or not ends <= ended:  # Two programs may have recovered the same interrupted change.
+                ends_of_entry = set(map(str, entry.pop("ends", ())))
+                if (
+                    not ends_of_entry or not ends_of_entry <= ended_ids
+                ):  # Two programs may have recovered the same interrupted change.
                     entries.append(("", _parse_operation(entry)))
-                ended |= ends
+                ended_ids |= ends_of_entry
     operations: list[tuple[str, Operation]] = []
-    for id, told_of in entries:
+    for id, parsed in entries:
         with suppress(ValueError, TypeError, KeyError, OverflowError):
-            is_cut = told_of is None and id not in ended and not begun[id].is_alive
-            operation = begun[id].to_operation() if is_cut else told_of
+            is_interrupted = parsed is None and id not in ended_ids and not begun_changes[id].is_alive
+            operation = begun_changes[id].to_operation() if is_interrupted else parsed
             if operation is not None:
-                undone_ms = _find_undone_ms(operation, undone) if operation.undo else operation.undone_at_ms
+                undone_ms = _find_undone_ms(operation, undone_at_ms) if operation.undo else operation.undone_at_ms
                 key = _build_operation_key(operation)
-                counted, reason = after.get(key, operation.after), why.get(key, operation.why)
-                operations.append((id, replace(operation, undone_at_ms=undone_ms, after=counted, why=reason)))
+                counts, why_text = counts_after.get(key, operation.after), reasons.get(key, operation.why)
+                operations.append((id, replace(operation, undone_at_ms=undone_ms, after=counts, why=why_text)))
     return operations
 
 
 def _build_operation_key(operation: Operation) -> tuple[int, str, str]:
-    """Return what identifies an operation: when it ended, its verb and its queue."""
+    """Return the fields that identify an operation: when it ended, its verb and its queue."""
     return operation.at_ms, operation.verb, operation.queue
 
 
-def _find_undone_ms(operation: Operation, undone: Mapping[str, int]) -> int:
-    """Return when the last of its records was undone, in ms; 0 if not all were."""
-    return max(undone[name] for name in operation.undo) if undone.keys() >= set(operation.undo) else 0
+def _find_undone_ms(operation: Operation, undone_at_ms: Mapping[str, int]) -> int:
+    """Return when the last undo record of an operation was undone, in ms; 0 if not all records were."""
+    return max(undone_at_ms[name] for name in operation.undo) if undone_at_ms.keys() >= set(operation.undo) else 0
 
 
 def build_stored_fields(record: Operation | Sighting) -> dict[str, Any]:
-    """Return the fields of a record by the names they have in files and documents, where `system` is `layout`."""
+    """Return the fields of a record by their names in files and documents, where `system` is called `layout`."""
     return {"layout" if name == "system" else name: value for name, value in asdict(record).items()}
 
 
 def to_document(operation: Operation) -> dict[str, Any]:
-    """Return an operation as JSON values.
-
-    Bytes that are not UTF-8 become surrogates, which convert back to the same bytes.
-    """
+    """Convert an operation to JSON values. Bytes that are not UTF-8 become surrogates, which convert back."""
     fields = build_stored_fields(operation)
     fields["ids"] = [to_text(id) for id in operation.ids]
     return fields
 
 
 def _parse_operation(fields: dict[str, Any]) -> Operation:
-    """Parse the document of an operation."""
+    """Parse an operation from the fields of its journal line. Raises KeyError, TypeError or ValueError."""
     ids = tuple(to_bytes(str(id)) for id in fields.pop("ids"))
     undo, others, systems = fields.pop("undo", ()), fields.pop("others", ()), fields.pop("other_systems", ())
-    kept: dict[str, Any] = {name: read(fields[name]) for name, read in _READERS.items() if name in fields}
-    kept["system"] = kept.pop("layout")
-    names = (undo,) if isinstance(undo, str) else undo
-    kept |= {"others": tuple(map(str, others)), "other_systems": tuple(map(str, systems))}
-    return Operation(**kept, ids=ids, undo=tuple(filter(None, map(str, names))))
+    parsed_fields: dict[str, Any] = {
+        name: parse(fields[name]) for name, parse in _FIELD_PARSERS.items() if name in fields
+    }
+    parsed_fields["system"] = parsed_fields.pop("layout")
+    record_names = (undo,) if isinstance(undo, str) else undo
+    parsed_fields |= {"others": tuple(map(str, others)), "other_systems": tuple(map(str, systems))}
+    return Operation(**parsed_fields, ids=ids, undo=tuple(filter(None, map(str, record_names))))
 
 
-def _parse_number(value: Any) -> int:
+def _parse_count_or_ms(value: Any) -> int:
     """Parse a count or a time in ms. Raises ValueError for other values, which could not be shown as a date."""
     number = int(value)
     if not 0 <= number <= MAX_INSTANT_MS:
@@ -675,67 +702,71 @@ def _parse_number(value: Any) -> int:
     return number
 
 
-def _mask(text: str) -> str:
-    """Mask the secrets in a text, also while a command with `--reveal` shows them."""
+def _mask_secrets(text: str) -> str:
+    """Mask the secrets in a text, even while a command with `--reveal` shows them."""
     with reveal_secrets(is_revealed=False):
         return mask_text(text)
 
 
 def _mask_outcomes(answers: Mapping[str, int]) -> dict[str, int]:
-    """Mask the texts of outcomes; texts that become equal are counted together."""
-    counted: dict[str, int] = {}
-    for words, number in answers.items():
-        shown = _mask(words)
-        counted[shown] = counted.get(shown, 0) + number
-    return counted
+    """Mask the secrets in the texts of outcomes. Texts that become equal are counted together."""
+    masked_counts: dict[str, int] = {}
+    for text, count in answers.items():
+        masked = _mask_secrets(text)
+        masked_counts[masked] = masked_counts.get(masked, 0) + count
+    return masked_counts
 
 
-def _parse_numbers(value: Mapping[Any, Any]) -> dict[str, int]:
-    return {str(name): _parse_number(number) for name, number in value.items()}
+def _parse_number_map(value: Mapping[Any, Any]) -> dict[str, int]:
+    return {str(name): _parse_count_or_ms(count) for name, count in value.items()}
 
 
-def _parse_counts(value: Mapping[Any, Mapping[Any, Any]]) -> dict[str, dict[str, int]]:
-    return {str(queue): _parse_numbers(places) for queue, places in value.items()}
+def _parse_counts_by_queue(value: Mapping[Any, Mapping[Any, Any]]) -> dict[str, dict[str, int]]:
+    return {str(queue): _parse_number_map(places) for queue, places in value.items()}
 
 
-def _prefix_system(system: str, counts: Counts) -> Counts:
+def _prefix_counts_with_system(system: str, counts: Counts) -> Counts:
     """Return the counts by `system:queue`, for a change of several systems."""
     return {f"{system}:{queue}": places for queue, places in counts.items()}
 
 
-def _to_plain_counts(counts: Counts) -> dict[str, dict[str, int]]:
-    """Return the counts as plain dicts, which JSON can store."""
+def _convert_counts_to_dicts(counts: Counts) -> dict[str, dict[str, int]]:
+    """Convert counts to plain dicts, which JSON can store."""
     return {queue: dict(places) for queue, places in counts.items()}
 
 
-def _merge_circumstances(hows: Sequence[Circumstances], why: str) -> dict[str, Any]:
-    """Return the circumstances of one operation on one or several queues; the counts are of all of them."""
-    shared = {name: getattr(hows[0], name) for name in ("began_ms", "chosen", "rate", "stopped")}
+def _merge_circumstances(circumstances: Sequence[Circumstances], default_reason: str) -> dict[str, Any]:
+    """Merge the circumstances of a change of several queues to the fields of one operation."""
+    shared = {name: getattr(circumstances[0], name) for name in ("began_ms", "chosen", "rate", "stopped")}
     return {
         **shared,
-        "why": hows[0].why or why,
-        "before": {queue: places for how in hows for queue, places in how.before.items()},
+        "why": circumstances[0].why or default_reason,
+        "before": {
+            queue: places
+            for queue_circumstances in circumstances
+            for queue, places in queue_circumstances.before.items()
+        },
     }
 
 
-_READERS: Mapping[str, Callable[[Any], Any]] = {
+_FIELD_PARSERS: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("who", "verb", "queue", "layout", "error", "url", "profile"), str),
     **dict.fromkeys(("why", "chosen", "rate", "stopped"), str),
-    **dict.fromkeys(("at_ms", "count", "undone_at_ms", "began_ms"), _parse_number),
-    "answers": _parse_numbers,
-    **dict.fromkeys(("before", "after"), _parse_counts),
+    **dict.fromkeys(("at_ms", "count", "undone_at_ms", "began_ms"), _parse_count_or_ms),
+    "answers": _parse_number_map,
+    **dict.fromkeys(("before", "after"), _parse_counts_by_queue),
 }
 
 
 def format_clock(at_ms: int) -> str:
-    """Return a time as `2026-11-21 03:12:09 +01:00`: local time with its zone."""
-    at = datetime.fromtimestamp(at_ms / 1000).astimezone()
-    zone = at.strftime("%z")
-    return f"{at:%Y-%m-%d %H:%M:%S} {zone[:3]}:{zone[3:5]}"
+    """Format a time as `2026-11-21 03:12:09 +01:00`: local time with its zone."""
+    moment = datetime.fromtimestamp(at_ms / 1000).astimezone()
+    zone = moment.strftime("%z")
+    return f"{moment:%Y-%m-%d %H:%M:%S} {zone[:3]}:{zone[3:5]}"
 
 
 def describe_undo(operation: Operation) -> str:
-    """Return whether the operation can be undone, in one or two words."""
+    """Describe whether an operation can be undone, in one or two words."""
     if operation.undone_at_ms:
         return "undone " + format_clock(operation.undone_at_ms)[11:16]
     return "can be undone" if operation.undo else "no undo"

@@ -1,8 +1,8 @@
-"""Rate limit: apply a verb to many jobs at so many per second, and stop when failures or depth exceed a limit.
+"""Apply a verb to many jobs at a limited rate, and stop when failures or the number of ready jobs exceed a limit.
 
-`rate_limited_steps` is a generator. Each step polls the queues once and sends the jobs that are due by then, or none.
-The caller decides how often to step: the screen by a timer, the command line between two short sleeps. It ends when a
-limit is exceeded, a reply is lost or all jobs were sent; the last step has the reason.
+`yield_rate_limited_steps` is a generator. Each step polls the queues once and sends the jobs that are due by then, or
+none. The caller decides how often to step: the screen by a timer, the command line between two short sleeps. The
+generator ends when a limit is exceeded, a reply is lost or all jobs were sent; the last step has the reason.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The speed, and the failures and depth at which the change stops; None: no limit.
+    """The speed of a rate-limited change, and the failures and ready jobs at which it stops (None: no limit).
 
-    Failures count from the start.
+    Failures count from the start of the change.
     """
 
     jobs_per_s: float
@@ -41,7 +41,7 @@ class Limits:
     max_depth: int | None = None
 
     def describe(self) -> str:
-        """Return the limits as `5/s, stops at 20 failures or 100 ready jobs`."""
+        """Describe the limits: `5/s, stops at 20 failures or 100 ready jobs`."""
         limits = ((self.max_failures, "failure"), (self.max_depth, "ready job"))
         stops = [format_quantity(number, noun) for number, noun in limits if number is not None]
         return formats.format_rate(self.jobs_per_s) + (f", stops at {' or '.join(stops)}" if stops else "")
@@ -49,7 +49,10 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The result of a step. `failures` is since the start, `depth` the most ready jobs of a queue."""
+    """The result of one step of a rate-limited change.
+
+    `failures` is since the start of the change, `depth` the most ready jobs of a queue.
+    """
 
     outcomes: tuple[tuple[Ref, Outcome], ...]
     done: int
@@ -68,47 +71,50 @@ def parse_rate(text: str) -> float:
     return per_s
 
 
-def rate_limited_steps(
+def yield_rate_limited_steps(
     engine: Engine,
     verb: str,
-    chosen: ChosenJobs,
+    chosen_jobs: ChosenJobs,
     form: Mapping[str, object],
     limits: Limits,
     *,
     place: str = "",
     clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Step]:
-    """Apply `verb` to the chosen jobs, or with `place` to those that are there at the start, a batch per step."""
-    refs = [ref for ref, _jobs in chosen]
+    """Apply a verb to the chosen jobs, or to those in `place` at the start, a batch per step at a limited rate."""
+    refs = [ref for ref, _jobs in chosen_jobs]
     watch = _QueueWatch(engine, refs)
     if place:
-        jobs = _JobSupply(_list_place(engine, refs[0], place), *watch.count_jobs(place))
+        jobs = _JobSupply(_yield_jobs_of_place(engine, refs[0], place), *watch.count_jobs(place))
     else:
-        jobs = _JobSupply(((ref, job) for ref, each in chosen for job in each), sum(len(each) for _ref, each in chosen))
+        jobs = _JobSupply(
+            ((ref, job) for ref, jobs_of_queue in chosen_jobs for job in jobs_of_queue),
+            sum(len(jobs_of_queue) for _ref, jobs_of_queue in chosen_jobs),
+        )
     if engine.change_recorder is not None:  # If all jobs are too many for one undo, none of them is saved.
-        for ref, each in chosen:
-            engine.change_recorder.begin_change(verb, ref, jobs.total if place else len(each))
-    allowance = _Allowance(limits.jobs_per_s, clock)
+        for ref, jobs_of_queue in chosen_jobs:
+            engine.change_recorder.begin_change(verb, ref, jobs.total if place else len(jobs_of_queue))
+    allowance = _JobAllowance(limits.jobs_per_s, clock)
     while True:
-        failures, depth = watch.poll()
+        failures, depth = watch.poll_queues()
         reason = _explain_stop(limits, failures, depth, jobs.taken, jobs.total)
         if reason:
             yield Step((), jobs.taken, jobs.total, failures, depth, reason)
             return
-        room = CHUNK if limits.max_depth is None else limits.max_depth - depth
-        batch = jobs.take(min(CHUNK, allowance.refill(), room))
+        max_jobs = CHUNK if limits.max_depth is None else limits.max_depth - depth
+        batch = jobs.take_jobs(min(CHUNK, allowance.refill(), max_jobs))
         allowance.spend(len(batch))
-        outcomes = tuple(_apply_verb(engine, verb, batch, form))
+        outcomes = tuple(_apply_verb_to_batch(engine, verb, batch, form))
         watch.record_moved_jobs(batch, outcomes)
-        lost = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
-        reason = lost or ("all jobs were asked for" if jobs.is_over else "")
+        lost_reply = next((outcome.text for _ref, outcome in outcomes if outcome.is_lost), "")
+        reason = lost_reply or ("all jobs were asked for" if jobs.is_over else "")
         yield Step(outcomes, jobs.taken, jobs.total, failures, depth, reason)
         if reason:
             return
 
 
 class _JobSupply:
-    """The jobs of a change, of which `taken` of `total` were taken.
+    """The jobs of a rate-limited change, of which `taken` of `total` were taken so far.
 
     If `total` is an estimate, it is corrected while jobs are taken, and only the last job ends the change.
     """
@@ -117,12 +123,12 @@ class _JobSupply:
         self._jobs, self._is_estimate = jobs, is_estimate
         self.total, self.taken, self.is_over = total, 0, False
 
-    def take(self, most: int) -> list[tuple[Ref, Job]]:
-        """Take the next jobs, at most `most`; none if it is negative."""
-        due = most if self._is_estimate else min(most, self.total - self.taken)
-        batch = [*islice(self._jobs, max(0, due))]
+    def take_jobs(self, max_jobs: int) -> list[tuple[Ref, Job]]:
+        """Take the next jobs, at most `max_jobs`; none if that is negative."""
+        wanted_jobs = max_jobs if self._is_estimate else min(max_jobs, self.total - self.taken)
+        batch = [*islice(self._jobs, max(0, wanted_jobs))]
         self.taken += len(batch)
-        self.is_over = due > len(batch)
+        self.is_over = wanted_jobs > len(batch)
         if not self._is_estimate:
             self.is_over = self.is_over or self.taken >= self.total
         elif self.is_over:
@@ -132,10 +138,10 @@ class _JobSupply:
         return batch
 
 
-class _Allowance:
-    """The number of jobs that may be sent now. It grows with time, up to the jobs of one second.
+class _JobAllowance:
+    """The number of jobs that a rate limit allows to send now.
 
-    Because of that limit no burst follows a pause.
+    The number grows with time, up to the jobs of one second, so that no burst follows a pause.
     """
 
     def __init__(self, jobs_per_s: float, clock: Callable[[], float]) -> None:
@@ -143,106 +149,108 @@ class _Allowance:
         self._jobs, self._refilled_s = 1.0, clock()
 
     def refill(self) -> int:
-        """Add the jobs of the time since the last call, and return the allowed number of whole jobs."""
+        """Add the jobs for the time since the last call, and return the allowed number of whole jobs."""
         now_s = self._clock()
-        earned = (now_s - self._refilled_s) * self._jobs_per_s
-        self._jobs, self._refilled_s = min(max(1.0, self._jobs_per_s), self._jobs + earned), now_s
+        new_jobs = (now_s - self._refilled_s) * self._jobs_per_s
+        self._jobs, self._refilled_s = min(max(1.0, self._jobs_per_s), self._jobs + new_jobs), now_s
         return int(self._jobs)
 
     def spend(self, jobs: int) -> None:
-        """Subtract jobs that were sent."""
+        """Subtract jobs that were sent from the allowed number."""
         self._jobs -= jobs
 
 
 class _QueueWatch:
-    """Polls the queues of a change, and compares them with their counts at its start."""
+    """Polls the queues of a rate-limited change, and compares them with their counts at its start."""
 
     def __init__(self, engine: Engine, refs: Sequence[Ref]) -> None:
         self._engine, self._refs = engine, refs
-        self._before = self._poll_queues()
+        self._before = self._poll_queue_counts()
         self._moved_dead = dict.fromkeys(refs, 0)  # dead jobs that the change moved
 
-    def _poll_queues(self) -> dict[Ref, Queue]:
+    def _poll_queue_counts(self) -> dict[Ref, Queue]:
         requests = [self._engine.systems[ref.system].queue_request(ref.queue) for ref in self._refs]
         return dict(zip(self._refs, self._engine.send_requests(requests), strict=True))
 
     def count_jobs(self, place: str) -> tuple[int, bool]:
-        """Return the number of jobs in a place at the start, and whether it is an estimate, as in a shared place."""
+        """Return the number of jobs in a place at the start, and whether that is an estimate, as in a shared place."""
         counts = [count for queue in self._before.values() for count in queue.counts if count.place == place]
         total = sum(queue.count_in_place(place) for queue in self._before.values())
         return total, not all(count.is_exact for count in counts)
 
-    def poll(self) -> tuple[int, int]:
-        """Poll the queues once; return the failures since the start, and the most ready jobs of a queue."""
-        now = self._poll_queues()
-        failures = sum(_count_failures(self._before[ref], now[ref], self._moved_dead[ref]) for ref in self._refs)
-        return failures, max(queue.count_in_state(State.READY) for queue in now.values())
+    def poll_queues(self) -> tuple[int, int]:
+        """Poll the queues once. Return the failures since the start, and the most ready jobs of a queue."""
+        queues = self._poll_queue_counts()
+        failures = sum(_count_new_failures(self._before[ref], queues[ref], self._moved_dead[ref]) for ref in self._refs)
+        return failures, max(queue.count_in_state(State.READY) for queue in queues.values())
 
     def record_moved_jobs(self, batch: Sequence[tuple[Ref, Job]], outcomes: Sequence[tuple[Ref, Outcome]]) -> None:
-        """Record which dead jobs the change moved: dead jobs that left are no failures less."""
+        """Record which dead jobs the change moved, because they must not make the number of failures smaller."""
         dead = {(ref, job.id) for ref, job in batch if job.state is State.DEAD}
         for ref, outcome in outcomes:
             self._moved_dead[ref] += bool(outcome.moved) and (ref, outcome.id) in dead
 
 
-def _count_failures(before: Queue, now: Queue, moved_dead: int) -> int:
-    """Count the failed attempts since the start, if the system counts them; else new dead jobs.
+def _count_new_failures(queue_before: Queue, queue_now: Queue, moved_dead: int) -> int:
+    """Count the failed attempts since the start of the change, if the system counts them; else the new dead jobs.
 
     `moved_dead` is the number of dead jobs that this change moved, which are added.
     """
-    if "failed" in before.counters:
-        return max(0, now.counters.get("failed", 0) - before.counters["failed"])
-    return max(0, now.count_in_state(State.DEAD) - (before.count_in_state(State.DEAD) - moved_dead))
+    if "failed" in queue_before.counters:
+        return max(0, queue_now.counters.get("failed", 0) - queue_before.counters["failed"])
+    return max(0, queue_now.count_in_state(State.DEAD) - (queue_before.count_in_state(State.DEAD) - moved_dead))
 
 
-def _list_shared_place(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
-    """Yield the jobs of this queue in a shared place.
+def _yield_jobs_of_shared_place(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
+    """Yield the jobs of one queue in a place of all queues.
 
     A job that leaves moves the following ones up behind the walk, so the walk is repeated until it finds no new job.
     """
-    met: set[bytes] = set()
+    seen_ids: set[bytes] = set()
     previous_count = -1
-    while len(met) > previous_count:
-        previous_count = len(met)
+    while len(seen_ids) > previous_count:
+        previous_count = len(seen_ids)
         for page in engine.walk_pages(ref, place, CHUNK):
-            fresh = [job for job in page.jobs if job.id not in met]
-            met.update(job.id for job in fresh)
-            yield from ((ref, job) for job in fresh)
+            new_jobs = [job for job in page.jobs if job.id not in seen_ids]
+            seen_ids.update(job.id for job in new_jobs)
+            yield from ((ref, job) for job in new_jobs)
 
 
-def _explain_stop(brake: Limits, failures: int, depth: int, done: int, total: int) -> str:
-    after = f"after {done} of {total}"
-    if brake.max_failures is not None and failures >= max(1, brake.max_failures):
-        failed = format_quantity(failures, "failure")
-        return f"stopped {after}: {failed} since it began (the limit is {brake.max_failures})"
-    if brake.max_depth is not None and depth >= max(1, brake.max_depth):
-        return f"stopped {after}: {format_quantity(depth, 'job')} ready (the limit is {brake.max_depth})"
+def _explain_stop(limits: Limits, failures: int, depth: int, done: int, total: int) -> str:
+    """Return why the change must stop: too many failures or ready jobs. Empty if it may continue."""
+    position = f"after {done} of {total}"
+    if limits.max_failures is not None and failures >= max(1, limits.max_failures):
+        failure_count = format_quantity(failures, "failure")
+        return f"stopped {position}: {failure_count} since it began (the limit is {limits.max_failures})"
+    if limits.max_depth is not None and depth >= max(1, limits.max_depth):
+        return f"stopped {position}: {format_quantity(depth, 'job')} ready (the limit is {limits.max_depth})"
     return ""
 
 
-def _apply_verb(
+def _apply_verb_to_batch(
     engine: Engine, verb: str, batch: Sequence[tuple[Ref, Job]], form: Mapping[str, object]
 ) -> Iterator[tuple[Ref, Outcome]]:
+    """Apply a verb to a batch of jobs, queue by queue, and yield the outcomes."""
     for ref in dict.fromkeys(ref for ref, _job in batch):
         for outcome in engine.apply_verb(verb, ref, [job for other, job in batch if other == ref], form):
             yield ref, outcome
 
 
-def _list_place(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
-    """Yield the jobs of a place, a page when the last one is used up. Jobs that stay in the place are yielded once."""
+def _yield_jobs_of_place(engine: Engine, ref: Ref, place: str) -> Iterator[tuple[Ref, Job]]:
+    """Yield the jobs of a place, reading a page when the last one is used up. Jobs that stay are yielded once."""
     if engine.systems[ref.system].is_shared(place):
-        yield from _list_shared_place(engine, ref, place)
+        yield from _yield_jobs_of_shared_place(engine, ref, place)
         return
-    met: set[bytes] = set()
+    seen_ids: set[bytes] = set()
     offset = 0
     while True:
         page = engine.fetch_page(ref, place, offset, CHUNK)
         if page.error:
             raise WrongType(page.error)
-        fresh = [job for job in page.jobs if job.id not in met]
-        met.update(job.id for job in fresh)
-        yield from ((ref, job) for job in fresh)
+        new_jobs = [job for job in page.jobs if job.id not in seen_ids]
+        seen_ids.update(job.id for job in new_jobs)
+        yield from ((ref, job) for job in new_jobs)
         if not page.jobs:
             return
-        stayed = 0 if fresh else len(page.jobs)
-        offset += stayed
+        stayed_jobs = 0 if new_jobs else len(page.jobs)
+        offset += stayed_jobs

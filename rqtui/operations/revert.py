@@ -1,4 +1,4 @@
-"""Revert operations that an `undo.UndoRecorder` saved, for jobs that are still as the operation left them.
+"""Undo operations that an `undo.UndoRecorder` saved, for jobs that are still as the operation left them.
 
 Each step is a round trip, with an outcome per job. Deleted jobs come back by `restore`, moved ones by `revert`, a pause
 by `resume`. In systems without these scripts, deleted jobs are enqueued again by their own `enqueue`.
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def revert_operation(engine: Engine, folder: Path, record_names: Sequence[str], url: str) -> Iterator[list[Outcome]]:
-    """Revert the records of one operation, the last first. A record that cannot be reverted is reported.
+    """Undo the records of one operation, the last one first. A record that cannot be undone gives an outcome.
 
-    The rest continues. `url` is the Redis of `engine`, masked.
+    `url` is the Redis of `engine`, masked.
     """
     for name in reversed(record_names):
         try:
@@ -39,7 +39,7 @@ def revert_operation(engine: Engine, folder: Path, record_names: Sequence[str], 
 
 
 def revert_record(engine: Engine, folder: Path, record_name: str, url: str = "") -> Iterator[list[Outcome]]:
-    """Revert one record, a round trip per step; yield an outcome for each job that was or may have been changed.
+    """Undo one record, a round trip per step. Yield an outcome for each job that was or may have been changed.
 
     Raises UsageError if there is nothing to undo or the operation was on another Redis, and ReadOnly or Refused if undo
     is not allowed.
@@ -53,20 +53,20 @@ def revert_record(engine: Engine, folder: Path, record_name: str, url: str = "")
     if record.system not in engine.systems:
         raise UsageError(f"this was done to a queue of {record.system}: say --system {record.system}.")
     if record.spec != engine.systems[record.system].format_spec(record.queue):  # Its queue has other keys.
-        how = f"say --system {quote_for_shell(record.spec)}" if record.spec else f"say {record.system} without options"
-        raise UsageError(f"this was done to a queue of {record.system} under other options: {how}.")
+        hint = f"say --system {quote_for_shell(record.spec)}" if record.spec else f"say {record.system} without options"
+        raise UsageError(f"this was done to a queue of {record.system} under other options: {hint}.")
     if record.undone_at_ms:
         raise UsageError("this was undone already.")
     if denial := engine.explain_denial("undo", ref):
         raise Refused(denial)
-    is_whole, is_named = True, False
-    for outcomes in _revert_jobs(engine, ref, record):
-        is_whole = is_whole and not any(outcome.is_lost for outcome in outcomes)
-        back = [outcome.id for outcome in outcomes if outcome.moved and outcome.id]
-        if back:
-            undo_files.mark_jobs_restored(folder, record_name, back)
-        if back and not is_named:
-            is_named = True
+    is_complete, is_queue_registered = True, False
+    for outcomes in _revert_saved_jobs(engine, ref, record):
+        is_complete = is_complete and not any(outcome.is_lost for outcome in outcomes)
+        restored_ids = [outcome.id for outcome in outcomes if outcome.moved and outcome.id]
+        if restored_ids:
+            undo_files.mark_jobs_restored(folder, record_name, restored_ids)
+        if restored_ids and not is_queue_registered:
+            is_queue_registered = True
             with suppress(
                 RqtuiError
             ):  # With maxmemory reached, moved jobs come back, but the name cannot be registered.
@@ -74,27 +74,30 @@ def revert_record(engine: Engine, folder: Path, record_name: str, url: str = "")
         yield outcomes
         if engine.read_only:
             raise ReadOnly("locked: the rest was not undone.")
-    if is_whole:
+    if is_complete:
         undo_files.mark_undone(folder, record_name)
 
 
-def _revert_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
+def _revert_saved_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
+    """Undo the changes of one record, without any check of the record. Yield the outcomes."""
     system = engine.systems[ref.system]
     if record.verb in QUEUE_INVERSES:
         if record.is_changed:
             requests = system.verb_requests(QUEUE_INVERSES[record.verb], ref.queue, (), {})
             yield [
-                one for request in requests for one in request.parse(scripts.send_calls(engine.client, request.calls))
+                outcome
+                for request in requests
+                for outcome in request.parse(scripts.send_calls(engine.client, request.calls))
             ]
         return
-    yield from _check_unanswered(engine, ref, record)
-    changed = [(record.rows[id], left) for id, left in record.states_after.items() if id in record.rows]
+    yield from _resolve_unanswered_jobs(engine, ref, record)
+    changed = [(record.rows[id], state_after) for id, state_after in record.states_after.items() if id in record.rows]
     script = find_inverse_script(system, record.verb)
-    moved_on = [row for row, left in changed if script == "revert" and not left.place]
-    if moved_on:
-        yield [Outcome("undo", row.id, "changed", "it changed since") for row in moved_on]
-    able = [(row, left) for row, left in changed if script != "revert" or left.place]
-    for outcomes in _bring_back_jobs(engine, ref, script, able):
+    changed_rows = [row for row, state_after in changed if script == "revert" and not state_after.place]
+    if changed_rows:
+        yield [Outcome("undo", row.id, "changed", "it changed since") for row in changed_rows]
+    revertible = [(row, state_after) for row, state_after in changed if script != "revert" or state_after.place]
+    for outcomes in _bring_back_jobs(engine, ref, script, revertible):
         yield outcomes
         if outcomes[-1].is_lost:
             return
@@ -107,26 +110,26 @@ def _revert_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[
 def _bring_back_jobs(
     engine: Engine, ref: Ref, script: str, jobs: Sequence[tuple[SavedJob, AfterState]]
 ) -> Iterator[list[Outcome]]:
-    """Run the script that brings jobs back, a chunk per step; yield an outcome per job.
+    """Run the script that brings jobs back, a chunk per step. Yield an outcome per job.
 
     A chunk that was refused because of one job is halved, so that the other jobs come back.
     """
-    waiting = [*_split_by_size(jobs)][::-1]
-    while waiting:
-        chunk = waiting.pop()
-        reply = _send_chunk(engine, ref, script, chunk)
+    chunks = [*_split_into_undo_chunks(jobs)][::-1]
+    while chunks:
+        chunk = chunks.pop()
+        reply = _send_undo_chunk(engine, ref, script, chunk)
         if isinstance(reply, Refused) and len(chunk) > 1:
             half = len(chunk) // 2
-            waiting += [chunk[half:], chunk[:half]]
+            chunks += [chunk[half:], chunk[:half]]
         else:
-            yield _to_outcomes([row.id for row, _left in chunk], reply)
+            yield _parse_undo_outcomes([row.id for row, _state_after in chunk], reply)
 
 
-def _send_chunk(
+def _send_undo_chunk(
     engine: Engine, ref: Ref, script: str, chunk: Sequence[tuple[SavedJob, AfterState]]
 ) -> Reply | Exception:
-    """Send the call that brings these jobs back, and return its reply. A fault in one row refuses all of them."""
-    columns = [_build_row(script, row, left) for row, left in chunk]
+    """Send the call that brings these jobs back, and return its reply. An invalid row refuses the whole chunk."""
+    columns = [_build_undo_row(script, row, state_after) for row, state_after in chunk]
     try:
         call = engine.systems[ref.system].build_call(script, ref.queue, {}, columns)
     except UsageError as error:
@@ -143,7 +146,8 @@ _RESULT_TEXTS = {
 }
 
 
-def _to_outcomes(ids: Sequence[bytes], reply: Reply | Exception) -> list[Outcome]:
+def _parse_undo_outcomes(ids: Sequence[bytes], reply: Reply | Exception) -> list[Outcome]:
+    """Convert the reply to a chunk to one outcome per job."""
     if isinstance(reply, Exception) and not isinstance(reply, RqtuiError):
         raise reply
     if isinstance(reply, Exception):
@@ -151,42 +155,49 @@ def _to_outcomes(ids: Sequence[bytes], reply: Reply | Exception) -> list[Outcome
         return [Outcome("undo", id, word, str(reply)) for id in ids]
     return [
         Outcome(
-            "undo", id, each.word, _RESULT_TEXTS.get(each.word, each.text), int(each.word == "moved"), dict(each.values)
+            "undo",
+            id,
+            result.word,
+            _RESULT_TEXTS.get(result.word, result.text),
+            int(result.word == "moved"),
+            dict(result.values),
         )
-        for id, each in zip(ids, reply.each, strict=True)
+        for id, result in zip(ids, reply.each, strict=True)
     ]
 
 
-def _build_row(script: str, row: SavedJob, left: AfterState) -> Mapping[str, object]:
-    """Return the row of arguments for the script that brings a job back."""
+def _build_undo_row(script: str, row: SavedJob, state_after: AfterState) -> Mapping[str, object]:
+    """Build the arguments with which a script brings one job back."""
     if script == "enqueue":
         return row.put
-    same = {"id": row.id, "place": row.place, "score": row.score, "line": row.line, "errors": row.errors}
+    saved_fields = {"id": row.id, "place": row.place, "score": row.score, "line": row.line, "errors": row.errors}
     if script == "restore":
-        return {**same, "record": row.record, "body": row.body}
-    return {**same, "left": left.place, "known": left.line}
+        return {**saved_fields, "record": row.record, "body": row.body}
+    return {**saved_fields, "left": state_after.place, "known": state_after.line}
 
 
-def _check_unanswered(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
-    """Yield the outcomes of jobs whose reply was lost: unchanged jobs need nothing, for others the result is unknown.
+def _resolve_unanswered_jobs(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[list[Outcome]]:
+    """Yield the outcomes of jobs whose reply was lost: unchanged jobs need nothing, for others it is unknown.
 
     A deleted job of a place that workers do not take from can only have been deleted by this operation: it is restored.
     """
     if not record.unanswered:
         return
     system = engine.systems[ref.system]
-    exact = can_restore_exactly(system)
+    is_exact = can_restore_exactly(system)
     ids = list(record.unanswered)
     lookup_rows = [{"id": id, "member": record.rows[id].body or record.rows[id].line} for id in ids]
-    now = {row.id: row for rows in read_jobs(engine, ref, lookup_rows, False) for row in rows} if exact else {}
+    current_jobs = (
+        {row.id: row for rows in read_jobs(engine, ref, lookup_rows, False) for row in rows} if is_exact else {}
+    )
     outcomes = []
     for id in ids:
         row = record.rows[id]
-        if id in now and now[id].has_same_state(row):
+        if id in current_jobs and current_jobs[id].has_same_state(row):
             outcomes.append(Outcome("undo", id, "same", "nothing changed"))
         elif (
             find_inverse_script(system, record.verb) == "restore"
-            and id not in now
+            and id not in current_jobs
             and row.place in ("scheduled", "done", "dead")
         ):
             record.states_after[id] = AfterState()
@@ -195,15 +206,15 @@ def _check_unanswered(engine: Engine, ref: Ref, record: UndoRecord) -> Iterator[
     yield outcomes
 
 
-def _split_by_size(rows: Sequence[tuple[SavedJob, AfterState]]) -> Iterator[list[tuple[SavedJob, AfterState]]]:
+def _split_into_undo_chunks(rows: Sequence[tuple[SavedJob, AfterState]]) -> Iterator[list[tuple[SavedJob, AfterState]]]:
     """Split jobs into chunks that one call can take, by their number and bytes."""
     chunk: list[tuple[SavedJob, AfterState]] = []
     size = 0
-    for row, left in rows:
+    for row, state_after in rows:
         if chunk and (len(chunk) == CHUNK or size + row.size > ANSWER_BYTES):
             yield chunk
             chunk, size = [], 0
-        chunk.append((row, left))
+        chunk.append((row, state_after))
         size += row.size
     if chunk:
         yield chunk

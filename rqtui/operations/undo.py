@@ -1,4 +1,4 @@
-"""Undo: save jobs before a verb changes them, so that the change can be undone if nothing else changed them since.
+"""Undo: save jobs before a verb changes them, so that the change can be undone if the jobs stay as it left them.
 
 A `UndoRecorder` is installed on an engine (`engine.change_recorder`). Before a chunk is sent it reads the jobs and
 writes them to a file (`operations/undo_files.py`); afterwards it writes their new state. `operations/revert.py` undoes
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 FOLDER = "undo"
-LIMIT = 10_000  # jobs of one operation
+MAX_SAVED_JOBS = 10_000  # jobs of one operation
 ANSWER_BYTES = 8 << 20  # most bytes in the reply of one call; further jobs need another call
 UNDO_COMMAND = "rqtui undo"  # how to undo in a shell; on the screen the key is `z`
 QUEUE_INVERSES = {"pause": "resume", "resume": "pause"}
@@ -52,33 +52,35 @@ NO_UNDO_REASONS = {
 }
 
 
-def describe_undo(system: System, verb: str, count: int = 0, place: str = "", problem: str = "", by: str = "z") -> str:
-    """Return `z undoes it`, or `no undo: …` with the reason, for the question before a change.
+def describe_undo(
+    system: System, verb: str, count: int = 0, place: str = "", problem: str = "", undo_key: str = "z"
+) -> str:
+    """Describe whether a change can be undone, for the question before it: `z undoes it`, or `no undo: …`.
 
-    `count` is how many jobs would change (0: unknown), `problem` that of the recorder, `place` the place of the jobs;
-    `by` is what undoes the change: the key, or `UNDO_COMMAND`.
+    `count` is how many jobs would change (0: unknown), `problem` that of the recorder, `place` the place of the jobs.
+    `undo_key` is what undoes the change: the key on the screen, or `UNDO_COMMAND`.
     """
-    lacks = problem or _explain_no_undo(system, verb, place)
-    if not lacks and count > LIMIT:
-        lacks = explain_limit()
-    if lacks:
-        return f"no undo: {lacks}"
+    obstacle = problem or _explain_no_undo(system, verb, place)
+    if not obstacle and count > MAX_SAVED_JOBS:
+        obstacle = explain_limit()
+    if obstacle:
+        return f"no undo: {obstacle}"
     if not can_restore_exactly(system) and verb not in QUEUE_INVERSES:
-        return f"{by} puts them back, behind those that wait"
-    return f"{by} undoes it"
+        return f"{undo_key} puts them back, behind those that wait"
+    return f"{undo_key} undoes it"
 
 
 def explain_limit() -> str:
-    """Return why a change of more than `LIMIT` jobs cannot be undone."""
-    return f"it is kept for at most {LIMIT:,} jobs".replace(",", " ")
+    """Return why a change of more than `MAX_SAVED_JOBS` jobs cannot be undone."""
+    return f"it is kept for at most {MAX_SAVED_JOBS:,} jobs".replace(",", " ")
 
 
-def is_too_large(operation: Operation) -> bool:
+def is_too_large_to_undo(operation: Operation) -> bool:
     """Return whether an operation has no undo because it changed too many jobs.
 
-    Undo must refuse it and not undo the operation before it in its place.
+    An undo must refuse this operation, and not undo the operation before it in its place.
     """
-    return not operation.undo and not operation.undone_at_ms and operation.count > LIMIT
+    return not operation.undo and not operation.undone_at_ms and operation.count > MAX_SAVED_JOBS
 
 
 def can_restore_exactly(system: System) -> bool:
@@ -103,14 +105,14 @@ def find_inverse_script(system: System, verb: str) -> str:
         return "restore"
     if any(move.leaves for move in script.moves) or not {"id", "member"} & {column.name for column in script.each}:
         return ""
-    stays = () if script.moves else tuple(place.name for place in system.places if place.name in script.writes)
-    sources, targets = {*script.sources, *stays}, {*script.targets, *stays}
-    back = system.scripts["revert"]
-    return "revert" if sources & {*back.targets} and targets <= {*back.sources} else ""
+    changed_places = () if script.moves else tuple(place.name for place in system.places if place.name in script.writes)
+    sources, targets = {*script.sources, *changed_places}, {*script.targets, *changed_places}
+    revert_script = system.scripts["revert"]
+    return "revert" if sources & {*revert_script.targets} and targets <= {*revert_script.sources} else ""
 
 
 def _explain_no_undo(system: System, verb: str, place: str) -> str:
-    """Return why a verb cannot be undone in this system; empty if it can."""
+    """Return why a verb cannot be undone in a system; empty if it can."""
     script = find_inverse_script(system, verb)
     if script == "restore" and verb == "purge" and not place:
         return "the whole queue goes, with its settings"
@@ -121,7 +123,10 @@ def _explain_no_undo(system: System, verb: str, place: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SavedChunk:
-    """Jobs that are about to be changed. The calls `before` and `after` are sent in the round trip of the change."""
+    """Saved jobs that are about to be changed.
+
+    The calls `before` and `after` are sent in the round trip of the change, and read the jobs again.
+    """
 
     recorder: UndoRecorder
     engine: Engine
@@ -134,18 +139,20 @@ class SavedChunk:
     after: tuple[Call, ...] = ()
 
     def record_outcomes(self, outcomes: Sequence[Outcome], before: Sequence[Any], after: Sequence[Any]) -> None:
-        """Write the state of the changed jobs after the verb, and the ids of jobs without a reply."""
+        """Write the state of the changed jobs after the verb to the undo file, and the ids of jobs without a reply."""
         changed = [outcome for outcome in outcomes if outcome.moved]
-        untold = [outcome.id for outcome in outcomes if outcome.word == "unknown"]
-        if not self.after or untold:
+        unanswered = [outcome.id for outcome in outcomes if outcome.word == "unknown"]
+        if not self.after or unanswered:
             corrected = [row for outcome in changed if (row := _find_changed_row(outcome, self.rows))]
-            self.file.write_states_after({outcome.id: AfterState() for outcome in changed}, corrected, untold)
+            self.file.write_states_after({outcome.id: AfterState() for outcome in changed}, corrected, unanswered)
             return
         ids = list(self.rows)
-        rows_before, rows_after = _parse_rows(ids, before[0]), _parse_rows(ids, after[0])
+        rows_before, rows_after = _parse_saved_jobs(ids, before[0]), _parse_saved_jobs(ids, after[0])
         if any(
-            one.id in rows_before and one.id in rows_after and rows_before[one.id].has_same_state(rows_after[one.id])
-            for one in changed
+            outcome.id in rows_before
+            and outcome.id in rows_after
+            and rows_before[outcome.id].has_same_state(rows_after[outcome.id])
+            for outcome in changed
         ):
             # The server did not have the verb's script loaded, so the verb ran after the read: read the jobs again.
             rows_after = self.recorder.read_jobs(self.engine, self.ref, self.lookup_rows, is_whole=False)
@@ -153,7 +160,11 @@ class SavedChunk:
             rows_before[id] for id in ids if id in rows_before and not rows_before[id].has_same_state(self.rows[id])
         ]
         self.file.write_states_after(
-            {one.id: self._find_after_state(one, rows_before, rows_after) for one in changed if one.id in self.rows},
+            {
+                outcome.id: self._find_after_state(outcome, rows_before, rows_after)
+                for outcome in changed
+                if outcome.id in self.rows
+            },
             corrected,
             (),
         )
@@ -161,21 +172,21 @@ class SavedChunk:
     def _find_after_state(
         self, outcome: Outcome, rows_before: Mapping[bytes, SavedJob], rows_after: Mapping[bytes, SavedJob]
     ) -> AfterState:
-        """Return the place and attempts line of a job, if it is in a place that the verb moves jobs to."""
+        """Return the place and the attempts line of a changed job, if it is in a place that the verb moves jobs to."""
         script = self.engine.systems[self.ref.system].scripts[self.verb]
         reported_place = outcome.values.get("place")
-        goals = (
+        expected_places = (
             {reported_place}
             if reported_place
             else set(script.targets) or {rows_before[outcome.id].place if outcome.id in rows_before else ""}
         )
         row = rows_after.get(outcome.id)
-        return AfterState(row.place, row.line) if row and row.place in goals else AfterState()
+        return AfterState(row.place, row.line) if row and row.place in expected_places else AfterState()
 
 
 @dataclass
 class ChangeProgress:
-    """The outcomes so far of an operation that has not ended."""
+    """The outcomes so far of a change that has not ended."""
 
     ids: list[bytes] = field(default_factory=list)  # the first of them
     count: int = 0
@@ -183,16 +194,16 @@ class ChangeProgress:
 
 
 class UndoRecorder:
-    """Saves the jobs that an engine changes.
+    """Saves the jobs that an engine changes, so that the changes can be undone.
 
-    One operation is all changes of a verb and queue between two calls of `close`. `problem` says why nothing can be
-    saved, as the user knows: while it is set, changes continue without undo. A write error without a reported
-    problem stops the change. Thread-safe.
+    One operation is all changes of a verb and queue until `end_change`. `problem` says why nothing can be saved, as the
+    user knows: while it is set, changes continue without undo. A write error without a reported problem stops the
+    change. Thread-safe.
     """
 
     def __init__(self, folder: Path, url: str = "", journal: Journal | None = None) -> None:
         self.folder, self.url, self.who = folder / FOLDER, mask(url), find_current_user()
-        self.problem, self._needed_bytes = undo_files.find_problem(self.folder), undo_files.PROBE_BYTES
+        self.problem, self._needed_bytes = undo_files.find_folder_problem(self.folder), undo_files.PROBE_BYTES
         self._lock = threading.Lock()
         self._open_files: dict[tuple[str, Ref], undo_files.UndoFile | None] = {}
         self._progress: dict[tuple[str, Ref], ChangeProgress] = {}
@@ -201,19 +212,22 @@ class UndoRecorder:
         self._change_ids: dict[tuple[str, Ref], str] = {}
 
     def check_problem(self) -> str:
-        """Update `problem` and return it, so that a question before a change can show it."""
-        self.problem = undo_files.find_problem(self.folder, self._needed_bytes)
+        """Check whether the undo folder can be written, set `problem` to the result and return it."""
+        self.problem = undo_files.find_folder_problem(self.folder, self._needed_bytes)
         return self.problem
 
     def begin_change(self, verb: str, ref: Ref, total: int) -> None:
-        """Note that a change of `total` jobs begins. Nothing is saved for a change of too many jobs."""
+        """Record that a change of `total` jobs begins. Nothing is saved for a change of too many jobs."""
         with self._lock:
             self._expected_totals[verb, ref] = max(total, self._expected_totals.get((verb, ref), 0))
-            if total > LIMIT:
+            if total > MAX_SAVED_JOBS:
                 self._open_files.setdefault((verb, ref), None)
 
     def end_change(self, verb: str, system: str, queue: str) -> str:
-        """End the operation and return the name of its undo record; empty if nothing was saved or changed."""
+        """End the operation of a verb on a queue, and return the name of its undo record.
+
+        Returns an empty text if nothing was saved or changed.
+        """
         with self._lock:
             file = self._open_files.pop((verb, Ref(system, queue)), None)
             self._progress.pop((verb, Ref(system, queue)), None)
@@ -221,7 +235,7 @@ class UndoRecorder:
         return file.name if file and file.can_be_undone else ""
 
     def record_stop(self, verb: str, ref: Ref, reason: str) -> None:
-        """Record that the change was stopped before its end. `reason` says what stopped it, after how many jobs."""
+        """Record in the journal why a change was stopped before its end, and after how many jobs."""
         if self._journal is not None:
             self._journal.record_stop(verb, ref.queue, ref.system, reason)
 
@@ -234,13 +248,14 @@ class UndoRecorder:
             self._journal.flush_ended()
 
     def _end_journal_entry(self, key: tuple[str, Ref]) -> None:
+        """Record in the journal that a change ended, if its beginning was recorded there."""
         self._expected_totals.pop(key, None)
         id = self._change_ids.pop(key, "")
         if id and self._journal is not None:
             self._journal.end_change(id)
 
     def _begin_journal_entry(self, engine: Engine, verb: str, ref: Ref, count: int) -> None:
-        """Record the beginning of a change in the journal, if it takes more than one call."""
+        """Record the beginning of a change in the journal, if the change takes more than one call."""
         key, total = (verb, ref), max(count, self._expected_totals.get((verb, ref), 0))
         is_long = total > 1 or (
             not count and any(arg.name == "limit" for arg in engine.systems[ref.system].scripts[verb].args)
@@ -250,13 +265,15 @@ class UndoRecorder:
         self._change_ids[key] = self._journal.begin_change(verb, ref.queue, ref.system, total)
 
     def record_outcomes(self, verb: str, ref: Ref, outcomes: Sequence[Outcome]) -> None:
-        """Add outcomes to those of the open operation."""
+        """Add outcomes to those of the open operation, and record the progress in the journal."""
         with self._lock:
             progress = self._progress.setdefault((verb, ref), ChangeProgress())
-            progress.count += sum(1 if one.id else one.moved * ("moved" in one.values) for one in outcomes)
-            progress.ids += [one.id for one in outcomes[: max(0, MAX_IDS - len(progress.ids))] if one.id]
-            for one in outcomes:
-                progress.answers[one.text or one.word] += one.moved or 1
+            progress.count += sum(
+                1 if outcome.id else outcome.moved * ("moved" in outcome.values) for outcome in outcomes
+            )
+            progress.ids += [outcome.id for outcome in outcomes[: max(0, MAX_IDS - len(progress.ids))] if outcome.id]
+            for outcome in outcomes:
+                progress.answers[outcome.text or outcome.word] += outcome.moved or 1
             id, file = self._change_ids.get((verb, ref)), self._open_files.get((verb, ref))
             if id and self._journal is not None:
                 self._journal.record_progress(id, progress.count, progress.answers, file.name if file else "")
@@ -269,7 +286,7 @@ class UndoRecorder:
     def save_jobs(
         self, engine: Engine, verb: str, ref: Ref, jobs: Sequence[Job], script_rows: Sequence[Mapping[str, object]] = ()
     ) -> SavedChunk | None:
-        """Read these jobs and write them to the undo file; return None if the verb cannot be undone here.
+        """Read jobs before a change and write them to the undo file; return None if the change cannot be undone.
 
         `script_rows` are the arguments that the verb's script gets for each job. Raises RqtuiError if the jobs cannot
         be read or written.
@@ -285,14 +302,16 @@ class UndoRecorder:
             file = self._open_files.get((verb, ref), _NO_FILE_YET)
         if file is None:
             return None
-        if file is not _NO_FILE_YET and (file.jobs + len(jobs) > LIMIT or file.bytes > undo_files.OPERATION_BYTES):
+        if file is not _NO_FILE_YET and (
+            file.jobs + len(jobs) > MAX_SAVED_JOBS or file.bytes > undo_files.OPERATION_BYTES
+        ):
             self._try_write(lambda: file.write_unsaved(len(jobs)), undo_files.PROBE_BYTES)
             return None
         lookup_rows: dict[bytes, Mapping[str, object]] = {job.id: {"id": job.id, "member": job.member} for job in jobs}
         lookup_rows |= {job.id: {**row, "id": job.id} for job, row in zip(jobs, script_rows, strict=False)}
         script = find_inverse_script(system, verb)
         if script == "enqueue":
-            rows = _read_for_enqueue(engine, ref, jobs)
+            rows = _read_jobs_for_enqueue(engine, ref, jobs)
         else:
             try:
                 rows = (
@@ -305,15 +324,17 @@ class UndoRecorder:
             ) as error:  # The reader of this error requested a change, so the text says that none was made.
                 raise WrongType(f"{error}. Nothing was changed.") from error
         if file is _NO_FILE_YET:
-            named = (verb, ref.system, ref.queue, self.url, self.who, system.format_spec(ref.queue))
-            file = self._try_write(lambda: undo_files.UndoFile(self.folder, *named), undo_files.PROBE_BYTES)
+            record_fields = (verb, ref.system, ref.queue, self.url, self.who, system.format_spec(ref.queue))
+            file = self._try_write(lambda: undo_files.UndoFile(self.folder, *record_fields), undo_files.PROBE_BYTES)
             with self._lock:
                 self._open_files[(verb, ref)] = file
         size = max(undo_files.PROBE_BYTES, 2 * sum(row.size for row in rows.values()))
         self._try_write(lambda: file.write_jobs(list(rows.values())), size)
-        here = [lookup_rows[id] for id in rows]
-        look = (_build_records_call(system, ref, here, is_whole=False),) if rows and script == "revert" else ()
-        return SavedChunk(self, engine, file, verb, ref, rows, here, look, look)
+        found_rows = [lookup_rows[id] for id in rows]
+        read_calls = (
+            (_build_records_call(system, ref, found_rows, is_whole=False),) if rows and script == "revert" else ()
+        )
+        return SavedChunk(self, engine, file, verb, ref, rows, found_rows, read_calls, read_calls)
 
     def _try_write(self, write: Callable[[], T], size: int) -> T:
         """Call `write`. An error sets `problem` until a folder check finds space for about `size` bytes."""
@@ -327,13 +348,13 @@ class UndoRecorder:
     def read_jobs(
         self, engine: Engine, ref: Ref, lookup_rows: Sequence[Mapping[str, object]], is_whole: bool
     ) -> dict[bytes, SavedJob]:
-        """Return the jobs as they are now, by id, in as many calls as their size needs. Missing jobs are left out."""
+        """Read the present state of jobs, by id, in as many calls as their size needs. Missing jobs are left out."""
         return {row.id: row for rows in read_jobs(engine, ref, lookup_rows, is_whole) for row in rows}
 
     def replace_verb(
         self, engine: Engine, verb: str, ref: Ref, form: Mapping[str, object]
     ) -> Iterator[list[Outcome]] | None:
-        """Return steps that purge a place by deleting its saved jobs, so that it can be undone.
+        """Return the steps of a purge that deletes saved jobs one by one, so that it can be undone.
 
         None for other changes.
         """
@@ -358,7 +379,7 @@ class UndoRecorder:
         with self._lock:
             if page.error or self._open_files.get((verb, ref), _NO_FILE_YET) is None:
                 return None
-        return _delete_as_purge(engine, ref, place, page.jobs, page.total)
+        return _purge_by_deleting_saved_jobs(engine, ref, place, page.jobs, page.total)
 
 
 _NO_FILE_YET: Any = object()  # marks an operation that has no file yet
@@ -367,45 +388,58 @@ _NO_FILE_YET: Any = object()  # marks an operation that has no file yet
 _PURGE_OPTIONS = {"force": True, "sparing": True}  # options that make `delete` behave like the purge of the same system
 
 
-def _delete_as_purge(engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], total: int) -> Iterator[list[Outcome]]:
-    """Delete these jobs, and yield the outcome that the purge script would give."""
+def _purge_by_deleting_saved_jobs(
+    engine: Engine, ref: Ref, place: str, jobs: Sequence[Job], total: int
+) -> Iterator[list[Outcome]]:
+    """Delete jobs of a place in place of a purge, and yield the outcome that the purge script would give."""
     system = engine.systems[ref.system]
     returns = system.scripts["purge"].returns
     if not jobs:
         yield [Outcome("purge", b"", "empty", returns["empty"].text)]
         return
     form = system.select_arguments("delete", {**_PURGE_OPTIONS, "place": place})
-    outcomes = [one for chunk in engine.apply_verb_to_long_jobs("purge", ref, jobs, form, "delete") for one in chunk]
-    lost = next((one for one in outcomes if one.is_lost), None)
-    if lost:
-        yield [Outcome("purge", b"", lost.word, lost.text)]
+    outcomes = [
+        outcome for chunk in engine.apply_verb_to_long_jobs("purge", ref, jobs, form, "delete") for outcome in chunk
+    ]
+    lost_outcome = next((outcome for outcome in outcomes if outcome.is_lost), None)
+    if lost_outcome:
+        yield [Outcome("purge", b"", lost_outcome.word, lost_outcome.text)]
         return
-    moved = sum(one.moved for one in outcomes)
-    if not moved and "kept" in returns:
+    deleted_jobs = sum(outcome.moved for outcome in outcomes)
+    if not deleted_jobs and "kept" in returns:
         yield [Outcome("purge", b"", "kept", returns["kept"].text, 0, {"kept": len(jobs)})]
         return
-    yield [Outcome("purge", b"", "moved", returns["moved"].text, moved, {"moved": moved, "left": total - len(jobs)})]
+    yield [
+        Outcome(
+            "purge",
+            b"",
+            "moved",
+            returns["moved"].text,
+            deleted_jobs,
+            {"moved": deleted_jobs, "left": total - len(jobs)},
+        )
+    ]
 
 
 def read_jobs(
     engine: Engine, ref: Ref, lookup_rows: Sequence[Mapping[str, object]], is_whole: bool
 ) -> Iterator[list[SavedJob]]:
-    """Yield the jobs as they are now, a round trip per step. Missing jobs are left out.
+    """Yield the present state of jobs, a round trip per step. Missing jobs are left out.
 
     `lookup_rows` has for each job the arguments with which `records` finds it: its `id`, or its bytes in a system
     without ids.
     """
-    system, wanted = engine.systems[ref.system], list(lookup_rows)
-    while wanted:
-        asked = wanted[: system.jobs_per_call]
-        [answer] = raise_if_connection_lost(
-            scripts.send_calls(engine.client, [_build_records_call(system, ref, asked, is_whole)])
+    system, remaining_rows = engine.systems[ref.system], list(lookup_rows)
+    while remaining_rows:
+        chunk = remaining_rows[: system.jobs_per_call]
+        [reply] = raise_if_connection_lost(
+            scripts.send_calls(engine.client, [_build_records_call(system, ref, chunk, is_whole)])
         )
-        if isinstance(answer, Exception):
-            raise answer
-        yield list(_parse_rows([_read_row_id(row) for row in asked], answer).values())
-        later = [row for row, each in zip(asked, answer.each, strict=True) if each.word == "later"]
-        wanted = later + wanted[len(asked) :]
+        if isinstance(reply, Exception):
+            raise reply
+        yield list(_parse_saved_jobs([_read_row_id(row) for row in chunk], reply).values())
+        postponed_rows = [row for row, result in zip(chunk, reply.each, strict=True) if result.word == "later"]
+        remaining_rows = postponed_rows + remaining_rows[len(chunk) :]
 
 
 def _read_row_id(row: Mapping[str, object]) -> bytes:
@@ -417,38 +451,39 @@ def _build_records_call(system: System, ref: Ref, rows: Sequence[Mapping[str, ob
     return system.build_call("records", ref.queue, {"whole": is_whole, "most": ANSWER_BYTES}, rows)
 
 
-def _parse_rows(ids: Iterable[bytes], reply: Reply | Exception) -> dict[bytes, SavedJob]:
+def _parse_saved_jobs(ids: Iterable[bytes], reply: Reply | Exception) -> dict[bytes, SavedJob]:
+    """Parse the reply of the script `records` to jobs by id; empty for an error. Missing jobs are left out."""
     if isinstance(reply, Exception):
         return {}
     entries = zip(ids, reply.each, strict=True)
-    return {id: SavedJob(id, **each.values) for id, each in entries if each.word == "here"}
+    return {id: SavedJob(id, **entry.values) for id, entry in entries if entry.word == "here"}
 
 
 def _find_changed_row(outcome: Outcome, rows: Mapping[bytes, SavedJob]) -> SavedJob | None:
-    """Return the job that a delete took, if it differs from the saved one."""
+    """Return the job that a delete removed, if it differs from the saved one."""
     values: Mapping[str, Any] = outcome.values
     if "record" not in values:
         return None
     row = SavedJob(
         outcome.id, **{name: values[name] for name in ("place", "score", "record", "body", "line", "errors")}
     )
-    saved = rows.get(outcome.id)
-    return None if saved and saved.has_same_state(row) else row
+    saved_job = rows.get(outcome.id)
+    return None if saved_job and saved_job.has_same_state(row) else row
 
 
-def _read_for_enqueue(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> dict[bytes, SavedJob]:
-    """Read jobs of a system without exact restore as its `enqueue` takes them: whole bodies, ids and due times."""
+def _read_jobs_for_enqueue(engine: Engine, ref: Ref, jobs: Sequence[Job]) -> dict[bytes, SavedJob]:
+    """Read jobs with whole bodies, ids and due times, as the `enqueue` of a system without exact restore takes them."""
     system = engine.systems[ref.system]
     columns = {column.name for column in system.scripts["enqueue"].each}
     jobs_found = engine.send_requests([system.job_request(ref.queue, job.id, -1) for job in jobs])
     rows = {}
-    for job, complete in zip(jobs, jobs_found, strict=True):
-        if complete is None or complete.body is None or complete.place != job.place:
+    for job, complete_job in zip(jobs, jobs_found, strict=True):
+        if complete_job is None or complete_job.body is None or complete_job.place != job.place:
             continue
-        put: dict[str, bytes | int] = {"body": complete.body}
+        enqueue_values: dict[str, bytes | int] = {"body": complete_job.body}
         if "id" in columns:
-            put["id"] = complete.id
-        if job.state is State.SCHEDULED and complete.due_ms is not None:
-            put["due_ms"] = complete.due_ms
-        rows[job.id] = SavedJob(job.id, job.place, "0", put=put)
+            enqueue_values["id"] = complete_job.id
+        if job.state is State.SCHEDULED and complete_job.due_ms is not None:
+            enqueue_values["due_ms"] = complete_job.due_ms
+        rows[job.id] = SavedJob(job.id, job.place, "0", put=enqueue_values)
     return rows

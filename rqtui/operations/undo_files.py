@@ -1,4 +1,4 @@
-"""Undo files: store in a local file, per operation, what is needed to undo a change. Each line is a JSON object.
+"""Undo files: store in a local file per operation what is needed to undo a change. Each line is a JSON object.
 
 The first line says what was done where. For each chunk follow a line `rows` (the jobs before the change, synced to the
 disk before anything is sent) and a line `left` (the jobs after the change). A file is never rewritten; the oldest are
@@ -28,8 +28,8 @@ from rqtui.errors import RqtuiError, UsageError
 from rqtui.operations.journal import append_line
 from rqtui.text.names import to_bytes, to_text
 
-FILES = 200
-FOLDER_BYTES = 1 << 30
+MAX_RECORDS = 200
+MAX_FOLDER_BYTES = 1 << 30
 OPERATION_BYTES = 256 << 20
 VERSION = 2  # of the file format
 MAX_READ_BYTES = 4 << 30  # most bytes of a record: OPERATION_BYTES and a last chunk, each byte escaped as six
@@ -56,20 +56,23 @@ class SavedJob:
 
     @property
     def size(self) -> int:
-        """The size of the job in bytes, approximately."""
+        """The approximate size of a saved job in bytes."""
         return sum(
             map(len, (self.id, self.record, self.body, self.line, self.errors, bytes(self.put.get("body", b""))))
         )
 
     def has_same_state(self, other: SavedJob) -> bool:
-        """Return whether the fields that can change are equal; a job's record and body never change."""
-        mine, its = (self.place, float(self.score), self.line, self.errors), (other.place, float(other.score))
-        return mine == (*its, other.line, other.errors)
+        """Return whether two versions of a job are equal in all that can change: place, score, attempts and errors."""
+        own_fields, other_fields = (
+            (self.place, float(self.score), self.line, self.errors),
+            (other.place, float(other.score)),
+        )
+        return own_fields == (*other_fields, other.line, other.errors)
 
 
 @dataclass(frozen=True, slots=True)
 class AfterState:
-    """The state of a job after a verb. An empty place: another client had moved the job before it was read."""
+    """The place and attempts line of a job after a verb. An empty place: another client had moved the job already."""
 
     place: str = ""
     line: bytes = b""
@@ -77,7 +80,10 @@ class AfterState:
 
 @dataclass
 class UndoRecord:
-    """An operation as read from its file. `states_after` has the changed jobs, `unanswered` those without a reply."""
+    """An operation as read from its undo file.
+
+    `states_after` has the changed jobs, `unanswered` the ids of jobs without a reply.
+    """
 
     name: str
     verb: str
@@ -96,9 +102,9 @@ class UndoRecord:
 
 
 class UndoFile:
-    """The file of an operation that has not ended.
+    """The undo file of an operation that has not ended.
 
-    Raises RqtuiError if it cannot be written: then nothing may be changed.
+    Raises RqtuiError if the file cannot be written: then nothing may be changed.
     """
 
     def __init__(self, folder: Path, verb: str, system: str, queue: str, url: str, who: str, spec: str = "") -> None:
@@ -110,20 +116,20 @@ class UndoFile:
         head_fields = dict(zip(_HEAD_FIELDS, (verb, system, queue, url, who), strict=True))
         try:
             _create_own_undo_folder(folder)
-            _delete_oldest(folder)
+            _delete_oldest_records(folder)
             head = {**head_fields, "at_ms": at_ms, "spec": spec, "version": VERSION}
-            append_line(self.path, _build_line(self.name, head), is_new=True)
+            append_line(self.path, _build_record_line(self.name, head), is_new=True)
         except OSError as error:
             raise _build_unwritable_error(self.path, error) from error
 
     @property
     def can_be_undone(self) -> bool:
-        """Return whether something was changed, or may have been: a chunk without a reply counts."""
+        """Return whether an operation changed something, or may have: a chunk without a reply counts."""
         return self._is_changed or self._is_open
 
     def write_jobs(self, rows: list[SavedJob]) -> None:
-        """Write jobs before they are changed; the data is on the disk when this returns."""
-        self._append({"rows": [_to_cells(row) for row in rows]}, is_synced=True)
+        """Write jobs to the undo file before they are changed. The data is on the disk when this returns."""
+        self._append_line_to_record({"rows": [_build_cells(row) for row in rows]}, is_synced=True)
         self._is_open = True
         self.jobs += len(rows)
         self.bytes += sum(row.size for row in rows)
@@ -131,31 +137,32 @@ class UndoFile:
     def write_states_after(
         self, states_after: Mapping[bytes, AfterState], corrected: list[SavedJob], unanswered: Iterable[bytes]
     ) -> None:
-        """Write how jobs are after the change.
+        """Write to the undo file how jobs are after the change.
 
         `corrected` are jobs that another client changed between the read and the change; `unanswered` are the ids
         without a reply.
         """
-        cells = [[_to_json_text(id), each.place, _to_json_text(each.line)] for id, each in states_after.items()]
-        lost = [_to_json_text(id) for id in unanswered]
-        self._append(
-            {"left": cells, "corrected": [_to_cells(row) for row in corrected], "untold": lost}, is_synced=False
+        cells = [[_to_json_text(id), state.place, _to_json_text(state.line)] for id, state in states_after.items()]
+        unanswered_ids = [_to_json_text(id) for id in unanswered]
+        self._append_line_to_record(
+            {"left": cells, "corrected": [_build_cells(row) for row in corrected], "untold": unanswered_ids},
+            is_synced=False,
         )
-        self._is_open, self._is_changed = False, self._is_changed or bool(cells or lost)
+        self._is_open, self._is_changed = False, self._is_changed or bool(cells or unanswered_ids)
 
-    def write_unsaved(self, number: int) -> None:
-        """Write that `number` more jobs are changed without being saved."""
-        self._append({"missed": number}, is_synced=False)
+    def write_unsaved(self, job_count: int) -> None:
+        """Write to the undo file that so many more jobs are changed without being saved."""
+        self._append_line_to_record({"missed": job_count}, is_synced=False)
 
-    def _append(self, what: Mapping[str, Any], is_synced: bool) -> None:
+    def _append_line_to_record(self, fields: Mapping[str, Any], is_synced: bool) -> None:
         try:
-            append_line(self.path, _build_line(self.name, what), is_synced=is_synced)
+            append_line(self.path, _build_record_line(self.name, fields), is_synced=is_synced)
         except OSError as error:
             raise _build_unwritable_error(self.path, error) from error
 
 
 def _create_own_undo_folder(folder: Path) -> None:
-    """Create the folder with rights for its owner only.
+    """Create the undo folder with rights for its owner only.
 
     Raises OSError, also for a link: its creator could read the files.
     """
@@ -164,8 +171,11 @@ def _create_own_undo_folder(folder: Path) -> None:
     create_private_folder(folder)
 
 
-def find_problem(folder: Path, size: int = PROBE_BYTES) -> str:
-    """Return why the folder cannot be written now; empty if it can. Writes and deletes a probe file of `size` bytes."""
+def find_folder_problem(folder: Path, size: int = PROBE_BYTES) -> str:
+    """Return why the undo folder cannot be written now; empty if it can.
+
+    Writes and deletes a probe file of `size` bytes.
+    """
     path = folder / f"probe-{os.getpid()}-{secrets.token_hex(3)}"
     try:
         _create_own_undo_folder(folder)
@@ -179,67 +189,70 @@ def find_problem(folder: Path, size: int = PROBE_BYTES) -> str:
 
 
 def list_records(folder: Path) -> list[str]:
-    """Return the names of the stored operations, the newest first."""
-    return sorted((path.stem for path in folder.glob("*.jsonl")), key=_parse_time_ms, reverse=True)
+    """Return the names of the stored undo records, the newest first."""
+    return sorted((path.stem for path in folder.glob("*.jsonl")), key=_parse_record_time_ms, reverse=True)
 
 
 def read_record(folder: Path, name: str) -> UndoRecord:
-    """Read one record. Raises UsageError if it does not exist or cannot be read."""
+    """Read one undo record. Raises UsageError if the record does not exist or cannot be read."""
     path = folder / f"{name}.jsonl"
     try:
         lines = files.read_small_file(path, MAX_READ_BYTES).splitlines()
         head = json.loads(lines[0])
         if head.get("version", VERSION) != VERSION:
             raise UsageError(f"the undo record {path} was written by another version of rqtui: that one can undo it.")
-        head = _parse(name, lines[0])
+        head = _parse_record_line(name, lines[0])
         verb, system, queue, url, who = (str(head[key]) for key in _HEAD_FIELDS)
         spec = str(head.get("spec", ""))
-        kept = UndoRecord(name, verb, system, queue, url, who, int(head["at_ms"]), spec=spec)
+        record = UndoRecord(name, verb, system, queue, url, who, int(head["at_ms"]), spec=spec)
         chunk: list[bytes] = []
         for raw in lines[1:]:
             try:
-                line = _parse(name, raw)
+                line = _parse_record_line(name, raw)
             except ValueError:
                 # The disk was full, or the machine crashed. A change without synced rows was not made; later notes of
                 # an undo are still valid.
                 continue
-            chunk = _apply_line(kept, line, chunk)
-        kept.unanswered.update(chunk)
-        kept.unanswered.intersection_update(kept.rows)
-        return kept
+            chunk = _apply_record_line(record, line, chunk)
+        record.unanswered.update(chunk)
+        record.unanswered.intersection_update(record.rows)
+        return record
     except FileNotFoundError:
         raise UsageError(f"there is no undo record {name} in {folder}; rqtui undo --list names them.") from None
-    except _Edited:
+    except _EditedRecord:
         raise UsageError(
             f"the undo record {path} was edited or renamed after rqtui wrote it, so it is not carried out: "
             "it may name another queue or other jobs than those that were changed."
         ) from None
     except (OSError, ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is broken, or another version wrote it"
-        raise UsageError(f"the undo record {path} cannot be read: {why}.") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is broken, or another version wrote it"
+        raise UsageError(f"the undo record {path} cannot be read: {reason}.") from error
 
 
 def mark_undone(folder: Path, name: str) -> None:
-    """Write that the operation was undone."""
-    _append_note(folder, name, {"undone_at_ms": int(time.time() * 1000)})
+    """Write to an undo record that its operation was undone."""
+    _append_note_to_record(folder, name, {"undone_at_ms": int(time.time() * 1000)})
 
 
 def mark_jobs_restored(folder: Path, name: str, ids: Iterable[bytes]) -> None:
-    """Write which jobs are restored, so that an undo that is interrupted can continue with the others."""
-    _append_note(folder, name, {"back": [_to_json_text(id) for id in ids]})
+    """Write to an undo record which jobs are restored, so that an interrupted undo can continue with the others."""
+    _append_note_to_record(folder, name, {"back": [_to_json_text(id) for id in ids]})
 
 
-def _append_note(folder: Path, name: str, what: Mapping[str, Any]) -> None:
-    """Append a note to a record; an error is ignored. Without the note an undo still works, and tries a job twice."""
+def _append_note_to_record(folder: Path, name: str, fields: Mapping[str, Any]) -> None:
+    """Append a note to an undo record, and ignore an error.
+
+    Without the note an undo still works, and tries a job twice.
+    """
     with suppress(OSError):
-        append_line(folder / f"{name}.jsonl", _build_line(name, what))
+        append_line(folder / f"{name}.jsonl", _build_record_line(name, fields))
 
 
-def _apply_line(record: UndoRecord, line: Mapping[str, Any], chunk: list[bytes]) -> list[bytes]:
-    """Apply one line to `record`; return the ids of a chunk whose outcomes are still to come."""
+def _apply_record_line(record: UndoRecord, line: Mapping[str, Any], chunk: list[bytes]) -> list[bytes]:
+    """Apply one line of an undo file to `record`. Return the ids of a chunk whose outcomes are still to come."""
     if "rows" in line:
         record.unanswered.update(chunk)
-        rows = [_parse_row(cells) for cells in line["rows"]]
+        rows = [_parse_saved_job(cells) for cells in line["rows"]]
         record.rows.update((row.id, row) for row in rows)
         return [row.id for row in rows]
     if "left" in line:
@@ -249,7 +262,7 @@ def _apply_line(record: UndoRecord, line: Mapping[str, Any], chunk: list[bytes])
             for id, place, line_bytes in line["left"]
             if id
         )
-        record.rows.update((row.id, row) for row in map(_parse_row, line["corrected"]))
+        record.rows.update((row.id, row) for row in map(_parse_saved_job, line["corrected"]))
         record.unanswered.difference_update(record.states_after)
         record.unanswered.update(map(_from_json_text, line["untold"]))
         return []
@@ -261,25 +274,26 @@ def _apply_line(record: UndoRecord, line: Mapping[str, Any], chunk: list[bytes])
     return chunk
 
 
-def _delete_oldest(folder: Path) -> None:
-    """Delete the oldest records so that one more fits."""
+def _delete_oldest_records(folder: Path) -> None:
+    """Delete the oldest undo records so that one more fits into the folder."""
     total = 0
     for number, name in enumerate(list_records(folder), 2):
         path = folder / f"{name}.jsonl"
         with suppress(OSError):  # Another program may delete records at the same time.
             total += path.stat().st_size
-            if number > FILES or total > FOLDER_BYTES:
+            if number > MAX_RECORDS or total > MAX_FOLDER_BYTES:
                 path.unlink()
 
 
-def _parse_time_ms(name: str) -> int:
+def _parse_record_time_ms(name: str) -> int:
+    """Parse the time in ms at the start of a record's name; 0 if there is none."""
     head = name.partition("-")[0]
     return int(head) if head.isascii() and head.isdigit() else 0
 
 
-def _build_line(name: str, what: Mapping[str, Any]) -> bytes:
-    """Build a line of the record `name`, with its checksum as the last field."""
-    text = json.dumps(what, separators=(",", ":")).encode()[:-1]
+def _build_record_line(name: str, fields: Mapping[str, Any]) -> bytes:
+    """Build a line of the undo record `name`, with a checksum as the last field."""
+    text = json.dumps(fields, separators=(",", ":")).encode()[:-1]
     return text + b',"sum":"%08x"}\n' % _compute_checksum(name, text)
 
 
@@ -287,29 +301,36 @@ def _compute_checksum(name: str, text: bytes) -> int:
     return zlib.crc32(text, zlib.crc32(os.fsencode(name)))
 
 
-def _parse(name: str, raw: bytes) -> Any:
-    """Parse a line of the record `name`. Raises ValueError for a truncated line, _Edited for an edited one."""
+def _parse_record_line(name: str, raw: bytes) -> Any:
+    """Parse a line of the undo record `name`.
+
+    Raises ValueError for a truncated line, and _EditedRecord for an edited one.
+    """
     line = json.loads(raw)
     match = _CHECKSUM.search(raw)
     if not match or int(match[1], 16) != _compute_checksum(name, raw[: match.start()]):
-        raise _Edited
+        raise _EditedRecord
     return line
 
 
-class _Edited(Exception):
-    """Raised for a line whose checksum does not fit its text and its record's name."""
+class _EditedRecord(Exception):
+    """Raised for a line whose checksum does not fit its text and the name of its record."""
 
 
-def _to_cells(row: SavedJob) -> list[Any]:
+def _build_cells(row: SavedJob) -> list[Any]:
+    """Build the JSON list that stores a saved job."""
     values = (row.id, row.place, row.score, row.record, row.body, row.line, row.errors)
     put = {key: _to_json_text(value) if isinstance(value, bytes) else value for key, value in row.put.items()}
     return [*(_to_json_text(value) if isinstance(value, bytes) else value for value in values), put]
 
 
-def _parse_row(cells: list[Any]) -> SavedJob:
-    id, place, score, record, body, line, errors, put = cells
+def _parse_saved_job(cells: list[Any]) -> SavedJob:
+    """Parse a saved job from its JSON list. Raises ValueError or TypeError for invalid cells."""
+    id, place, score, record, body, line, errors, put_cells = cells
     _ = float(score or 0)  # Raises ValueError for a score that is no number, before any comparison.
-    given = {str(key): _from_json_text(value) if isinstance(value, str) else int(value) for key, value in put.items()}
+    enqueue_values = {
+        str(key): _from_json_text(value) if isinstance(value, str) else int(value) for key, value in put_cells.items()
+    }
     return SavedJob(
         _from_json_text(id),
         str(place),
@@ -318,15 +339,12 @@ def _parse_row(cells: list[Any]) -> SavedJob:
         _from_json_text(body),
         _from_json_text(line),
         _from_json_text(errors),
-        given,
+        enqueue_values,
     )
 
 
 def _to_json_text(value: bytes) -> str:
-    """Return bytes as text for JSON.
-
-    Bytes that are not UTF-8 become surrogates, which convert back to the same bytes.
-    """
+    """Convert bytes to text for JSON. Bytes that are not UTF-8 become surrogates, which convert back."""
     return to_text(value)
 
 

@@ -1,7 +1,7 @@
 """Watch the snapshots of a session: report findings as they appear and disappear, and sample the job counts.
 
-The data is bounded: a finding counts as gone after ten seconds of snapshots without it, and only `QUEUES` queues that
-had a finding are sampled, every ten seconds for two hours. Used for postmortem reports.
+Used for postmortem reports. The data is bounded: a finding has disappeared after ten seconds of snapshots without it,
+and only `MAX_QUEUES` queues that had a finding are sampled, every ten seconds for two hours.
 """
 
 from __future__ import annotations
@@ -28,32 +28,33 @@ class Sample(NamedTuple):
 
 
 class SnapshotWatch:
-    """Compares the findings of each snapshot with those before. `report` is called when one appears or disappears."""
+    """Calls `report` when a finding of a queue appears or disappears, and samples the counts of such queues."""
 
     def __init__(self, report: Callable[[Sighting], None]) -> None:
         self._report = report
-        self._seen: dict[
+        self._last_findings: dict[
             Ref, tuple[tuple[Finding, int], ...]
         ] = {}  # by queue, for each kind of finding: (the last one seen, when in ms)
         self.samples: dict[Ref, deque[Sample]] = {}
 
     def observe(self, snapshot: Snapshot) -> None:
-        """Record the findings and counts of a snapshot. Queues that are not in it keep their last state."""
+        """Record the findings and counts of a snapshot. Queues that are not in the snapshot stay as they were."""
         for ref, queue in snapshot.map_queues_by_ref().items():
-            if queue.findings or ref in self._seen:
+            if queue.findings or ref in self._last_findings:
                 self._observe_queue(ref, queue, snapshot.taken_ms)
 
     def _observe_queue(self, ref: Ref, queue: Queue, now_ms: int) -> None:
-        seen = {finding.kind: (finding, last_ms) for finding, last_ms in self._seen.get(ref, ())}
+        """Report the findings of a queue that appeared or disappeared, and sample its counts."""
+        seen = {finding.kind: (finding, last_ms) for finding, last_ms in self._last_findings.get(ref, ())}
         for finding in queue.findings:
             if finding.kind not in seen:
-                self._report(_to_sighting(ref, finding, now_ms))
+                self._report(_build_sighting(ref, finding, now_ms))
             seen[finding.kind] = (finding, now_ms)
         for kind, (finding, last_ms) in list(seen.items()):
             if now_ms - last_ms >= GONE_MS:
                 del seen[kind]
-                self._report(replace(_to_sighting(ref, finding, now_ms), is_over=True))
-        self._seen[ref] = tuple(seen.values())
+                self._report(replace(_build_sighting(ref, finding, now_ms), is_over=True))
+        self._last_findings[ref] = tuple(seen.values())
         if ref not in self.samples and len(self.samples) >= MAX_QUEUES:
             return
         samples = self.samples.setdefault(ref, deque(maxlen=MAX_SAMPLES))
@@ -61,5 +62,5 @@ class SnapshotWatch:
             samples.append(Sample(now_ms, {state: queue.count_in_state(state) for state in State}))
 
 
-def _to_sighting(ref: Ref, finding: Finding, at_ms: int) -> Sighting:
+def _build_sighting(ref: Ref, finding: Finding, at_ms: int) -> Sighting:
     return Sighting(at_ms, ref.queue, ref.system, finding.kind, finding.severity, finding.text)

@@ -548,7 +548,7 @@ def test_a_list_tells_how_long_a_job_still_waits_or_has_waited(client: Redis, ur
 def test_what_is_dangerous_says_whether_it_could_be_undone(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(undo, "LIMIT", 3)
+    monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 3)
     for number, told in ((3, "rqtui undo undoes it"), (4, "No undo: it is kept for at most 3 jobs")):
         Queue("mail", client).put_many([{"body": n, "id": f"j{n}"} for n in range(number)])
         ran = shell(url, "act", "delete", "mail", "--place", "ready", "--all")

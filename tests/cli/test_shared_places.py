@@ -142,7 +142,7 @@ def test_reports_go_through_a_shared_place_for_each_queue(client: Redis, engine:
     add_mill_jobs(
         client, "flour", "deferred", *(f"late{number}" for number in range(9))
     )  # more than the counts make of it
-    steps = rate_limit.rate_limited_steps(
+    steps = rate_limit.yield_rate_limited_steps(
         engine, "promote", [(FLOUR, ())], {}, rate_limit.Limits(9_000), place="deferred"
     )
     assert sum(len(step.outcomes) for step in steps) == 69

@@ -19,7 +19,7 @@ from redis import Redis
 from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import RqtuiError
 from rqtui.operations import revert, undo_files
-from rqtui.operations.journal import FILE, Journal, describe_undo, format_clock, load_operations
+from rqtui.operations.journal import FILE_NAME, Journal, describe_undo, format_clock, load_operations
 from rqtui.operations.undo_files import AfterState, SavedJob
 from rqtui.reports.postmortem import build_document, build_markdown
 from rqtui.systems import registry
@@ -124,7 +124,7 @@ def journal(folder: Path) -> bytes:
     made.record_change("pause", "mail", "native", error="no")
     made.record_change("kill", "mail", "safe_pop", [b"c"], {"dead": 1}, undo=["2-kill-b", "3-kill-c"])
     made.mark_undone("1-delete-a")
-    return (folder / FILE).read_bytes()
+    return (folder / FILE_NAME).read_bytes()
 
 
 @fuzzing.parametrize_cases(40)
@@ -134,7 +134,7 @@ def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_
         for number in range(cases):
             source = random.Random(f"journal {number}")
             raw = damage_file(source, whole)
-            (tmp_path / FILE).write_bytes(raw)
+            (tmp_path / FILE_NAME).write_bytes(raw)
             try:
                 found = load_operations(tmp_path)
                 json.dumps(build_document(found))
@@ -152,5 +152,5 @@ def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_
 
 def test_lines_that_are_whole_are_read_beside_those_that_are_not(tmp_path: Path) -> None:
     whole = journal(tmp_path)
-    (tmp_path / FILE).write_bytes(b'{"at_ms": "yesterday"}\n[1]\n' + b"[" * 90_000 + b"\n" + whole + b'{"undone": "2-k')
+    (tmp_path / FILE_NAME).write_bytes(b'{"at_ms": "yesterday"}\n[1]\n' + b"[" * 90_000 + b"\n" + whole + b'{"undone": "2-k')
     assert Counter(each.verb for each in load_operations(tmp_path)) == {"delete": 1, "pause": 1, "kill": 1}

@@ -190,6 +190,6 @@ def test_a_full_disk_is_named_as_the_reason(small_disk: Path) -> None:
     for folder in (state, small_disk):
         journal = Journal(folder)
         journal.record_change("delete", "mail", "native", [b"one"])
-        problems = (journal.problem, undo_files.find_problem(folder / "undo"))
+        problems = (journal.problem, undo_files.find_folder_problem(folder / "undo"))
         assert "No space left on device" in problems[0] or "its disk is full" in problems[0], folder
         assert "No space left on device" in problems[1], folder

@@ -98,7 +98,7 @@ def test_no_command_prints_a_secret(world: str, state_folder: Path) -> None:
     assert not found, "\n".join(found)
     assert masked > 200, "there were secrets to mask"
     kept = [path for path in state_folder.rglob("*") if path.is_file() and "undo" not in path.parts]
-    assert any(path.name == journal.FILE for path in kept)
+    assert any(path.name == journal.FILE_NAME for path in kept)
     assert [(path.name, find_leaks(path.read_bytes())) for path in kept if find_leaks(path.read_bytes())] == []
 
 

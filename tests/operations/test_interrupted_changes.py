@@ -132,7 +132,7 @@ asyncio.run(main())
 
 
 def lines(folder: Path) -> list[dict[str, object]]:
-    return [json.loads(line) for line in (folder / journal.FILE).read_bytes().splitlines()]
+    return [json.loads(line) for line in (folder / journal.FILE_NAME).read_bytes().splitlines()]
 
 
 def test_a_change_that_goes_on_is_not_cut_short(tmp_path: Path) -> None:
@@ -149,8 +149,10 @@ def test_a_change_that_goes_on_is_not_cut_short(tmp_path: Path) -> None:
 def dead_program(path: Path) -> None:
     """Makes the journal say that a program wrote it which is gone."""
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    text = (path / journal.FILE).read_text()
-    (path / journal.FILE).write_text(text.replace(journal._identify_process(os.getpid()), gone.stdout.decode().strip()))
+    text = (path / journal.FILE_NAME).read_text()
+    (path / journal.FILE_NAME).write_text(
+        text.replace(journal._identify_process(os.getpid()), gone.stdout.decode().strip())
+    )
 
 
 def test_two_programs_that_find_it_tell_of_one_change(tmp_path: Path) -> None:
@@ -158,10 +160,10 @@ def test_two_programs_that_find_it_tell_of_one_change(tmp_path: Path) -> None:
     made.record_progress(made.begin_change("kill", "mail", "native", 5000), 4000, {"died": 4000}, "")
     dead_program(tmp_path)
     assert Journal(tmp_path, "redis://elsewhere").recover_interrupted() == []
-    before = (tmp_path / journal.FILE).read_bytes()
+    before = (tmp_path / journal.FILE_NAME).read_bytes()
     [first] = Journal(tmp_path, "redis://here").recover_interrupted()
-    told = (tmp_path / journal.FILE).read_bytes()[len(before) :]
-    with (tmp_path / journal.FILE).open("ab") as file:
+    told = (tmp_path / journal.FILE_NAME).read_bytes()[len(before) :]
+    with (tmp_path / journal.FILE_NAME).open("ab") as file:
         file.write(told)  # the other found it in the same moment
     assert first.describe_interruption() == "was cut short: kill (mail), 4000 of 5000"
     assert journal.load_operations(tmp_path) == [first] and first.answers == {"died": 4000}
@@ -182,7 +184,7 @@ def test_of_another_machine_it_counts_as_cut_short_after_a_silence(
 def test_lines_of_such_changes_that_cannot_be_read_hide_no_others(tmp_path: Path) -> None:
     made = Journal(tmp_path, "redis://here")
     made.record_change("kill", "mail", "native")
-    with (tmp_path / journal.FILE).open("ab") as file:
+    with (tmp_path / journal.FILE_NAME).open("ab") as file:
         file.write(
             b'{"begun": []}\n{"begun": "x", "at_ms": 1}\n{"went": "y"}\n{"ended": 5}\n{"begun":"z","at_ms":1e99}\n'
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from rqtui.operations import journal
-from rqtui.operations.journal import FILE, Circumstances, Journal, Operation, load_operations
+from rqtui.operations.journal import FILE_NAME, Circumstances, Journal, Operation, load_operations
 
 HERE, ELSEWHERE = "redis://here:6379/0", "redis://elsewhere:6379/0"
 
@@ -66,8 +66,8 @@ def test_what_is_read_again_is_what_was_written(tmp_path: Path) -> None:
         "requeue", "mail", "native", [b"a", b"\xff"], {"ready again": 2, "gone": 1}, "an error", ("u",), 9, ("b",)
     )
     assert load_operations(tmp_path) == book.operations
-    assert stat.S_IMODE((tmp_path / FILE).stat().st_mode) == 0o600
-    (tmp_path / FILE).open("a").write('no json\n{"verb": "x", "ids": [], "at_ms": -1}\n[]\n')
+    assert stat.S_IMODE((tmp_path / FILE_NAME).stat().st_mode) == 0o600
+    (tmp_path / FILE_NAME).open("a").write('no json\n{"verb": "x", "ids": [], "at_ms": -1}\n[]\n')
     assert load_operations(tmp_path) == book.operations
 
 
@@ -106,11 +106,11 @@ def test_a_file_that_is_full_becomes_the_second_and_both_are_read(
 ) -> None:
     book = Journal(tmp_path)
     record_change(book, "first")
-    monkeypatch.setattr(journal, "FILE_BYTES", (tmp_path / FILE).stat().st_size)
+    monkeypatch.setattr(journal, "FILE_BYTES", (tmp_path / FILE_NAME).stat().st_size)
     record_change(book, "second")
-    assert not (tmp_path / f"{FILE}.1").exists()
+    assert not (tmp_path / f"{FILE_NAME}.1").exists()
     record_change(book, "third")
-    assert json.loads((tmp_path / FILE).read_text())["verb"] == "third"
+    assert json.loads((tmp_path / FILE_NAME).read_text())["verb"] == "third"
     assert [each.verb for each in load_operations(tmp_path)] == ["third", "second", "first"]
 
 
@@ -139,11 +139,11 @@ def test_what_is_no_file_of_ours_alone_is_not_written_to(tmp_path: Path, kind: s
     folder = tmp_path / "state"
     folder.mkdir()
     if kind == "link":
-        (folder / FILE).symlink_to(other)
+        (folder / FILE_NAME).symlink_to(other)
     elif kind == "hard link":
-        (folder / FILE).hardlink_to(other)
+        (folder / FILE_NAME).hardlink_to(other)
     else:
-        os.mkfifo(folder / FILE)
+        os.mkfifo(folder / FILE_NAME)
     book = Journal(folder)
     record_change(book, "one")
     assert "cannot be written" in book.problem and other.read_text() == "theirs"
@@ -158,17 +158,17 @@ def test_a_user_without_a_name_is_told_by_the_number(monkeypatch: pytest.MonkeyP
 
 
 def test_a_file_that_cannot_be_written_is_told_and_the_change_is_noted(tmp_path: Path) -> None:
-    (tmp_path / FILE).mkdir()
+    (tmp_path / FILE_NAME).mkdir()
     book = Journal(tmp_path)
     record_change(book, "one")
-    assert "cannot be written" in book.problem and str(tmp_path / FILE) in book.problem
+    assert "cannot be written" in book.problem and str(tmp_path / FILE_NAME) in book.problem
     assert [each.verb for each in book.operations] == ["one"]
 
 
 def test_after_a_line_that_was_cut_anywhere_the_next_operation_is_read_again(tmp_path: Path) -> None:
     book = Journal(tmp_path, HERE)
     record_change(book, "first", "second")
-    path = tmp_path / FILE
+    path = tmp_path / FILE_NAME
     whole = path.read_bytes()
     begin = whole.index(b"\n") + 1
     for end in range(begin, len(whole) + 1):
@@ -196,7 +196,7 @@ def test_of_writers_that_find_the_journal_full_at_the_same_time_no_note_is_lost(
         for trial in range(300):
             folder = tmp_path / str(trial)
             record_change(Journal(folder), "before")
-            journal.append_line(folder / FILE, filler)
+            journal.append_line(folder / FILE_NAME, filler)
             writers = [threading.Thread(target=write, args=(folder, str(number))) for number in range(4)]
             for writer in writers:
                 writer.start()
@@ -210,15 +210,16 @@ def test_of_writers_that_find_the_journal_full_at_the_same_time_no_note_is_lost(
 def test_a_program_that_holds_the_lock_of_the_journal_delays_a_note_and_loses_none(tmp_path: Path) -> None:
     book = Journal(tmp_path)
     record_change(book, "first")
-    with (tmp_path / FILE).open("ab") as other:
+    with (tmp_path / FILE_NAME).open("ab") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         record_change(book, "second")
     assert [each.verb for each in load_operations(tmp_path)] == ["second", "first"] and not book.problem
 
 
 def test_a_journal_that_cannot_be_read_is_told_by_the_session_that_asks_for_earlier_operations(tmp_path: Path) -> None:
-    (tmp_path / FILE).mkdir()
+    (tmp_path / FILE_NAME).mkdir()
     book = Journal(tmp_path)
     assert (
-        book.load_earlier() == [] and book.problem == f"The journal {tmp_path / FILE} cannot be read: Is a directory."
+        book.load_earlier() == []
+        and book.problem == f"The journal {tmp_path / FILE_NAME} cannot be read: Is a directory."
     )

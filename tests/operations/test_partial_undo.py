@@ -28,7 +28,7 @@ def test_one_odd_id_stands_in_the_way_of_no_other(client: Redis, url: str, odd: 
 def test_a_change_of_too_many_jobs_says_that_it_has_no_undo(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(undo, "LIMIT", 5)
+    monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 5)
     seeded = Seeded(client)
     seeded.put(*(f"j{number}" for number in range(9)))
     assert "no undo" not in shell(url, "act", "delete", "mail", "j0", "--yes").err
@@ -45,7 +45,7 @@ def test_a_change_of_too_many_jobs_says_that_it_has_no_undo(
 
 
 def test_a_change_that_is_not_dangerous_says_so_too(client: Redis, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undo, "LIMIT", 2)
+    monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 2)
     seeded = Seeded(client)
     seeded.bury("a", "b", "c")
     assert (
@@ -59,7 +59,7 @@ def test_a_change_that_is_not_dangerous_says_so_too(client: Redis, url: str, mon
 async def test_on_the_screen_undo_never_means_the_change_before(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(undo, "LIMIT", 3)
+    monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 3)
     seeded = Seeded(client)
     seeded.put(*(f"j{number}" for number in range(6)))
     async with screen(url, WIDE) as it:

@@ -32,7 +32,9 @@ def run(
     seeded: Seeded, jobs: tuple[Job, ...], brake: rate_limit.Limits, step_s: float = 1.0, **more: Any
 ) -> list[rate_limit.Step]:
     chosen = [(seeded.ref, jobs)]
-    return list(rate_limit.rate_limited_steps(seeded.engine, "requeue", chosen, {}, brake, clock=clock(step_s), **more))
+    return list(
+        rate_limit.yield_rate_limited_steps(seeded.engine, "requeue", chosen, {}, brake, clock=clock(step_s), **more)
+    )
 
 
 def dead(seeded: Seeded, number: int) -> tuple[Job, ...]:
@@ -69,7 +71,7 @@ def test_what_a_pause_missed_is_not_caught_up_with(seeded: Seeded) -> None:
 
 def test_it_stops_when_failures_pass_the_line(seeded: Seeded) -> None:
     jobs = dead(seeded, 20)
-    going = rate_limit.rate_limited_steps(
+    going = rate_limit.yield_rate_limited_steps(
         seeded.engine, "requeue", [(seeded.ref, jobs)], {}, rate_limit.Limits(2, max_failures=3), clock=clock(1.0)
     )
     steps = []
@@ -99,7 +101,7 @@ def test_a_job_that_moved_meanwhile_is_answered_and_left_alone(seeded: Seeded) -
 def test_of_a_whole_place_those_that_come_back_are_not_taken_again(seeded: Seeded) -> None:
     dead(seeded, 6)
     brake, seen = rate_limit.Limits(3), []
-    for step in rate_limit.rate_limited_steps(
+    for step in rate_limit.yield_rate_limited_steps(
         seeded.engine, "requeue", [(seeded.ref, ())], {}, brake, place="dead", clock=clock(1.0)
     ):
         seen += [outcome.id for _ref, outcome in step.outcomes]

@@ -19,7 +19,7 @@ from rqtui.engine.engine import Engine, build_engine
 from rqtui.errors import ReadOnly, RqtuiError, UsageError
 from rqtui.model import Job, Outcome, Ref
 from rqtui.operations import revert, undo, undo_files
-from rqtui.operations.journal import FILE, Journal
+from rqtui.operations.journal import FILE_NAME, Journal
 from rqtui.operations.undo import UndoRecorder
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
@@ -332,7 +332,7 @@ def test_a_read_only_session_undoes_nothing(it: Kept) -> None:
 
 
 def test_the_file_is_its_owners_alone_and_the_folder_is_bounded(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undo_files, "FILES", 3)
+    monkeypatch.setattr(undo_files, "MAX_RECORDS", 3)
     made = [it.do("reprioritise", it.jobs("ready"), {"priority": number}) for number in range(6)]
     assert undo_files.list_records(it.keeper.folder) == made[:-4:-1]
     paths = list(it.keeper.folder.iterdir())
@@ -353,7 +353,7 @@ def test_a_record_that_was_cut_short_still_tells_what_it_has(it: Kept) -> None:
 
 
 def test_above_the_limit_nothing_is_kept_as_the_words_have_said(it: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undo, "LIMIT", 2)
+    monkeypatch.setattr(undo, "MAX_SAVED_JOBS", 2)
     assert undo.describe_undo(it.engine.systems["native"], "delete", 3) == "no undo: it is kept for at most 2 jobs"
     for _chunk in it.engine.apply_verb_to_place("delete", it.ref, "ready"):
         pass
@@ -516,7 +516,7 @@ def test_each_change_of_several_jobs_is_written_down_when_it_begins(client: Redi
     for ids in (("plain", "second"), ("long", "later")):
         it.do("delete", [it.job(id) for id in ids])
         it.keeper.end_change("delete", "native", "mail")
-    begun = [line for line in (tmp_path / FILE).read_text().splitlines() if '"begun"' in line]
+    begun = [line for line in (tmp_path / FILE_NAME).read_text().splitlines() if '"begun"' in line]
     assert len(begun) == 2
 
 

@@ -17,7 +17,7 @@ def write_undo_files(folder: Path, number: int) -> list[str]:
 
 
 def test_the_newest_records_are_kept_up_to_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(undo_files, "FILES", 3)
+    monkeypatch.setattr(undo_files, "MAX_RECORDS", 3)
     before = write_undo_files(tmp_path, 3)
     assert set(undo_files.list_records(tmp_path)) == set(before)
     (more,) = write_undo_files(tmp_path, 1)
@@ -27,7 +27,7 @@ def test_the_newest_records_are_kept_up_to_the_limit(tmp_path: Path, monkeypatch
 def test_the_folder_of_records_stays_within_its_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = write_undo_files(tmp_path, 2)
     size = sum((tmp_path / f"{name}.jsonl").stat().st_size for name in before)
-    monkeypatch.setattr(undo_files, "FOLDER_BYTES", size)
+    monkeypatch.setattr(undo_files, "MAX_FOLDER_BYTES", size)
     third = write_undo_files(tmp_path, 1)
     assert set(undo_files.list_records(tmp_path)) == {*before, *third}
     write_undo_files(tmp_path, 1)

@@ -54,7 +54,7 @@ class _RateLimitedChange:
         from rqtui.operations import rate_limit as drip
 
         if self.steps is None:
-            self.steps = drip.rate_limited_steps(
+            self.steps = drip.yield_rate_limited_steps(
                 engine, self.verb, self.jobs_by_queue, self.form, self.limit, place=self.place
             )
         return next(self.steps, None)

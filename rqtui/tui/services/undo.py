@@ -60,14 +60,14 @@ class Undo:
 
     def undo_selected(self) -> None:
         """Undo the selected change in the list of operations, or else the last change of this session."""
-        from rqtui.operations.undo import is_too_large  # imported late, because the first snapshot does not need it
+        from rqtui.operations.undo import is_too_large_to_undo  # imported late, because the first snapshot does not need it
 
         view = self._navigation.view
         operation = (
             view.find_selected_operation() if view is not None and view.HAS_OPERATIONS else self._find_last_operation()
         )
         first = next((each for each in self._session.journal.operations if not each.undone_at_ms), None)
-        if first is not None and is_too_large(first) and not (view is not None and view.HAS_OPERATIONS):
+        if first is not None and is_too_large_to_undo(first) and not (view is not None and view.HAS_OPERATIONS):
             self._host.show_toast(
                 f"{first.verb} of {formats.format_count(first.count, width=12)} jobs has no undo; o shows the others."
             )
