@@ -152,5 +152,6 @@ def test_a_torn_or_hostile_journal_shows_what_of_it_can_be_read(cases: int, tmp_
 
 def test_lines_that_are_whole_are_read_beside_those_that_are_not(tmp_path: Path) -> None:
     whole = journal(tmp_path)
-    (tmp_path / FILE_NAME).write_bytes(b'{"at_ms": "yesterday"}\n[1]\n' + b"[" * 90_000 + b"\n" + whole + b'{"undone": "2-k')
+    broken = b'{"at_ms": "yesterday"}\n[1]\n' + b"[" * 90_000 + b"\n"
+    (tmp_path / FILE_NAME).write_bytes(broken + whole + b'{"undone": "2-k')
     assert Counter(each.verb for each in load_operations(tmp_path)) == {"delete": 1, "pause": 1, "kill": 1}

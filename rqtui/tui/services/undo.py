@@ -60,7 +60,8 @@ class Undo:
 
     def undo_selected(self) -> None:
         """Undo the selected change in the list of operations, or else the last change of this session."""
-        from rqtui.operations.undo import is_too_large_to_undo  # imported late, because the first snapshot does not need it
+        # Imported late, because the first snapshot does not need it.
+        from rqtui.operations.undo import is_too_large_to_undo
 
         view = self._navigation.view
         operation = (
