@@ -387,7 +387,7 @@ class ParkDrain(BatchDrain):
         return {PARKED_KEY: count} if count else {}
 
     def load_unfinished_batch(self) -> list[Job]:
-        """Return all jobs in the list `leaving`. `park` returns these first, and only these if limited to their number."""
+        """Return all jobs in the list `leaving`: `park` with their number as its limit returns these and no others."""
         count = self.count_parked().get(PARKED_KEY, 0)
         return self._park_jobs(count) if count else []
 
@@ -411,7 +411,8 @@ class ParkDrain(BatchDrain):
         )
 
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Delete the parked jobs of a batch. An entry that is `gone` was deleted by a migration, which counts as moved."""
+        """Delete the parked jobs of a batch. Only migrations delete them, so an entry that is `gone` counts as moved.
+        """
         call = self.system.build_call("forget", self.ref.queue, {}, [{"member": job.member} for job in jobs])
         reply = scripts.run_call(self._client, call)
         return [

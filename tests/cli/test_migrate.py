@@ -413,7 +413,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis, int, bool], Callabl
             return call
 
         patched = pytest.MonkeyPatch()
-        patched.setattr(scripts, "run_all", count_sends(run_all))
+        patched.setattr(scripts, "send_calls", count_sends(send_calls))
         patched.setattr(client, "execute_command", count_sends(execute))
         return patched.undo
 
