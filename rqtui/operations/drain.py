@@ -411,8 +411,7 @@ class ParkDrain(BatchDrain):
         )
 
     def delete_originals(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Delete the parked jobs of a batch. Only migrations delete them, so an entry that is `gone` counts as moved.
-        """
+        """Delete the parked jobs of a batch. Only migrations do that, so an entry that is `gone` counts as moved."""
         call = self.system.build_call("forget", self.ref.queue, {}, [{"member": job.member} for job in jobs])
         reply = scripts.run_call(self._client, call)
         return [

@@ -398,7 +398,7 @@ def cut(monkeypatch: pytest.MonkeyPatch) -> Callable[[Redis, int, bool], Callabl
 
     def arm(client: Redis, at: int, is_sent: bool) -> Callable[[], None]:
         counter = itertools.count(1)
-        run_all, execute = scripts.send_calls, client.execute_command
+        send_calls, execute = scripts.send_calls, client.execute_command
 
         def count_sends(send: Callable[..., Any]) -> Callable[..., Any]:
             def call(*args: Any, **options: Any) -> Any:
