@@ -93,7 +93,7 @@ def measure_groups(some: Sequence[tuple[str, str]], width: Width = Width.CAUSE) 
     grouping = Grouping((what for _cause, what in read), width)
     by_group: dict[Key, Counter[str]] = defaultdict(Counter)
     for cause, what in read:
-        by_group[grouping.find_key(what)][cause] += 1
+        by_group[grouping.find_group_key(what)][cause] += 1
     seconds = time.perf_counter() - began
     by_cause: dict[str, list[Key]] = defaultdict(list)
     for key, causes in by_group.items():

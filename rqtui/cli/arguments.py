@@ -47,14 +47,14 @@ def report_unheard_places(engine: Engine, refs: Iterable[Ref]) -> tuple[str, ...
 
     Returns the names of their systems.
     """
-    from rqtui.text.event_coverage import explain_missing_coverage
+    from rqtui.text.event_coverage import explain_missing_event_coverage
 
     unknown = []
     for name in dict.fromkeys(ref.system for ref in refs):
         system = engine.systems[name]
         places = [place.name for place in system.places if place.is_from_events]
         if places and system.events_since_ms is None and not engine.is_listening:
-            output.print_message(explain_missing_coverage(name, places))
+            output.print_message(explain_missing_event_coverage(name, places))
             unknown.append(name)
     return tuple(unknown)
 

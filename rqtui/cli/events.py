@@ -199,7 +199,7 @@ def _build_enqueue_events(engine: Engine, ref: Ref) -> list[Event]:
 
 def _write_events(session: Session, events_: Sequence[Event]) -> None:
     """Print events as JSON lines or as text lines."""
-    from rqtui.text.formats import fit, format_clock
+    from rqtui.text.formats import fit_to_width, format_clock
     from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import safe
 
@@ -211,8 +211,8 @@ def _write_events(session: Session, events_: Sequence[Event]) -> None:
         sign = "×" if event.is_failure else " "
         cells = [
             at,
-            fit(safe(event.ref.queue), 16),
-            f"{sign} {fit(safe(event.verb), 12)}",
+            fit_to_width(safe(event.ref.queue), 16),
+            f"{sign} {fit_to_width(safe(event.verb), 12)}",
             safe(event.id),
             *(safe(mask_text(text)) for text in (event.worker, event.detail) if text),
         ]

@@ -268,7 +268,7 @@ def _write_jobs(
 
     The column of attempts is shown only if the system knows them (`tells`). With several places each job shows its own.
     """
-    from rqtui.text.event_coverage import explain_missing_coverage
+    from rqtui.text.event_coverage import explain_missing_event_coverage
     from rqtui.text.formats import ABOUT
 
     if page.jobs:
@@ -277,7 +277,7 @@ def _write_jobs(
         rows = list(zip(*columns.values(), strict=True))
         output.write_table(tuple(columns), rows, right=(_choose_time_title(page.jobs), "tried"))
     if not page.is_list_known:
-        output.print_message(explain_missing_coverage(page.system, in_places or [page.place]))
+        output.print_message(explain_missing_event_coverage(page.system, in_places or [page.place]))
         return
     command = f": rqtui jobs {queue} {page.place}" if queue else ""
     further = f", go on with{command} --cursor {following}" if following is not None else ""

@@ -20,10 +20,10 @@ class _Lines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one or more lines of text."""
-        from rqtui.text.masking import mask_output
+        from rqtui.text.masking import mask_printed_text
         from rqtui.text.sanitise import safe_lines
 
-        return "\n".join(safe_lines(mask_output(super().format(record))))
+        return "\n".join(safe_lines(mask_printed_text(super().format(record))))
 
 
 class _JsonLines(logging.Formatter):
@@ -33,10 +33,10 @@ class _JsonLines(logging.Formatter):
         """Return the record as one line of JSON."""
         import json
 
-        from rqtui.text.masking import mask_document
+        from rqtui.text.masking import mask_json_document
 
         line = {"at_ms": int(record.created * 1000), "level": record.levelname.lower(), "logger": record.name}
         line["text"] = record.getMessage()
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(mask_document(line)).replace("\x7f", "\\u007f")
+        return json.dumps(mask_json_document(line)).replace("\x7f", "\\u007f")

@@ -245,18 +245,22 @@ class Report:
                 self._write_row(line)
 
     def _write_row(self, line: dict[str, Any]) -> None:
-        from rqtui.text.formats import fit
+        from rqtui.text.formats import fit_to_width
         from rqtui.text.sanitise import safe
 
         flat = {**line, **line.get("reaped", {}), "backing_off": line.get("backing_off_ms")}
         if not self._is_headed:
             self._is_headed = True
             output.write_lines(
-                ["  ".join([fit(self._titles[0], 24), *(fit(t, 11, "right") for t in self._titles[1:])])]
+                [
+                    "  ".join(
+                        [fit_to_width(self._titles[0], 24), *(fit_to_width(t, 11, "right") for t in self._titles[1:])]
+                    )
+                ]
             )
         cells = [
-            fit(safe(str(line["queue"])), 24),
-            *(fit(_format_cell(flat.get(t)), 11, "right") for t in self._titles[1:]),
+            fit_to_width(safe(str(line["queue"])), 24),
+            *(fit_to_width(_format_cell(flat.get(t)), 11, "right") for t in self._titles[1:]),
         ]
         output.write_lines(["  ".join(cells)])
 

@@ -28,19 +28,19 @@ def print_message(text: str) -> None:
 
 def print_note(text: str, end: str = "\n") -> None:
     """Print text that accompanies a result to stderr, without a prefix."""
-    from rqtui.text.masking import mask_output
+    from rqtui.text.masking import mask_printed_text
     from rqtui.text.sanitise import safe_lines
 
-    sys.stderr.write("\n".join(safe_lines(mask_output(text))) + end)
+    sys.stderr.write("\n".join(safe_lines(mask_printed_text(text))) + end)
     sys.stderr.flush()
 
 
 def write_json(document: Any, *, is_stream: bool = False) -> None:
     """Write one JSON document to stdout: indented on a terminal, on one line for a stream or a pipe."""
-    from rqtui.text.masking import mask_document
+    from rqtui.text.masking import mask_json_document
 
     indent = 2 if sys.stdout.isatty() and not is_stream else None
-    text = json.dumps(mask_document(document), allow_nan=False, indent=indent).replace(
+    text = json.dumps(mask_json_document(document), allow_nan=False, indent=indent).replace(
         "\x7f", "\\u007f"
     )  # DEL is ASCII
     sys.stdout.write(text + "\n")
@@ -70,23 +70,23 @@ def write_long_json(document: dict[str, Any], name: str, rows: Iterable[Any]) ->
 
 def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
     """Write lines of text, each sanitised and masked, to `stream` (default: stdout)."""
-    from rqtui.text.masking import mask_output
+    from rqtui.text.masking import mask_printed_text
     from rqtui.text.sanitise import safe
 
     target = stream or sys.stdout
     for line in lines:
-        target.write(safe(mask_output(line)) + "\n")
+        target.write(safe(mask_printed_text(line)) + "\n")
     target.flush()
 
 
 def write_indented(pieces: Iterable[str], indent: str) -> None:
     """Write a text that arrives in pieces to stdout, each line indented, sanitised and masked."""
-    from rqtui.text.masking import mask_output
+    from rqtui.text.masking import mask_printed_text
     from rqtui.text.sanitise import safe
 
     sys.stdout.write(indent)
     for piece in pieces:
-        lines = (safe(mask_output(line)) for line in piece.split("\n"))
+        lines = (safe(mask_printed_text(line)) for line in piece.split("\n"))
         sys.stdout.write(("\n" + indent).join(lines))
     sys.stdout.write("\n")
     sys.stdout.flush()
@@ -141,11 +141,11 @@ def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Col
 
     Columns are aligned by terminal cells. `right` names the titles of right-aligned columns.
     """
-    from rqtui.text.formats import cell_len, fit
-    from rqtui.text.masking import mask_output
+    from rqtui.text.formats import cell_len, fit_to_width
+    from rqtui.text.masking import mask_printed_text
     from rqtui.text.sanitise import safe
 
-    cells = [[safe(mask_output(cell)) for cell in row] for row in rows]
+    cells = [[safe(mask_printed_text(cell)) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(titles, *cells, strict=True)]
     is_terminal = sys.stdout.isatty()
     if is_terminal:
@@ -153,7 +153,7 @@ def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Col
         return
     for row in (titles, *cells):
         parts = [
-            fit(cell, width, "right" if title in right else "left")
+            fit_to_width(cell, width, "right" if title in right else "left")
             for cell, width, title in zip(row, widths, titles, strict=True)
         ]
         sys.stdout.write("  ".join(parts).rstrip() + "\n")

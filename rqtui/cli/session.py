@@ -269,9 +269,9 @@ def _build_session(before: Mapping[str, Any], after: Mapping[str, Any], as_json:
     if in_force.settings.problems and not takes_broken:
         raise errors.UsageError("\n".join(in_force.settings.problems))
     if in_force.settings.redact:
-        from rqtui.text.masking import add_mask_patterns
+        from rqtui.text.masking import set_mask_patterns
 
-        add_mask_patterns(in_force.settings.redact)
+        set_mask_patterns(in_force.settings.redact)
     for note in in_force.settings.notes:
         output.print_message(note)
     return Session(in_force.settings, as_json, in_force)

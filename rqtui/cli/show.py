@@ -63,7 +63,7 @@ def _write_job(job: Job, whole: bool, *, counts_tries: bool) -> None:
 
     properties = _list_properties(job, counts_tries=counts_tries)
     lines = [f"{name:<12} {safe(value)}" for name, value in properties if value]
-    lines += [line for fact in job.facts for line in facts.build_lines(fact)]
+    lines += [line for fact in job.facts for line in facts.build_fact_lines(fact)]
     lines += _build_failure_lines(job)
     no_body = "not kept; the call above has its arguments" if job.call else "none"
     lines.append(f"{'body':<12} {format_size(job.body_bytes) if job.body is not None or job.body_bytes else no_body}")

@@ -212,7 +212,7 @@ def fit_table(titles: list[str], rows: list[list[str]], width: int) -> tuple[lis
     the end. Numbers are never cut.
     """
     from rqtui.text.elision import elide_names
-    from rqtui.text.formats import ZERO, cell_len, fit
+    from rqtui.text.formats import ZERO, cell_len, fit_to_width
 
     widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     room = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
@@ -225,7 +225,7 @@ def fit_table(titles: list[str], rows: list[list[str]], width: int) -> tuple[lis
             return fit_table(titles[:at] + titles[at + 1 :], [row[:at] + row[at + 1 :] for row in rows], width)
     verdict = min(widths[-1], max(_MIN_VERDICT_CELLS, room - widths[0]))
     names = elide_names(frozenset(row[0] for row in rows), max(_MIN_NAME_CELLS, room - verdict))
-    return titles, [[names[row[0]], *row[1:-1], fit(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]
+    return titles, [[names[row[0]], *row[1:-1], fit_to_width(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]
 
 
 _RIGHT_ALIGNED = ("workers", "oldest")

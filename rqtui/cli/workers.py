@@ -80,7 +80,7 @@ def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worke
             }
         )
     else:
-        output.write_lines([line for fact in inspection.facts for line in facts.build_lines(fact)])
+        output.write_lines([line for fact in inspection.facts for line in facts.build_fact_lines(fact)])
         if inspection.facts:
             output.print_message(f"{safe(worker)} replied within {inspection.waited_ms / 1000:.1f} s.")
     if inspection.problem:

@@ -25,8 +25,8 @@ from rqtui.errors import Denied, Unreachable, UsageError, describe_and_log
 from rqtui.model import Finding, Ref
 from rqtui.system_base.system import System, quote_for_shell
 from rqtui.systems import by_sight
-from rqtui.text.names import BASE64, parse_base64, to_bytes, to_text
-from rqtui.text.sanitise import has_symbols, parse_shown, safe
+from rqtui.text.names import BASE64, parse_base64_name, to_bytes, to_text
+from rqtui.text.sanitise import convert_symbols_back, has_symbols, safe
 
 log = logging.getLogger("rqtui.engine.discovery")
 
@@ -463,9 +463,9 @@ def _is_system_usable(client: Any, system: System) -> bool:
 def _yield_possible_queue_names(name: str) -> Iterator[str]:
     """Yield the queue names that a typed text may mean: the text itself, then names that are displayed like it."""
     yield name
-    if (parsed_name := parse_shown(name)) != name:
+    if (parsed_name := convert_symbols_back(name)) != name:
         yield parsed_name
-    elif (decoded_name := parse_base64(name)) is not None:
+    elif (decoded_name := parse_base64_name(name)) is not None:
         yield to_text(decoded_name)
 
 

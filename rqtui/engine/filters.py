@@ -145,7 +145,7 @@ def _yield_values_at_path(body: bytes, path: str) -> Iterator[str]:
     """Yield the values at a path of a body, such as `customer.plan`, as text."""
     from rqtui.text import paths  # Imported late because most filters read no body.
 
-    return map(paths.format_value, paths.find_values(paths.decode_body(body), path.split(".")))
+    return map(paths.format_searchable_value, paths.find_values_at_path(paths.decode_body(body), path.split(".")))
 
 
 def _decode_text(value: bytes) -> str:

@@ -30,7 +30,7 @@ from rqtui.config.state_folder import create_private_folder
 from rqtui.connection.connect import mask
 from rqtui.durations import MAX_INSTANT_MS
 from rqtui.model import Ref
-from rqtui.text.masking import mask_output, mask_text, reveal_secrets
+from rqtui.text.masking import mask_printed_text, mask_text, reveal_secrets
 from rqtui.text.names import to_bytes, to_text
 
 FILE_NAME = "operations.jsonl"
@@ -226,7 +226,7 @@ class Journal:
 
     def record_finding(self, sighting: Sighting) -> None:
         """Record that a finding appeared or disappeared."""
-        sighting = replace(sighting, text=mask_output(sighting.text))
+        sighting = replace(sighting, text=mask_printed_text(sighting.text))
         with self._lock:
             self._sightings.append(sighting)
             self._write_line({"finding": build_stored_fields(sighting), "url": self.url}, is_change=False)

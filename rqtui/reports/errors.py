@@ -16,7 +16,7 @@ from rqtui.model import Job, Place, Ref, State
 from rqtui.reports import sampling
 from rqtui.reports.sampling import Extent, Part
 from rqtui.text import causes, folding, formats, tracebacks
-from rqtui.text.causes import Grouping, Key, ParsedError, Width, find_short_cause, parse_error
+from rqtui.text.causes import Grouping, Key, ParsedError, Width, find_short_error_cause, parse_error
 
 MAX_PER_PLACE, MAX_JOBS = 5_000, 50_000  # jobs that a report reads, per place and in total
 MAX_SCANNED = 100_000  # jobs of a place searched for the members of a group
@@ -134,7 +134,7 @@ def group_jobs(jobs: Iterable[Job], width: Width = Width.CAUSE) -> tuple[Group, 
 
 def find_group_id(report: Errors, job: Job) -> str:
     """Return the id of the group of a job in a report."""
-    return SEPARATOR.join(report.grouping.find_key(_parse_error(job)))
+    return SEPARATOR.join(report.grouping.find_group_key(_parse_error(job)))
 
 
 def format_summary(groups: Sequence[Group], most: int = 2) -> str:
@@ -154,7 +154,7 @@ def _build_error_groups(pairs: _Pairs, width: Width, dates: _Dates) -> tuple[tup
     grouping = Grouping((what for _job, what in pairs), width)
     held: dict[Key, list[tuple[Job, ParsedError]]] = {}
     for job, what in pairs:
-        held.setdefault(grouping.find_key(what), []).append((job, what))
+        held.setdefault(grouping.find_group_key(what), []).append((job, what))
     made = (_build_group(key, some, width, dates) for key, some in held.items())
     return tuple(sorted(made, key=lambda group: (-group.count, group.message, group.key))), grouping
 
@@ -172,8 +172,8 @@ def _build_group(key: Key, pairs: _Pairs, width: Width, dates: _Dates) -> Group:
     newest = ordered[0][1]
     return Group(
         key,
-        causes.build_title([what for _job, what in ordered], width),
-        causes.shorten_cause(newest),
+        causes.build_group_title([what for _job, what in ordered], width),
+        causes.shorten_error_cause(newest),
         newest.frame.short if newest.frame else "",
         len(said_once),
         dead,
@@ -267,7 +267,7 @@ def yield_members(
             found = [
                 replace(job, error=sys.intern(what.title))
                 for job in page.jobs
-                if is_failure(job) and grouping.find_key(what := _parse_error(job)) == wanted
+                if is_failure(job) and grouping.find_group_key(what := _parse_error(job)) == wanted
             ]
             yield Members(part.ref, tuple(found), looked, of, left)
 
@@ -291,7 +291,7 @@ __all__ = [
     "normalise_job_error",
     "normalise",
     "yield_reports",
-    "find_short_cause",
+    "find_short_error_cause",
     "format_summary",
     "load_full_error",
 ]

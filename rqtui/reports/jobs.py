@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from rqtui.errors import UsageError
 from rqtui.text.body import convert_binary_to_json
-from rqtui.text.masking import MASK, flag_secret_bytes, is_secret, mask_text, mask_value
-from rqtui.text.names import BASE64, parse_base64, to_bytes
+from rqtui.text.masking import MASK, flag_secret_bytes, is_secret_name, mask_json_value, mask_text
+from rqtui.text.names import BASE64, parse_base64_name, to_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,7 +82,7 @@ def build_id_fields(id: bytes) -> dict[str, str]:
 
 def parse_id(word: str) -> bytes:
     """Parse an id of the command line: plain, or `base64:…` as documents contain an id that is not UTF-8."""
-    return to_bytes(word) if (raw := parse_base64(word)) is None else raw
+    return to_bytes(word) if (raw := parse_base64_name(word)) is None else raw
 
 
 def build_job_document(found: Job) -> dict[str, Any]:
@@ -146,11 +146,11 @@ def _build_value_fields(fact: Fact) -> dict[str, Any]:
     if isinstance(fact.value, int):
         return {"value": fact.value}
     raw = _to_raw_bytes(fact.value)
-    if is_secret(fact.name) and fact.kind != "ref":
+    if is_secret_name(fact.name) and fact.kind != "ref":
         return {"value": MASK}
     if fact.kind == "json":
         with suppress(ValueError, RecursionError, OverflowError):
-            return {"value": mask_value(_parse_json(raw))}
+            return {"value": mask_json_value(_parse_json(raw))}
     shown = encode_text(raw)
     if shown.encode("utf-8") == raw:
         return {"value": shown if fact.kind == "ref" else mask_text(shown)}
@@ -167,7 +167,7 @@ def build_body(raw: bytes | None, size: int) -> dict[str, Any]:
         return {"bytes": size, "encoding": "omitted", "value": None}
     for encoding, decode in (("json", _parse_json), ("utf-8", _parse_text), ("msgpack", _parse_msgpack)):
         try:
-            return {"bytes": len(raw), "encoding": encoding, "value": mask_value(decode(raw))}
+            return {"bytes": len(raw), "encoding": encoding, "value": mask_json_value(decode(raw))}
         except (ValueError, RecursionError, OverflowError):
             continue
     if flag_secret_bytes(raw) or mask_text(inner := convert_binary_to_json(raw)) != inner:

@@ -18,7 +18,7 @@ from rqtui.engine.health import rules
 from rqtui.model import Finding
 from rqtui.scripts import script as scripts
 from rqtui.systems import registry
-from rqtui.text.masking import mask_command, mask_text
+from rqtui.text.masking import mask_redis_command, mask_text
 from rqtui.text.names import to_text
 
 MAX_SLOW = 10  # entries of the slow log
@@ -195,7 +195,9 @@ def _parse_slow_log(reply: Sequence[Any]) -> tuple[SlowCommand, ...]:
         words = tuple(_to_text(word) for word in entry[3])
         sha = words[1] if len(words) > 1 and words[0].upper().startswith("EVALSHA") else ""
         client = mask_text(_to_text(entry[5])) or _to_text(entry[4]) if len(entry) > 5 else ""
-        found.append(SlowCommand(int(entry[1]) * 1000, int(entry[2]), mask_command(words), ours.get(sha, ""), client))
+        found.append(
+            SlowCommand(int(entry[1]) * 1000, int(entry[2]), mask_redis_command(words), ours.get(sha, ""), client)
+        )
     return tuple(found)
 
 

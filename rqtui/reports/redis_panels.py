@@ -51,7 +51,7 @@ def build_panels(report: Report) -> tuple[Panel, ...]:
 
 
 def _format_fact(label: str, value: str, style: str = "", note: str = "") -> Line:
-    said = Piece(formats.fit(label, LABEL_CELLS), "muted"), Piece(safe(value) or formats.ZERO, style)
+    said = Piece(formats.fit_to_width(label, LABEL_CELLS), "muted"), Piece(safe(value) or formats.ZERO, style)
     return (*said, Piece(f"  {safe(note)}", "muted")) if note else said
 
 
@@ -134,7 +134,7 @@ def _build_client_lines(report: Report) -> tuple[Line, ...]:
     for name, number in report.clients[:8]:
         is_ours = name == "rqtui" or name.startswith("rqtui-")
         note = "this program" if is_ours else ""
-        called = Piece(formats.fit(safe(name) or "(no name)", NAME_CELLS), "muted")
+        called = Piece(formats.fit_to_width(safe(name) or "(no name)", NAME_CELLS), "muted")
         lines.append((called, Piece(f" {formats.format_count(number)}"), Piece(f"  {note}" if note else "", "muted")))
     return tuple(lines)
 
@@ -164,10 +164,10 @@ def _build_command_lines(commands: Sequence[Command]) -> tuple[Line, ...]:
         failed = f"  {formats.format_short_count(command.failed)} failed" if command.failed else ""
         lines.append(
             (
-                Piece(formats.fit(safe(command.name), LABEL_CELLS + 2)),
-                Piece(formats.fit(f"{command.micros / total:.0%}", 4, "right"), "strong"),
-                Piece(formats.fit(formats.format_short_count(command.calls), 8, "right"), "muted"),
-                Piece(formats.fit(_format_duration(each), 10, "right"), "muted"),
+                Piece(formats.fit_to_width(safe(command.name), LABEL_CELLS + 2)),
+                Piece(formats.fit_to_width(f"{command.micros / total:.0%}", 4, "right"), "strong"),
+                Piece(formats.fit_to_width(formats.format_short_count(command.calls), 8, "right"), "muted"),
+                Piece(formats.fit_to_width(_format_duration(each), 10, "right"), "muted"),
                 Piece(failed, "state-reserved"),
             )
         )
@@ -209,8 +209,8 @@ def _format_slow_command(entry: SlowCommand, now_ms: int | None) -> Line:
     ago = f"{formats.format_age(max(0, now_ms - entry.at_ms))} ago" if now_ms else formats.format_clock(entry.at_ms)
     said = safe(_format_command(entry)[:MAX_COMMAND_LENGTH])
     return (
-        Piece(formats.fit(ago, 10), "muted"),
-        Piece(formats.fit(formats.format_duration(entry.micros / 1000), 8, "right") + "  ", "state-reserved"),
+        Piece(formats.fit_to_width(ago, 10), "muted"),
+        Piece(formats.fit_to_width(formats.format_duration(entry.micros / 1000), 8, "right") + "  ", "state-reserved"),
         Piece(f"{entry.script} " if entry.script else "", "strong"),
         Piece(said),
         Piece(f"  {safe(entry.client)}" if entry.client not in ("", "?:0") else "", "muted"),

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from rqtui.errors import ScriptError
 from rqtui.scripts.header import Arg, Header, Key
-from rqtui.text.source_lines import Piece, join_pieces
+from rqtui.text.source_lines import Piece, join_file_pieces
 
 _Item = TypeVar("_Item", Key, Arg)
 _OPENING = "-- include:"
@@ -29,7 +29,7 @@ def assemble_script(text: str, path: str, blocks: Mapping[str, Piece], header: H
     """
     if _OPENING not in text:
         return text
-    return join_pieces(_expand_includes(Piece(path, 1, text), blocks, set(), header))
+    return join_file_pieces(_expand_includes(Piece(path, 1, text), blocks, set(), header))
 
 
 def _expand_includes(piece: Piece, blocks: Mapping[str, Piece], placed: set[str], header: Header) -> Iterator[Piece]:

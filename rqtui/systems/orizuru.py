@@ -21,7 +21,7 @@ from rqtui.system_base.foreign_system import EntrySystem, describe_unread, read_
 from rqtui.system_base.key_types import read_key_types
 from rqtui.system_base.option_values import accept_whole_number
 from rqtui.system_base.system import Replies, Request
-from rqtui.text.msgpack import is_packed, to_msgpack
+from rqtui.text.msgpack import convert_json_to_msgpack, is_msgpack
 from rqtui.text.names import to_text
 
 CONSUMERS, HEARTBEATS, PREFIX = "orizuru:consumers", "orizuru:heartbeats", "orizuru:consumers:"
@@ -122,7 +122,7 @@ class Orizuru(EntrySystem):
 
     def encode_body(self, body: bytes) -> bytes:
         """Convert a JSON list or object to MessagePack, which a consumer decodes to its struct."""
-        return to_msgpack(body)
+        return convert_json_to_msgpack(body)
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
         """Build a job with its consumer; the lease ends when the consumer counts as dead."""
@@ -137,7 +137,7 @@ class Orizuru(EntrySystem):
             worker=to_text(row["worker"]),
             deadline_ms=row["deadline_ms"] if row["deadline_ms"] >= 0 else None,
             ttr_ms=int(self.options_of(queue)["silent_ms"]) if row["deadline_ms"] >= 0 else None,
-            problem=_UNREADABLE if is_short and not is_packed(entry.head) else "",
+            problem=_UNREADABLE if is_short and not is_msgpack(entry.head) else "",
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:

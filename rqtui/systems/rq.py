@@ -44,7 +44,7 @@ from rqtui.system_base.foreign_system import ForeignSystem, describe_unread, lis
 from rqtui.system_base.option_values import accept_pattern, accept_words
 from rqtui.system_base.system import Replies, Request, unwrap_reply
 from rqtui.text import pickles
-from rqtui.text.body import decompress
+from rqtui.text.body import decompress_zlib
 from rqtui.text.names import to_bytes, to_text
 from rqtui.text.pickling import write_pickle
 from rqtui.text.sanitise import safe
@@ -452,7 +452,7 @@ def _parse_scheduler(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None
             "rq",
             str(told.get("queue_name") or ""),
             str(cron) if cron else f"every {interval} s" if interval else "",
-            pickles.format_call(
+            pickles.format_function_call(
                 function,
                 _parse_cron_arguments(told.get("args")),
                 _parse_cron_arguments(told.get("kwargs")),
@@ -544,11 +544,11 @@ def _decode_call(data: bytes, most: int) -> _DecodedCall:
         return _DecodedCall(problem=f"{error}: it is shown as bytes")
     parts: Sequence[object] = value if isinstance(value, list | tuple) else ()
     if len(parts) != 4 or not isinstance(parts[0], str):
-        return _DecodedCall(problem=f"its data is no call of RQ: {pickles.format_value(value, 100)}")
+        return _DecodedCall(problem=f"its data is no call of RQ: {pickles.format_as_python(value, 100)}")
     function, instance, args, kwargs = parts
     if instance is not None:
-        function = f"{pickles.format_value(instance, 200)}.{function}"
-    return _DecodedCall(parts[0], pickles.format_call(str(function), args, kwargs, _MAX_CALL_LENGTH))
+        function = f"{pickles.format_as_python(instance, 200)}.{function}"
+    return _DecodedCall(parts[0], pickles.format_function_call(str(function), args, kwargs, _MAX_CALL_LENGTH))
 
 
 def _decode_value(data: bytes, most: int) -> object:
@@ -556,7 +556,7 @@ def _decode_value(data: bytes, most: int) -> object:
 
     Raises ValueError for any other format, or if the data inflates to more than `most` bytes.
     """
-    inner = decompress(data, most) or data
+    inner = decompress_zlib(data, most) or data
     if len(inner) > most:
         raise ValueError(f"its data inflates to more than {most // 1024} kB, which is not read")
     if inner[:1] == b"\x80":
@@ -573,7 +573,7 @@ def _decode_value(data: bytes, most: int) -> object:
 def _format_value(value: bytes) -> str:
     """Format a value of `meta` or of a result as JSON, or as text if it is neither pickle nor JSON."""
     try:
-        return json.dumps(pickles.to_plain(_decode_value(value, pickles.MOST_BYTES)), ensure_ascii=False)
+        return json.dumps(pickles.convert_to_json_types(_decode_value(value, pickles.MOST_BYTES)), ensure_ascii=False)
     except ValueError:
         return to_text(value)
 
@@ -587,7 +587,7 @@ def _decode_error(raw: bytes) -> str:
             raw = base64.b64decode(raw[: len(raw) // 4 * 4], validate=True)
         except binascii.Error:
             return to_text(raw)
-    return (decompress(raw, pickles.MOST_BYTES) or raw).decode("utf-8", "replace")
+    return (decompress_zlib(raw, pickles.MOST_BYTES) or raw).decode("utf-8", "replace")
 
 
 def _parse_time_ms(text: str) -> int | None:
@@ -666,16 +666,16 @@ _JOB_FIELDS = ("func", "args", "kwargs", *_COLUMNS, "retry", "retry_intervals", 
 
 
 def _detect_serializer(data: bytes) -> str:
-    return "pickle" if (decompress(data, 1) or data)[:1] == b"\x80" else "json"
+    return "pickle" if (decompress_zlib(data, 1) or data)[:1] == b"\x80" else "json"
 
 
 def _build_columns(body: bytes, serializer: str) -> dict[str, Any]:
     """Build the `enqueue` columns from a job written in JSON, or from `data` as stored in a hash. Raises UsageError."""
-    if decompress(body, 1):
+    if decompress_zlib(body, 1):
         return {"body": body, "description": _decode_call(body, _READ_BYTES).call}
     job = _parse_written_job(body)
     function, args, kwargs = job["func"], job.get("args", []), job.get("kwargs", {})
-    columns: dict[str, Any] = {"description": pickles.format_call(function, args, kwargs, _MAX_CALL_LENGTH)}
+    columns: dict[str, Any] = {"description": pickles.format_function_call(function, args, kwargs, _MAX_CALL_LENGTH)}
     columns |= {column: _parse_duration_ms(name, job[name]) for name, column in _COLUMNS.items() if name in job}
     columns |= {name: job[name] for name in ("description", "at_front") if name in job}
     if "retry" in job:

@@ -47,10 +47,10 @@ from rqtui.system_base.entries import HEAD_BYTES, TAIL_BYTES, Entry
 from rqtui.system_base.foreign_system import EntrySystem, describe_unread, list_facts, read_rows
 from rqtui.system_base.option_values import NAME_OR_NOTHING
 from rqtui.system_base.system import Replies, Request, unwrap_reply
-from rqtui.text.body import decompress
-from rqtui.text.fields import parse_partial
+from rqtui.text.body import decompress_zlib
+from rqtui.text.fields import parse_partial_body
 from rqtui.text.formats import format_quantity, format_size
-from rqtui.text.json_fields import read_fields, replace_fields
+from rqtui.text.json_fields import read_json_fields, replace_json_fields
 from rqtui.text.names import to_bytes, to_text
 from rqtui.text.sanitise import safe
 
@@ -821,7 +821,7 @@ def _decode_job(head: bytes, tail: bytes) -> _DecodedJob:
 
 def _parse_both_ends(head: bytes, tail: bytes) -> object:
     """Parse the fields at the beginning and end of a long job; the fields at the end follow the arguments."""
-    told = parse_partial(head[: 64 * 1024])
+    told = parse_partial_body(head[: 64 * 1024])
     if not isinstance(told, dict):
         return told
     ending = tail.decode("utf-8", "replace")
@@ -965,7 +965,7 @@ def _decode_backtrace(text: str) -> Sequence[object]:
     if len(text) > _TRACE_BYTES:
         return ()
     try:
-        found = json.loads(decompress(base64.b64decode(text), _TRACE_BYTES))
+        found = json.loads(decompress_zlib(base64.b64decode(text), _TRACE_BYTES))
     except (binascii.Error, ValueError, RecursionError):
         return ()
     return found if isinstance(found, list) else ()
@@ -1107,7 +1107,7 @@ def _rewrite_for_push(member: bytes, queue: str, now_ms: int, writes_ms: bool, i
 
     Raises ValueError if the bytes are no job.
     """
-    told, own = json.loads(member), read_fields(member)
+    told, own = json.loads(member), read_json_fields(member)
     if not isinstance(told.get("class"), str) or not isinstance(told.get("args"), list):
         raise ValueError("it has no class and arguments")
     count = told.get("retry_count")
@@ -1129,7 +1129,7 @@ def _complete_job(
         "created_at": _format_time(now_ms, in_ms),
     }
     missing = {name: value for name, value in defaults.items() if own.get(name, b"null") == b"null"}
-    return replace_fields(body, {**missing, "enqueued_at": _format_time(now_ms, in_ms), **changes})
+    return replace_json_fields(body, {**missing, "enqueued_at": _format_time(now_ms, in_ms), **changes})
 
 
 def _build_columns(queue: str, row: Mapping[str, object], now_ms: int, writes_ms: bool) -> dict[str, Any]:
@@ -1152,13 +1152,13 @@ def _build_columns(queue: str, row: Mapping[str, object], now_ms: int, writes_ms
     if is_later:
         changes["enqueued_at"] = None  # it is not enqueued yet (client.rb 8, `atomic_push`)
     in_ms = writes_ms if in_ms is None else in_ms
-    return {**due, "id": jid, "body": _complete_job(body, read_fields(body), queue, now_ms, in_ms, changes)}
+    return {**due, "id": jid, "body": _complete_job(body, read_json_fields(body), queue, now_ms, in_ms, changes)}
 
 
 def _parse_written_job(body: bytes) -> dict[str, Any]:
     """Parse and check a job in JSON, as `JobUtil#validate` does (job_util.rb 6.4 and 8). Raises UsageError."""
     try:
-        read_fields(body)
+        read_json_fields(body)
         body.decode()
         told = json.loads(body)
     except (ValueError, RecursionError):

@@ -14,7 +14,7 @@ from pathlib import Path
 from rqtui.scripts.include import remove_block_comments
 from rqtui.scripts.script import Script
 from rqtui.testing.lua_names import Names, read_names
-from rqtui.text.source_lines import Piece, find_line, split_pieces
+from rqtui.text.source_lines import Piece, find_source_position, split_into_file_pieces
 
 _CLAUSE = re.compile(r"-- (needs|gives)( +)\S")
 _ITEM = re.compile(r"ARGV\[(?P<index>\d+)\]  +(?P<arg>\w+\??)(?:  .*)?|(?P<names>\w+(?: \w+)*)(?:  +\S.*)?")
@@ -35,9 +35,9 @@ def list_faults(script: Script) -> list[str]:
     """Return one sentence, `file:line: …`, for each block of a script that does not fit where it is included."""
     for number, line in enumerate(script.source.split("\n"), 1):
         if re.match(r"\s*-- include:", line):
-            where = find_line(script.source, script.path, number)
+            where = find_source_position(script.source, script.path, number)
             return [f"{where}: nothing was included here; `-- include:` stands at the beginning of its line"]
-    pieces = [piece for piece in split_pieces(script.source, script.path) if piece.text]
+    pieces = [piece for piece in split_into_file_pieces(script.source, script.path) if piece.text]
     names = [_read_piece(piece) for piece in pieces]
     if wrong := [sentence for sentence in names if isinstance(sentence, str)]:
         return wrong
@@ -111,7 +111,7 @@ def list_unused(scripts: Iterable[Script]) -> list[str]:
         for block in script.blocks.values():
             given.setdefault(block.path, {*read_contract(block)[0].gives, ""})
         below: set[str] = set()
-        for piece in reversed(split_pieces(script.source, script.path)):
+        for piece in reversed(split_into_file_pieces(script.source, script.path)):
             if piece.path in given:
                 given[piece.path] -= below | {""}
             below.update(read_names(piece.text).free)

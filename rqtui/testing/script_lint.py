@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from rqtui.scripts.header import Header
 from rqtui.scripts.include import build_lua_local_name
-from rqtui.text.source_lines import find_line
+from rqtui.text.source_lines import find_source_position
 
 _COMMENT_OR_STRING = re.compile(
     r"--\[(?P<a>=*)\[.*?\](?P=a)\]|--[^\n]*"
@@ -38,7 +38,7 @@ def find_differences(header: Header, source: str, path: str) -> list[str]:
     code = _blank_comments(source)
     found = [*_find_undeclared_literals(header, code, path), *_find_wrong_names(header, code, path)]
     where = re.compile(rf"^{re.escape(path)}:(\d+)")
-    return [where.sub(lambda match: find_line(source, path, int(match[1])), sentence) for sentence in found]
+    return [where.sub(lambda match: find_source_position(source, path, int(match[1])), sentence) for sentence in found]
 
 
 def _find_undeclared_literals(header: Header, code: str, path: str) -> Iterator[str]:

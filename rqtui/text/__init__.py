@@ -1,1 +1,1 @@
-"""Formatting, parsing and masking of text, shared by the screen and the command line. No Redis, no Textual."""
+"""Format, parse and mask text for the screen and the command line, without Redis or Textual."""

@@ -1,4 +1,4 @@
-"""Group errors by their cause: the frame that raised the error, the class of the exception, and the message.
+"""Group the errors of failed jobs by cause: the frame that raised, the class of the exception, and the message.
 
 The order of these three follows Sentry. An error is parsed once (`parse_error`). To group errors, build a `Grouping`
 from a sample and ask it for the key of any error, whether or not it was in the sample. Errors with the same key are one
@@ -39,7 +39,10 @@ MAX_SHORT_CAUSE = 40  # characters of a short cause
 
 @dataclass(frozen=True, slots=True)
 class ParsedError:
-    """A parsed error: its class, HTTP status, frame and folded message."""
+    """The error of a failed job after parsing: class, HTTP status, frame, and folded message.
+
+    In a folded message `#` replaces what differs from job to job.
+    """
 
     kind: str  # the class of the exception
     status: str  # of an HTTP reply, such as `404`; empty if there is none
@@ -50,45 +53,45 @@ class ParsedError:
 
     @property
     def title(self) -> str:
-        """The class and the folded message: `TimeoutError: # after # s`."""
-        return _join_title(self.kind, self.template)
+        """The class of the exception and its folded message: `TimeoutError: # after # s`."""
+        return _join_class_and_message(self.kind, self.template)
 
 
 def parse_error(error: str) -> ParsedError:
-    """Parse the text of an error. Any text is accepted; at most 8 KiB of it are read."""
-    return _parse_bounded(tracebacks.truncate_middle(error))
+    """Parse the error text that a failed job stored. Any text is accepted; at most 8 KiB of it are read."""
+    return _parse_truncated_error(tracebacks.truncate_error_middle(error))
 
 
 @lru_cache(8192)  # Reports are built repeatedly from the same jobs.
-def _parse_bounded(text: str) -> ParsedError:
-    trace = tracebacks.parse_trace(text)
-    template = folding.fold(trace.message, trace.kind)
+def _parse_truncated_error(text: str) -> ParsedError:
+    trace = tracebacks.parse_traceback(text)
+    template = folding.fold_message(trace.message, trace.kind)
     status = _STATUS.search(template)
     return ParsedError(
-        trace.kind, status[0] if status else "", trace.frame, _describe_place(trace), trace.statement, template
+        trace.kind, status[0] if status else "", trace.frame, _describe_frame_place(trace), trace.statement, template
     )
 
 
 _STATUS = re.compile(r"(?<![\w.#-])[45]\d\d(?![\w.#-])")  # All other numbers are folded.
 
 
-def _describe_place(trace: Trace) -> str:
-    """Return file, folder and function of a frame. The line is left out because it changes with every release."""
+def _describe_frame_place(trace: Trace) -> str:
+    """Return file, folder and function of a traceback frame. The line is left out: it changes with every release."""
     frame = trace.frame
     if frame is None:
         return ""
     parts = [part for part in re.split(r"[\\/]", frame.path) if part][-2:]
-    parts[:-1] = [folding.fold(part) for part in parts[:-1]]
+    parts[:-1] = [folding.fold_message(part) for part in parts[:-1]]
     return f"{'/'.join(parts)} {frame.function}"
 
 
-def find_short_cause(error: str) -> str:
-    """Return the cause of an error in a few words: `CardDeclined`, `HTTPStatusError 410`, or part of the message."""
-    return shorten_cause(parse_error(error))
+def find_short_error_cause(error: str) -> str:
+    """Return the cause of an error text in a few words: `CardDeclined`, `HTTPStatusError 410`, or its first words."""
+    return shorten_error_cause(parse_error(error))
 
 
-def shorten_cause(error: ParsedError) -> str:
-    """Return the cause of a parsed error in a few words."""
+def shorten_error_cause(error: ParsedError) -> str:
+    """Return the cause of a parsed error in a few words: its class and HTTP status, or the start of its message."""
     name = shorten_class_name(error.kind)
     if name and (name not in _GENERIC or not error.template):
         return f"{name} {error.status}".rstrip()
@@ -99,7 +102,7 @@ def shorten_cause(error: ParsedError) -> str:
 
 
 def shorten_class_name(kind: str) -> str:
-    """Return a class name without its module: `HTTPStatusError`, `Net::ReadTimeout`."""
+    """Return the name of an exception class without its module: `HTTPStatusError`, `Net::ReadTimeout`."""
     return re.split(r"[.\\/]", kind)[-1]
 
 
@@ -112,25 +115,27 @@ _GENERIC = frozenset({"Error", "Exception", "RuntimeError", "StandardError", "Ru
 
 @dataclass(frozen=True, slots=True)
 class _Node:
-    """A node of the tree: messages with one wording, in which `#` replaces data, or messages split by one word."""
+    """A node of the tree of error messages: one wording, in which `#` replaces data, or a split by one word."""
 
     words: tuple[str, ...] | None = None  # the wording; None: the messages are split
     at: int = 0  # the position of the word that splits them
     by_word: dict[str, _Node] = field(default_factory=dict)
 
-    def find_wording(self, words: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the wording that a message belongs to, or the message itself if the tree has no matching wording."""
+    def find_matching_wording(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the common wording that an error message belongs to, or the message itself if no wording matches."""
         node: _Node | None = self
         while node is not None and node.words is None:
             node = node.by_word.get(words[node.at])
         if node is None or node.words is None:
             return words
-        fits = all(mine in (its, "#") for mine, its in zip(node.words, words, strict=True))
-        return node.words if fits else words
+        is_match = all(
+            common_word in (message_word, "#") for common_word, message_word in zip(node.words, words, strict=True)
+        )
+        return node.words if is_match else words
 
 
 class _Leaf(NamedTuple):
-    """The key of a leaf of the tree: messages with the same class, status, frame and number of words."""
+    """What the messages of one tree have in common: exception class, HTTP status, frame and number of words."""
 
     kind: str
     status: str
@@ -140,23 +145,23 @@ class _Leaf(NamedTuple):
 
 
 class Grouping:
-    """The groups of a sample of errors at one width. Immutable after its creation."""
+    """The groups of a sample of errors, by class, frame, cause or message (`width`). Immutable after its creation."""
 
     def __init__(self, sample: Iterable[ParsedError] = (), width: Width = Width.CAUSE) -> None:
         self.width = width
         leaves: dict[_Leaf, set[tuple[str, ...]]] = {}
-        for what in sample if width is not Width.MESSAGE else ():
-            if self._needs_wording(what):
-                leaf, words = self._find_leaf(what)
+        for error in sample if width is not Width.MESSAGE else ():
+            if self._is_grouped_by_wording(error):
+                leaf, words = self._build_leaf_key(error)
                 leaves.setdefault(leaf, set()).add(words)
         self._trees = {
-            leaf: _build_tree(wordings, MIN_FRAME_VALUES if leaf.is_own else MIN_DATA_VALUES)
+            leaf: _build_wording_tree(wordings, MIN_FRAME_VALUES if leaf.is_own else MIN_DATA_VALUES)
             for leaf, wordings in leaves.items()
             if len(wordings) > 1
         }
 
-    def find_key(self, error: ParsedError) -> Key:
-        """Return the key of an error's group, whether or not the error was in the sample."""
+    def find_group_key(self, error: ParsedError) -> Key:
+        """Return the key of the group that an error belongs to, whether or not the error was in the sample."""
         if self.width is Width.MESSAGE:
             return error.kind, error.place, error.statement, error.template
         if self.width is Width.CLASS and error.kind:
@@ -165,59 +170,66 @@ class Grouping:
             return error.kind, error.status, error.place
         if error.statement:
             return error.kind, error.status, error.place, error.statement
-        leaf, words = self._find_leaf(error)
+        leaf, words = self._build_leaf_key(error)
         tree = self._trees.get(leaf)
-        return error.kind, error.status, error.place, " ".join(tree.find_wording(words) if tree else words)
+        return error.kind, error.status, error.place, " ".join(tree.find_matching_wording(words) if tree else words)
 
-    def _needs_wording(self, error: ParsedError) -> bool:
+    def _is_grouped_by_wording(self, error: ParsedError) -> bool:
         if self.width is Width.CLASS:
             return not error.kind
         return not error.statement and not (self.width is Width.FRAME and error.place)
 
-    def _find_leaf(self, error: ParsedError) -> tuple[_Leaf, tuple[str, ...]]:
+    def _build_leaf_key(self, error: ParsedError) -> tuple[_Leaf, tuple[str, ...]]:
         words = tuple(error.template.split(" ", MAX_WORDS))
         is_own = error.frame is not None and not error.frame.is_library
         return _Leaf(error.kind, error.status, error.place, len(words), is_own), words
 
 
-def _build_tree(wordings: Collection[tuple[str, ...]], enough: int) -> _Node:
-    """Split messages with the same number of words until each part has one wording."""
-    values = [set(place) for place in zip(*wordings, strict=True)]
-    varying = [at for at, words in enumerate(values) if len(words) > 1]
+def _build_wording_tree(wordings: Collection[tuple[str, ...]], enough: int) -> _Node:
+    """Split error messages with the same number of words until each part has one wording."""
+    words_by_position = [set(place) for place in zip(*wordings, strict=True)]
+    varying = [split_position for split_position, words in enumerate(words_by_position) if len(words) > 1]
     if not varying:
         return _Node(next(iter(wordings)))
-    is_alike = len(varying) <= (1 - MIN_SIMILARITY) * len(values)
+    is_alike = len(varying) <= (1 - MIN_SIMILARITY) * len(words_by_position)
     # A word with few values may distinguish causes, unless other messages have data at its position.
-    few = [at for at in varying if len(values[at]) < enough and not any("#" in word for word in values[at])]
+    few = [
+        split_position
+        for split_position in varying
+        if len(words_by_position[split_position]) < enough
+        and not any("#" in word for word in words_by_position[split_position])
+    ]
     if is_alike and not few:
-        first = next(iter(wordings))
-        return _Node(tuple("#" if at in varying else word for at, word in enumerate(first)))
-    at = min(few or varying, key=lambda place: (len(values[place]), place))
+        first_wording = next(iter(wordings))
+        return _Node(
+            tuple("#" if split_position in varying else word for split_position, word in enumerate(first_wording))
+        )
+    split_position = min(few or varying, key=lambda place: (len(words_by_position[place]), place))
     parts: dict[str, list[tuple[str, ...]]] = {}
     for words in wordings:
-        parts.setdefault(words[at], []).append(words)
-    return _Node(None, at, {word: _build_tree(part, enough) for word, part in parts.items()})
+        parts.setdefault(words[split_position], []).append(words)
+    return _Node(None, split_position, {word: _build_wording_tree(part, enough) for word, part in parts.items()})
 
 
-def build_title(all_said: Sequence[ParsedError], width: Width = Width.CAUSE) -> str:
-    """Return the name of a group: the class and the common part of its messages.
+def build_group_title(errors: Sequence[ParsedError], width: Width = Width.CAUSE) -> str:
+    """Return the title of a group of errors: the class of the exception and the common part of the messages.
 
     The order of the errors does not matter.
     """
-    templates = Counter(what.template for what in all_said)
-    kind = all_said[0].kind if all_said else ""
+    templates = Counter(error.template for error in errors)
+    kind = errors[0].kind if errors else ""
     if width is Width.CLASS and kind and len(templates) > 1:
         return kind
-    return _join_title(kind, _merge_templates(templates))
+    return _join_class_and_message(kind, _merge_message_templates(templates))
 
 
-def _join_title(kind: str, template: str) -> str:
-    """Return class and message as one line. The class is left out if the message begins with it."""
+def _join_class_and_message(kind: str, template: str) -> str:
+    """Return exception class and message as one line. The class is left out if the message begins with it."""
     words = f"{kind}: {template}" if kind and template and not template.startswith(kind) else template or kind
     return words[: folding.MAX_CHARS].rstrip()
 
 
-def _merge_templates(templates: Counter[str]) -> str:
+def _merge_message_templates(templates: Counter[str]) -> str:
     usual = min(templates, key=lambda template: (-templates[template], template))
     if templates[usual] >= MIN_USUAL_SHARE * templates.total():
         return usual
@@ -235,8 +247,8 @@ __all__ = [
     "ParsedError",
     "Width",
     "parse_error",
-    "find_short_cause",
+    "find_short_error_cause",
     "shorten_class_name",
-    "shorten_cause",
-    "build_title",
+    "shorten_error_cause",
+    "build_group_title",
 ]

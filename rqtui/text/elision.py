@@ -22,13 +22,16 @@ _WORD = re.compile(r".*[:./_-](?=.)", re.DOTALL)
 Fit = Callable[[str, int], str]
 
 
-def create_fitter(names: Iterable[str]) -> Fit:
-    """Return a function that shortens one of `names` to a width in cells. The same names return the same function."""
-    return _create_fitter(frozenset(names))
+def create_name_fitter(names: Iterable[str]) -> Fit:
+    """Return a function that shortens one of `names` to a width in cells, so that different names stay different.
+
+    The same names return the same function.
+    """
+    return _create_cached_name_fitter(frozenset(names))
 
 
 @lru_cache(32)
-def _create_fitter(names: frozenset[str]) -> Fit:
+def _create_cached_name_fitter(names: frozenset[str]) -> Fit:
     return partial(_fit_name, names)
 
 
@@ -40,39 +43,40 @@ def _fit_name(names: frozenset[str], name: str, width: int) -> str:
 
 @lru_cache(32)
 def elide_names(names: frozenset[str], width: int) -> dict[str, str]:
-    """Shorten each name to at most `width` cells.
+    """Shorten each name to at most `width` cells, so that different names stay different.
 
-    Names that fit stay; in others, `…` replaces parts shared with other names.
-
-    Different names stay different. If nothing else helps, they are numbered (`…#12`), as long as the number fits.
+    Names that fit stay; in others, `…` replaces parts shared with other names. If nothing else helps, names are
+    numbered (`…#12`), as long as the number fits.
     """
     short_forms = {name: name for name in names if cell_len(name) <= width}
-    taken = set(short_forms.values())
-    rest = sorted(names - short_forms.keys())
+    used_forms = set(short_forms.values())
+    remaining_names = sorted(names - short_forms.keys())
     if width < 1:
         return dict.fromkeys(names, "")
-    tells = _find_distinctive_parts(names)
-    candidates = {name: _list_short_forms(name, tells, width) for name in rest}
-    while rest:
-        tried = {name: form for name in rest if (form := next(candidates[name], None)) is not None}
+    distinctive_parts = _find_distinctive_name_parts(names)
+    candidates = {name: _yield_short_forms(name, distinctive_parts, width) for name in remaining_names}
+    while remaining_names:
+        tried = {name: form for name in remaining_names if (form := next(candidates[name], None)) is not None}
         if not tried:
             break
         number = Counter(tried.values())
-        fresh = {name: form for name, form in tried.items() if number[form] == 1 and form not in taken}
+        fresh = {name: form for name, form in tried.items() if number[form] == 1 and form not in used_forms}
         short_forms |= fresh
-        taken |= set(fresh.values())
-        rest = [name for name in rest if name not in fresh]
+        used_forms |= set(fresh.values())
+        remaining_names = [name for name in remaining_names if name not in fresh]
     numbers = iter(range(1, 10 * len(names)))
-    for name in rest:
-        short_forms[name] = next((form for n in numbers if (form := _add_number(name, n, width)) not in taken), "")
-        taken.add(short_forms[name])
+    for name in remaining_names:
+        short_forms[name] = next(
+            (form for n in numbers if (form := _build_numbered_name(name, n, width)) not in used_forms), ""
+        )
+        used_forms.add(short_forms[name])
     return short_forms
 
 
-def find_shared_prefix(names: Collection[str], *, is_of_words: bool = False) -> str:
+def find_shared_name_prefix(names: Collection[str], *, is_of_words: bool = False) -> str:
     """Return the levels that all names begin with (`acme.production.`); empty for fewer than two names.
 
-    The prefix is never a whole name. With `is_of_words` a level also ends at `-` and `_`.
+    The prefix is never a complete name. With `is_of_words` a level also ends at `-` and `_`.
     """
     if len(names) < 2:
         return ""
@@ -83,41 +87,41 @@ def find_shared_prefix(names: Collection[str], *, is_of_words: bool = False) -> 
     return "" if prefix in names else prefix
 
 
-def _find_distinctive_parts(names: Iterable[str]) -> frozenset[tuple[str, str]]:
-    """Return pairs of a prefix and the part after it, for parts in which names with the same prefix differ."""
+def _find_distinctive_name_parts(names: Iterable[str]) -> frozenset[tuple[str, str]]:
+    """Return (prefix, next part) pairs for the parts in which names with the same prefix differ."""
     following: dict[str, set[str]] = {}
     for name in names:
-        at = 0
+        position = 0
         for part in _PART.findall(name):
-            following.setdefault(name[:at], set()).add(part)
-            at += len(part)
+            following.setdefault(name[:position], set()).add(part)
+            position += len(part)
         following.setdefault(name, set()).add("")
-    return frozenset((before, part) for before, parts in following.items() if len(parts) > 1 for part in parts)
+    return frozenset((prefix, part) for prefix, parts in following.items() if len(parts) > 1 for part in parts)
 
 
-def _list_short_forms(name: str, tells: frozenset[tuple[str, str]], width: int) -> Iterator[str]:
-    """Yield the short forms of a name, the best first."""
-    parts, keeps, at = _PART.findall(name), [], 0
+def _yield_short_forms(name: str, distinctive_parts: frozenset[tuple[str, str]], width: int) -> Iterator[str]:
+    """Yield forms of a name that fit into `width` cells, the best first."""
+    parts, keeps, position = _PART.findall(name), [], 0
     for part in parts:
-        keeps.append((name[:at], part) in tells)
-        at += len(part)
-    shown = _join_parts(parts, keeps)
-    if cell_len(shown) <= width:
+        keeps.append((name[:position], part) in distinctive_parts)
+        position += len(part)
+    short_form = _join_kept_parts(parts, keeps)
+    if cell_len(short_form) <= width:
         for index in reversed(range(len(parts))):  # Shared parts are restored from the end, as long as there is room.
-            more = [keep or at == index for at, keep in enumerate(keeps)]
-            if not keeps[index] and cell_len(wider := _join_parts(parts, more)) <= width:
-                keeps, shown = more, wider
-        if shown != ELLIPSIS:  # For a single name without parts, both ends say more than `…` alone.
-            yield shown
+            wider_keeps = [keep or position == index for position, keep in enumerate(keeps)]
+            if not keeps[index] and cell_len(wider_form := _join_kept_parts(parts, wider_keeps)) <= width:
+                keeps, short_form = wider_keeps, wider_form
+        if short_form != ELLIPSIS:  # For a single name without parts, both ends say more than `…` alone.
+            yield short_form
     room = width - 1
     for head in dict.fromkeys((room // 2, room // 4, 0, room * 3 // 4, room)):
-        yield _keep_ends(name, head, room - head)
+        yield _keep_both_ends(name, head, room - head)
     for head in range(room + 1):
-        yield _keep_ends(shown, head, room - head)
+        yield _keep_both_ends(short_form, head, room - head)
 
 
-def _join_parts(parts: Collection[str], keeps: Collection[bool]) -> str:
-    """Join the parts to keep, with one `…` for each run of other parts."""
+def _join_kept_parts(parts: Collection[str], keeps: Collection[bool]) -> str:
+    """Join the parts of a name that are kept, with one `…` for each run of parts left out."""
     written: list[str] = []
     for part, keep in zip(parts, keeps, strict=True):
         if keep:
@@ -127,18 +131,20 @@ def _join_parts(parts: Collection[str], keeps: Collection[bool]) -> str:
     return "".join(written)
 
 
-def _keep_ends(text: str, head: int, tail: int) -> str:
-    """Return the first `head` and the last `tail` cells of `text`, joined by `…`."""
+def _keep_both_ends(text: str, head: int, tail: int) -> str:
+    """Return the first `head` and the last `tail` cells of a text, joined by `…`."""
     start = len(text)
     while tail and start and cell_len(text[start - 1 :]) <= tail:
         start -= 1
-    return _keep_head(text, head) + ELLIPSIS + text[start:]
+    return _truncate_to_width(text, head) + ELLIPSIS + text[start:]
 
 
-def _keep_head(text: str, width: int) -> str:
+def _truncate_to_width(text: str, width: int) -> str:
     return set_cell_size(text, width).rstrip() if width > 0 else ""
 
 
-def _add_number(name: str, number: int, width: int) -> str:
+def _build_numbered_name(name: str, number: int, width: int) -> str:
     mark = f"{ELLIPSIS}#{number}"
-    return _keep_head(name, width - len(mark)) + mark if len(mark) <= width else mark[-width:] if width > 0 else ""
+    return (
+        _truncate_to_width(name, width - len(mark)) + mark if len(mark) <= width else mark[-width:] if width > 0 else ""
+    )

@@ -1,4 +1,4 @@
-"""Describe the coverage of Pub/Sub events as text for frames, tables and stderr."""
+"""Describe for which time Pub/Sub events were received, as text for frames, tables and stderr."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from rqtui.model import EventCoverage
 from rqtui.text.formats import format_age, format_count, format_quantity, format_since
 
 
-def describe_coverage(coverage: EventCoverage, now_ms: float) -> str:
-    """Return the coverage as text, such as `heard since 05:12, 14s missed`, or why no events are received."""
+def describe_event_coverage(coverage: EventCoverage, now_ms: float) -> str:
+    """Return since when Pub/Sub events are received and what was missed, or why none are received.
+
+    An example is `heard since 05:12, 14s missed`.
+    """
     if coverage.since_ms is None:
         return f"not heard: {coverage.problem}" if coverage.problem else "nobody listens"
     missed = [f"{format_age(coverage.missed_ms)} missed"] if coverage.missed_ms else []
@@ -18,21 +21,21 @@ def describe_coverage(coverage: EventCoverage, now_ms: float) -> str:
     return ", ".join([f"heard since {format_since(coverage.since_ms, now_ms)}", *missed])
 
 
-def describe_empty_place(coverage: EventCoverage, now_ms: float) -> str:
-    """Return the text of a place without jobs whose jobs are counted from Pub/Sub events."""
+def describe_empty_event_place(coverage: EventCoverage, now_ms: float) -> str:
+    """Return the text for a place without jobs, if its jobs are counted from Pub/Sub events."""
     if coverage.since_ms is None:
         return f"not heard: {coverage.problem}" if coverage.problem else "nothing was heard so far"
-    return f"nothing {describe_coverage(coverage, now_ms)}"
+    return f"nothing {describe_event_coverage(coverage, now_ms)}"
 
 
-def explain_missing_coverage(system: str, places: Sequence[str]) -> str:
-    """Return the note of a one-time command about places counted from events: a count of 0 would be wrong."""
+def explain_missing_event_coverage(system: str, places: Sequence[str]) -> str:
+    """Return the note that a one-time command received no Pub/Sub events, so that jobs in `places` are not counted."""
     return (
         f"nobody listened to what {system} publishes and keeps nowhere ({', '.join(places)}): "
         "the screen listens, and so do `snapshot --watch` and `metrics --listen`."
     )
 
 
-def describe_limit(listed: int, in_all: int) -> str:
-    """Return how many of the received jobs are kept, if there were more: `the last 1 000 of 5 000`."""
+def describe_listed_share(listed: int, in_all: int) -> str:
+    """Return how many of the jobs seen in Pub/Sub events are kept, if there were more: `the last 1 000 of 5 000`."""
     return f"the last {format_count(listed, width=9)} of {format_count(in_all, width=9)}"

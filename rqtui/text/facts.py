@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rqtui.model import Fact
 from rqtui.text.body import render_body
 from rqtui.text.formats import format_duration, format_moment
-from rqtui.text.masking import MASK, is_secret, mask_text
+from rqtui.text.masking import MASK, is_secret_name, mask_text
 from rqtui.text.sanitise import format_id, safe, safe_lines
 
 LABEL = 12  # cells of a name, the same as for other properties of a job
@@ -20,7 +20,10 @@ MOST_LINES = 200  # lines of one fact
 
 
 class FactLines(NamedTuple):
-    """A formatted fact: its name and the lines of its value. Several lines are a block, shown below the name."""
+    """A fact of a job or worker, formatted: its name and the lines of its value.
+
+    Several lines are a block, shown below the name.
+    """
 
     name: str
     lines: tuple[str, ...]
@@ -28,53 +31,56 @@ class FactLines(NamedTuple):
 
 
 def format_fact(fact: Fact, is_revealed: bool = False) -> FactLines:
-    """Format a fact as its name and the lines of its value."""
+    """Format a fact of a job or worker (a property that only its system has) as name and lines of text.
+
+    Secrets are masked unless `is_revealed`.
+    """
     name = safe(fact.name)
-    if is_secret(fact.name) and not is_revealed and fact.kind != "ref":
+    if is_secret_name(fact.name) and not is_revealed and fact.kind != "ref":
         return FactLines(name, (MASK,))
-    lines = _FORMATTERS.get(fact.kind, _format_text)(fact, is_revealed)
-    left = len(lines) - MOST_LINES
-    if left > 0:
-        lines = [*lines[:MOST_LINES], f"… {left} more lines"]
+    lines = _FORMATTERS.get(fact.kind, _format_text_fact)(fact, is_revealed)
+    lines_left_out = len(lines) - MOST_LINES
+    if lines_left_out > 0:
+        lines = [*lines[:MOST_LINES], f"… {lines_left_out} more lines"]
     return FactLines(name, tuple(lines), len(lines) > 1)
 
 
-def _format_text(fact: Fact, is_revealed: bool) -> list[str]:
-    text = _decode_value(fact)
+def _format_text_fact(fact: Fact, is_revealed: bool) -> list[str]:
+    text = _decode_fact_value(fact)
     return safe_lines(text if is_revealed else mask_text(text))
 
 
-def _format_json(fact: Fact, is_revealed: bool) -> list[str]:
-    return render_body(_decode_value(fact).encode("utf-8", "backslashreplace"), is_revealed).text.split("\n")
+def _format_json_fact(fact: Fact, is_revealed: bool) -> list[str]:
+    return render_body(_decode_fact_value(fact).encode("utf-8", "backslashreplace"), is_revealed).text.split("\n")
 
 
-def _decode_value(fact: Fact) -> str:
+def _decode_fact_value(fact: Fact) -> str:
     return fact.value.decode("utf-8", "backslashreplace") if isinstance(fact.value, bytes) else str(fact.value)
 
 
-def _format_instant(fact: Fact, is_revealed: bool) -> list[str]:
-    return [format_moment(fact.value)] if isinstance(fact.value, int) else _format_text(fact, is_revealed)
+def _format_instant_fact(fact: Fact, is_revealed: bool) -> list[str]:
+    return [format_moment(fact.value)] if isinstance(fact.value, int) else _format_text_fact(fact, is_revealed)
 
 
-def _format_duration(fact: Fact, is_revealed: bool) -> list[str]:
-    return [format_duration(fact.value)] if isinstance(fact.value, int) else _format_text(fact, is_revealed)
+def _format_duration_fact(fact: Fact, is_revealed: bool) -> list[str]:
+    return [format_duration(fact.value)] if isinstance(fact.value, int) else _format_text_fact(fact, is_revealed)
 
 
-def _format_ref(fact: Fact, _is_revealed: bool) -> list[str]:
-    where = f" in {safe(fact.queue)}" if fact.queue else ""
-    return [format_id(_decode_value(fact)) + where]
+def _format_job_reference(fact: Fact, _is_revealed: bool) -> list[str]:
+    queue_text = f" in {safe(fact.queue)}" if fact.queue else ""
+    return [format_id(_decode_fact_value(fact)) + queue_text]
 
 
 _FORMATTERS: dict[str, Callable[[Fact, bool], list[str]]] = {
-    "json": _format_json,
-    "instant": _format_instant,
-    "duration": _format_duration,
-    "ref": _format_ref,
+    "json": _format_json_fact,
+    "instant": _format_instant_fact,
+    "duration": _format_duration_fact,
+    "ref": _format_job_reference,
 }
 
 
-def build_lines(fact: Fact, is_revealed: bool = False) -> list[str]:
-    """Return a fact as text lines: a single value beside its name, several lines indented below it."""
+def build_fact_lines(fact: Fact, is_revealed: bool = False) -> list[str]:
+    """Return a fact of a job or worker as printed lines: one value beside its name, several lines indented below it."""
     name, lines, is_block = format_fact(fact, is_revealed)
     if is_block:
         return [name, *(f"  {line}" for line in lines)]

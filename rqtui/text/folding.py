@@ -148,48 +148,52 @@ _TECHNICAL = frozenset(
 )
 
 
-def fold(message: str, kind: str = "") -> str:
-    """Fold a message to one line of at most 300 characters. `kind` is the class of the exception.
+def fold_message(message: str, kind: str = "") -> str:
+    """Replace the parts of an error message that differ from job to job by `#`.
 
-    Folding is idempotent. The result may still contain control characters.
+    Returns one line of at most 300 characters. `kind` is the class of the exception. Folding is idempotent. The result
+    may still contain control characters.
     """
     name = re.split(r"[.:\\]", kind)[-1]
-    varies = _ANY_BUT_QUOTED if name in _NAMES_CODE else _ANY
+    variable_parts = _ANY_BUT_QUOTED if name in _NAMES_CODE else _ANY
     text = " ".join(message.split())
     for _ in range(MAX_PASSES):  # A replacement or the truncation may reveal another part to fold.
-        before, text = text, _fold_once(text, varies)[:MAX_CHARS].strip()
-        if text == before or not _LEFT.search(text):
+        previous_text, text = text, _fold_message_once(text, variable_parts)[:MAX_CHARS].strip()
+        if text == previous_text or not _LEFT.search(text):
             break
     return text
 
 
-def _fold_once(text: str, varies: re.Pattern[str]) -> str:
+def _fold_message_once(text: str, variable_parts: re.Pattern[str]) -> str:
     if not _TELLS.search(text):
         return text
-    whole = _AS_A_WHOLE.match(text) if varies is _ANY else None
-    if whole and " " in whole["said"]:  # Some exceptions print the repr of their message.
-        text = whole["said"]
+    quoted_message = _AS_A_WHOLE.match(text) if variable_parts is _ANY else None
+    if quoted_message and " " in quoted_message["said"]:  # Some exceptions print the repr of their message.
+        text = quoted_message["said"]
     if "(" in text:  # Databases print a number and a message: (2006, 'server has gone away').
-        text = _ARGUMENTS.sub(lambda found: f"({found[1]}, {found['said']}", text)
+        text = _ARGUMENTS.sub(lambda match: f"({match[1]}, {match['said']}", text)
     if _REPR.search(text):  # In Failed(Cause("why")) the quotes belong to a repr, not to data.
-        text = _REPR_END.sub(lambda found: found[0][1:], _REPR.sub("", text))
-    return _REPEATED.sub("#", varies.sub(_replace_match, text))
+        text = _REPR_END.sub(lambda match: match[0][1:], _REPR.sub("", text))
+    return _REPEATED.sub("#", variable_parts.sub(_replace_variable_part, text))
 
 
-def _replace_match(found: re.Match[str]) -> str:
-    """Return the replacement of a match: the match itself if it distinguishes causes, a prefix with `#`, or `#`."""
-    kept = _BY_GROUP.get(found.lastgroup or "")
-    return kept(found) if kept else "#"
+def _replace_variable_part(match: re.Match[str]) -> str:
+    """Return what replaces a matched part of an error message: the part itself if it distinguishes causes, else `#`.
+
+    A prefix that says what an id names may precede the `#`.
+    """
+    fold_group = _BY_GROUP.get(match.lastgroup or "")
+    return fold_group(match) if fold_group else "#"
 
 
-def _fold_field(found: re.Match[str]) -> str:
-    value = _ANY_BUT_QUOTED.sub(_replace_match, found["value"]) if found["value"] else ""
-    return f"{found['field']}{found['quote']}{value}{found['quote']}"
+def _fold_json_field(match: re.Match[str]) -> str:
+    value = _ANY_BUT_QUOTED.sub(_replace_variable_part, match["value"]) if match["value"] else ""
+    return f"{match['field']}{match['quote']}{value}{match['quote']}"
 
 
-def _fold_token(found: re.Match[str]) -> str:
-    """Return a token with a digit unchanged if it is a technical word; otherwise keep its first words and add `#`."""
-    token: str = found[0]
+def _fold_mixed_token(match: re.Match[str]) -> str:
+    """Fold a word with a digit in an error message: a technical word stays, of others the first parts stay with `#`."""
+    token: str = match[0]
     if token.lower() in _TECHNICAL:
         return token
     words = []  # the parts before the first one with a digit: the prefix `cus_` says what the id names
@@ -197,19 +201,19 @@ def _fold_token(found: re.Match[str]) -> str:
         if any(map(str.isdigit, part)):
             break
         words.append(part)
-    named = None if words or _HASH.fullmatch(token) else _NUMBERED.fullmatch(token)
-    return f"{named[1] if named else ''.join(words)}#"
+    numbered_name = None if words or _HASH.fullmatch(token) else _NUMBERED.fullmatch(token)
+    return f"{numbered_name[1] if numbered_name else ''.join(words)}#"
 
 
 _HASH = re.compile(r"[0-9a-f]{6,}")
 _NUMBERED = re.compile(r"([A-Z]?[a-z]{3,}|[A-Z]{3,})\d{1,3}")  # a name with a number, such as worker7
 _BY_GROUP: dict[str, Callable[[re.Match[str]], str]] = {
-    "value": _fold_field,
-    "quote": _fold_field,
-    "field": _fold_field,
+    "value": _fold_json_field,
+    "quote": _fold_json_field,
+    "field": _fold_json_field,
     "key": lambda found: found[0],
     "named": lambda found: found[0],
     "status": lambda found: found[0],
-    "token": _fold_token,
+    "token": _fold_mixed_token,
     "named_id": lambda found: f"{found['named_id']}#",
 }

@@ -15,8 +15,8 @@ from typing import TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from rqtui.text.body import BodyView, list_viewers, render_body
-from rqtui.text.masking import MASK, add_mask_patterns, build_masking_key, is_secret, mask_text
+from rqtui.text.body import BodyView, list_body_viewers, render_body
+from rqtui.text.masking import MASK, build_masking_key, is_secret_name, mask_text, set_mask_patterns
 from rqtui.text.sanitise import format_id, safe, safe_lines
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
     "ZERO",
     "BodyView",
     "format_age",
-    "add_mask_patterns",
+    "set_mask_patterns",
     "render_body",
     "cell_len",
     "format_clock",
@@ -35,10 +35,10 @@ __all__ = [
     "format_day",
     "format_duration",
     "elide_middle",
-    "fit",
+    "fit_to_width",
     "format_instant",
-    "is_generated",
-    "is_secret",
+    "is_generated_id",
+    "is_secret_name",
     "shorten_job_id",
     "format_time_left",
     "build_lease_bar",
@@ -54,8 +54,8 @@ __all__ = [
     "format_size",
     "format_windows",
     "build_sparkline",
-    "list_viewers",
-    "wrap",
+    "list_body_viewers",
+    "wrap_to_width",
 ]
 
 S = TypeVar("S")
@@ -76,13 +76,16 @@ _YEAR_S = 365 * _DAY_S
 _coarse = [False]
 
 
-def round_ages(is_coarse: bool) -> None:
-    """Round ages to ten seconds, and from one minute on to minutes, because each change costs time on a slow link."""
+def set_age_rounding(is_coarse: bool) -> None:
+    """Choose whether ages are rounded to ten seconds, and from one minute on to minutes.
+
+    Rounding is for slow terminals, because each change of a text costs time.
+    """
     _coarse[0] = is_coarse
 
 
 def format_age(ms: float | None) -> str:
-    """Format a duration in ms in at most six cells: `12s`, `4m12`, `5h07`, `3d`, `2.7y`; overdue: `-4s`."""
+    """Format a duration in ms in at most six cells: `12s`, `4m12`, `5h07`, `3d`, `2.7y`; a negative one as `-4s`."""
     if ms is None:
         return ZERO
     sign = "-" if ms <= -1000 else ""
@@ -114,7 +117,7 @@ def format_windows(over_ms: Iterable[int]) -> str:
 
 
 def format_duration(ms: float | None) -> str:
-    """Format a run time or latency in ms, with fractions if it is short: `1.4 ms`, `41 ms`, `1.4s`; else as an age."""
+    """Format a run time or latency in ms: `1.4 ms`, `41 ms`, `1.4s`; from ten seconds on as `format_age` does."""
     if ms is None:
         return ZERO
     if abs(ms) >= 10_000:
@@ -126,17 +129,17 @@ def format_duration(ms: float | None) -> str:
 
 def format_clock(ms: float | None) -> str:
     """Format a time (ms since 1970) as local `HH:MM:SS`."""
-    return _format_local(ms, "%H:%M:%S")
+    return _format_local_time(ms, "%H:%M:%S")
 
 
 def format_day(ms: float | None) -> str:
     """Format the local day of a time (ms since 1970), with its time zone: `2026-11-21 CET`."""
-    return _format_local(ms, "%Y-%m-%d %Z")
+    return _format_local_time(ms, "%Y-%m-%d %Z")
 
 
 def format_moment(ms: float | None) -> str:
     """Format a time (ms since 1970) as local date, time and zone: `2026-11-21 04:02:11 CET`."""
-    return _format_local(ms, "%Y-%m-%d %H:%M:%S %Z")
+    return _format_local_time(ms, "%Y-%m-%d %H:%M:%S %Z")
 
 
 def format_instant(ms: float, now_ms: float) -> str:
@@ -144,15 +147,15 @@ def format_instant(ms: float, now_ms: float) -> str:
 
     For places where the time zone is shown elsewhere.
     """
-    return _format_local(ms, "%H:%M:%S" if abs(now_ms - ms) < _DAY_S * 1000 else "%Y-%m-%d %H:%M:%S")
+    return _format_local_time(ms, "%H:%M:%S" if abs(now_ms - ms) < _DAY_S * 1000 else "%Y-%m-%d %H:%M:%S")
 
 
 def format_since(ms: float, now_ms: float) -> str:
     """Format a time (ms since 1970) as local `HH:MM`, or as `format_moment` if it is more than a day from now."""
-    return _format_local(ms, "%H:%M") if abs(now_ms - ms) < _DAY_S * 1000 else format_moment(ms)
+    return _format_local_time(ms, "%H:%M") if abs(now_ms - ms) < _DAY_S * 1000 else format_moment(ms)
 
 
-def _format_local(ms: float | None, pattern: str) -> str:
+def _format_local_time(ms: float | None, pattern: str) -> str:
     if ms is None:
         return ZERO
     try:
@@ -232,22 +235,25 @@ def _format_three_digits(number: float, units: Sequence[str], step: int) -> str:
 
 
 def build_sparkline(values: Sequence[float], width: int | None = None, ascii_only: bool = False) -> str:
-    """Build a sparkline with one cell per value, scaled to the largest.
+    """Build a sparkline of `width` cells from the newest values, one cell for each, scaled to the largest.
 
-    Shows the newest `width` values; zero is `·`.
+    Zero is `·`.
     """
     width = len(values) if width is None else width
-    shown = list(values)[-width:] if width else []
+    newest_values = list(values)[-width:] if width else []
     levels = _SPARKS[ascii_only]
-    top = max(shown, default=0)
+    top = max(newest_values, default=0)
     step = top / len(levels) if top > 0 else 1
-    cells = [ZERO if value <= 0 else levels[min(len(levels) - 1, ceil(value / step) - 1)] for value in shown]
+    cells = [ZERO if value <= 0 else levels[min(len(levels) - 1, ceil(value / step) - 1)] for value in newest_values]
     line = "".join(cells).rjust(width, ZERO)
     return line.replace(ZERO, " ") if ascii_only else line
 
 
 def build_lease_bar(left_ms: float, lease_ms: float, width: int = 4, ascii_only: bool = False) -> tuple[str, str]:
-    """Build a bar of `width` cells for a lease: the part left and the part used. An expired lease begins with `!`."""
+    """Build a bar for the time of a job's lease: the part that is left, and the part that is used.
+
+    The bar has `width` cells. The bar of an expired lease begins with `!`.
+    """
     if left_ms <= 0:
         return "!" + ("=" if ascii_only else _LINE) * (width - 1), ""
     share = min(1.0, left_ms / lease_ms) if lease_ms > 0 else 1.0
@@ -255,37 +261,37 @@ def build_lease_bar(left_ms: float, lease_ms: float, width: int = 4, ascii_only:
         full = max(1, round(share * width))
         return "=" * full, "-" * (width - full)
     halves = max(1, round(share * width * 2))
-    left = _LINE * (halves // 2) + _HALF_LINE * (halves % 2)
-    return left, _LINE * (width - len(left))
+    remaining_part = _LINE * (halves // 2) + _HALF_LINE * (halves % 2)
+    return remaining_part, _LINE * (width - len(remaining_part))
 
 
 def build_share_bar(counts: Iterable[tuple[S, int]], width: int, ascii_only: bool = False) -> list[tuple[S, str]]:
-    """Divide a bar of `width` cells by the counts, in their order. Each count above zero gets at least one cell.
+    """Divide a bar of `width` cells by the given counts, in their order. Each count above zero gets at least one cell.
 
     Returns an empty list if all counts are zero. The largest remainders get the cells that rounding down left over.
     """
     present = [(key, number) for key, number in counts if number > 0]
     total = sum(number for _, number in present)
     if not present or width < len(present):
-        return [(key, _draw_line(1, ascii_only)) for key, _ in present[:width]]
+        return [(key, _draw_bar_part(1, ascii_only)) for key, _ in present[:width]]
     free = width - len(present)
     exact = [free * number / total for _, number in present]
     cells = [int(part) for part in exact]
-    by_remainder = sorted(range(len(cells)), key=lambda at: cells[at] - exact[at])
-    for at in by_remainder[: free - sum(cells)]:
-        cells[at] += 1
-    return [(key, _draw_line(extra + 1, ascii_only)) for (key, _), extra in zip(present, cells, strict=True)]
+    by_remainder = sorted(range(len(cells)), key=lambda number_index: cells[number_index] - exact[number_index])
+    for number_index in by_remainder[: free - sum(cells)]:
+        cells[number_index] += 1
+    return [(key, _draw_bar_part(extra + 1, ascii_only)) for (key, _), extra in zip(present, cells, strict=True)]
 
 
-def _draw_line(width: int, ascii_only: bool) -> str:
+def _draw_bar_part(width: int, ascii_only: bool) -> str:
     return ("=" if ascii_only else _LINE) * width
 
 
 # ── cells ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
-    """Pad or truncate `text` to exactly `width` cells. `align` is `left`, `right` or `center`."""
+def fit_to_width(text: str, width: int, align: str = "left", ellipsis: str = "…") -> str:
+    """Pad or truncate a text to exactly `width` terminal cells. `align` is `left`, `right` or `center`."""
     length = cell_len(text)
     if length > width:
         dots = cell_len(ellipsis)
@@ -295,8 +301,8 @@ def fit(text: str, width: int, align: str = "left", ellipsis: str = "…") -> st
     return " " * before + text + " " * (spare - before)
 
 
-def wrap(text: str, width: int) -> list[str]:
-    """Break `text` at spaces into lines of at most `width` cells. A longer word is truncated."""
+def wrap_to_width(text: str, width: int) -> list[str]:
+    """Break a text at spaces into lines of at most `width` cells. A longer word is truncated."""
     lines: list[str] = []
     line = ""
     for word in text.split():
@@ -304,17 +310,17 @@ def wrap(text: str, width: int) -> list[str]:
             lines.append(line)
             line = ""
         line = f"{line} {word}" if line else word
-    return [fit(each, width).rstrip() for each in (*lines, line)]
+    return [fit_to_width(full_line, width).rstrip() for full_line in (*lines, line)]
 
 
 def elide_middle(text: str, width: int, ellipsis: str = "…") -> str:
-    """Shorten `text` to at most `width` cells, and keep both ends: `need_some_…_4711`."""
+    """Shorten a text to at most `width` cells by leaving out its middle: `need_some_…_4711`."""
     if cell_len(text) <= width:
         return text
     room = width - cell_len(ellipsis)
     if room < 2:
-        return fit(text, width, ellipsis=ellipsis)
-    return set_cell_size(text, room - room // 2) + ellipsis + _keep_end(text, room // 2)
+        return fit_to_width(text, width, ellipsis=ellipsis)
+    return set_cell_size(text, room - room // 2) + ellipsis + _keep_text_end(text, room // 2)
 
 
 _BOTH_ENDS = 12
@@ -325,27 +331,27 @@ _GENERATED = re.compile(
 )
 
 
-def is_generated(text: str) -> bool:
-    """Return whether `text` looks like a generated id: a UUID, a digest, a ULID."""
+def is_generated_id(text: str) -> bool:
+    """Return whether a text looks like a generated id: a UUID, a digest, a ULID."""
     return _GENERATED.fullmatch(text) is not None
 
 
 def shorten_job_id(name: str | bytes, width: int, ascii_only: bool = False) -> str:
     """Shorten a job id to at most `width` cells, and keep both ends or only its end.
 
-    Only the end is kept of generated ids, since UUIDs of version 7 share their start, and where there are few cells.
+    Only the end is kept of generated ids, since UUIDs of version 7 share their start, and if `width` is small.
     """
     text = format_id(name, ascii_only)
     ellipsis = "~" if ascii_only else "…"
     if cell_len(text) <= width:
         return text
-    if width > 1 and (width < _BOTH_ENDS or is_generated(text)):
-        return ellipsis + _keep_end(text, width - 1)
+    if width > 1 and (width < _BOTH_ENDS or is_generated_id(text)):
+        return ellipsis + _keep_text_end(text, width - 1)
     return elide_middle(text, width, ellipsis)
 
 
-def _keep_end(text: str, width: int) -> str:
-    """Return the longest end of `text` that fits into `width` cells."""
+def _keep_text_end(text: str, width: int) -> str:
+    """Return the longest end of a text that fits into `width` cells."""
     start = len(text)
     while start and cell_len(text[start - 1 :]) <= width:
         start -= 1

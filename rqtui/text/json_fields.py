@@ -14,7 +14,10 @@ _SPACE = " \t\n\r"
 
 
 class _Field(NamedTuple):
-    """The position of a field: from the quote of its name to the end of its value, which begins at `value`."""
+    """The position of a field in JSON text, from the quote of its name to the end of its value.
+
+    The value begins at `value`.
+    """
 
     name: str
     start: int
@@ -22,81 +25,81 @@ class _Field(NamedTuple):
     end: int
 
 
-def read_fields(text: bytes) -> dict[str, bytes]:
-    """Return the values of a JSON object by name, as they are written. Of a repeated name, the last counts.
+def read_json_fields(text: bytes) -> dict[str, bytes]:
+    """Return the values of a JSON object by name, as they are written. Of a repeated name, the last value counts.
 
     Raises ValueError if `text` is no JSON object.
     """
-    return {field.name: text[field.value : field.end] for field in _parse_fields(text)}
+    return {field.name: text[field.value : field.end] for field in _parse_json_fields(text)}
 
 
-def replace_fields(text: bytes, changes: Mapping[str, bytes | None]) -> bytes:
-    """Return the JSON object with some fields changed: values are JSON, None deletes a field, new fields come last.
+def replace_json_fields(text: bytes, changes: Mapping[str, bytes | None]) -> bytes:
+    """Change some fields of a JSON object, and keep all other bytes. Values are JSON; None deletes a field.
 
-    Of a repeated name, the last field is changed, because the last one counts; a deletion deletes all. Raises
-    ValueError if `text` is no JSON object.
+    New fields come last. Of a repeated name, the last field is changed, because the last one counts; a deletion deletes
+    all. Raises ValueError if `text` is no JSON object.
     """
-    old = list(_parse_fields(text))
-    last = {field.name: field for field in old}
-    head = old[0].start if old else text.index(b"{") + 1
+    old_fields = list(_parse_json_fields(text))
+    last_fields = {field.name: field for field in old_fields}
+    head_end = old_fields[0].start if old_fields else text.index(b"{") + 1
     parts: list[bytes] = []
-    for number, field in enumerate(old):
-        new = changes.get(field.name, b"")
-        if new is None:
+    for number, field in enumerate(old_fields):
+        new_value = changes.get(field.name, b"")
+        if new_value is None:
             continue
-        value = new if new and field is last[field.name] else text[field.value : field.end]
-        between = text[old[number - 1].end : field.start] if parts else b""
+        value = new_value if new_value and field is last_fields[field.name] else text[field.value : field.end]
+        between = text[old_fields[number - 1].end : field.start] if parts else b""
         parts.append(between + text[field.start : field.value] + value)
-    for name, new in changes.items():
-        if new is not None and name not in last:
-            parts.append((b"," if parts else b"") + json.dumps(name).encode() + b":" + new)
-    return text[:head] + b"".join(parts) + text[old[-1].end if old else head :]
+    for name, new_value in changes.items():
+        if new_value is not None and name not in last_fields:
+            parts.append((b"," if parts else b"") + json.dumps(name).encode() + b":" + new_value)
+    return text[:head_end] + b"".join(parts) + text[old_fields[-1].end if old_fields else head_end :]
 
 
-def _parse_fields(text: bytes) -> Iterator[_Field]:
-    """Yield the fields of a JSON object."""
+def _parse_json_fields(text: bytes) -> Iterator[_Field]:
+    """Yield name and position of each field of a JSON object. Raises ValueError if the text is no JSON object."""
     chars = text.decode("latin-1")  # Each character is one byte, so positions are the same.
     try:
-        yield from _scan_fields(chars)
+        yield from _scan_json_fields(chars)
     except (IndexError, RecursionError):
         raise ValueError("the JSON ends early, or is nested too deeply") from None
 
 
-def _scan_fields(chars: str) -> Iterator[_Field]:
-    at = _skip_space(chars, 0)
-    if chars[at] != "{":
+def _scan_json_fields(chars: str) -> Iterator[_Field]:
+    position = _skip_json_space(chars, 0)
+    if chars[position] != "{":
         raise ValueError("it is no JSON object")
-    at = _skip_space(chars, at + 1)
-    while chars[at] != "}":
-        if chars[at] != '"':
+    position = _skip_json_space(chars, position + 1)
+    while chars[position] != "}":
+        if chars[position] != '"':
             raise ValueError("a field has a name in quotes")
-        start = at
-        name, at = _DECODER.raw_decode(chars, at)
-        at = _skip_space(chars, at)
-        if chars[at] != ":":
+        start = position
+        name, position = _DECODER.raw_decode(chars, position)
+        position = _skip_json_space(chars, position)
+        if chars[position] != ":":
             raise ValueError("a colon stands behind a name")
-        value = _skip_space(chars, at + 1)
+        value = _skip_json_space(chars, position + 1)
         _value, end = _DECODER.raw_decode(chars, value)
         yield _Field(name, start, value, end)
-        at = _skip_space(chars, end)
-        if chars[at] == ",":
-            at = _skip_space(chars, at + 1)
-            if chars[at] == "}":
+        position = _skip_json_space(chars, end)
+        if chars[position] == ",":
+            position = _skip_json_space(chars, position + 1)
+            if chars[position] == "}":
                 raise ValueError("a comma stands before a field")
-        elif chars[at] != "}":
+        elif chars[position] != "}":
             raise ValueError("a comma stands behind a field")
-    if _skip_space(chars, at + 1) != len(chars):
+    if _skip_json_space(chars, position + 1) != len(chars):
         raise ValueError("more stands behind the object")
 
 
-def _skip_space(chars: str, at: int) -> int:
-    while at < len(chars) and chars[at] in _SPACE:
-        at += 1
-    return at
+def _skip_json_space(chars: str, position: int) -> int:
+    while position < len(chars) and chars[position] in _SPACE:
+        position += 1
+    return position
 
 
-def _refuse_constant(name: str) -> object:
+def _refuse_json_constant(name: str) -> object:
     raise ValueError(f"{name} is no JSON")
 
 
-_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_constant, strict=False)
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refuse_json_constant, strict=False)

@@ -1,12 +1,12 @@
-"""Find secrets in text and data, and mask them. Every view, command, log, report and copy to the clipboard uses this.
+"""Find secrets in text and data, and mask them for every view, command, log, report and copy to the clipboard.
 
 A value is secret if its name says so (`password`, `api_key`, `[redact] keys` of the config file), wherever the name is:
 a key of JSON, msgpack or a pickle, an argument, a header, a query string, or a repr inside a traceback. Texts are
 masked by pattern and never parsed, because a traceback or a slow-log entry is often truncated inside its JSON.
 
-`mask_text` is for data. `mask_output` is for finished lines and sentences, in which a queue may be called
-`password-reset: `; it masks only text that cannot be a name. Undo records, raw bodies and everything sent back to Redis
-are never masked.
+`mask_text` is for data. `mask_printed_text` is for finished lines and sentences, in which a queue may be called
+`password-reset: `, so only text that cannot be a name is masked. Undo records, raw bodies and everything sent back to
+Redis are never masked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _is_revealed: ContextVar[bool] = ContextVar("is_revealed", default=False)
 
 
 class _Rules(NamedTuple):
-    """The compiled patterns for secret names, for names with their value, and for lists of a name and a value."""
+    """The compiled patterns that find secrets: secret names, names with their value, lists of a name and a value."""
 
     name: re.Pattern[str]
     pair: re.Pattern[str]  # a name with its value, in data
@@ -54,7 +54,7 @@ _VALUE = rf"""(?!\\{{0,15}}["']?(?:{MASK}|\*\*\*)(?!\w))
 """
 
 
-def _compile(patterns: Sequence[str]) -> _Rules:
+def _compile_mask_rules(patterns: Sequence[str]) -> _Rules:
     words = "|".join([_WORDS, *(f"(?:{pattern})" for pattern in patterns)])
     flags = re.IGNORECASE | re.VERBOSE | re.DOTALL
     name = rf"(?:(?-x:{words}))[\w.-]{{0,64}}"
@@ -75,25 +75,25 @@ def _compile(patterns: Sequence[str]) -> _Rules:
     )
 
 
-_in_force = [_compile(())]
+_in_force = [_compile_mask_rules(())]
 
 
-def add_mask_patterns(patterns: Sequence[str]) -> None:
-    """Mask values whose name matches one of these patterns too. Replaces the patterns of earlier calls.
+def set_mask_patterns(patterns: Sequence[str]) -> None:
+    """Mask also the values whose name matches one of these regular expressions. Replaces the patterns of earlier calls.
 
     Raises UsageError for a pattern that Python's `re` refuses.
     """
     for pattern in patterns:
         try:
-            _compile((pattern,))
+            _compile_mask_rules((pattern,))
         except (re.error, RecursionError, OverflowError) as error:
             raise UsageError(f"the redaction pattern {pattern!r} cannot be read: {error}.") from None
-    _in_force[:] = [_compile(patterns)]
+    _in_force[:] = [_compile_mask_rules(patterns)]
 
 
 @contextmanager
 def reveal_secrets(is_revealed: bool = True) -> Iterator[None]:
-    """Show secrets unmasked inside this block, in this thread only. `mask_url` still masks passwords."""
+    """Show secrets unmasked inside this `with` block, in this thread only. `mask_url` still masks passwords."""
     before = _is_revealed.set(is_revealed)
     try:
         yield
@@ -102,17 +102,17 @@ def reveal_secrets(is_revealed: bool = True) -> Iterator[None]:
 
 
 def build_masking_key() -> object:
-    """Return a cache key of the current masking rules: it changes with `add_mask_patterns` and `reveal_secrets`."""
+    """Return a cache key of the current masking rules, which changes with `set_mask_patterns` and `reveal_secrets`."""
     return None if _is_revealed.get() else _in_force[0].name
 
 
-def is_secret(name: str) -> bool:
-    """Return whether the value with this name is masked."""
+def is_secret_name(name: str) -> bool:
+    """Return whether a value with this name (`password`, `api_key`, …) is masked."""
     return not _is_revealed.get() and bool(_in_force[0].name.search(name))
 
 
 def may_have_secret(text: str) -> bool:
-    """Return False if no part of `text` can be a secret: a fast check before the patterns run."""
+    """Return False if no part of a text can be a secret: a fast check before the patterns run."""
     if _in_force[0].has_own_words:
         return True
     # `map` takes half the time of a generator, which counts for the many short texts of a job.
@@ -124,25 +124,25 @@ def mask_text(text: str) -> str:
     if _is_revealed.get() or not may_have_secret(text):
         return text
     rules = _in_force[0]
-    text = rules.couple.sub(_replace_value, rules.pair.sub(_replace_value, text))
-    text = _BASE64.sub(_mask_base64, _BEARER.sub(_replace_value, text))
+    text = rules.couple.sub(_mask_matched_value, rules.pair.sub(_mask_matched_value, text))
+    text = _BASE64.sub(_mask_base64, _BEARER.sub(_mask_matched_value, text))
     return _LOGIN_IN_TEXT.sub(r"\1:***@", text)
 
 
 def mask_chunks(chunks: Iterable[str]) -> Iterator[str]:
-    """Yield a long text that arrives in chunks, masked as `mask_text` masks the whole text.
+    """Mask the secrets in a long text that arrives in chunks, as `mask_text` does for a complete text.
 
     Little more than a chunk is kept in memory, unless a secret itself is longer.
     """
     text = ""
-    wanted = _CHUNK
+    needed_length = _CHUNK
     for chunk in chunks:
         text += chunk
-        if len(text) >= wanted:
-            cut = _find_cut(text)
+        if len(text) >= needed_length:
+            cut = _find_safe_cut(text)
             yield mask_text(text[:cut])
             text = text[cut:]
-            wanted = max(_CHUNK, 2 * len(text))
+            needed_length = max(_CHUNK, 2 * len(text))
     yield mask_text(text)
 
 
@@ -150,8 +150,8 @@ _CHUNK = 32 * 1024  # characters
 _MARGIN = 4096  # characters: no name of a secret with the signs around it, and no login of a URL, is longer
 
 
-def _find_cut(text: str) -> int:
-    """Return where a text that continues can be cut: not inside a secret, nor inside one that may continue."""
+def _find_safe_cut(text: str) -> int:
+    """Return where a text that continues can be cut without cutting a secret, or a secret that may continue."""
     cut = len(text) - _MARGIN
     if not may_have_secret(text):
         return cut
@@ -163,63 +163,69 @@ def _find_cut(text: str) -> int:
     return cut
 
 
-def mask_output(text: str) -> str:
+def mask_printed_text(text: str) -> str:
     """Mask the secrets in a line, a cell or a sentence that is ready to be printed. Names of queues and keys stay."""
     if _is_revealed.get() or not may_have_secret(text):
         return text
-    text = _BEARER.sub(_replace_value, _in_force[0].output_pair.sub(_replace_value, text))
+    text = _BEARER.sub(_mask_matched_value, _in_force[0].output_pair.sub(_mask_matched_value, text))
     return _LOGIN_IN_TEXT.sub(r"\1:***@", text)
 
 
-def mask_value(value: Any) -> Any:
-    """Mask the secrets in parsed JSON: values under a secret's name, and the texts in it."""
+def mask_json_value(value: Any) -> Any:
+    """Mask the secrets in parsed JSON: values under a secret's name, and secrets inside texts."""
     if _is_revealed.get():
         return value
     if isinstance(value, Mapping):
-        return {key: MASK if is_secret(str(key)) else mask_value(each) for key, each in value.items()}
+        return {key: MASK if is_secret_name(str(key)) else mask_json_value(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
-        return [mask_value(each) for each in mask_couple(value)]
+        return [mask_json_value(member) for member in mask_name_value_pair(value)]
     return mask_text(value) if isinstance(value, str) else value
 
 
-def mask_couple(value: Sequence[Any]) -> Sequence[Any]:
-    """Mask the second text of a list such as `["X-Api-Key", "…"]`, as headers are written; return others unchanged."""
+def mask_name_value_pair(value: Sequence[Any]) -> Sequence[Any]:
+    """Mask the second text of a list such as `["X-Api-Key", "…"]`, as headers are written.
+
+    Any other list is unchanged.
+    """
     is_couple = len(value) == 2 and isinstance(value[0], str) and isinstance(value[1], str)
-    return [value[0], MASK] if is_couple and _FIELD.fullmatch(value[0]) and is_secret(value[0]) else value
+    return [value[0], MASK] if is_couple and _FIELD.fullmatch(value[0]) and is_secret_name(value[0]) else value
 
 
-def mask_document(document: Any) -> Any:
-    """Mask the texts of a `--json` document as output. Ids, queues and keys stay, since other commands take them."""
+def mask_json_document(document: Any) -> Any:
+    """Mask the texts of a `--json` document as printed text.
+
+    Ids, queues and keys stay, since other commands take them.
+    """
     if isinstance(document, Mapping):
-        return {key: each if key in _EXACT else mask_document(each) for key, each in document.items()}
+        return {key: member if key in _EXACT else mask_json_document(member) for key, member in document.items()}
     if isinstance(document, list | tuple):
-        return [mask_document(each) for each in document]
-    return mask_output(document) if isinstance(document, str) else document
+        return [mask_json_document(member) for member in document]
+    return mask_printed_text(document) if isinstance(document, str) else document
 
 
 _EXACT = frozenset({"id", "ids", "queue", "queues", "others", "keys", "job", "next", "undo", "url"})
 
 
-def mask_command(words: Sequence[str]) -> tuple[str, ...]:
-    """Mask the arguments of a Redis command, which may be truncated.
+def mask_redis_command(words: Sequence[str]) -> tuple[str, ...]:
+    """Mask the secrets in the words of a Redis command, which may be truncated.
 
-    Masked are texts, binary data, and the value after a secret field name.
+    Masked are secrets in texts and binary data, and the word after a secret field name.
     """
-    masked = []
+    masked_words = []
     is_value = False
     for word in words:
-        shown = MASK if is_value else mask_text(word)
-        if shown == word and not _PRINTABLE.fullmatch(word) and not _is_revealed.get():
-            shown = _in_force[0].near.sub(_replace_value, word)
-        masked.append(shown)
-        is_value = bool(_FIELD.fullmatch(word)) and is_secret(word)
-    return tuple(masked)
+        masked_word = MASK if is_value else mask_text(word)
+        if masked_word == word and not _PRINTABLE.fullmatch(word) and not _is_revealed.get():
+            masked_word = _in_force[0].near.sub(_mask_matched_value, word)
+        masked_words.append(masked_word)
+        is_value = bool(_FIELD.fullmatch(word)) and is_secret_name(word)
+    return tuple(masked_words)
 
 
 def flag_secret_bytes(raw: bytes) -> bytearray:
     """Return a 1 for each byte that may belong to a secret, and a 0 for each other byte; empty if there is no secret.
 
-    Bytes of a secret are the value of a pair, and the bytes after a secret name.
+    The bytes of a secret are the value of a name with its value, and up to 48 bytes after a secret name.
     """
     flags = bytearray()
     if _is_revealed.get():
@@ -238,17 +244,17 @@ _BEARER = re.compile(r"""(?P<key>\bbearer\s{1,8})(?=[^\s\d"']{0,64}\d)[^\s"'\\,;
 _BASE64 = re.compile(r"(?:ey[JAI]|W[13y])[A-Za-z0-9+/_-]{12,}={0,2}")
 
 
-def _replace_value(found: re.Match[str]) -> str:
-    return found["key"] + MASK
+def _mask_matched_value(match: re.Match[str]) -> str:
+    return match["key"] + MASK
 
 
-def _mask_base64(found: re.Match[str]) -> str:
-    """Mask base64-encoded JSON that contains a secret, such as the body of a Celery message."""
-    return MASK if any(map(_in_force[0].pair.search, _decode_base64(found[0].rstrip("=")))) else found[0]
+def _mask_base64(match: re.Match[str]) -> str:
+    """Mask base64 text whose decoded JSON contains a secret, such as the body of a Celery message."""
+    return MASK if any(map(_in_force[0].pair.search, _decode_base64_parts(match[0].rstrip("=")))) else match[0]
 
 
-def _decode_base64(text: str) -> Iterator[str]:
-    """Yield the decoded bytes as characters, in overlapping parts. Nothing is yielded after a part that is invalid."""
+def _decode_base64_parts(text: str) -> Iterator[str]:
+    """Yield the decoded bytes of base64 as characters, in overlapping parts. Stops at a part that is invalid."""
     for start in range(0, len(text), _CHUNK):
         part = text[start : start + _CHUNK + _MARGIN]
         try:
@@ -276,17 +282,17 @@ _NO_HOST = re.compile(r"(://[\w.-]*):(?!\d*(?:[/?#,]|$))[^/?#,]*")  # `redis://:
 
 
 def mask_url(url: str) -> str:
-    """Return the URL of a Redis without its passwords, also if the URL is not valid."""
-    shown = _OPTION.sub(_mask_option, url)
-    if shown.count("@") < url.count("@") and _LOGIN.search(url):
+    """Return the URL of a Redis server without its passwords, also if the URL is not valid."""
+    masked_url = _OPTION.sub(_mask_url_option, url)
+    if masked_url.count("@") < url.count("@") and _LOGIN.search(url):
         return _OPEN_END.sub(r"\1:***", url)  # the @ was in an option, or in the password: nothing behind it is shown
-    if "@" not in shown:
-        return _NO_HOST.sub(r"\1:***", shown)
-    once = _LOGIN.sub(r"\1:***@", shown)
-    return once if once != shown else _NO_SCHEME.sub(r"\1:***@", shown)
+    if "@" not in masked_url:
+        return _NO_HOST.sub(r"\1:***", masked_url)
+    without_login = _LOGIN.sub(r"\1:***@", masked_url)
+    return without_login if without_login != masked_url else _NO_SCHEME.sub(r"\1:***@", masked_url)
 
 
-def _mask_option(found: re.Match[str]) -> str:
-    """Mask the value of a URL option, unless an option of this name never holds a secret."""
-    sign, name, value = found.groups()
+def _mask_url_option(match: re.Match[str]) -> str:
+    """Mask the value of an option in a Redis URL, unless an option of this name never holds a secret."""
+    sign, name, value = match.groups()
     return f"{sign}{name}={value if _HARMLESS.fullmatch(unquote(name)) else '***'}"

@@ -22,7 +22,10 @@ BASE64 = "base64:"  # prefix of a name in a JSON document that is not UTF-8
 
 
 def to_bytes(name: str | bytes) -> bytes:
-    """Convert a name to the bytes in Redis. Raises UsageError for text with half of a UTF-16 surrogate pair."""
+    """Convert the name of a queue, key, job or worker to its bytes in Redis.
+
+    Raises UsageError for text with half of a UTF-16 surrogate pair.
+    """
     if isinstance(name, bytes):
         return name
     try:
@@ -33,7 +36,7 @@ def to_bytes(name: str | bytes) -> bytes:
         ) from None
 
 
-def parse_base64(word: str) -> bytes | None:
+def parse_base64_name(word: str) -> bytes | None:
     """Decode a name that a person copied from a JSON document as `base64:…`. Returns None without that prefix.
 
     Raises UsageError if the prefix is not followed by valid base64.
@@ -47,16 +50,16 @@ def parse_base64(word: str) -> bytes | None:
 
 
 def to_text(raw: bytes) -> str:
-    """Convert a name from Redis to text, whatever its bytes are."""
+    """Convert the bytes of a name in Redis to text. Bytes that are not UTF-8 become surrogates, so none is lost."""
     return raw.decode(*ENCODING)
 
 
 def find_duplicate_names(refs: Iterable[Ref]) -> frozenset[str]:
-    """Return the names shared by queues of several systems."""
+    """Return the names that queues of several systems share."""
     counts = Counter(ref.queue for ref in dict.fromkeys(refs))
     return frozenset(name for name, number in counts.items() if number > 1)
 
 
 def format_queue_name(ref: Ref, duplicates: Collection[str]) -> str:
-    """Return the name of a queue. If other systems have the same name, the system comes first, as in `rq:mail`."""
+    """Return the name of a queue, with its system first if several systems have a queue of that name: `rq:mail`."""
     return str(ref) if ref.queue in duplicates else ref.queue

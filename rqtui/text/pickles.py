@@ -1,8 +1,8 @@
-"""Parse pickles as data, opcode by opcode, without loading them: nothing in them is imported or executed.
+"""Parse pickles as data, opcode by opcode, without loading them, so that nothing in them is imported or executed.
 
 An import becomes a `Name`; a call becomes a `Call` with function, arguments and state. The cost is limited: at most
-`MOST_BYTES` of a pickle are read, and `to_plain` and `format_value` limit their output, however often a value contains
-another.
+`MOST_BYTES` of a pickle are read, and `convert_to_json_types` and `format_as_python` limit their output, however often
+a value contains another.
 
 The opcodes are those of `pickletools` in Python 3.14 (protocols 0 to 5). Persistent ids, out-of-band buffers and the
 extension registry become names without a meaning.
@@ -24,7 +24,7 @@ _LONGEST_NUMBER = 4_000  # bits; Python refuses to write longer ones
 
 @dataclass(slots=True, eq=False)
 class Name:
-    """An object that the pickle would import: `module.name`, or `name` without a module."""
+    """An object that loading a pickle would import: `module.name`, or `name` without a module."""
 
     module: str
     name: str
@@ -35,7 +35,7 @@ class Name:
 
 @dataclass(slots=True, eq=False)
 class Call:
-    """A call that loading the pickle would make. `state` and `items` are what the result would get afterwards."""
+    """A function call that loading a pickle would make. `state` and `items` are set on its result afterwards."""
 
     function: object
     args: Sequence[object] = ()
@@ -46,18 +46,18 @@ class Call:
 
 @dataclass(slots=True, eq=False)
 class Pairs:
-    """A dict as a list of pairs in order, because a key may not be hashable in Python."""
+    """A dict in a pickle, as a list of (key, value) pairs in order, because a key may not be hashable in Python."""
 
     pairs: list[tuple[object, object]]
 
     def get(self, key: str) -> object:
-        """Return the last value of a text key, or None."""
+        """Return the last value of a text key in a pickled dict, or None."""
         return next((value for name, value in reversed(self.pairs) if name == key), None)
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """A set or a frozenset; `kind` says which."""
+    """A set or a frozenset in a pickle; `kind` says which."""
 
     kind: str
     items: list[object]
@@ -82,14 +82,14 @@ def parse_pickle(data: bytes) -> object:
         for opcode, arg, _at in pickletools.genops(data):
             if opcode.name == "STOP":
                 return machine.pop()
-            machine.run_opcode(opcode.name, arg)
+            machine.run_pickle_opcode(opcode.name, arg)
     except (ValueError, IndexError, TypeError, KeyError, OverflowError, UnicodeError, RecursionError) as error:
         raise ValueError(f"no pickle: {error}") from None
     raise ValueError("no pickle: it does not end")
 
 
 def is_pickle(data: bytes) -> bool:
-    """Return whether `data` is exactly one pickle of protocol 2 or later."""
+    """Return whether the bytes are exactly one pickle of protocol 2 or later."""
     if len(data) < 4 or data[0] != 0x80 or not 2 <= data[1] <= 5 or data[-1:] != b".":
         return False
     try:
@@ -100,31 +100,31 @@ def is_pickle(data: bytes) -> bool:
 
 
 class _Machine:
-    """The stack and the memo of the pickle machine. Operations on objects are recorded, not executed."""
+    """The stack and the memo of the virtual machine that pickles are written for. Calls are recorded, not executed."""
 
     def __init__(self) -> None:
         self._stack: list[object] = []
         self._memo: dict[int, object] = {}
 
     def pop(self) -> object:
-        """Remove and return the top of the stack. Raises ValueError if it is a mark."""
+        """Remove and return the top of the pickle machine's stack. Raises ValueError if the top is a mark."""
         value = self._stack.pop()
         if value is _MARK:
             raise ValueError("a mark where a value should be")
         return value
 
-    def _pop_to_mark(self) -> list[object]:
-        at = len(self._stack) - 1
-        while at >= 0 and self._stack[at] is not _MARK:
-            at -= 1
-        if at < 0:
+    def _pop_values_to_mark(self) -> list[object]:
+        position = len(self._stack) - 1
+        while position >= 0 and self._stack[position] is not _MARK:
+            position -= 1
+        if position < 0:
             raise ValueError("a mark is missing")
-        values = self._stack[at + 1 :]
-        del self._stack[at:]
+        values = self._stack[position + 1 :]
+        del self._stack[position:]
         return values
 
-    def run_opcode(self, name: str, arg: Any) -> None:
-        """Run one opcode with its argument, as `pickletools.genops` reads them."""
+    def run_pickle_opcode(self, name: str, arg: Any) -> None:
+        """Run one opcode of a pickle with its argument, as `pickletools.genops` reads them."""
         if name in _IGNORED:
             return
         if name in _CONSTANTS:
@@ -143,15 +143,15 @@ class _Machine:
     # -- what takes values from the stack -------------------------------------------------------------------------
 
     def build_tuple(self, number: int) -> None:
-        """Replace the last `number` values by a tuple."""
+        """Replace the last `number` values of the stack by a tuple of them."""
         values = tuple(self.pop() for _ in range(number))
         self._stack.append(values[::-1])
 
-    def collapse_to_mark(self, make: Callable[[list[object]], object]) -> None:
-        """Replace all values since the last mark by the result of `make`."""
-        self._stack.append(make(self._pop_to_mark()))
+    def replace_values_since_mark(self, make: Callable[[list[object]], object]) -> None:
+        """Replace all values of the stack since the last mark by the result of `make`."""
+        self._stack.append(make(self._pop_values_to_mark()))
 
-    def append_values(self, values: list[object]) -> None:
+    def append_list_items(self, values: list[object]) -> None:
         """Append values to the list, set or call on top of the stack."""
         top = self._stack[-1]
         if isinstance(top, list):
@@ -161,7 +161,7 @@ class _Machine:
         else:
             raise ValueError("values for what is no list")
 
-    def set_pairs(self, values: list[object]) -> None:
+    def add_dict_items(self, values: list[object]) -> None:
         """Add alternating keys and values to the dict or call on top of the stack."""
         pairs = list(zip(values[::2], values[1::2], strict=True))
         top = self._stack[-1]
@@ -173,48 +173,48 @@ class _Machine:
             raise ValueError("keys for what is no dict")
 
     def record_call(self, has_names: bool = False) -> None:
-        """Replace a function and its arguments by a `Call`."""
+        """Replace a function and its arguments on the stack by a `Call`, which is a record: nothing is called."""
         names = self.pop() if has_names else Pairs([])
         args, function = self.pop(), self.pop()
         pairs = names.pairs if isinstance(names, Pairs) else [("**", names)]
         self._stack.append(Call(function, args if isinstance(args, tuple | list) else (args,), pairs))
 
-    def set_state(self) -> None:
-        """Set the state of the object below the top of the stack."""
+    def record_object_state(self) -> None:
+        """Record the state that the pickle sets on the object below the top of the stack."""
         state, top = self.pop(), self._stack[-1]
         if isinstance(top, Call):
             top.state = state
         else:  # For a name or a plain value, keep both the value and its state.
             self._stack[-1] = Call(top, (), (), state)
 
-    def push_name(self) -> None:
+    def replace_by_name(self) -> None:
         """Replace a module and a name on the stack by a `Name`."""
         name, module = self.pop(), self.pop()
         self._stack.append(Name(str(module), str(name)))
 
-    def record_instance(self, named: str | None) -> None:
-        """Record the instance creation of protocols 0 and 1: a class and the values since the last mark."""
-        values = self._pop_to_mark()
-        function = _parse_name(named) if named is not None else values.pop(0)
+    def record_instance(self, class_name: str | None) -> None:
+        """Record the creation of an instance (protocols 0 and 1): a class and the values since the last mark."""
+        values = self._pop_values_to_mark()
+        function = _parse_import_name(class_name) if class_name is not None else values.pop(0)
         self._stack.append(Call(function, tuple(values)))
 
-    def drop(self, what: str) -> None:
-        """Remove the top of the stack, or all values down to the last mark."""
-        if what == "POP" and self._stack[-1] is not _MARK:
+    def drop_stack_values(self, opcode_name: str) -> None:
+        """Remove the top of the stack (`POP`), or all values down to the last mark."""
+        if opcode_name == "POP" and self._stack[-1] is not _MARK:
             self._stack.pop()
         else:
-            self._pop_to_mark()
+            self._pop_values_to_mark()
 
-    def push(self, value: object) -> None:
-        """Push one value."""
+    def push_value(self, value: object) -> None:
+        """Push one value on the stack of the pickle machine."""
         self._stack.append(value)
 
-    def duplicate_top(self) -> None:
-        """Push the top of the stack again."""
+    def duplicate_top_value(self) -> None:
+        """Push the value on top of the stack a second time."""
         self._stack.append(self._stack[-1])
 
 
-def _parse_name(words: str) -> Name:
+def _parse_import_name(words: str) -> Name:
     module, _, name = words.partition(" ")  # pickletools gives "module name"
     return Name(module, name)
 
@@ -246,31 +246,31 @@ _OPERATIONS: Mapping[str, Callable[[_Machine, Any], None]] = {
     "TUPLE1": lambda it, _: it.build_tuple(1),
     "TUPLE2": lambda it, _: it.build_tuple(2),
     "TUPLE3": lambda it, _: it.build_tuple(3),
-    "TUPLE": lambda it, _: it.collapse_to_mark(tuple),
-    "LIST": lambda it, _: it.collapse_to_mark(list),
-    "DICT": lambda it, _: it.collapse_to_mark(_build_pairs),
-    "FROZENSET": lambda it, _: it.collapse_to_mark(lambda values: Group("frozenset", values)),
-    "APPEND": lambda it, _: it.append_values([it.pop()]),
-    "APPENDS": lambda it, _: it.append_values(it._pop_to_mark()),
-    "ADDITEMS": lambda it, _: it.append_values(it._pop_to_mark()),
-    "SETITEM": lambda it, _: it.set_pairs([it.pop(), it.pop()][::-1]),
-    "SETITEMS": lambda it, _: it.set_pairs(it._pop_to_mark()),
+    "TUPLE": lambda it, _: it.replace_values_since_mark(tuple),
+    "LIST": lambda it, _: it.replace_values_since_mark(list),
+    "DICT": lambda it, _: it.replace_values_since_mark(_build_pairs),
+    "FROZENSET": lambda it, _: it.replace_values_since_mark(lambda values: Group("frozenset", values)),
+    "APPEND": lambda it, _: it.append_list_items([it.pop()]),
+    "APPENDS": lambda it, _: it.append_list_items(it._pop_values_to_mark()),
+    "ADDITEMS": lambda it, _: it.append_list_items(it._pop_values_to_mark()),
+    "SETITEM": lambda it, _: it.add_dict_items([it.pop(), it.pop()][::-1]),
+    "SETITEMS": lambda it, _: it.add_dict_items(it._pop_values_to_mark()),
     "REDUCE": lambda it, _: it.record_call(),
     "NEWOBJ": lambda it, _: it.record_call(),
     "NEWOBJ_EX": lambda it, _: it.record_call(has_names=True),
-    "BUILD": lambda it, _: it.set_state(),
-    "GLOBAL": lambda it, arg: it.push(_parse_name(arg)),
-    "STACK_GLOBAL": lambda it, _: it.push_name(),
+    "BUILD": lambda it, _: it.record_object_state(),
+    "GLOBAL": lambda it, arg: it.push_value(_parse_import_name(arg)),
+    "STACK_GLOBAL": lambda it, _: it.replace_by_name(),
     "INST": lambda it, arg: it.record_instance(arg),
     "OBJ": lambda it, _: it.record_instance(None),
-    "POP": lambda it, _: it.drop("POP"),
-    "POP_MARK": lambda it, _: it.drop("POP_MARK"),
-    "DUP": lambda it, _: it.duplicate_top(),
-    "PERSID": lambda it, arg: it.push(Name("persistent", str(arg))),
-    "BINPERSID": lambda it, _: it.push(Call(Name("", "persistent"), (it.pop(),))),
-    "EXT1": lambda it, arg: it.push(Name("extension", str(arg))),
-    "EXT2": lambda it, arg: it.push(Name("extension", str(arg))),
-    "EXT4": lambda it, arg: it.push(Name("extension", str(arg))),
+    "POP": lambda it, _: it.drop_stack_values("POP"),
+    "POP_MARK": lambda it, _: it.drop_stack_values("POP_MARK"),
+    "DUP": lambda it, _: it.duplicate_top_value(),
+    "PERSID": lambda it, arg: it.push_value(Name("persistent", str(arg))),
+    "BINPERSID": lambda it, _: it.push_value(Call(Name("", "persistent"), (it.pop(),))),
+    "EXT1": lambda it, arg: it.push_value(Name("extension", str(arg))),
+    "EXT2": lambda it, arg: it.push_value(Name("extension", str(arg))),
+    "EXT4": lambda it, arg: it.push_value(Name("extension", str(arg))),
 }
 
 
@@ -278,50 +278,50 @@ _OPERATIONS: Mapping[str, Callable[[_Machine, Any], None]] = {
 
 
 class _Full(Exception):
-    """The output has reached its limit."""
+    """The text of a formatted pickle has reached its maximal length."""
 
 
-def format_value(value: object, most: int = MOST_SHOWN) -> str:
-    """Format a value as Python source: `tasks.add(1, 2, retry=True)`.
+def format_as_python(value: object, max_chars: int = MOST_SHOWN) -> str:
+    """Format a parsed pickle as Python source: `tasks.add(1, 2, retry=True)`.
 
-    Longer than `most` characters, it ends with `…`.
+    A text that is longer than `max_chars` is cut and ends with `…`.
     """
     written: list[str] = []
-    left = most
+    characters_left = max_chars
 
     def write(text: str) -> None:
-        nonlocal left
-        written.append(text if len(text) <= left else text[: max(0, left)])
-        left -= len(text)
-        if left < 0:
+        nonlocal characters_left
+        written.append(text if len(text) <= characters_left else text[: max(0, characters_left)])
+        characters_left -= len(text)
+        if characters_left < 0:
             raise _Full
 
     try:
-        _write(value, write, 0, left)
+        _write_value(value, write, 0, characters_left)
     except _Full:
         written.append("…")
     return "".join(written)
 
 
-def format_call(function: str, args: object, kwargs: object, most: int = MOST_SHOWN) -> str:
-    """Format a call of `function`. `args` is a list or tuple, `kwargs` a dict or `Pairs`."""
-    given = args if isinstance(args, list | tuple) else ()
+def format_function_call(function: str, args: object, kwargs: object, max_chars: int = MOST_SHOWN) -> str:
+    """Format the call of a function as Python source. `args` is a list or tuple, `kwargs` a dict or `Pairs`."""
+    positional_args = args if isinstance(args, list | tuple) else ()
     pairs = kwargs.pairs if isinstance(kwargs, Pairs) else list(kwargs.items()) if isinstance(kwargs, dict) else []
-    return format_value(Call(Name("", function), tuple(given), pairs), most)
+    return format_as_python(Call(Name("", function), tuple(positional_args), pairs), max_chars)
 
 
-def _write(value: object, write: Callable[[str], None], depth: int, most: int) -> None:
+def _write_value(value: object, write: Callable[[str], None], depth: int, max_chars: int) -> None:
     if depth > _DEPTH:
         write("…")
         return
 
-    def write_inner(each: object) -> None:
-        _write(each, write, depth + 1, most)
+    def write_inner(item: object) -> None:
+        _write_value(item, write, depth + 1, max_chars)
 
     def join_items(items: Sequence[object]) -> None:
-        for at, each in enumerate(items):
-            write(", " if at else "")
-            write_inner(each)
+        for number, item in enumerate(items):
+            write(", " if number else "")
+            write_inner(item)
 
     match value:
         case list():
@@ -339,81 +339,83 @@ def _write(value: object, write: Callable[[str], None], depth: int, most: int) -
         case Pairs() | dict():
             pairs = value.pairs if isinstance(value, Pairs) else list(value.items())
             write("{")
-            for at, (key, each) in enumerate(pairs):
-                write(", " if at else "")
+            for number, (key, item) in enumerate(pairs):
+                write(", " if number else "")
                 write_inner(key)
                 write(": ")
-                write_inner(each)
+                write_inner(item)
             write("}")
         case Call():
             _write_call(value, write, write_inner)
         case _:
-            write(_format_scalar(value, most))
+            write(_format_scalar(value, max_chars))
 
 
-def _write_call(call: Call, write: Callable[[str], None], inner: Callable[[object], None]) -> None:
-    inner(call.function)
+def _write_call(call: Call, write: Callable[[str], None], write_inner: Callable[[object], None]) -> None:
+    write_inner(call.function)
     write("(")
-    parts: list[tuple[str, object]] = [("", each) for each in call.args]
-    parts += [(f"{key}=" if isinstance(key, str) else "**", each) for key, each in call.kwargs]
-    for at, (name, each) in enumerate(parts):
-        write((", " if at else "") + name)
-        inner(each)
+    parts: list[tuple[str, object]] = [("", part_value) for part_value in call.args]
+    parts += [(f"{key}=" if isinstance(key, str) else "**", part_value) for key, part_value in call.kwargs]
+    for number, (name, part_value) in enumerate(parts):
+        write((", " if number else "") + name)
+        write_inner(part_value)
     write(")")
     if call.state is not None:
         write(" with ")
-        inner(call.state)
+        write_inner(call.state)
     if call.items:
         write(" of ")
-        inner(call.items)
+        write_inner(call.items)
 
 
-def _format_scalar(value: object, most: int) -> str:
+def _format_scalar(value: object, max_chars: int) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() > _LONGEST_NUMBER:
         return f"<a number of {value.bit_length()} bits>"
-    if isinstance(value, str | bytes | bytearray) and len(value) > most:
-        value = value[: most + 1]
+    if isinstance(value, str | bytes | bytearray) and len(value) > max_chars:
+        value = value[: max_chars + 1]
     return str(value) if isinstance(value, Name) else repr(value)
 
 
-def to_plain(value: object, most: int = MOST_SHOWN) -> object:
-    """Convert a value to JSON types: lists, dicts with text keys, texts and numbers. A call becomes its text.
+def convert_to_json_types(value: object, max_chars: int = MOST_SHOWN) -> object:
+    """Convert a parsed pickle to JSON types: lists, dicts with text keys, texts and numbers. A call becomes its text.
 
-    After `most` characters the rest is `…`, so that a value that contains itself a thousand times still ends.
+    After `max_chars` characters the rest is `…`, so that a value that contains itself a thousand times still ends.
     """
-    left = [most]
+    characters_left = [max_chars]
 
-    def convert(each: object, depth: int) -> object:
-        left[0] -= 1
-        if left[0] < 0 or depth > _DEPTH:
+    def convert(inner_value: object, depth: int) -> object:
+        characters_left[0] -= 1
+        if characters_left[0] < 0 or depth > _DEPTH:
             return "…"
-        if isinstance(each, Pairs | dict):
-            pairs = each.pairs if isinstance(each, Pairs) else list(each.items())
+        if isinstance(inner_value, Pairs | dict):
+            pairs = inner_value.pairs if isinstance(inner_value, Pairs) else list(inner_value.items())
             return {
-                key if isinstance(key, str) else format_value(key, 200): convert(one, depth + 1)
-                for key, one in pairs[: left[0]]
+                key if isinstance(key, str) else format_as_python(key, 200): convert(item, depth + 1)
+                for key, item in pairs[: characters_left[0]]
             }
-        if isinstance(each, Group):
-            return [convert(one, depth + 1) for one in each.items[: left[0]]]
-        if isinstance(each, list | tuple):
-            return [convert(one, depth + 1) for one in each[: left[0]]]
-        if each is None or isinstance(each, bool | float):
-            return each
-        if isinstance(each, int):
-            return each if each.bit_length() <= _LONGEST_NUMBER else _format_scalar(each, most)
-        text = _to_text(each, left[0])
-        left[0] -= len(text)
+        if isinstance(inner_value, Group):
+            return [convert(item, depth + 1) for item in inner_value.items[: characters_left[0]]]
+        if isinstance(inner_value, list | tuple):
+            return [convert(item, depth + 1) for item in inner_value[: characters_left[0]]]
+        if inner_value is None or isinstance(inner_value, bool | float):
+            return inner_value
+        if isinstance(inner_value, int):
+            return (
+                inner_value if inner_value.bit_length() <= _LONGEST_NUMBER else _format_scalar(inner_value, max_chars)
+            )
+        text = _convert_to_limited_text(inner_value, characters_left[0])
+        characters_left[0] -= len(text)
         return text
 
     return convert(value, 0)
 
 
-def _to_text(value: object, most: int) -> str:
+def _convert_to_limited_text(value: object, max_chars: int) -> str:
     if isinstance(value, str):
-        return value[:most]
+        return value[:max_chars]
     if isinstance(value, bytes | bytearray):
         try:
-            return bytes(value[:most]).decode()
+            return bytes(value[:max_chars]).decode()
         except UnicodeDecodeError:
-            return "base64:" + base64.b64encode(value[:most]).decode()
-    return format_value(value, most)
+            return "base64:" + base64.b64encode(value[:max_chars]).decode()
+    return format_as_python(value, max_chars)

@@ -11,20 +11,20 @@ from collections.abc import Callable, Iterable, Mapping
 
 
 def write_pickle(value: object) -> bytes:
-    """Return a pickle of None, bools, numbers, texts, lists, tuples and dicts. Raises ValueError for any other value.
+    """Return a pickle (protocol 2) of None, bools, numbers, texts, lists, tuples and dicts.
 
-    Raises RecursionError for values that are nested too deeply.
+    Raises ValueError for any other value, and RecursionError for values that are nested too deeply.
     """
     parts = [b"\x80\x02"]
-    _write(value, parts.append)
+    _write_value(value, parts.append)
     return b"".join([*parts, b"."])
 
 
-def _write(value: object, write: Callable[[bytes], None]) -> None:
+def _write_value(value: object, write: Callable[[bytes], None]) -> None:
     if value is None or isinstance(value, bool):
         write({None: b"N", True: b"\x88", False: b"\x89"}[value])
     elif isinstance(value, int):
-        _write_int(value, write)
+        _write_integer(value, write)
     elif isinstance(value, float):
         write(b"G" + struct.pack(">d", value))
     elif isinstance(value, str):
@@ -32,21 +32,21 @@ def _write(value: object, write: Callable[[bytes], None]) -> None:
         write(b"X" + struct.pack("<I", len(text)) + text)
     elif isinstance(value, list | tuple):
         opening, end = (b"](", b"e") if isinstance(value, list) else (b"(", b"t")
-        _write_all(value, write, opening, end)
+        _write_container(value, write, opening, end)
     elif isinstance(value, Mapping):
-        _write_all((part for pair in value.items() for part in pair), write, b"}(", b"u")
+        _write_container((part for pair in value.items() for part in pair), write, b"}(", b"u")
     else:
         raise ValueError(f"{type(value).__name__} is no plain value")
 
 
-def _write_all(values: Iterable[object], write: Callable[[bytes], None], opening: bytes, end: bytes) -> None:
+def _write_container(values: Iterable[object], write: Callable[[bytes], None], opening: bytes, end: bytes) -> None:
     write(opening)
     for value in values:
-        _write(value, write)
+        _write_value(value, write)
     write(end)
 
 
-def _write_int(value: int, write: Callable[[bytes], None]) -> None:
+def _write_integer(value: int, write: Callable[[bytes], None]) -> None:
     if -(2**31) <= value < 2**31:
         write(b"J" + struct.pack("<i", value))
         return

@@ -1,4 +1,4 @@
-"""Styled text as a list of pieces, each with the name of a style. Used for table cells and panel lines. Pure."""
+"""Represent styled text as pieces, each with the name of a style, for table cells and panel lines."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 
 class Piece(NamedTuple):
-    """A text with one style: one of `theme.STYLES` (`muted`, `strong`, `state-ready`, …), or empty."""
+    """A text with one style of the screen's theme (`muted`, `strong`, …; see `theme.STYLES`), or with none."""
 
     text: str
     style: str = ""
@@ -15,8 +15,8 @@ class Piece(NamedTuple):
 Cell: TypeAlias = str | Piece | tuple[Piece, ...]
 
 
-def to_pieces(cell: Cell) -> tuple[Piece, ...]:
-    """Convert a cell of any type to a tuple of pieces."""
+def convert_cell_to_pieces(cell: Cell) -> tuple[Piece, ...]:
+    """Convert the content of a table cell (text, one piece, or several) to a tuple of pieces."""
     if isinstance(cell, str):
         return (Piece(cell),)
     return (cell,) if isinstance(cell, Piece) else cell

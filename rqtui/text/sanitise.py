@@ -26,7 +26,7 @@ _MOST_MARKS = 3  # combining marks on one letter; more of them ("zalgo") would c
 
 
 def safe(text: str | bytes, ascii_only: bool = False) -> str:
-    """Return `text` on one line, with control, bidi, zero-width and undecodable parts replaced by visible symbols.
+    """Return a text on one line, with control, bidi, zero-width and undecodable parts replaced by visible symbols.
 
     ESC becomes `␛`, newline `⏎`, tab `⇥`, other controls their symbol in Unicode's block of control symbols, characters
     without such a symbol their code point (`‹202E›`), and a byte that is not UTF-8 `\\xff`. With `ascii_only` the
@@ -36,37 +36,37 @@ def safe(text: str | bytes, ascii_only: bool = False) -> str:
         text = text.decode("utf-8", "backslashreplace")
     if text.isascii() and text.isprintable():
         return text
-    shown: list[str] = []
-    before = ""  # the character to which a mark, a selector or a skin tone belongs
+    pieces: list[str] = []
+    base_char = ""  # the character to which a mark, a selector or a skin tone belongs
     marks = 0
     for ascii_run, char in _ASCII_OR_CHAR.findall(text):
         if ascii_run:
             marks = 0
-            shown.append(ascii_run)
-            before = ascii_run[-1]
+            pieces.append(ascii_run)
+            base_char = ascii_run[-1]
             continue
         if char in _SELECTORS or char in _SKIN_TONES:
             # A selector only changes how a symbol is drawn, and terminals disagree on the width of the pair.
-            shown.append("" if _is_symbol(before) else _format_code_point(char, ascii_only))
+            pieces.append("" if _is_symbol(base_char) else _format_code_point(char, ascii_only))
             continue
         if category(char) in ("Mn", "Me") and char not in _INVISIBLE:
             marks += 1
-            shown.append(_format_mark(char, before, marks))
+            pieces.append(_format_combining_mark(char, base_char, marks))
             continue
         marks = 0
-        symbol = _build_symbol(char, ascii_only)
-        shown.append(symbol)
-        before = symbol[-1:]
-    return "".join(shown)
+        symbol = _build_visible_symbol(char, ascii_only)
+        pieces.append(symbol)
+        base_char = symbol[-1:]
+    return "".join(pieces)
 
 
 def format_id(id: str | bytes, ascii_only: bool = False) -> str:
-    """Return an id made `safe`. An empty id becomes `''`, so that it is visible."""
+    """Return the id of a job made safe for a terminal. An empty id becomes `''`, so that it is visible."""
     return safe(id, ascii_only) or EMPTY_ID
 
 
 def safe_lines(text: str | bytes, ascii_only: bool = False) -> list[str]:
-    """Return the lines of `text`, each made `safe`. For bodies and errors, which keep their line breaks."""
+    """Return the lines of a body or an error, each made safe for a terminal."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "backslashreplace")
     return [safe(line, ascii_only) for line in text.replace("\r\n", "\n").split("\n")]
@@ -76,38 +76,41 @@ _ASCII_OR_CHAR = re.compile("([ -~]+)|(.)", re.DOTALL)
 _SHOWN = re.compile(r"\\x([89a-fA-F][0-9a-fA-F])|[‹<]([0-9A-F]{4,6})[›>]|[\u2400-\u2421⏎⇥]|\^([@-_?])|\\([nt])")
 
 
-def parse_shown(text: str) -> str:
-    """Convert a name typed as `safe` shows it back to the bytes and characters that its symbols represent.
+def convert_symbols_back(text: str) -> str:
+    """Convert the visible symbols of a name, as `safe` shows it, back to the bytes and characters that they represent.
 
     The result is shown as the same text, but may differ from the original: several characters are shown as a space.
     """
-    return _SHOWN.sub(_parse_symbol, text)
+    return _SHOWN.sub(_parse_visible_symbol, text)
 
 
 def has_symbols(text: str) -> bool:
-    """Return whether `text` may be the result of `safe` for another text."""
+    """Return whether a text has symbols with which `safe` replaces unprintable characters."""
     return _SHOWN.search(text) is not None or not {" ", "◌", "�"}.isdisjoint(text)
 
 
-def _parse_symbol(shown: re.Match[str]) -> str:
-    byte, point, control, letter = shown.groups()
+def _parse_visible_symbol(symbol: re.Match[str]) -> str:
+    byte, point, control, letter = symbol.groups()
     if byte:
         return chr(0xDC00 + int(byte, 16))
     if point:
-        return chr(int(point, 16)) if int(point, 16) <= sys.maxunicode else shown[0]
+        return chr(int(point, 16)) if int(point, 16) <= sys.maxunicode else symbol[0]
     if control:
         return chr(ord(control) ^ 0x40)
     if letter:
         return {"n": "\n", "t": "\t"}[letter]
-    return _PICTURED.get(shown[0]) or chr(0x7F if shown[0] == "␡" else ord(shown[0]) - 0x2400)
+    return _PICTURED.get(symbol[0]) or chr(0x7F if symbol[0] == "␡" else ord(symbol[0]) - 0x2400)
 
 
 _PICTURED = {pictures[0]: char for char, pictures in reversed(_NAMED.items())}
 
 
 @lru_cache(4096)
-def _build_symbol(char: str, ascii_only: bool) -> str:
-    """Return the symbol for a character that is no combining mark; a visible character of fixed width stays."""
+def _build_visible_symbol(char: str, ascii_only: bool) -> str:
+    """Return the visible symbol for an unprintable character; a visible character of fixed width is returned unchanged.
+
+    Not for combining marks.
+    """
     if char in _NAMED:
         return _NAMED[char][ascii_only]
     code = ord(char)
@@ -127,11 +130,8 @@ def _format_code_point(char: str, ascii_only: bool) -> str:
     return f"<{ord(char):04X}>" if ascii_only else f"‹{ord(char):04X}›"
 
 
-def _format_mark(char: str, before: str, marks: int) -> str:
-    """Return a combining mark for its letter.
-
-    Without a letter it gets a dotted circle, so that it cannot change a frame.
-    """
+def _format_combining_mark(char: str, before: str, marks: int) -> str:
+    """Return a combining mark for the letter before it. Without a letter the mark is put on a dotted circle."""
     if marks > _MOST_MARKS:
         return "�" if marks == _MOST_MARKS + 1 else ""
     return char if before and before != " " else f"◌{char}"

@@ -19,7 +19,7 @@ MAX_LINE = 600  # characters of the line that describes the error
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame of a traceback. `source` is the statement as the traceback shows it, or empty."""
+    """One frame of a traceback. `source` is the statement as the traceback shows it, or empty."""
 
     path: str
     line: str
@@ -28,19 +28,19 @@ class Frame:
 
     @property
     def is_library(self) -> bool:
-        """Whether the path or function belongs to a library or a language runtime."""
+        """Whether the frame is in a library or a language runtime, judging by its path and function."""
         return _LIBRARY.search(self.path) is not None or _RUNTIME.match(self.function) is not None
 
     @property
     def short(self) -> str:
-        """File name and line: `charge.py:88`."""
+        """File name and line of a traceback frame: `charge.py:88`."""
         name = re.split(r"[\\/]", self.path)[-1] or self.path
         return f"{name}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The parts of an error: class, message and frames."""
+    """The parsed error of a failed job: exception class, message, and the frames that raised the error."""
 
     kind: str  # the class of the exception; empty if none is named
     message: str  # the message
@@ -75,7 +75,7 @@ _RUNTIME = re.compile(r"(?:runtime\.|panic$|processTicksAndRejections|System\.|M
 
 @dataclass(frozen=True, slots=True)
 class _Language:
-    """The pattern of the frames of a language. `mark` occurs in every traceback of it."""
+    """The pattern of the traceback frames of one programming language. `mark` occurs in each of its tracebacks."""
 
     mark: str
     frames: re.Pattern[str]
@@ -151,48 +151,54 @@ _NODE_CODE = re.compile(r"(?P<kind>[A-Z]\w*) \[(?P<code>[A-Z][A-Z0-9_]+)\](?=: |
 _UNTELLING = re.compile(r"^(?:goroutine \d+|\[signal |Stack trace:|Traceback(?: \(most recent call last\))?:?$)")
 
 
-def truncate_middle(error: str) -> str:
-    """Return the first and the last 4 KiB of an error; a shorter error is returned unchanged."""
+def truncate_error_middle(error: str) -> str:
+    """Return the first and the last 4 KiB of an error text; a shorter error is returned unchanged."""
     return error if len(error) <= 2 * HALF_CHARS else f"{error[:HALF_CHARS]}{CUT}{error[-HALF_CHARS:]}"
 
 
-def parse_trace(error: str) -> Trace:
-    """Parse an error into class, message and frames, as far as they can be recognized."""
-    return _parse_bounded(truncate_middle(error))
+def parse_traceback(error: str) -> Trace:
+    """Parse the error text of a failed job into class, message and frames, as far as they can be recognized."""
+    return _parse_truncated_traceback(truncate_error_middle(error))
 
 
 def summarize_error(error: str) -> str:
     """Return the class and the message of an error on one line, wherever its language writes them."""
-    trace = parse_trace(error)
+    trace = parse_traceback(error)
     says_both = trace.message.startswith(f"{trace.kind} ")  # Net::ReadTimeout with #<TCPSocket:(closed)>
     return trace.message if says_both else ": ".join(part for part in (trace.kind, trace.message) if part)
 
 
 @lru_cache(512)  # The rows of a page are drawn repeatedly.
-def _parse_bounded(text: str) -> Trace:
-    match = next(((language, frames) for language in _LANGUAGES if (frames := _find_frames(language, text))), None)
+def _parse_truncated_traceback(text: str) -> Trace:
+    match = next(((language, frames) for language in _LANGUAGES if (frames := _match_frames(language, text))), None)
     if match is None:
-        return _split_class(_find_summary_line(text), None, None)
+        return _split_class_and_message(_find_summary_line(text), None, None)
     language, frames = match
     is_last = language.is_innermost_last
     if (cut := text.find(CUT)) >= 0:  # The frames on the other side are those of the runtime and its job runner.
-        frames = [each for each in frames if (each.start() > cut) == is_last]
+        frames = [match_and_frame for match_and_frame in frames if (match_and_frame.start() > cut) == is_last]
         if not frames:
-            return _split_class(_find_summary_line(text[cut + len(CUT) :] if is_last else text[:cut]), None, None)
-    ordered = [(at, _build_frame(at)) for at in (reversed(frames) if is_last else frames)]
+            return _split_class_and_message(
+                _find_summary_line(text[cut + len(CUT) :] if is_last else text[:cut]), None, None
+            )
+    ordered = [(frame_match, _build_frame(frame_match)) for frame_match in (reversed(frames) if is_last else frames)]
     if not is_last and (causes := list(_JAVA_CAUSE.finditer(text))):
-        behind = [each for each in ordered if each[0].start() > causes[-1].start()]
-        if behind:  # Frameworks wrap the original exception; the last cause is the original one.
-            return _split_class(causes[-1]["head"], *_choose_frames([frame for _at, frame in behind]))
-    own, raised = _choose_frames([frame for _at, frame in ordered])
-    if head := _RUBY_HEAD.search(text):
-        return Trace(head["kind"], head["said"][:MAX_LINE], own, raised)
-    return _split_class(
-        _find_line_after(text, frames[-1]) if is_last else _find_line_before(text, frames[0]), own, raised
+        cause_frames = [
+            match_and_frame for match_and_frame in ordered if match_and_frame[0].start() > causes[-1].start()
+        ]
+        if cause_frames:  # Frameworks wrap the original exception; the last cause is the original one.
+            return _split_class_and_message(causes[-1]["head"], *_choose_frames([frame for _at, frame in cause_frames]))
+    own_frame, raising_frame = _choose_frames([frame for _at, frame in ordered])
+    if ruby_head := _RUBY_HEAD.search(text):
+        return Trace(ruby_head["kind"], ruby_head["said"][:MAX_LINE], own_frame, raising_frame)
+    return _split_class_and_message(
+        _find_line_after_frames(text, frames[-1]) if is_last else _find_line_before_frames(text, frames[0]),
+        own_frame,
+        raising_frame,
     )
 
 
-def _find_frames(language: _Language, text: str) -> list[re.Match[str]]:
+def _match_frames(language: _Language, text: str) -> list[re.Match[str]]:
     return list(language.frames.finditer(text)) if language.mark in text else []
 
 
@@ -207,24 +213,30 @@ def _build_frame(match: re.Match[str]) -> Frame:
 
 
 def _choose_frames(frames: list[Frame]) -> tuple[Frame | None, Frame | None]:
-    """Return the innermost frame of the job's own code (or of all, if none is), and the innermost frame of all."""
+    """Return two frames of a traceback: the innermost one of the job's own code, and the innermost one of all.
+
+    If no frame is in the job's own code, both are the same.
+    """
     if not frames:
         return None, None
     return next((frame for frame in frames if not frame.is_library), frames[0]), frames[0]
 
 
-def _find_line_after(text: str, last: re.Match[str]) -> str:
-    """Return the first unindented line after the last frame."""
-    lines = [line for line in text[last.end() :].splitlines() if line.strip(" \t|+-^~")]
+def _find_line_after_frames(text: str, last_frame: re.Match[str]) -> str:
+    """Return the first unindented line after the last frame of a traceback, where Python writes class and message."""
+    lines = [line for line in text[last_frame.end() :].splitlines() if line.strip(" \t|+-^~")]
     bare = [line.lstrip("| ") for line in lines if not line.startswith((" ", "\t")) or line.lstrip().startswith("|")]
     return bare[0] if bare else (lines or text.splitlines() or [""])[-1]
 
 
-def _find_line_before(text: str, first: re.Match[str]) -> str:
-    """Return the first meaningful line before the first frame; without one, the line that describes the error best."""
-    start = text.rfind("\n", 0, first.start()) + 1
-    before = [line for line in text[:start].splitlines() if line.strip() and not _UNTELLING.match(line)]
-    return before[0] if before else _find_summary_line(text)
+def _find_line_before_frames(text: str, first_frame: re.Match[str]) -> str:
+    """Return the first meaningful line before the first frame of a traceback.
+
+    Without such a line, return the line that describes the error best.
+    """
+    start = text.rfind("\n", 0, first_frame.start()) + 1
+    preceding_lines = [line for line in text[:start].splitlines() if line.strip() and not _UNTELLING.match(line)]
+    return preceding_lines[0] if preceding_lines else _find_summary_line(text)
 
 
 def _find_summary_line(text: str) -> str:
@@ -236,21 +248,21 @@ def _find_summary_line(text: str) -> str:
     lines = [line for line in text.splitlines() if line.strip() and not _UNTELLING.match(line)]
     if not lines:
         return text.strip()
-    if named := next((line for line in lines if _CLASS.match(line)), None):
-        return named
+    if line_with_class := next((line for line in lines if _CLASS.match(line)), None):
+        return line_with_class
     return lines[0] if len(lines) > 1 and lines[1][0].isspace() else lines[-1]
 
 
-def _split_class(line: str, own: Frame | None, raised: Frame | None) -> Trace:
-    """Split a line into class and message."""
+def _split_class_and_message(line: str, own_frame: Frame | None, raising_frame: Frame | None) -> Trace:
+    """Split the line that describes an error into exception class and message."""
     text = _PHP_PLACE.sub("", " ".join(line.split())[: 2 * MAX_LINE])[:MAX_LINE]
-    text = text.removeprefix("Uncaught ").removeprefix("panic: ") if own is None else text
+    text = text.removeprefix("Uncaught ").removeprefix("panic: ") if own_frame is None else text
     if code := _NODE_CODE.match(text):
-        return Trace(code["kind"], f"{code['code']}{text[code.end() :]}", own, raised)
-    named = _CLASS.match(text)
-    if named is None or not named[0]:
-        return Trace("", text, own, raised)
-    kind, message = named[0], text[named.end() :].removeprefix(":").strip()
+        return Trace(code["kind"], f"{code['code']}{text[code.end() :]}", own_frame, raising_frame)
+    class_match = _CLASS.match(text)
+    if class_match is None or not class_match[0]:
+        return Trace("", text, own_frame, raising_frame)
+    kind, message = class_match[0], text[class_match.end() :].removeprefix(":").strip()
     while message.startswith(f"{kind}: "):  # Some errors repeat their class.
         message = message.removeprefix(f"{kind}:").strip()
-    return Trace(kind, message, own, raised)
+    return Trace(kind, message, own_frame, raising_frame)

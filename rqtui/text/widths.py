@@ -1,4 +1,4 @@
-"""The widths of error groups: how much the errors of one group have in common."""
+"""Define how much the errors of one group have in common: class, frame, cause or message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Width(StrEnum):
-    """The property that the errors of a group share, from the widest group to the narrowest."""
+    """The property that the errors of one group share, from the widest group to the narrowest."""
 
     CLASS = "class"  # the same class of exception
     FRAME = "frame"  # the same class, raised by the same frame

@@ -31,7 +31,7 @@ from rqtui.config.settings import INTERVAL_S, Settings
 from rqtui.model import Job, Ref
 from rqtui.session import create_engine
 from rqtui.text import formats
-from rqtui.text.masking import add_mask_patterns
+from rqtui.text.masking import set_mask_patterns
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys, session
 from rqtui.tui.format import theme
@@ -109,7 +109,7 @@ class Cockpit(App[None]):
         self._stylesheet_theme: str | None = self.theme
         hooks.install_hooks(self)
         uncaught_error.install_error_output(self, self._describe_crash, settings.is_debug)
-        add_mask_patterns(settings.redact)
+        set_mask_patterns(settings.redact)
         self._open_queue, self._make_engine = open_queue, make_engine
         self._refresh_timer: Timer | None = None
         self._last_interrupt_s = -DOUBLE_PRESS_S  # time.monotonic() of the last Ctrl+C
@@ -394,7 +394,7 @@ class Cockpit(App[None]):
 
     def show_toast(self, words: str, severity: SeverityLevel = "information", timeout: float | None = None) -> None:
         """Show a toast. `words` are sanitised here."""
-        lines = formats.wrap(safe(words), max(20, min(TOAST_CELLS, self.size.width - 8)))
+        lines = formats.wrap_to_width(safe(words), max(20, min(TOAST_CELLS, self.size.width - 8)))
         time_s = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(Toast("\n".join(lines), severity=severity, timeout=time_s)))
 

@@ -30,7 +30,7 @@ from rqtui.reports.jobs import parse_id
 from rqtui.scripts import script as scripts
 from rqtui.scripts.script import load_scripts
 from rqtui.systems import registry
-from rqtui.text.msgpack import to_msgpack
+from rqtui.text.msgpack import convert_json_to_msgpack
 from rqtui.tui.services import keymap
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
@@ -217,7 +217,7 @@ def read_id(text: str) -> None:
     with refused_or_not():
         parse_id(text)
     with refused_or_not():
-        to_msgpack(text.encode("utf-8", "surrogatepass"))
+        convert_json_to_msgpack(text.encode("utf-8", "surrogatepass"))
 
 
 def read_spec(text: str) -> None:

@@ -15,7 +15,7 @@ from rqtui.scripts.script import Reply, Script
 from rqtui.systems.celery.messages import format_time
 from rqtui.systems.celery.system import Celery
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
-from rqtui.text.json_fields import read_fields, replace_fields
+from rqtui.text.json_fields import read_json_fields, replace_json_fields
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, HOUR_S = NOW // 1000, 3600
@@ -75,8 +75,8 @@ def build_held_entry(id: bytes, queue: str = QUEUE, exchange: str = "", **other_
 def build_rewritten_message(id: bytes) -> bytes:
     """Build the same message with another priority."""
     original = build_message(id)
-    return replace_fields(
-        original, {"properties": replace_fields(read_fields(original)["properties"], {"priority": b"9"})}
+    return replace_json_fields(
+        original, {"properties": replace_json_fields(read_json_fields(original)["properties"], {"priority": b"9"})}
     )
 
 

@@ -12,7 +12,7 @@ from rqtui.scripts import script as scripts
 from rqtui.scripts.script import Reply, Script
 from rqtui.systems.sidekiq import Sidekiq
 from rqtui.testing.subject import Planted, Request, Subject, Use, World
-from rqtui.text.json_fields import replace_fields
+from rqtui.text.json_fields import replace_json_fields
 
 NOW, HOUR = 1_780_000_000_000, 3_600_000
 NOW_S, HOUR_S = NOW // 1000, 3600
@@ -43,7 +43,7 @@ def build_member(id: bytes, queue: str = QUEUE, **other_fields: object) -> bytes
 
 def build_rewritten_member(id: bytes) -> bytes:
     """Build the same job, enqueued now."""
-    return replace_fields(build_member(id), {"enqueued_at": b"%d.125" % NOW_S})
+    return replace_json_fields(build_member(id), {"enqueued_at": b"%d.125" % NOW_S})
 
 
 def build_identity(id: bytes) -> str:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rqtui.scenarios.incident import INCIDENT
 from rqtui.scenarios.scenario import fill_placeholders
-from rqtui.text.causes import MIN_DATA_VALUES, Grouping, Key, build_title, find_short_cause, parse_error
+from rqtui.text.causes import MIN_DATA_VALUES, Grouping, Key, build_group_title, find_short_error_cause, parse_error
 from rqtui.text.widths import Width
 
 NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim", "kay", "lou")
@@ -22,7 +22,7 @@ def keys(errors: list[str], width: Width = Width.CAUSE) -> dict[Key, list[str]]:
     grouping = Grouping(map(parse_error, errors), width)
     found: dict[Key, list[str]] = {}
     for error in errors:
-        found.setdefault(grouping.find_key(parse_error(error)), []).append(error)
+        found.setdefault(grouping.find_group_key(parse_error(error)), []).append(error)
     return found
 
 
@@ -64,10 +64,13 @@ def test_a_word_with_many_values_is_data_and_one_with_few_is_not() -> None:
 def test_an_error_that_was_not_in_the_sample_has_exactly_one_group() -> None:
     sample = [*(f"no such user {name}" for name in NAMES), "no such team red", "no such thing red"]
     grouping = Grouping(map(parse_error, sample))
-    users, team = grouping.find_key(parse_error(sample[0])), grouping.find_key(parse_error("no such team red"))
-    assert grouping.find_key(parse_error("no such user zoe")) == users
+    users, team = (
+        grouping.find_group_key(parse_error(sample[0])),
+        grouping.find_group_key(parse_error("no such team red")),
+    )
+    assert grouping.find_group_key(parse_error("no such user zoe")) == users
     others = ["no such team blue", "no such user was found", "no such user", "some such user ada", "no such users ada"]
-    assert not {users, team} & {grouping.find_key(parse_error(other)) for other in others}
+    assert not {users, team} & {grouping.find_group_key(parse_error(other)) for other in others}
 
 
 def build_traceback(statement: str, message: str, line: int = 88, path: str = "/app/charge.py") -> str:
@@ -127,15 +130,16 @@ def test_thirty_megabytes_are_read_as_their_ends() -> None:
     ],
 )
 def test_a_cause_is_told_in_a_few_words(error: str, cause: str) -> None:
-    assert find_short_cause(error) == cause
+    assert find_short_error_cause(error) == cause
 
 
 def test_a_title_says_what_the_messages_have_in_common() -> None:
     some = [parse_error(f"Failed: no such user {name}") for name in NAMES]
-    assert build_title(some) == build_title(some[::-1]) == "Failed: no such user #"
-    assert build_title(some, Width.CLASS) == "Failed"
+    assert build_group_title(some) == build_group_title(some[::-1]) == "Failed: no such user #"
+    assert build_group_title(some, Width.CLASS) == "Failed"
     assert (
-        build_title([*some, *some[:1], parse_error("Failed: it is all different here")]) == "Failed: no such user ada …"
+        build_group_title([*some, *some[:1], parse_error("Failed: it is all different here")])
+        == "Failed: no such user ada …"
     )
 
 
@@ -144,7 +148,7 @@ def test_the_demo_incident_has_its_three_causes() -> None:
     errors = [fill_placeholders(error, number) for number in range(1_700) for error in kinds]
     groups = keys(errors)
     assert len(groups) == 3
-    assert {find_short_cause(group[0]) for group in groups.values()} == {
+    assert {find_short_error_cause(group[0]) for group in groups.values()} == {
         "CardDeclined",
         "TimeoutError",
         "IntegrityError",

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from rqtui.text.elision import create_fitter, elide_names, find_shared_prefix
+from rqtui.text.elision import create_name_fitter, elide_names, find_shared_name_prefix
 from rqtui.text.sanitise import safe
 
 QUEUES = frozenset(
@@ -57,12 +57,12 @@ def test_what_all_share_is_left_out_first() -> None:
 
 def test_a_long_name_that_stands_alone_keeps_its_ends() -> None:
     name = "616702fc681b4d90bd451d86ddacaa67"
-    assert create_fitter([name])(name, 12) == "61670…acaa67"
-    assert create_fitter(["acme.mail-worker-07"])("acme.mail-worker-07", 12) == "…worker-07"
+    assert create_name_fitter([name])(name, 12) == "61670…acaa67"
+    assert create_name_fitter(["acme.mail-worker-07"])("acme.mail-worker-07", 12) == "…worker-07"
 
 
 def test_a_name_that_is_not_among_them_fits_too() -> None:
-    fit = create_fitter(["a" * 40, "b" * 40])
+    fit = create_name_fitter(["a" * 40, "b" * 40])
     assert cell_len(fit("c" * 40, 10)) == 10
     assert fit("short", 10) == "short"
 
@@ -80,12 +80,12 @@ def test_a_name_that_is_not_among_them_fits_too() -> None:
     ],
 )
 def test_levels_that_all_names_share(names: tuple[str, ...], shared: str) -> None:
-    assert find_shared_prefix(names) == shared
+    assert find_shared_name_prefix(names) == shared
 
 
 def test_words_are_levels_where_that_is_asked_for() -> None:
     names = ("billing-worker-01", "billing-worker-02")
-    assert (find_shared_prefix(names), find_shared_prefix(names, is_of_words=True)) == ("", "billing-worker-")
+    assert (find_shared_name_prefix(names), find_shared_name_prefix(names, is_of_words=True)) == ("", "billing-worker-")
 
 
 def test_of_names_at_hosts_the_end_comes_back_as_far_as_there_is_room() -> None:

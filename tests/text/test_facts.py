@@ -7,7 +7,7 @@ from hostile_text import find_harm
 
 from rqtui.model import Fact
 from rqtui.reports.jobs import build_facts as documents
-from rqtui.text.facts import build_lines, format_fact
+from rqtui.text.facts import build_fact_lines, format_fact
 from rqtui.text.masking import MASK
 
 
@@ -39,12 +39,12 @@ def test_what_strangers_wrote_is_harmless_bounded_and_revealed_only_when_asked()
     evil = "\x1b]0;x\x07\u202e\ud800"
     for kind in ("text", "json", "trace", "instant", "duration", "ref"):
         for value in (evil, evil.encode("utf-8", "replace"), 10**40, -1):
-            for line in build_lines(Fact(evil, value, kind, evil)):
+            for line in build_fact_lines(Fact(evil, value, kind, evil)):
                 assert not find_harm(line, ""), (kind, value, line)
     assert len(format_fact(Fact("trace", "line\n" * 100_000, "trace")).lines) == 201
     assert format_fact(Fact("password", "hunter2"), is_revealed=True).lines == ("hunter2",)
     assert format_fact(Fact("log", "token=abc"), is_revealed=True).lines == ("token=abc",)
-    assert build_lines(Fact("a name that is longer than its column", "x")) == [
+    assert build_fact_lines(Fact("a name that is longer than its column", "x")) == [
         "a name that is longer than its column x"
     ]
 

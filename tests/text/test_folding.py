@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from families import in_one
 
-from rqtui.text.folding import MAX_CHARS, fold
+from rqtui.text.folding import MAX_CHARS, fold_message
 
 
 @in_one(
@@ -31,8 +31,8 @@ from rqtui.text.folding import MAX_CHARS, fold
     ],
 )
 def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> None:
-    assert fold(message) == folded
-    assert fold(folded) == folded
+    assert fold_message(message) == folded
+    assert fold_message(folded) == folded
 
 
 @in_one(
@@ -49,8 +49,8 @@ def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> No
     ],
 )
 def test_what_tells_causes_apart_stays(one: str, other: str) -> None:
-    assert fold(one) != fold(other)
+    assert fold_message(one) != fold_message(other)
 
 
 def test_a_long_message_is_cut() -> None:
-    assert len(fold("word " * 10_000)) <= MAX_CHARS
+    assert len(fold_message("word " * 10_000)) <= MAX_CHARS

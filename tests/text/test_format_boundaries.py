@@ -26,11 +26,11 @@ def test_an_age(ms: float | None, text: str) -> None:
     ("seconds", "text"), [(9, "9s"), (10, "10s"), (19, "10s"), (59, "50s"), (60, "1m"), (3599, "59m"), (3600, "1h00")]
 )
 def test_a_coarse_age(seconds: int, text: str) -> None:
-    formats.round_ages(True)
+    formats.set_age_rounding(True)
     try:
         assert formats.format_age(seconds * 1000) == text
     finally:
-        formats.round_ages(False)
+        formats.set_age_rounding(False)
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_lease_bar(left_ms: float, lease_ms: float, bar: tuple[str, str]) -> N
      ("", 2, "left", "  ")],
 )  # fmt: skip
 def test_a_cell(text: str, width: int, align: str, fitted: str) -> None:
-    assert formats.fit(text, width, align) == fitted
-    assert formats.fit("abc", 1, ellipsis="...") == " "
+    assert formats.fit_to_width(text, width, align) == fitted
+    assert formats.fit_to_width("abc", 1, ellipsis="...") == " "
 
 
 @pytest.mark.parametrize(

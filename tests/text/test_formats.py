@@ -17,7 +17,7 @@ from rqtui.text import formats
 from rqtui.text.body import render_body
 from rqtui.text.formats import cell_len
 from rqtui.text.masking import MASK
-from rqtui.text.sanitise import has_symbols, parse_shown, safe
+from rqtui.text.sanitise import convert_symbols_back, has_symbols, safe
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 ZERO_WIDTH = "\u200b\u200c\u200d\u2060\ufeff\u00ad\u034f\u3164"
@@ -97,7 +97,7 @@ def test_what_is_invisible_is_shown_as_a_symbol(data: str | bytes, shown: str) -
     ],
 )
 def test_a_typed_symbol_means_what_it_stands_for(typed: str, meant: str) -> None:
-    assert parse_shown(typed) == meant
+    assert convert_symbols_back(typed) == meant
     assert has_symbols(typed) == (typed not in ("\\x7f", "‹20E›", "plain"))
 
 
@@ -213,14 +213,14 @@ cells = st.text(st.sampled_from("ab…日本é❤🇩🇪\u0301 "), max_size=30)
 
 @given(cells, st.integers(0, 20), st.sampled_from(["left", "right", "center"]))
 def test_fit_makes_exactly_the_width(text: str, width: int, align: str) -> None:
-    assert cell_len(formats.fit(text, width, align)) == width
+    assert cell_len(formats.fit_to_width(text, width, align)) == width
 
 
 @given(cells, st.integers(1, 20))
 def test_nothing_elided_is_too_wide(text: str, width: int) -> None:
     assert cell_len(formats.elide_middle(text, width)) <= width
     assert cell_len(formats.shorten_job_id(text, width)) <= width
-    assert all(cell_len(line) <= width for line in formats.wrap(text, width))
+    assert all(cell_len(line) <= width for line in formats.wrap_to_width(text, width))
 
 
 def test_of_a_generated_id_the_end_is_shown_and_of_a_given_one_both_ends() -> None:

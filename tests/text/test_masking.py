@@ -19,17 +19,17 @@ from rqtui.reports import jobs as documents
 from rqtui.text.body import render_body
 from rqtui.text.masking import (
     MASK,
-    add_mask_patterns,
-    is_secret,
-    mask_command,
-    mask_document,
-    mask_output,
+    is_secret_name,
+    mask_json_document,
+    mask_json_value,
+    mask_printed_text,
+    mask_redis_command,
     mask_text,
     mask_url,
-    mask_value,
     reveal_secrets,
+    set_mask_patterns,
 )
-from rqtui.text.preview import render_line as line_of_body
+from rqtui.text.preview import render_body_line as line_of_body
 
 SECRET = "hunter2x"
 
@@ -37,7 +37,7 @@ SECRET = "hunter2x"
 @pytest.fixture(autouse=True)
 def _own_words() -> Iterator[None]:
     yield
-    add_mask_patterns(())
+    set_mask_patterns(())
 
 
 def _celery(value: object) -> str:
@@ -80,7 +80,7 @@ def test_a_secret_in_data_is_masked(text: str) -> None:
     ],
 )  # fmt: skip
 def test_a_text_without_a_secret_stays_as_it_is(text: str) -> None:
-    assert mask_text(text) == mask_output(text) == text
+    assert mask_text(text) == mask_printed_text(text) == text
 
 
 @in_one(
@@ -92,7 +92,7 @@ def test_a_text_without_a_secret_stays_as_it_is(text: str) -> None:
     ],
 )  # fmt: skip
 def test_names_of_queues_keys_and_ids_stay_in_output(line: str) -> None:
-    assert mask_output(line) == line
+    assert mask_printed_text(line) == line
 
 
 def test_a_line_of_output_hides_what_cannot_be_a_name() -> None:
@@ -102,19 +102,19 @@ def test_a_line_of_output_hides_what_cannot_be_a_name() -> None:
         f"Authorization: Bearer {SECRET}",
         f"x-api-key: {SECRET}",
     ):
-        assert SECRET not in mask_output(line), line
-    assert mask_output(f"cannot reach redis://op:{SECRET}@host") == "cannot reach redis://op:***@host"
+        assert SECRET not in mask_printed_text(line), line
+    assert mask_printed_text(f"cannot reach redis://op:{SECRET}@host") == "cannot reach redis://op:***@host"
 
 
 def test_words_of_a_user_are_masked_everywhere() -> None:
     body = json.dumps({"pin": SECRET, "note": f"pin={SECRET}"}).encode()
-    add_mask_patterns(["^pin$|pin"])
-    assert SECRET not in mask_text(f"pin={SECRET}") + mask_output(f"pin={SECRET}") + render_body(body).text
-    assert mask_value({"pin": SECRET}) == {"pin": MASK}
-    assert mask_command(("HSET", "job:1", "pin", SECRET)) == ("HSET", "job:1", "pin", MASK)
+    set_mask_patterns(["^pin$|pin"])
+    assert SECRET not in mask_text(f"pin={SECRET}") + mask_printed_text(f"pin={SECRET}") + render_body(body).text
+    assert mask_json_value({"pin": SECRET}) == {"pin": MASK}
+    assert mask_redis_command(("HSET", "job:1", "pin", SECRET)) == ("HSET", "job:1", "pin", MASK)
     with pytest.raises(UsageError, match="cannot be read"):
-        add_mask_patterns(["("])
-    assert is_secret("pin")
+        set_mask_patterns(["("])
+    assert is_secret_name("pin")
 
 
 def test_parsed_json_is_masked_by_its_names_and_in_its_texts() -> None:
@@ -125,7 +125,7 @@ def test_parsed_json_is_masked_by_its_names_and_in_its_texts() -> None:
         "note": f"token={SECRET}",
         "h": [["X-Api-Key", SECRET], ["a", "b"]],
     }
-    masked = mask_value(value)
+    masked = mask_json_value(value)
     assert masked == {
         "to": "bob",
         "n": 1,
@@ -134,22 +134,22 @@ def test_parsed_json_is_masked_by_its_names_and_in_its_texts() -> None:
         "h": [["X-Api-Key", MASK], ["a", "b"]],
     }
     with reveal_secrets():
-        assert mask_value(value) == value
+        assert mask_json_value(value) == value
 
 
 def test_a_document_keeps_what_other_commands_take() -> None:
     document = {"id": "token=a", "queue": "secret=b", "keys": ["token=c"], "token": "lease", "text": f"token={SECRET}"}
-    assert mask_document(document) == {**document, "text": f"token={MASK}"}
+    assert mask_json_document(document) == {**document, "text": f"token={MASK}"}
 
 
 def test_arguments_of_a_command_that_redis_cut_are_masked() -> None:
     body = json.dumps({"to": "bob@example.com", "token": SECRET * 20})
-    shown = mask_command(("LPUSH", "celery", body[:60] + "... (140 more bytes)"))
+    shown = mask_redis_command(("LPUSH", "celery", body[:60] + "... (140 more bytes)"))
     assert SECRET not in " ".join(shown) and shown[:2] == ("LPUSH", "celery") and "bob@example.com" in shown[2]
-    assert mask_command(("HSET", "rqtui:{token}:jobs", "a", "x")) == ("HSET", "rqtui:{token}:jobs", "a", "x")
-    assert mask_command(("HSET", "k", "token", SECRET, "n", "1")) == ("HSET", "k", "token", MASK, "n", "1")
+    assert mask_redis_command(("HSET", "rqtui:{token}:jobs", "a", "x")) == ("HSET", "rqtui:{token}:jobs", "a", "x")
+    assert mask_redis_command(("HSET", "k", "token", SECRET, "n", "1")) == ("HSET", "k", "token", MASK, "n", "1")
     for packed in (msgpack.packb({"token": SECRET}), pickle.dumps({"token": SECRET})):
-        assert SECRET not in mask_command(("RPUSH", "q", packed.decode("utf-8", "surrogateescape")))[2]
+        assert SECRET not in mask_redis_command(("RPUSH", "q", packed.decode("utf-8", "surrogateescape")))[2]
 
 
 def _body(value: Any) -> dict[str, Any]:

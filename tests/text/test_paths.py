@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from families import in_one
 
-from rqtui.text.paths import find_values
+from rqtui.text.paths import find_values_at_path
 
 BODY = {"a": {"b": 1, "c.d": 2}, "items": [{"sku": "x"}, {"sku": "y"}, 7], "e.f": {"g": 3}, "none": None}
 
@@ -32,4 +32,4 @@ BODY = {"a": {"b": 1, "c.d": 2}, "items": [{"sku": "x"}, {"sku": "y"}, 7], "e.f"
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_path_finds_what_stands_there(path: str, found: list[object]) -> None:
-    assert list(find_values(BODY, path.split(".") if path else [])) == found
+    assert list(find_values_at_path(BODY, path.split(".") if path else [])) == found

@@ -18,7 +18,7 @@ from families import in_one
 
 from rqtui.text import pickles
 from rqtui.text.body import convert_binary_to_json, render_body
-from rqtui.text.fields import parse_partial, to_json
+from rqtui.text.fields import format_as_json, parse_partial_body
 
 
 class Point:
@@ -45,7 +45,7 @@ def test_plain_values_come_back_as_they_were(protocol: int) -> None:
     value = {"to": ["a@b.c", 1, -7, 2**70, 1.5, True, None], "raw": "ü\x1b", "nested": {"a": [], "b": {}}}
     data = pickle.dumps(value, protocol)
     assert pickles.is_pickle(data)
-    assert pickles.to_plain(pickles.parse_pickle(data)) == value
+    assert pickles.convert_to_json_types(pickles.parse_pickle(data)) == value
 
 
 @in_one(
@@ -64,12 +64,12 @@ def test_plain_values_come_back_as_they_were(protocol: int) -> None:
     ],
 )
 def test_what_a_pickle_would_make_is_shown_as_python_says_it(value: object, text: str) -> None:
-    assert pickles.format_value(pickles.parse_pickle(pickle.dumps(value, 4))) == text
+    assert pickles.format_as_python(pickles.parse_pickle(pickle.dumps(value, 4))) == text
 
 
 @in_one("protocol", (0, 1))
 def test_old_protocols_are_read_where_somebody_asks(protocol: int) -> None:
-    assert pickles.format_value(
+    assert pickles.format_as_python(
         pickles.parse_pickle(pickle.dumps([{"a": (1, "x")}, Point(1, 2)], protocol))
     ).startswith("[{'a': (1, 'x')}, ")
 
@@ -106,7 +106,7 @@ def test_bytes_of_any_kind_are_read_or_refused() -> None:
     for at in range(len(whole)):
         for byte in (0, 0x28, 0x65, 0x81, 0x94, 0xFF):
             try:
-                pickles.format_value(pickles.parse_pickle(whole[:at] + bytes([byte]) + whole[at + 1 :]))
+                pickles.format_as_python(pickles.parse_pickle(whole[:at] + bytes([byte]) + whole[at + 1 :]))
             except ValueError:
                 continue
 
@@ -117,16 +117,16 @@ def test_a_value_that_contains_itself_a_thousandfold_is_cut() -> None:
     itself = b"\x80\x02]q\x00h\x00a."
     for data in (doubling, itself):
         value = pickles.parse_pickle(data)
-        assert len(pickles.format_value(value)) <= pickles.MOST_SHOWN + 1
-        assert len(json.dumps(pickles.to_plain(value))) < 10 * pickles.MOST_SHOWN
+        assert len(pickles.format_as_python(value)) <= pickles.MOST_SHOWN + 1
+        assert len(json.dumps(pickles.convert_to_json_types(value))) < 10 * pickles.MOST_SHOWN
 
 
 def test_a_call_is_told_in_words() -> None:
     func, _instance, args, kwargs = pickles.parse_pickle(pickle.dumps(("tasks.add", None, (1, 2), {"retry": True}), 5))  # type: ignore[misc]
-    assert pickles.format_call(func, args, kwargs) == "tasks.add(1, 2, retry=True)"
-    assert pickles.format_call("tasks.add", [1], {"a": "b"}) == "tasks.add(1, a='b')"
-    assert pickles.format_call("tasks.add", None, None) == "tasks.add()"
-    assert pickles.format_call("f", ["x" * 100], {}, most=20) == "f('xxxxxxxxxxxxxxxxx…"
+    assert pickles.format_function_call(func, args, kwargs) == "tasks.add(1, 2, retry=True)"
+    assert pickles.format_function_call("tasks.add", [1], {"a": "b"}) == "tasks.add(1, a='b')"
+    assert pickles.format_function_call("tasks.add", None, None) == "tasks.add()"
+    assert pickles.format_function_call("f", ["x" * 100], {}, max_chars=20) == "f('xxxxxxxxxxxxxxxxx…"
 
 
 def test_a_body_that_is_pickled_or_compressed_is_shown_and_searched() -> None:
@@ -138,9 +138,9 @@ def test_a_body_that_is_pickled_or_compressed_is_shown_and_searched() -> None:
         assert '"user": "ada"' in view.text
         assert "hunter2" not in view.text and "hunter2" in render_body(body, revealed=True).text
         assert "uuid.UUID()" in convert_binary_to_json(body)
-        assert parse_partial(body)["user"] == "ada"  # type: ignore[index]
+        assert parse_partial_body(body)["user"] == "ada"  # type: ignore[index]
     assert render_body(zlib.compress(b'{"a": 1}')).encoding == "zlib json"
-    assert to_json(parse_partial(zlib.compress(b'{"a": 1}'))) == '{"a": 1}'
+    assert format_as_json(parse_partial_body(zlib.compress(b'{"a": 1}'))) == '{"a": 1}'
     assert render_body(zlib.compress(b"plain words")).encoding == "zlib utf-8"
 
 
@@ -149,20 +149,20 @@ def test_a_zlib_bomb_costs_what_is_shown_of_it() -> None:
     view = render_body(bomb)
     assert view.encoding == "zlib hex"
     assert view.text.endswith("\n…")
-    assert parse_partial(bomb) is None
+    assert parse_partial_body(bomb) is None
     assert render_body(zlib.compress(zlib.compress(b'{"a": 1}'))).encoding == "zlib hex"
 
 
 def test_nothing_of_a_pickle_is_ever_run() -> None:
     data = pickle.dumps(Bomb())
-    assert pickles.format_value(pickles.parse_pickle(data)) == f"{__name__}.run('loaded')"
+    assert pickles.format_as_python(pickles.parse_pickle(data)) == f"{__name__}.run('loaded')"
     assert render_body(data).encoding == "pickle" and convert_binary_to_json(data)
     assert not RUN
     pickle.loads(data)  # noqa: S301  # our own: what loading would do
     assert RUN.pop() == "loaded"
     assert (
         pickle.dumps(os.system)
-        and pickles.format_value(pickles.parse_pickle(pickle.dumps(os.system))) == "posix.system"
+        and pickles.format_as_python(pickles.parse_pickle(pickle.dumps(os.system))) == "posix.system"
     )
 
 
@@ -181,10 +181,10 @@ def test_nothing_of_a_pickle_is_ever_run() -> None:
     ids=lambda value: repr(value)[:30],
 )
 def test_instructions_of_old_protocols_are_read(data: bytes, text: str) -> None:
-    assert pickles.format_value(pickles.parse_pickle(data), 1000) == text
+    assert pickles.format_as_python(pickles.parse_pickle(data), 1000) == text
 
 
 def test_a_plain_value_has_at_most_so_many_parts() -> None:
     whole = pickles.parse_pickle(pickle.dumps([1, [2, 3], 4]))
-    found = [pickles.to_plain(whole, most) for most in (1, 2, 3, 5, 6)]
+    found = [pickles.convert_to_json_types(whole, most) for most in (1, 2, 3, 5, 6)]
     assert found == [[], [1], [1, []], [1, [2, 3], "…"], [1, [2, 3], 4]]

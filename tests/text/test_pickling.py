@@ -21,7 +21,7 @@ def test_python_and_we_read_what_was_written() -> None:
         read = pickle.loads(write_pickle(value))  # noqa: S301 (written here)
         assert (read, type(read)) == (value, type(value))
     assert pickles.is_pickle(write_pickle({"a": [1, (2,)]}))
-    assert pickles.format_value(pickles.parse_pickle(write_pickle(["x", 1]))) == "['x', 1]"
+    assert pickles.format_as_python(pickles.parse_pickle(write_pickle(["x", 1]))) == "['x', 1]"
 
 
 def test_what_is_no_plain_value_is_refused() -> None:

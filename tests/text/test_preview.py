@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from rqtui.text import preview
-from rqtui.text.masking import MASK, add_mask_patterns
+from rqtui.text.masking import MASK, set_mask_patterns
 from rqtui.text.preview import Field, IdFormat, Preview, RowFields
 
 
@@ -17,7 +17,7 @@ from rqtui.text.preview import Field, IdFormat, Preview, RowFields
 def usual_secrets() -> Iterator[None]:
     """What one test masks is none of the next one's business."""
     yield
-    add_mask_patterns(())
+    set_mask_patterns(())
 
 
 def build_rows(*bodies: object, beside: tuple[str, ...] = ()) -> list[RowFields]:
@@ -48,7 +48,7 @@ def labels(fields: tuple[Field, ...]) -> list[str]:
 
 
 def test_fields_that_vary_and_are_short_become_columns_in_the_order_of_the_body() -> None:
-    chosen = preview.choose_fields(build_rows(*orders(40)))
+    chosen = preview.choose_preview_fields(build_rows(*orders(40)))
     assert [field.path for field in chosen.columns] == ["order", "customer.email", "amount"]
     assert labels(chosen.columns) == ["order", "customer", "amount"]
     assert [field.is_number for field in chosen.columns] == [True, False, True]
@@ -56,10 +56,10 @@ def test_fields_that_vary_and_are_short_become_columns_in_the_order_of_the_body(
 
 def test_what_all_have_is_said_once_and_only_while_it_is_so() -> None:
     rows = build_rows(*orders(20))
-    chosen = preview.choose_fields(rows)
+    chosen = preview.choose_preview_fields(rows)
     assert [(same.label, same.value) for same in chosen.same] == [("queue", "orders"), ("currency", "EUR")]
     other = build_rows({"queue": "returns", "currency": "EUR"})
-    assert [same.label for same in preview.update_choice(chosen, rows + other).same] == ["currency"]
+    assert [same.label for same in preview.update_field_choice(chosen, rows + other).same] == ["currency"]
 
 
 def test_mails_show_to_whom_and_what() -> None:
@@ -67,11 +67,11 @@ def test_mails_show_to_whom_and_what() -> None:
         {"lang": "en", "to": f"{name}@example.org", "template": f"welcome-{n % 3}"} for n, name in enumerate(NAMES)
     ]
     rows = build_rows(*mails)
-    chosen = preview.choose_fields(rows)
+    chosen = preview.choose_preview_fields(rows)
     assert labels(chosen.columns) == ["to", "template"]
     to = chosen.columns[0]
     assert (to.format_value("ada@example.org"), to.format_value("eve@other.net")) == ("ada@…", "eve@other.net")
-    assert preview.format_pairs(rows[0].fields, chosen.columns) == "to=ada@… template=welcome-0"
+    assert preview.format_field_pairs(rows[0].fields, chosen.columns) == "to=ada@… template=welcome-0"
 
 
 NAMES = ("ada", "bob", "cem", "dora", "eve", "finn", "gül", "hal", "ida", "jo")
@@ -79,30 +79,30 @@ NAMES = ("ada", "bob", "cem", "dora", "eve", "finn", "gül", "hal", "ida", "jo")
 
 def test_jobs_of_several_kinds_show_the_fields_that_each_has() -> None:
     rows = build_rows(*[{"to": f"{n}@a.example"} if n % 2 else {"invoice": 7000 + n} for n in range(20)])
-    chosen = preview.choose_fields(rows)
+    chosen = preview.choose_preview_fields(rows)
     assert not chosen.columns
-    assert preview.format_pairs(rows[0].fields, chosen.others) == "invoice=7000"
-    assert preview.format_pairs(rows[1].fields, chosen.others).startswith("to=1")
+    assert preview.format_field_pairs(rows[0].fields, chosen.others) == "invoice=7000"
+    assert preview.format_field_pairs(rows[1].fields, chosen.others).startswith("to=1")
 
 
 def test_what_the_row_shows_already_is_not_shown_again() -> None:
     rows = [RowFields({"id": f"j{n}", "class": "Mail", "n": str(n)}, (f"j{n}", "Mail")) for n in range(10)]
-    assert labels(preview.choose_fields(rows).columns) == ["n"]
+    assert labels(preview.choose_preview_fields(rows).columns) == ["n"]
 
 
 def test_a_body_without_fields_is_its_text_without_what_all_begin_with() -> None:
     rows = build_rows(*[f"resize https://cdn.example.org/media/{n}.jpg".encode() for n in range(10)])
-    [field] = preview.choose_fields(rows).columns
+    [field] = preview.choose_preview_fields(rows).columns
     assert (field.path, field.format_value(rows[3].fields[""])) == ("", "…3.jpg")
-    assert preview.choose_fields(build_rows(b"", b"")).is_empty
+    assert preview.choose_preview_fields(build_rows(b"", b"")).is_empty
 
 
 def test_secrets_are_neither_chosen_nor_said() -> None:
-    add_mask_patterns(["iban"])
+    set_mask_patterns(["iban"])
     rows = build_rows(
         *[{"iban": f"DE{n}", "password": "x", "deep": json.dumps({"token": n}), "n": n} for n in range(10)]
     )
-    chosen = preview.choose_fields(rows)
+    chosen = preview.choose_preview_fields(rows)
     assert labels(chosen.columns) == ["n"] and chosen.same == ()
     field = Field("iban", "iban")
     assert field.format_value(rows[0].fields["iban"]) == MASK
@@ -110,26 +110,28 @@ def test_secrets_are_neither_chosen_nor_said() -> None:
 
 
 def test_the_choice_stands_while_it_tells_rows_apart() -> None:
-    chosen = preview.choose_fields(build_rows(*orders(40)))
-    assert preview.is_still_suitable(chosen, build_rows(*orders(60, seed=2)))
-    assert preview.is_still_suitable(chosen, build_rows(*orders(1, seed=3)))
-    assert preview.is_still_suitable(chosen, [])
-    assert preview.is_still_suitable(chosen, build_rows(*orders(8), *[{"to": n} for n in range(8)])), "half of them"
-    assert not preview.is_still_suitable(chosen, build_rows(*orders(8), *[{"to": n} for n in range(9)]))
-    assert not preview.is_still_suitable(chosen, build_rows(*[{"to": n} for n in range(20)]))
-    assert not preview.is_still_suitable(chosen, build_rows(*[{**orders(1)[0], "to": n} for n in range(20)]))
+    chosen = preview.choose_preview_fields(build_rows(*orders(40)))
+    assert preview.is_choice_still_suitable(chosen, build_rows(*orders(60, seed=2)))
+    assert preview.is_choice_still_suitable(chosen, build_rows(*orders(1, seed=3)))
+    assert preview.is_choice_still_suitable(chosen, [])
+    assert preview.is_choice_still_suitable(chosen, build_rows(*orders(8), *[{"to": n} for n in range(8)])), (
+        "half of them"
+    )
+    assert not preview.is_choice_still_suitable(chosen, build_rows(*orders(8), *[{"to": n} for n in range(9)]))
+    assert not preview.is_choice_still_suitable(chosen, build_rows(*[{"to": n} for n in range(20)]))
+    assert not preview.is_choice_still_suitable(chosen, build_rows(*[{**orders(1)[0], "to": n} for n in range(20)]))
 
 
 def test_a_choice_from_few_rows_is_made_again_when_there_are_more() -> None:
-    chosen = preview.choose_fields(build_rows(*orders(2)))
-    assert preview.is_still_suitable(chosen, build_rows(*orders(3)))
-    assert not preview.is_still_suitable(chosen, build_rows(*orders(4)))
-    assert not preview.is_still_suitable(Preview(), build_rows(*orders(1)))
+    chosen = preview.choose_preview_fields(build_rows(*orders(2)))
+    assert preview.is_choice_still_suitable(chosen, build_rows(*orders(3)))
+    assert not preview.is_choice_still_suitable(chosen, build_rows(*orders(4)))
+    assert not preview.is_choice_still_suitable(Preview(), build_rows(*orders(1)))
 
 
 def test_hostile_values_are_harmless_in_a_cell() -> None:
     assert Field("a", "a").format_value("\x1b[31m\u202e") == "␛[31m‹202E›"
-    chosen = preview.choose_fields(build_rows({"\x1b[1m": 1}, {"\x1b[1m": 2}))
+    chosen = preview.choose_preview_fields(build_rows({"\x1b[1m": 1}, {"\x1b[1m": 2}))
     assert labels(chosen.columns) == ["␛[1m"]
 
 
@@ -137,9 +139,9 @@ def test_names_of_fields_are_as_short_as_the_others_allow() -> None:
     rows = build_rows(
         *[{"order": {"id": n}, "customer": {"id": n + 7, "plan": f"p{n}"}, "args": [n + 1]} for n in range(9)]
     )
-    assert labels(preview.choose_fields(rows).columns) == ["order", "customer", "plan", "args.0"]
+    assert labels(preview.choose_preview_fields(rows).columns) == ["order", "customer", "plan", "args.0"]
     twice = build_rows(*[{"from": {"zone": n}, "to": {"zone": n + 1}} for n in range(9)])
-    assert labels(preview.choose_fields(twice).columns) == ["from.zone", "to.zone"]
+    assert labels(preview.choose_preview_fields(twice).columns) == ["from.zone", "to.zone"]
 
 
 # ── ids ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,17 +151,17 @@ def test_ids_lose_their_common_beginning() -> None:
     ids = [b"order:eu-west:%d" % n for n in range(98, 120)]
     chosen = preview.choose_id_format(ids)
     assert chosen == IdFormat(3, "order:eu-west:")
-    assert preview.shorten_id(b"order:eu-west:98", chosen) == "98"
-    assert preview.shorten_id(b"returned:7", chosen) == "returned:7"
-    assert preview.shorten_id(b"order:eu-west:", chosen) == "order:eu-west:"
+    assert preview.shorten_id_to_format(b"order:eu-west:98", chosen) == "98"
+    assert preview.shorten_id_to_format(b"returned:7", chosen) == "returned:7"
+    assert preview.shorten_id_to_format(b"order:eu-west:", chosen) == "order:eu-west:"
 
 
 def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:
     ids = [b"01jd80108%013x" % (n * 7919) for n in range(60)]
     chosen = preview.choose_id_format(ids)
     assert chosen.tail == 7
-    assert len({preview.shorten_id(id, chosen) for id in ids}) == 60
-    assert preview.shorten_id(b"by hand", chosen) == "by hand"
+    assert len({preview.shorten_id_to_format(id, chosen) for id in ids}) == 60
+    assert preview.shorten_id_to_format(b"by hand", chosen) == "by hand"
 
 
 @pytest.mark.parametrize(
@@ -168,4 +170,4 @@ def test_generated_ids_are_told_apart_by_as_few_letters_as_can_be() -> None:
 )
 def test_ids_that_share_nothing_stand_whole(ids: list[bytes]) -> None:
     chosen = preview.choose_id_format(ids)
-    assert [preview.shorten_id(id, chosen) for id in ids] == [id.decode() or "''" for id in ids]
+    assert [preview.shorten_id_to_format(id, chosen) for id in ids] == [id.decode() or "''" for id in ids]

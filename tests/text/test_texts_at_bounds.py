@@ -87,41 +87,41 @@ def bars() -> Iterator[str]:
 def cells() -> Iterator[str]:
     for text in ("", "a", "日本語", "abcdefghij", "0123456789abcdef0123456789abcdef"):
         for width in (-1, 0, 1, 2, 3, 5, 6, 10, 11, 12, 13):
-            fitted = [formats.fit(text, width, align) for align in ("left", "right", "center")]
-            fitted += [formats.fit(text, width, ellipsis=".."), formats.elide_middle(text, width)]
+            fitted = [formats.fit_to_width(text, width, align) for align in ("left", "right", "center")]
+            fitted += [formats.fit_to_width(text, width, ellipsis=".."), formats.elide_middle(text, width)]
             fitted += [formats.shorten_job_id(text, width), formats.shorten_job_id(text, width, ascii_only=True)]
             yield f"{text} in {width}: {'|'.join(fitted)}"
     for width in (1, 3, 4, 7, 8, 20):
-        yield f"wrap {width}: {formats.wrap('one two  three 日本語', width)}"
+        yield f"wrap {width}: {formats.wrap_to_width('one two  three 日本語', width)}"
 
 
 def cut_bodies() -> Iterator[str]:
     for end in range(len(BODY) + 1):
-        parsed = fields.parse_partial(BODY[:end].encode())
-        yield f"{end}: {fields.to_json(parsed)} {json.dumps(fields.read_fields(BODY[:end].encode()))}"
+        parsed = fields.parse_partial_body(BODY[:end].encode())
+        yield f"{end}: {fields.format_as_json(parsed)} {json.dumps(fields.read_body_fields(BODY[:end].encode()))}"
     for end in range(len(PACKED) + 1):
-        yield f"packed {end}: {fields.to_json(fields.parse_partial(PACKED[:end]))}"
-        yield f"packed {end}: {json.dumps(fields.read_fields(PACKED[:end]))}"
+        yield f"packed {end}: {fields.format_as_json(fields.parse_partial_body(PACKED[:end]))}"
+        yield f"packed {end}: {json.dumps(fields.read_body_fields(PACKED[:end]))}"
     whole = {"a": [1, "b"], "c": "d" * 7}
     for inner in (json.dumps(whole), base64.b64encode(json.dumps(whole).encode()).decode()):
         for end in range(6, len(inner) + 1):
             text = inner[:end] + ("…" if end < len(inner) else "")
-            yield f"inner {end}: {json.dumps(fields.read_fields(json.dumps({'v': text}).encode()))}"
+            yield f"inner {end}: {json.dumps(fields.read_body_fields(json.dumps({'v': text}).encode()))}"
     for length in (fields.MOST_CHARS - 1, fields.MOST_CHARS, fields.MOST_CHARS + 1):
-        read = fields.read_fields(json.dumps({"v": "x" * length}).encode())
+        read = fields.read_body_fields(json.dumps({"v": "x" * length}).encode())
         yield f"{length} letters: {len(read['v'])} {read['v'][-2:]}"
     for count in (31, 32, 33):
-        yield f"{count} fields: {len(fields.read_fields(json.dumps({f'f{n}': n for n in range(count)}).encode()))}"
+        yield f"{count} fields: {len(fields.read_body_fields(json.dumps({f'f{n}': n for n in range(count)}).encode()))}"
     deep: object = 1
     for depth in range(9):
-        yield f"depth {depth}: {json.dumps(fields.read_fields(json.dumps({'v': deep}).encode()))}"
+        yield f"depth {depth}: {json.dumps(fields.read_body_fields(json.dumps({'v': deep}).encode()))}"
         deep = {"v": deep, "w": depth}
 
 
 def wrong_objects() -> Iterator[str]:
     for text in ("", " ", "[]", '"a":1}', '"{}"', "1", '{"a"', '{"a":1', '{"a":1,}', '{"a":1}x', "{a:1}", '{"a" 1}'):
         try:
-            yield f"object {text!r}: {json_fields.read_fields(text.encode())}"
+            yield f"object {text!r}: {json_fields.read_json_fields(text.encode())}"
         except ValueError as error:
             yield f"object {text!r}: {error}"
 
@@ -172,7 +172,7 @@ def rows_of(bodies: list[object], beside: tuple[str, ...] = ()) -> list[RowField
 
 def previews() -> Iterator[str]:
     every = {title: rows_of(bodies) for title, bodies in pages().items()}
-    choices = {title: preview.choose_fields(rows) for title, rows in every.items()}
+    choices = {title: preview.choose_preview_fields(rows) for title, rows in every.items()}
     for title, rows in every.items():
         choice = choices[title]
         yield f"== {title}: {choice.rows_read} rows"
@@ -180,19 +180,19 @@ def previews() -> Iterator[str]:
         yield from (f"other {tuple(field)}" for field in choice.others)
         yield from (f"same {tuple(value)}" for value in choice.same)
         shown = (*choice.columns, *choice.others)
-        yield from (preview.format_pairs(row.fields, shown) for row in rows[:2])
-        fitting = [other for other, others in every.items() if preview.is_still_suitable(choice, others)]
+        yield from (preview.format_field_pairs(row.fields, shown) for row in rows[:2])
+        fitting = [other for other, others in every.items() if preview.is_choice_still_suitable(choice, others)]
         yield f"also suits {', '.join(fitting)}"
-        short = [number for number in range(len(rows) + 1) if preview.is_still_suitable(choice, rows[:number])]
+        short = [number for number in range(len(rows) + 1) if preview.is_choice_still_suitable(choice, rows[:number])]
         yield f"suits the first {short} rows"
-        updated = preview.update_choice(choice, every["mails"])
+        updated = preview.update_field_choice(choice, every["mails"])
         yield f"for mails: {[tuple(field) for field in updated.columns]} {[tuple(one) for one in updated.same]}"
     mails = pages()["mails"]
-    beside = preview.choose_fields(rows_of(mails, ("user1@shop.example.org", "1")))
+    beside = preview.choose_preview_fields(rows_of(mails, ("user1@shop.example.org", "1")))
     yield f"beside: {[field.path for field in beside.columns]}"
     for number in (1, 7, 8, 16):
-        few = preview.choose_fields(rows_of(mails[:number]))
-        counts = [at for at in range(20) if preview.is_still_suitable(few, rows_of([*mails, *mails][:at]))]
+        few = preview.choose_preview_fields(rows_of(mails[:number]))
+        counts = [at for at in range(20) if preview.is_choice_still_suitable(few, rows_of([*mails, *mails][:at]))]
         yield f"a choice from {number} rows suits {counts}"
 
 
@@ -205,7 +205,8 @@ def ids() -> Iterator[str]:
         kept = [
             preview.choose_id_format(mixed, before) == before for before in (chosen, preview.choose_id_format(plain))
         ]
-        yield f"{share} of 10 generated: {tuple(chosen)} {kept} {[preview.shorten_id(id, chosen) for id in mixed[::9]]}"
+        shown = [preview.shorten_id_to_format(id, chosen) for id in mixed[::9]]
+        yield f"{share} of 10 generated: {tuple(chosen)} {kept} {shown}"
     for number in (0, 1, 2):
         yield f"{number} ids: {tuple(preview.choose_id_format(generated[:number]))}"
     before = preview.choose_id_format(generated)
@@ -222,5 +223,5 @@ def test_texts_are_those_of_the_kept_text() -> None:
 
 def test_ages_are_coarse_only_while_that_is_set() -> None:
     for is_coarse, age in ((True, "10s"), (False, "19s")):
-        formats.round_ages(is_coarse)
+        formats.set_age_rounding(is_coarse)
         assert formats.format_age(19_000) == age

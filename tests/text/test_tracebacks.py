@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from families import in_one
 
-from rqtui.text.tracebacks import CUT, HALF_CHARS, parse_trace, summarize_error, truncate_middle
+from rqtui.text.tracebacks import CUT, HALF_CHARS, parse_traceback, summarize_error, truncate_error_middle
 
 PYTHON = """Traceback (most recent call last):
   File "/app/venv/lib/python3.11/site-packages/worker/run.py", line 12, in perform
@@ -99,7 +99,7 @@ main.(*Mailer).Send(0xc00011e000, {0x4d2f2a, 0x5})
     ],
 )
 def test_class_message_and_frame_are_read(text: str, kind: str, said: str | None, frame: str) -> None:
-    trace = parse_trace(text)
+    trace = parse_traceback(text)
     assert trace.kind == kind
     assert said is None or trace.message == said
     assert (trace.frame.short if trace.frame else "") == frame
@@ -127,22 +127,24 @@ def test_the_line_that_says_what_happened_is_found_wherever_a_language_puts_it()
 )
 def test_a_statement_names_the_cause_where_the_words_are_its_own(statement: str, names_its_cause: bool) -> None:
     text = f'Traceback (most recent call last):\n  File "/app/a.py", line 1, in f\n    {statement}\na.Declined: x'
-    assert parse_trace(text).statement == (statement if names_its_cause else "")
+    assert parse_traceback(text).statement == (statement if names_its_cause else "")
 
 
 def test_of_an_error_without_its_middle_only_the_innermost_frames_count() -> None:
     outer = '  File "/app/worker.py", line 61, in run\n    task()\n'
     lines = [outer, "\n  ... b/charge.py line 88\n", '  File "/usr/lib/python3.12/x.py", line 2, in g\n', "A.Error: no"]
-    trace = parse_trace("Traceback (most recent call last):\n" + "".join(lines).replace("\n\n", "\n"))
+    trace = parse_traceback("Traceback (most recent call last):\n" + "".join(lines).replace("\n\n", "\n"))
     assert (trace.kind, trace.message, trace.frame and trace.frame.short) == ("A.Error", "no", "x.py:2")
-    cut = parse_trace(f"Traceback (most recent call last):\n{outer.rstrip()}\n  ... e of a long message\nA.Error: no")
+    cut = parse_traceback(
+        f"Traceback (most recent call last):\n{outer.rstrip()}\n  ... e of a long message\nA.Error: no"
+    )
     assert (cut.kind, cut.message, cut.frame) == ("A.Error", "no", None)
-    node = parse_trace("Error: no\n    at net (node:net:1:1)\n  ... :4)\n    at main (/app/main.js:9:2)")
+    node = parse_traceback("Error: no\n    at net (node:net:1:1)\n  ... :4)\n    at main (/app/main.js:9:2)")
     assert (node.message, node.frame and node.frame.short) == ("no", "node:net:1")
 
 
 def test_of_a_very_long_error_its_ends_are_read() -> None:
     text = f"Traceback (most recent call last):\n{'x' * 30_000_000}\n{PYTHON}"
-    assert len(truncate_middle(text)) == 2 * HALF_CHARS + len(CUT)
-    trace = parse_trace(text)
+    assert len(truncate_error_middle(text)) == 2 * HALF_CHARS + len(CUT)
+    trace = parse_traceback(text)
     assert (trace.kind, trace.frame and trace.frame.short) == ("billing.charge.CardDeclined", "charge.py:88")

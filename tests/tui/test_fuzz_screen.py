@@ -54,14 +54,16 @@ def test_thousands_of_names_and_errors_keep_to_their_cells(many: int) -> None:
         line = safe(raw)
         for shown in (
             line,
-            formats.fit(line, width),
+            formats.fit_to_width(line, width),
             formats.shorten_job_id(raw, width),
             formats.elide_middle(line, width),
         ):
             assert not find_harm(shown, ""), (number, raw, shown)
-        assert cell_len(formats.fit(line, width)) == width, (number, raw)
+        assert cell_len(formats.fit_to_width(line, width)) == width, (number, raw)
         assert cell_len(formats.shorten_job_id(raw, width)) <= width, (number, raw)
-        assert all(not find_harm(each, "") and cell_len(each) <= width for each in formats.wrap(line, width)), (
+        assert all(
+            not find_harm(each, "") and cell_len(each) <= width for each in formats.wrap_to_width(line, width)
+        ), (
             number,
             raw,
         )

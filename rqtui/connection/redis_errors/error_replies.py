@@ -26,7 +26,7 @@ from rqtui.errors import (
     WrongType,
 )
 from rqtui.text.names import to_text
-from rqtui.text.source_lines import find_line
+from rqtui.text.source_lines import find_source_position
 
 # Redis adds " script: 09d7…, on @user_script:3." (Redis 7) or " script: on @user_script:3." (Valkey) if a command
 # failed inside a script. An error that a script returns itself has no such end.
@@ -232,7 +232,7 @@ def _split_reply(error: Exception) -> tuple[str, str, str | None]:
 
 def _locate(line: str | None, path: str, source: str) -> str:
     """Return the file and line of a script's line, as `FILE:LINE`; of an unknown one, the beginning of the script."""
-    return find_line(source, path, int(line) if line and line.isdigit() else 1)
+    return find_source_position(source, path, int(line) if line and line.isdigit() else 1)
 
 
 def _to_text(error: Exception) -> str:

@@ -23,7 +23,7 @@ from rqtui.engine.rates import MINUTE_MS, WINDOW_MS, Checkpoint, RecordedEnds, T
 from rqtui.errors import RqtuiError, describe_and_log
 from rqtui.model import Cause, Finding, Job, Page, Place, Queue, Ref, State
 from rqtui.system_base.system import Replies, Request, System, isolate_request
-from rqtui.text.causes import find_short_cause
+from rqtui.text.causes import find_short_error_cause
 from rqtui.text.masking import mask_text
 
 log = logging.getLogger("rqtui.engine")
@@ -486,7 +486,7 @@ def _build_combined_page_request(
 
 def count_causes(jobs: Sequence[Job]) -> tuple[Cause, ...]:
     """Return the three most frequent errors of the given jobs, shortened and with secrets masked."""
-    jobs_by_cause = Counter(find_short_cause(job.error) for job in jobs)
+    jobs_by_cause = Counter(find_short_error_cause(job.error) for job in jobs)
     return tuple(Cause(mask_text(text), job_count) for text, job_count in jobs_by_cause.most_common(MAX_CAUSES) if text)
 
 

@@ -22,8 +22,8 @@ from rqtui.errors import UsageError
 from rqtui.model import Fact
 from rqtui.system_base.foreign_system import list_facts
 from rqtui.text import pickles
-from rqtui.text.body import decompress
-from rqtui.text.json_fields import read_fields, replace_fields
+from rqtui.text.body import decompress_zlib
+from rqtui.text.json_fields import read_json_fields, replace_json_fields
 from rqtui.text.names import to_bytes, to_text
 
 MAX_CALL_LENGTH = 1000  # characters
@@ -177,7 +177,7 @@ def decode_body(
         except (binascii.Error, ValueError):
             return None, "its body is no base64"
     if headers.get("compression"):
-        raw = decompress(raw, pickles.MOST_BYTES)
+        raw = decompress_zlib(raw, pickles.MOST_BYTES)
         if not raw:
             return None, f"its body is compressed with {headers['compression']!s:.40}, which is not read here"
         if len(raw) > pickles.MOST_BYTES:
@@ -200,7 +200,7 @@ def _format_task_call(task: str, headers: Mapping[str, Any], args: object, kwarg
     if not task:
         return ""
     if args is not None:
-        return pickles.format_call(task, args, kwargs, MAX_CALL_LENGTH)
+        return pickles.format_function_call(task, args, kwargs, MAX_CALL_LENGTH)
     args_repr, kwargs_repr = (headers.get(name) for name in ("argsrepr", "kwargsrepr"))
     return format_call_of_reprs(task, args_repr, kwargs_repr)
 
@@ -234,7 +234,7 @@ def _format_keyword_arguments(kwargs_repr: str) -> str:
 
 def _to_plain_dict(value: object) -> Mapping[str, Any]:
     """Convert a decoded value to a dict of plain Python values; empty if it is no dict."""
-    plain = pickles.to_plain(value)
+    plain = pickles.convert_to_json_types(value)
     return plain if isinstance(plain, dict) else {}
 
 
@@ -322,7 +322,9 @@ def _format_signatures(value: object) -> str:
     for signature in value if isinstance(value, list) else [value]:
         if not isinstance(signature, dict) or not isinstance(signature.get("task"), str):
             return json.dumps(value)
-        calls.append(pickles.format_call(signature["task"], signature.get("args"), signature.get("kwargs"), 200))
+        calls.append(
+            pickles.format_function_call(signature["task"], signature.get("args"), signature.get("kwargs"), 200)
+        )
     return ", ".join(calls)
 
 
@@ -364,7 +366,7 @@ def build_task_of_result(message: bytes) -> bytes:
     Returns empty bytes if the result has no name or no arguments.
     """
     try:
-        fields = read_fields(message)
+        fields = read_json_fields(message)
         field_types = (("name", str), ("args", list), ("kwargs", dict))
         if not all(isinstance(json.loads(fields[name]), field_type) for name, field_type in field_types):
             return b""
@@ -402,11 +404,11 @@ def replace_message_fields(message: bytes, part: str, changes: Mapping[str, byte
     Raises ValueError for bytes that are no message, and for messages of Celery's first task protocol, whose headers are
     in the body.
     """
-    fields = read_fields(message)
+    fields = read_json_fields(message)
     required_field = {"headers": "task", "properties": "delivery_info"}[part]
-    if not {"body", "headers", "properties"} <= fields.keys() or required_field not in read_fields(fields[part]):
+    if not {"body", "headers", "properties"} <= fields.keys() or required_field not in read_json_fields(fields[part]):
         raise ValueError("it is no message of Celery")
-    return replace_fields(message, {part: replace_fields(fields[part], changes)})
+    return replace_json_fields(message, {part: replace_json_fields(fields[part], changes)})
 
 
 def parse_priority(value: object) -> int:
@@ -426,8 +428,8 @@ def copy_message(
     document = json.loads(message)
     id_json = json.dumps(id or str(uuid4())).encode()
     if isinstance(document["body"], list):  # as `editable` gives it
-        call = base64.b64encode(read_fields(message)["body"]).decode()
-        message = replace_fields(message, {"body": json.dumps(call).encode()})
+        call = base64.b64encode(read_json_fields(message)["body"]).decode()
+        message = replace_json_fields(message, {"body": json.dumps(call).encode()})
         args, kwargs, _embed = document["body"]
         reprs = {"argsrepr": repr(tuple(args)), "kwargsrepr": repr(kwargs)}
         changes = {**changes, **{name: json.dumps(_shorten_repr(text)).encode() for name, text in reprs.items()}}
@@ -448,7 +450,7 @@ def create_message(body: bytes, task: Mapping[str, Any], queue: str, options: Op
 
     The JSON of the arguments in `body` is copied byte for byte; `task` is the parsed `body`.
     """
-    fields = read_fields(body)
+    fields = read_json_fields(body)
     args, kwargs = fields.get("args", b"[]"), fields.get("kwargs", b"{}")
     headers = {
         "lang": "py",
@@ -501,7 +503,7 @@ def parse_written_task(body: bytes) -> dict[str, Any]:
     The body of a full message is either encoded as in a queue, or a JSON list of the arguments.
     """
     try:
-        read_fields(body)
+        read_json_fields(body)
         body.decode()
         task = json.loads(body)
     except (ValueError, RecursionError):

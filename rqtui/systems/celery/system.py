@@ -50,9 +50,9 @@ from rqtui.system_base.option_values import NAME, NAME_OR_NOTHING, accept_patter
 from rqtui.system_base.system import Replies, Request, quote_for_shell, unwrap_reply
 from rqtui.systems.celery import messages, remote_control
 from rqtui.text import pickles
-from rqtui.text.fields import parse_partial as read_partial_json
+from rqtui.text.fields import parse_partial_body as read_partial_json
 from rqtui.text.formats import format_age, format_quantity
-from rqtui.text.json_fields import read_fields, replace_fields
+from rqtui.text.json_fields import read_json_fields, replace_json_fields
 from rqtui.text.names import to_bytes, to_text
 from rqtui.text.sanitise import safe
 
@@ -646,7 +646,7 @@ class Celery(EntrySystem):
         """
         task = _read_text_field(result, "name")
         call = (
-            pickles.format_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
+            pickles.format_function_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
             if task
             else ""
         )
@@ -1095,7 +1095,7 @@ class Celery(EntrySystem):
             since_ms=done_ms,
             worker=_read_text_field(result, "worker"),
             error=_format_result_error(result),
-            call=pickles.format_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
+            call=pickles.format_function_call(task, result.get("args"), result.get("kwargs"), messages.MAX_CALL_LENGTH)
             if task
             else "",
             facts=(*build_result_facts(result, has_error=True), *queue_facts),
@@ -1346,8 +1346,8 @@ class Celery(EntrySystem):
         if cached_message := self._cached_messages.get(job.id):
             message = messages.extract_message(cached_message)
             try:
-                delivery_info = replace_fields(
-                    read_fields(read_fields(message)["properties"])["delivery_info"], {"redelivered": None}
+                delivery_info = replace_json_fields(
+                    read_json_fields(read_json_fields(message)["properties"])["delivery_info"], {"redelivered": None}
                 )
                 message = messages.replace_message_fields(message, "headers", header_changes)
                 return messages.replace_message_fields(
@@ -1411,15 +1411,15 @@ class Celery(EntrySystem):
         """Return the message of a job for an editor, with its base64 arguments as JSON if they can be decoded."""
         body = super().format_editable_body(job)
         try:
-            fields = read_fields(body)
-            all_fields = {**read_fields(fields["properties"]), **fields}
+            fields = read_json_fields(body)
+            all_fields = {**read_json_fields(fields["properties"]), **fields}
             if (json.loads(all_fields["content-type"]), json.loads(all_fields["body_encoding"])) != (
                 "application/json",
                 "base64",
             ):
                 return body
             call = base64.b64decode(json.loads(fields["body"]), validate=True)
-            return replace_fields(body, {"body": call}) if isinstance(json.loads(call), list) else body
+            return replace_json_fields(body, {"body": call}) if isinstance(json.loads(call), list) else body
         except (KeyError, TypeError, ValueError, RecursionError):
             return body
 
@@ -1456,7 +1456,7 @@ class Celery(EntrySystem):
                 messages.parse_priority(row.get("priority", task.get("priority", 0))),
             )
             message = messages.create_message(body, task, queue, options)
-        return {"id": json.loads(read_fields(read_fields(message)["headers"])["id"]), "body": message}
+        return {"id": json.loads(read_json_fields(read_json_fields(message)["headers"])["id"]), "body": message}
 
 
 SYSTEM = Celery
@@ -1658,7 +1658,7 @@ def _decode_event_message(message: bytes) -> Iterator[Mapping[str, Any]]:
     headers, properties = (messages.as_dict(document.get(part)) for part in ("headers", "properties"))
     body, _body_problem = messages.decode_body(document, headers, properties)
     if document.get("content-type") != "application/json":
-        body = pickles.to_plain(body)
+        body = pickles.convert_to_json_types(body)
     for event in body if isinstance(body, list) else [body]:
         if isinstance(event, dict) and isinstance(event.get("uuid", ""), str):
             yield event

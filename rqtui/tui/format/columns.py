@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rqtui.model import Job, State
 from rqtui.text import elision, fields, formats, preview
-from rqtui.text.masking import MASK, build_masking_key, is_secret, mask_text
+from rqtui.text.masking import MASK, build_masking_key, is_secret_name, mask_text
 from rqtui.text.pieces import Cell, Piece
 from rqtui.text.sanitise import safe
 from rqtui.text.tracebacks import summarize_error
@@ -124,10 +124,10 @@ def choose_job_columns(previous: ColumnChoice, jobs: Sequence[Job], now_ms: int)
     # A call describes a job better than the fields of its body.
     has_calls = "call" in previous.filled or any(job.call for job in jobs)
     rows = [preview.RowFields({}, (safe(job.id), job.name)) if has_calls else _read_row_fields(job) for job in jobs]
-    is_suitable = preview.is_still_suitable(previous.body, rows)
+    is_suitable = preview.is_choice_still_suitable(previous.body, rows)
     is_new = not is_suitable and previous.body.rows_read < preview.FEW_ROWS
     base = _EMPTY_CHOICE if is_new else previous
-    body_preview = preview.update_choice(base.body if is_suitable else preview.choose_fields(rows), rows)
+    body_preview = preview.update_field_choice(base.body if is_suitable else preview.choose_preview_fields(rows), rows)
     filled = (_find_filled_columns(jobs, now_ms) | base.filled) - ({"job", "fields"} if has_calls else {"call"})
     common_cells = _find_common_cells(jobs)
     if not is_new:
@@ -152,7 +152,7 @@ def _measure_longest_name(jobs: Sequence[Job]) -> int:
 
 def _collect_worker_names(known_workers: frozenset[str], jobs: Sequence[Job]) -> frozenset[str]:
     """Return the worker names of a page's jobs and those seen before, without the earlier ones if they are too many."""
-    names = frozenset(preview.format_value(job.worker) for job in jobs if job.worker)
+    names = frozenset(preview.format_field_value(job.worker) for job in jobs if job.worker)
     return names | known_workers if len(names | known_workers) <= _MAX_WORKERS else names
 
 
@@ -282,7 +282,7 @@ def _build_named_columns(name: str, state: State, choice: ColumnChoice, *, is_ti
         min_cells = _PROBLEM_CELLS if choice.has_problem else _NAME_CELLS
         return [column._replace(width=min(min_cells, choice.name_cells), most=choice.name_cells)]
     if name in ("worker", "owner"):
-        return [column._replace(fit=elision.create_fitter(choice.workers))]
+        return [column._replace(fit=elision.create_name_fitter(choice.workers))]
     return [_build_time_column(state, choice, is_timed=is_timed) if name == "time" else column]
 
 
@@ -327,7 +327,9 @@ def build_job_row(
     """
     has_flexible = not choice.body.is_empty or any(name in _FLEXIBLE_NAMES or name.startswith(_PATH) for name in names)
     cells: list[Cell] = [
-        formats.shorten_job_id(preview.shorten_id(job.id, choice.ids), id_cells if has_flexible else WHOLE_ID_CELLS)
+        formats.shorten_job_id(
+            preview.shorten_id_to_format(job.id, choice.ids), id_cells if has_flexible else WHOLE_ID_CELLS
+        )
     ]
     gone_index = 1  # the cell that shows the new place of a job that left: its name, else its last and widest field
     for name in names:
@@ -354,7 +356,7 @@ def _build_field_cells(job: Job, body_preview: preview.Preview) -> list[Cell]:
         field.format_value(value) if (value := body_fields.get(field.path)) is not None else _build_missing_cell(job)
         for field in body_preview.columns
     ]
-    return [*cells, preview.format_pairs(body_fields, body_preview.others)] if body_preview.others else cells
+    return [*cells, preview.format_field_pairs(body_fields, body_preview.others)] if body_preview.others else cells
 
 
 def _build_missing_cell(job: Job) -> Piece:
@@ -375,24 +377,24 @@ def count_needed_body_bytes(names: Sequence[str]) -> int:
 def _format_name_cell(job: Job, _now_ms: int) -> Cell:
     """Return the cell with the job's name, or with the problem of its record."""
     if job.problem:
-        return Piece(preview.format_value(job.problem), "state-dead")
+        return Piece(preview.format_field_value(job.problem), "state-dead")
     return _mask_job_name(job) if job.name else Piece(formats.ZERO, "muted")
 
 
 def _format_call_cell(job: Job, _now_ms: int) -> Cell:
     """Return the cell with the job's call, else its body. A job with a problem shows the problem."""
     if job.problem:
-        return Piece(preview.format_value(job.problem), "state-dead")
+        return Piece(preview.format_field_value(job.problem), "state-dead")
     return (
-        preview.format_value(job.call)
+        preview.format_field_value(job.call)
         if job.call
-        else preview.render_line(_read_body_head(job)) or _build_missing_cell(job)
+        else preview.render_body_line(_read_body_head(job)) or _build_missing_cell(job)
     )
 
 
 def _mask_job_name(job: Job) -> str:
     """Return the name of a job with secrets masked."""
-    return preview.format_value(job.name)
+    return preview.format_field_value(job.name)
 
 
 def _read_body_head(job: Job) -> bytes:
@@ -463,7 +465,7 @@ def _format_masked_error(error: str, _secrets: object) -> str:
 
 
 def _format_worker_cell(job: Job, _now_ms: int) -> Cell:
-    return preview.format_value(job.worker)
+    return preview.format_field_value(job.worker)
 
 
 def _format_number_cell(number: int) -> Cell:
@@ -471,7 +473,7 @@ def _format_number_cell(number: int) -> Cell:
 
 
 def _format_body_cell(job: Job, _now_ms: int) -> Cell:
-    return preview.render_line(job.body) if job.body else Piece(formats.ZERO, "muted")
+    return preview.render_body_line(job.body) if job.body else Piece(formats.ZERO, "muted")
 
 
 _CELLS: dict[str, Callable[[Job, int], Cell]] = {
@@ -502,7 +504,7 @@ def _read_path_cell(job: Job, name: str) -> Cell:
 @lru_cache(4096)
 def _find_path_value(body: bytes, size: int, path: str, _secrets: object) -> str | None:
     """Return the masked value at a dotted path in a job's body, or None if it is missing or not fully loaded."""
-    value = fields.parse_partial(body)
+    value = fields.parse_partial_body(body)
     for part in path.split("."):
         if isinstance(value, dict) and part in value:
             value = value[part]
@@ -510,10 +512,10 @@ def _find_path_value(body: bytes, size: int, path: str, _secrets: object) -> str
             value = value[int(part)]
         else:
             return None
-        if is_secret(part):
+        if is_secret_name(part):
             return MASK
     if isinstance(value, str):
         return safe(mask_text(value))
     if len(body) < size and isinstance(value, dict | list):
         return None  # the part that is not loaded may hold more of it
-    return safe(mask_text(fields.to_json(value)))
+    return safe(mask_text(fields.format_as_json(value)))

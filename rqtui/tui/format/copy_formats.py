@@ -20,7 +20,7 @@ from rqtui.reports import jobs as documents
 from rqtui.text import formats
 from rqtui.text.masking import reveal_secrets
 from rqtui.text.names import to_bytes
-from rqtui.text.pieces import Cell, to_pieces
+from rqtui.text.pieces import Cell, convert_cell_to_pieces
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row
 
@@ -137,7 +137,7 @@ def _format_spreadsheet_cell(cell: Cell) -> str:
 
     A text that a spreadsheet would run as a formula gets a `'` before it.
     """
-    text = safe("".join(piece.text for piece in to_pieces(cell))).strip()
+    text = safe("".join(piece.text for piece in convert_cell_to_pieces(cell))).strip()
     return f"'{text}" if text.startswith(_BEGINS_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 

@@ -17,7 +17,7 @@ from textual.style import Style
 from rqtui.model import Fact, Job, Place, Queue, State
 from rqtui.system_base.system import find_late_place, is_state_counted_at
 from rqtui.text import formats
-from rqtui.text.body import is_tree, render_body
+from rqtui.text.body import is_shown_as_json, render_body
 from rqtui.text.facts import LABEL, format_fact
 from rqtui.text.masking import build_masking_key, mask_text
 from rqtui.text.sanitise import safe
@@ -63,7 +63,7 @@ class PropertyLayout(NamedTuple):
     def format_line(self, name: str, value: Content | str) -> Content:
         """Return a name with its value beside it, or below it if a word of the value is too long for its column."""
         is_short = formats.cell_len(name) < self.cells
-        name_cell = Content.styled(formats.fit(name, self.cells) if is_short else f"{name} ", "$muted")
+        name_cell = Content.styled(formats.fit_to_width(name, self.cells) if is_short else f"{name} ", "$muted")
         value = Content(value) if isinstance(value, str) else value
         value_cells = self.width - name_cell.cell_length
         if not self.width or value.cell_length <= value_cells:
@@ -219,7 +219,7 @@ def format_job_body(job: Job, width: int, is_revealed: bool = False) -> tuple[st
 @lru_cache(16)
 def _format_body_bytes(body: bytes, is_revealed: bool, width: int, _secrets: object) -> tuple[str, Content]:
     rendered = render_body(body, is_revealed, width=width)
-    is_json = is_tree(rendered.encoding)
+    is_json = is_shown_as_json(rendered.encoding)
     return rendered.encoding, highlight_json(rendered.text) if is_json else Content(rendered.text)
 
 

@@ -96,7 +96,7 @@ def build_overview_columns(shape: OverviewShape) -> tuple[Column, ...]:
             weight=5,
             style="strong",
             most=shape.most,
-            fit=elision.create_fitter(shape.labels),
+            fit=elision.create_name_fitter(shape.labels),
         ),
         *(() if shape.is_one_system else (Column("layout", "system", 12, drop=9, style="muted"),)),
         *count_columns,

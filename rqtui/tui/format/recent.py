@@ -81,9 +81,9 @@ def format_recent_events(events: Iterable[RecentEvent], width: int, twins: Colle
         lines.append(
             Content.assemble(
                 (formats.format_clock(event.at_s * 1000), "$muted"),
-                ("  " + formats.fit(event.verb, 10), _HUES.get(event.verb, "$accented")),
-                ("  " + formats.fit(safe(event.format_queues(twins)), 16), "$strong"),
-                ("  " + formats.fit(safe(words), max(8, width - 40)).rstrip(), "$muted"),
+                ("  " + formats.fit_to_width(event.verb, 10), _HUES.get(event.verb, "$accented")),
+                ("  " + formats.fit_to_width(safe(event.format_queues(twins)), 16), "$strong"),
+                ("  " + formats.fit_to_width(safe(words), max(8, width - 40)).rstrip(), "$muted"),
             )
         )
     return (

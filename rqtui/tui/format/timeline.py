@@ -89,7 +89,7 @@ def format_life_line(job: Job, width: int, now_ms: int, is_revealed: bool = Fals
         )
         previous_ms = event.at_ms
         clock = formats.format_clock(event.at_ms)
-        description = formats.fit(event.words, max(8, width - formats.cell_len(clock) - 4 - len(gap)))
+        description = formats.fit_to_width(event.words, max(8, width - formats.cell_len(clock) - 4 - len(gap)))
         dot = "○" if event.at_ms > now_ms else "●"
         lines.append(Content.assemble((clock, "$muted"), " ", (dot, event.hue), f" {description} ", (gap, "$muted")))
     return Content("\n").join(lines)

@@ -348,7 +348,7 @@ class Board(View):
         """Return the header's second line: throughput, and on wide screens the counts per place."""
         if self._queue is None:
             return super().build_second_line(width)
-        fit = elision.create_fitter(safe(ref.queue) for ref in self.session.refs)
+        fit = elision.create_name_fitter(safe(ref.queue) for ref in self.session.refs)
         line = frame.format_queue_line if self.size.width >= board_layout.SIDE_BY_SIDE_FROM else frame.format_board_line
         return line(self._queue, self._rate, width, self.session.find_foreign_system(self.ref), fit)
 
@@ -447,7 +447,7 @@ class Board(View):
         def pass_paths(message: CallFinished) -> None:
             page: Page | None = message.result
             if page is not None:
-                then(paths.list_paths(paths.decode_body(job.body) for job in page.jobs if job.body))
+                then(paths.list_value_paths(paths.decode_body(job.body) for job in page.jobs if job.body))
 
         self.session.call_engine(
             lambda engine: engine.fetch_page(ref, place, offset, JOBS_READ_FOR_PATHS, place_scan.FILTER_BYTES),

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from rqtui.model import Finding, Place, Queue
 from rqtui.text import elision, event_coverage, formats
-from rqtui.text.pieces import Cell, Piece, to_pieces
-from rqtui.text.preview import format_value
+from rqtui.text.pieces import Cell, Piece, convert_cell_to_pieces
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
@@ -32,7 +32,7 @@ def build_title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool
     """
     count = f" {_format_count(queue, pane.place)} "
     room = pane.outer_size.width - 9 - formats.cell_len(count)  # minus corners or blanks, and the key
-    name = pane.place.name if room < _LEAST_LETTERS else formats.fit(pane.place.name, room).rstrip()
+    name = pane.place.name if room < _LEAST_LETTERS else formats.fit_to_width(pane.place.name, room).rstrip()
     return [
         *([Piece("  ")] if is_folded else []),
         Piece(f" {number} ", "muted"),
@@ -63,7 +63,7 @@ def build_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> lis
 def find_place_number(cells: Sequence[Cell], at: int) -> int:
     """Return the number of the place whose tab is `at` cells from the left of a frame's top line, or 0."""
     number, end = 0, 0
-    for text, _style in (piece for cell in cells for piece in to_pieces(cell)):
+    for text, _style in (piece for cell in cells for piece in convert_cell_to_pieces(cell)):
         if end > at or text.startswith("/"):
             break
         word = text.strip()
@@ -122,7 +122,7 @@ def _build_place_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None,
 
 
 def _build_current_tab(number: int, place: Place, queue: Queue | None, form: _TabForm) -> list[Piece]:
-    name = formats.fit(place.name, min(form.own_letters, len(place.name)))
+    name = formats.fit_to_width(place.name, min(form.own_letters, len(place.name)))
     count = [Piece(f"{_format_count(queue, place, 6)} ", "strong")] if queue is not None else []
     return [Piece(f" {number} ", "accented"), Piece(f"{name} ", f"state-{place.state}"), *count]
 
@@ -178,7 +178,7 @@ def _format_filter(pane: Pane, room: int) -> list[Piece]:
     """Return the pane's filter, cut to `room` cells."""
     if not pane.expression or room < _FILTER_CELLS // 2:
         return []
-    text = formats.fit(f"/{format_value(pane.expression)}", min(room, _MOST_FILTER_CELLS)).rstrip()
+    text = formats.fit_to_width(f"/{format_field_value(pane.expression)}", min(room, _MOST_FILTER_CELLS)).rstrip()
     return [Piece(text + " ", "accented")]
 
 
@@ -250,7 +250,7 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
     if not total or page.place_total is None:
         return []
     if page.coverage is not None and pane.job_filter is None:
-        return [Piece(event_coverage.describe_limit(total, page.place_total), "muted")]
+        return [Piece(event_coverage.describe_listed_share(total, page.place_total), "muted")]
     if page.coverage is None and pane.scan_result is None:
         return [Piece(f"a sample of {formats.format_count(page.place_total, width=12)}: ] goes on", "muted")]
     return []
@@ -264,7 +264,7 @@ def _format_coverage(pane: Pane, now_ms: int, room: int) -> list[Piece]:
     coverage = pane.page.coverage if pane.page else None
     if coverage is None or coverage.since_ms is None:
         return []
-    text = safe(event_coverage.describe_coverage(coverage, now_ms))
+    text = safe(event_coverage.describe_event_coverage(coverage, now_ms))
     fitting_text = text if formats.cell_len(text) + 3 <= room else text.removeprefix("heard ")
     return [Piece(fitting_text, "muted" if coverage.is_complete else "state-reserved")]
 
@@ -308,7 +308,7 @@ def _format_matches(pane: Pane) -> list[Piece]:
     if not scan.is_cut:
         return [Piece(f"{number} of {_format_number(scan.total)} match", "strong")]
     scope_text = f"in the first {_format_number(scan.scanned)} of {_format_number(scan.total)}"
-    problem = [Piece(format_value(scan.problem), "state-dead")] if scan.problem else []
+    problem = [Piece(format_field_value(scan.problem), "state-dead")] if scan.problem else []
     return [Piece(f"{number}+ match", "state-reserved"), Piece(scope_text, "state-reserved"), *problem]
 
 

@@ -86,12 +86,14 @@ class Chooser(App[str]):
 
 
 def _format_description(story: Scenario, width: int) -> Content:
-    lines = [Content.styled(line, "$strong") for line in formats.wrap(story.summary, width + 9)]
+    lines = [Content.styled(line, "$strong") for line in formats.wrap_to_width(story.summary, width + 9)]
     signs = (*story.tries, *(("" if number else "watch", text) for number, text in enumerate(story.watch)))
     for sign, text in signs:
-        wrapped = formats.wrap(text, width)
+        wrapped = formats.wrap_to_width(text, width)
         lines.append(
-            Content.assemble((formats.fit(sign, 9), "$muted" if sign == "watch" else "b $accented"), wrapped[0])
+            Content.assemble(
+                (formats.fit_to_width(sign, 9), "$muted" if sign == "watch" else "b $accented"), wrapped[0]
+            )
         )
         lines += [Content(" " * 9 + line) for line in wrapped[1:]]
     return Content("\n").join(lines)

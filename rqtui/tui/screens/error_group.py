@@ -16,7 +16,7 @@ from rqtui.reports.errors import Group
 from rqtui.text import formats
 from rqtui.text.masking import mask_text
 from rqtui.text.pieces import Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe, safe_lines
 from rqtui.text.tracebacks import summarize_error
 from rqtui.tui.format import columns
@@ -140,13 +140,15 @@ class ErrorGroup(View):
         times = " · ".join(f"{word} {formats.format_age(max(0, self._now_ms - at_ms))}" for word, at_ms in ages)
         counted = formats.format_quantity(group.count, "job") + (f", {self.share} of all" if self.share else "")
         facts = [safe(group.frame), counted, times if self._now_ms else ""]
-        name = Content.styled(formats.fit(error_text, max(10, width - 1)).rstrip(), "$state-dead")
+        name = Content.styled(formats.fit_to_width(error_text, max(10, width - 1)).rstrip(), "$state-dead")
         sides = []
         for left_out in range(len(facts)):
             right = " · ".join(fact for fact in facts[: len(facts) - left_out] if fact)
             room = width - len(right) - 3
             if room >= min(len(error_text), MIN_ERROR_CELLS):
-                short = Content.styled(formats.fit(error_text, min(len(error_text), room)).rstrip(), "$state-dead")
+                short = Content.styled(
+                    formats.fit_to_width(error_text, min(len(error_text), room)).rstrip(), "$state-dead"
+                )
                 sides.append((short, Content.styled(right, "$muted")))
         return sides[0] if sides else (name, Content())
 
@@ -205,11 +207,11 @@ def _build_row(job: Job, now_ms: int) -> Row:
         _build_job_key(job),
         (
             formats.shorten_job_id(job.id, ID_CELLS),
-            format_value(job.name) if job.name else Piece(formats.ZERO, "muted"),
+            format_field_value(job.name) if job.name else Piece(formats.ZERO, "muted"),
             safe(job.queue),
             Piece(job.place, f"state-{job.state}"),
             attempts,
-            format_value(job.worker),
+            format_field_value(job.worker),
             Piece(safe(mask_text(summarize_error(job.error or job.problem))), "state-dead"),
             f"in {when}" if job.due_ms is not None and job.due_ms > now_ms else when,
         ),

@@ -23,7 +23,7 @@ from rqtui.text import elision, formats
 from rqtui.text.masking import mask_text
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe, safe_lines
 from rqtui.tui import keys
 from rqtui.tui.format import timeline
@@ -74,7 +74,7 @@ class Errors(ReportView):
 
     def build_columns(self) -> Sequence[Column]:
         """Return the columns; the queue only if several are shown, the frame only if errors contain one."""
-        fit = elision.create_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
+        fit = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=4, style="muted", fit=fit),)
         cells = self._frame_cells
         raised_at = (Column("frame", "raised at", cells, drop=1, style="muted"),) if cells else ()
@@ -417,10 +417,10 @@ def _format_example(job: Job, width: int, now_ms: int) -> Content:
     ]
     attempts = [f"attempts {job.attempts}"] if job.attempts else []
     facts = [
-        format_value(job.name) or "job",
+        format_field_value(job.name) or "job",
         job.place,
         *attempts,
-        f"worker {format_value(job.worker) or formats.ZERO}",
+        f"worker {format_field_value(job.worker) or formats.ZERO}",
     ]
     line = timeline.format_life_line(job, max(20, min(width, 100)), now_ms)
     return Content("\n").join(
@@ -444,7 +444,7 @@ def _format_names(names: Sequence[str]) -> Cell:
     if not names:
         return Piece(formats.ZERO, "muted")
     more = (Piece(f" +{len(names) - 1}", "muted"),) if len(names) > 1 else ()
-    return (Piece(format_value(names[0])), *more)
+    return (Piece(format_field_value(names[0])), *more)
 
 
 def _format_age(at_ms: int | None, now_ms: int) -> str:

@@ -22,7 +22,7 @@ from rqtui.system_base.system import Request, System
 from rqtui.text import formats
 from rqtui.text.masking import mask_text
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.recent import RecentEvent
@@ -257,7 +257,7 @@ class Events(View):
         cells += [(sign, Piece(safe(event.verb), style)), id]
         cells += [
             Piece(_describe_move(system, event.verb), "muted"),
-            format_value(event.worker or mask_text(event.detail)),
+            format_field_value(event.worker or mask_text(event.detail)),
         ]
         return Row(event.key, tuple(cells))
 

@@ -20,10 +20,10 @@ from rqtui.engine import filters
 from rqtui.engine.ticker import CallFinished
 from rqtui.model import Fact, Focus, Job, Queue, Rate, Ref, Snapshot
 from rqtui.text import formats
-from rqtui.text.body import BodyView, is_tree, list_viewers, render_body
+from rqtui.text.body import BodyView, is_shown_as_json, list_body_viewers, render_body
 from rqtui.text.masking import build_masking_key as body_secrets
 from rqtui.text.names import to_bytes
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import format_id, safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs, timeline
@@ -217,7 +217,7 @@ class JobPage(View):
         if not self._viewer:
             self._encoding = view.encoding
         self._lines = view.text.split("\n")
-        right.show_lines(self._lines, jobs.highlight_json if is_tree(view.encoding) else Content)
+        right.show_lines(self._lines, jobs.highlight_json if is_shown_as_json(view.encoding) else Content)
         if self.filter_text:
             self._match = right.find_first(_compile_search(self.filter_text))
         self._update_body_frame()
@@ -239,7 +239,7 @@ class JobPage(View):
             " body ", (f"· {view_name} · {formats.format_size(self.job.body_bytes)} ", "$muted")
         )
         number, total = self._match
-        search_text = formats.elide_middle(format_value(self.filter_text), 30)
+        search_text = formats.elide_middle(format_field_value(self.filter_text), 30)
         match_text = f"{number} of {total}" + (": n goes on" if total > 1 else "") if total else "not found"
         right.border_subtitle = (
             Content.styled(f" /{search_text} {match_text} ", "$accented") if self.filter_text else ""
@@ -293,7 +293,7 @@ class JobPage(View):
 
     def action_viewer(self) -> None:
         """Switch to the next format of the body."""
-        viewer_names = list_viewers(self._encoding)
+        viewer_names = list_body_viewers(self._encoding)
         position = viewer_names.index(self._viewer) if self._viewer in viewer_names else 0
         self._viewer = viewer_names[(position + 1) % len(viewer_names)]
         self._draw()

@@ -13,7 +13,7 @@ from rqtui.reports.kinds import Kinds as Report
 from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
@@ -61,7 +61,7 @@ class Kinds(ReportView):
 
     def build_columns(self) -> Sequence[Column]:
         """Return the columns; the queue only if several queues are shown."""
-        fit = elision.create_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
+        fit = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=2, drop=1, style="muted", fit=fit),)
         drops = {State.SCHEDULED: 6, State.READY: 0, State.RESERVED: 5, State.DONE: 7, State.DEAD: 0}
         counts = (
@@ -106,7 +106,7 @@ class Kinds(ReportView):
 
     def build_row(self, kind: Kind, _now_ms: int) -> Row:
         """Return the table row of a kind in one queue."""
-        kind_cell = format_value(kind.name) if kind.name else Piece("(no kind)", "muted")
+        kind_cell = format_field_value(kind.name) if kind.name else Piece("(no kind)", "muted")
         name: Cell = safe(self.session.format_name(kind.ref)) if kind.ref.queue else Piece(formats.UNKNOWN, "muted")
         queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (name,)
         cells = (

@@ -24,7 +24,7 @@ from rqtui.reports.loops import LOOPS, UpcomingJob
 from rqtui.system_base.system import System
 from rqtui.text import formats
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row
 from rqtui.tui.target import Target
@@ -294,7 +294,7 @@ def _build_next_row(coming: UpcomingJob, system: System, named: Callable[[Ref], 
         coming.verb,
         safe(named(coming.ref)),
         formats.shorten_job_id(job.id, ID_CELLS),
-        format_value(job.worker) or formats.ZERO,
+        format_field_value(job.worker) or formats.ZERO,
         tried,
         _format_goal(coming, system),
     )

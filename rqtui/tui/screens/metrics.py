@@ -107,7 +107,7 @@ class PlotPane(Widget):
         for row, runs in enumerate(plot.draw_plot(area, line, height, top, self._ascii_only)):
             label = self._chart.format_value(top) if row == 0 else ("0" if row == height - 1 else "")
             drawn = [(text, styles[series]) if styles[series] else text for text, series in runs]
-            lines.append(Content.assemble((formats.fit(label, LABEL_CELLS, "right") + " ", "$muted"), *drawn))
+            lines.append(Content.assemble((formats.fit_to_width(label, LABEL_CELLS, "right") + " ", "$muted"), *drawn))
         lines.append(Content.styled(" " * (LABEL_CELLS + 1) + self._draw_axis(width), "$muted"))
         return Content("\n").join(lines)
 

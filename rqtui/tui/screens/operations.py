@@ -214,7 +214,9 @@ def format_operation(operation: Operation) -> Content:
         ("error", operation.error),
     ]
     contents = [
-        Content.assemble((formats.fit(name, 8), "$muted"), (safe(text), "$strong")) for name, text in lines if text
+        Content.assemble((formats.fit_to_width(name, 8), "$muted"), (safe(text), "$strong"))
+        for name, text in lines
+        if text
     ]
     if operation.answers:
         contents += [Content(), Content.styled("answers", "$accented")]

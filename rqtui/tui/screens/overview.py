@@ -400,7 +400,7 @@ class Overview(View):
         if (refs, self.session.ambiguous_names) != self._named_refs:
             self._named_refs = list(refs), self.session.ambiguous_names
             self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME_CELLS for ref in refs)
-            self._left_out = elision.find_shared_prefix({ref.queue for ref in refs}) if self._is_long else ""
+            self._left_out = elision.find_shared_name_prefix({ref.queue for ref in refs}) if self._is_long else ""
             self._rows.clear()
             self._lines.clear()
 

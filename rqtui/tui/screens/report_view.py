@@ -18,7 +18,7 @@ from rqtui.engine import filters, ticker
 from rqtui.model import Focus, Job, Ref, Snapshot
 from rqtui.text import formats
 from rqtui.text.pieces import Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
@@ -191,7 +191,7 @@ class ReportView(View):
             return f"{safe(self._error)} {keys.find_current_key('refresh')} tries again"
         if self.report is None or self._report_call is not None:
             return "looking …"
-        search_text = format_value(self._expression)
+        search_text = format_field_value(self._expression)
         return (
             f"nothing matches /{search_text}: {keys.apply_keymap('/ and Esc clear it')}"
             if search_text
@@ -202,7 +202,7 @@ class ReportView(View):
         scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else "all queues"
         if len(self.refs) > 1:
             scope_text = f"{len(self.refs)} queues"
-        filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
+        filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
             Piece(f" {self.TITLE_WORD} ", "strong"),
             Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"),

@@ -18,7 +18,7 @@ from rqtui.system_base.system import Request
 from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
@@ -76,7 +76,7 @@ class Schedules(View):
         return self.query_one("#schedules", Table)
 
     def _build_columns(self) -> Sequence[Column]:
-        fit = elision.create_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
+        fit = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
             Column("state", "state", 7),
@@ -117,7 +117,7 @@ class Schedules(View):
         self.table.empty = self._explain_empty_table()
         self.table.update([self._build_row(schedule) for schedule in self._list_matching()[:MAX_ROWS]])
         scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
-        filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
+        filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
             Piece(" schedules ", "strong"),
             Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"),
@@ -134,14 +134,17 @@ class Schedules(View):
         texts += [Piece(f"the first {MAX_ROWS}", "warning")] if len(self._schedules) > MAX_ROWS else []
         selected = self.find_selected_schedule()
         texts += (
-            [Piece(format_value(selected.problem), "critical")] if selected is not None and selected.problem else []
+            [Piece(format_field_value(selected.problem), "critical")]
+            if selected is not None and selected.problem
+            else []
         )
         pieces = [piece for text in texts for piece in (Piece(" · ", "muted"), text)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
     def _explain_empty_table(self) -> str:
         if self._expression and self._schedules:
-            return f"no schedule matches /{format_value(self._expression)}: {keys.apply_keymap('/ and Esc clear it')}"
+            expression = format_field_value(self._expression)
+            return f"no schedule matches /{expression}: {keys.apply_keymap('/ and Esc clear it')}"
         if self.refs and any(schedules.has_schedules(self.session.systems[ref.system]) for ref in self.refs):
             return f"nothing is enqueued there again and again: {keys.find_current_key('widen')} looks at all queues"
         return schedules.explain_absence(ref.system for ref in self.session.refs)
@@ -156,17 +159,21 @@ class Schedules(View):
         queue_name = self.session.format_name(Ref(schedule.system, schedule.queue))
         queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(queue_name),)
         hue, word = _format_state(schedule)
-        call = Piece(format_value(schedule.problem), "state-dead") if schedule.problem else format_value(schedule.call)
+        call = (
+            Piece(format_field_value(schedule.problem), "state-dead")
+            if schedule.problem
+            else format_field_value(schedule.call)
+        )
         last = formats.ZERO if schedule.last_ms is None else formats.format_age(max(0, self._now_ms - schedule.last_ms))
         cells: tuple[Cell, ...] = (
             (Piece("● ", hue), Piece(word, hue if schedule.problem else "")),
-            format_value(schedule.name),
+            format_field_value(schedule.name),
             *queue,
             safe(schedule.pattern),
             _format_next_run(schedule, self._now_ms),
             last,
             call or Piece(formats.ZERO, "muted"),
-            format_value(schedule.owner) or formats.ZERO,
+            format_field_value(schedule.owner) or formats.ZERO,
         )
         return Row(_build_row_key(schedule), cells)
 

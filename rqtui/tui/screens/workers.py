@@ -22,7 +22,7 @@ from rqtui.system_base.system import Request
 from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import jobs
@@ -112,8 +112,8 @@ class Workers(View):
         return self.query_one("#workers", Table)
 
     def _build_columns(self) -> tuple[Column, ...]:
-        fit = elision.create_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
-        among = elision.create_fitter(format_value(seat.name) for seat in self._seats)
+        fit = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
+        among = elision.create_name_fitter(format_field_value(seat.name) for seat in self._seats)
         queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
         return (
             Column("state", "state", 13),
@@ -188,7 +188,7 @@ class Workers(View):
             self.table.set_columns(columns)
         self.table.update([self._build_row(seat) for seat in self._list_matching_seats()[:MAX_ROWS]])
         scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
-        filter_pieces = [Piece(f"/{format_value(self._expression)} ", "accented")] if self._expression else []
+        filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
             Piece(" workers ", "strong"), Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"), *filter_pieces
         )
@@ -236,7 +236,7 @@ class Workers(View):
         pane.display = bool(self._asked or self._inspections) or any(_has_more_facts(other) for other in self._seats)
         if not pane.display:
             return
-        name = formats.elide_middle(format_value(seat.name), 40) if seat else "worker"
+        name = formats.elide_middle(format_field_value(seat.name), 40) if seat else "worker"
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = pane.scrollable_content_region.width
         parts = [_format_facts(seat, self._now_ms, width)] if seat else []
@@ -254,7 +254,9 @@ class Workers(View):
         scope = self.list_queues_in_scope(self.session.refs)
         silent = sorted({ref.system for ref in scope if not self._keeps_workers(ref)})
         if self._expression and self._seats:
-            return f"no worker matches /{format_value(self._expression)}: {keys.apply_keymap('/ and Esc clear it')}"
+            return (
+                f"no worker matches /{format_field_value(self._expression)}: {keys.apply_keymap('/ and Esc clear it')}"
+            )
         if scope and not any(self._keeps_workers(ref) for ref in scope):
             keep = "keeps" if len(silent) == 1 else "keep"
             return f"{' and '.join(silent)} {keep} no names of workers: {keys.find_current_key('back')} goes back"
@@ -276,11 +278,11 @@ class Workers(View):
         id = _find_job_id(seat)
         cells = (
             (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),
-            format_value(seat.name),
+            format_field_value(seat.name),
             *queue,
             Piece(_format_held_jobs([seat]), "state-reserved" if seat.jobs else "muted"),
             *(workers.format_worker_fact(seat, name) or Piece(formats.ZERO, "muted") for name in self._facts),
-            format_value(job.name) if job and job.name else Piece(formats.ZERO, "muted"),
+            format_field_value(job.name) if job and job.name else Piece(formats.ZERO, "muted"),
             formats.shorten_job_id(id, ID_CELLS) if id else Piece(formats.ZERO, "muted"),
             formats.ZERO if seat.since_ms is None else formats.format_age(max(0, now_ms - seat.since_ms)),
             _format_lease_left(seat, now_ms),
@@ -415,7 +417,7 @@ class Workers(View):
         elif seat.worker is not None and seat.worker.job:
             self.session.call_engine(partial(_find_worker_job, seat, seat.worker.job), self._open_found_job)
         else:
-            self.host.show_toast(f"{format_value(seat.name)} holds no job.")
+            self.host.show_toast(f"{format_field_value(seat.name)} holds no job.")
 
     def _open_found_job(self, message: CallFinished) -> None:
         if message.error or message.result is None:
@@ -466,7 +468,10 @@ def _has_more_facts(seat: WorkerEntry) -> bool:
 def _format_facts(seat: WorkerEntry, now_ms: int, width: int) -> Content:
     """Format what the worker's system stores about it."""
     worker = seat.worker
-    pairs = [("state", format_value(worker.state) if worker else ""), ("queues", ", ".join(map(safe, seat.queues)))]
+    pairs = [
+        ("state", format_field_value(worker.state) if worker else ""),
+        ("queues", ", ".join(map(safe, seat.queues))),
+    ]
     facts = worker.facts if worker else ()
     sheet = jobs.choose_property_layout(facts, width)
     lines = [sheet.format_line(name, value) for name, value in pairs if value]

@@ -151,11 +151,13 @@ class BulkChanges:
         place = f" · {choice.target.place}" if len(choice.refs) == 1 else ""
         names = ", ".join(safe(ref.queue) for ref in choice.refs[:3])
         more = f" and {len(choice.refs) - 3} more" if len(choice.refs) > 3 else ""
-        where = formats.fit(names + more + place, 34).rstrip()
+        where = formats.fit_to_width(names + more + place, 34).rstrip()
         url = safe(session.url)
         lines = [question_text.format_line("where", where, ("  on ", "$muted"), url)]
         if choice.about:
-            lines.append(question_text.format_line("what", (formats.fit(safe(choice.about), 60).rstrip(), "$strong")))
+            lines.append(
+                question_text.format_line("what", (formats.fit_to_width(safe(choice.about), 60).rstrip(), "$strong"))
+            )
         if choice.count_difference:
             lines.append(question_text.format_line("count", choice.count_difference))
         if choice.target.scanned_jobs:

@@ -158,7 +158,7 @@ class FrameContent:
             return Content(), Content()
         if words := self._demo_words():
             try_it = frame.format_hint("d", "try")
-            said = formats.fit(safe(words), max(8, width - try_it.cell_length - 2)).rstrip()
+            said = formats.fit_to_width(safe(words), max(8, width - try_it.cell_length - 2)).rstrip()
             return Content.styled(said, "$strong"), try_it
         demo_status = self._session.demo.compute_status()
         planned = f" of {formats.format_count(demo_status.planned, width=9)}" if demo_status.planned else ""

@@ -19,9 +19,9 @@ from textual.content import Content
 from rqtui.errors import RqtuiError, UsageError
 from rqtui.model import Job, Ref
 from rqtui.text import formats
-from rqtui.text.names import parse_base64, to_bytes
-from rqtui.text.preview import format_value
-from rqtui.text.sanitise import parse_shown, safe
+from rqtui.text.names import parse_base64_name, to_bytes
+from rqtui.text.preview import format_field_value
+from rqtui.text.sanitise import convert_symbols_back, safe
 from rqtui.tui import keys
 from rqtui.tui.host import Host
 from rqtui.tui.services.navigation import Navigation
@@ -124,7 +124,7 @@ class Commands(Provider):
     def build_job_hit(self, ref: Ref, job: Job) -> Hit:
         """Build the search result for a job that Redis has under the typed id."""
         title = Content.assemble(("job ", "$muted"), (formats.shorten_job_id(job.id, 30), "b $accented"))
-        description = " · ".join(filter(None, (safe(ref.queue), job.place, format_value(job.name))))
+        description = " · ".join(filter(None, (safe(ref.queue), job.place, format_field_value(job.name))))
         return Hit(JOB_SCORE, self._format_line(title, description), partial(self._palette.open_job, ref, job))
 
     def _format_line(self, title: Content, words: str) -> Content:
@@ -132,7 +132,7 @@ class Commands(Provider):
         cells = min(_MAX_CELLS, round(self.app.size.width * 0.96)) - 8
         title = title.truncate(cells - 1, ellipsis=True)
         lead = max(_TITLE_CELLS, title.cell_length + 2)
-        fitted = formats.fit(safe(words), max(0, cells - lead)).rstrip()
+        fitted = formats.fit_to_width(safe(words), max(0, cells - lead)).rstrip()
         return Content.assemble(title, " " * (lead - title.cell_length), (fitted, "$muted"))
 
     def _find_argument_hits(self, word: ArgumentCommand, argument: str) -> Iterator[Hit]:
@@ -347,11 +347,11 @@ class Palette:
 
 def parse_ids(text: str) -> tuple[bytes, ...]:
     """Return the ids that a typed text may mean: as typed, with screen symbols decoded, or `base64:` decoded."""
-    candidates = [text, parse_shown(text)]
+    candidates = [text, convert_symbols_back(text)]
     ids: list[bytes] = []
     for each in candidates:
         with suppress(UsageError):
-            ids.append(parse_base64(each) or to_bytes(each))
+            ids.append(parse_base64_name(each) or to_bytes(each))
     return tuple(dict.fromkeys(ids))
 
 

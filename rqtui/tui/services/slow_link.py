@@ -28,7 +28,7 @@ class SlowLink:
     def set_calm(self, is_calm: bool) -> None:
         """Turn calm mode on or off."""
         self.is_calm = is_calm
-        formats.round_ages(is_calm)
+        formats.set_age_rounding(is_calm)
         self._host.app.animation_level = "none" if is_calm else constants.TEXTUAL_ANIMATIONS
 
     def record_round_trip(self, round_trip_ms: float) -> None:
@@ -45,7 +45,7 @@ class SlowLink:
 
     def restore_exact_ages(self) -> None:
         """Show exact ages again after this screen was closed."""
-        formats.round_ages(False)
+        formats.set_age_rounding(False)
 
     def stop_cursor_blink(self, widget: Widget) -> None:
         """Stop the cursor of a focused input from blinking in calm mode, because it sends data twice a second."""

@@ -73,7 +73,7 @@ def _fit_text(finding: Finding, room: int) -> tuple[str, bool]:
     both = text if is_helped else f"{text}: {safe(keys.apply_keymap(finding.remedy))}"
     if formats.cell_len(both) <= room:
         return both, True
-    return text if formats.cell_len(text) <= room else formats.fit(text, room).rstrip(), is_helped
+    return text if formats.cell_len(text) <= room else formats.fit_to_width(text, room).rstrip(), is_helped
 
 
 def _format_time_left(finding: Finding, now_ms: int) -> str:

@@ -50,7 +50,7 @@ def build_key_groups(
         _build_look_group("Everywhere: lowercase looks", [look for look in looks if not look.screens]),
         KeyGroup(
             "The demo: digits and signs act on its workers, not on the queue",
-            tuple(KeyLine(control.key, formats.fit(control.label, 14), control.text) for control in controls),
+            tuple(KeyLine(control.key, formats.fit_to_width(control.label, 14), control.text) for control in controls),
         ),
         *_build_groups_of_other_screens(view, looks),
     ]
@@ -88,19 +88,19 @@ def _build_look_line(look: keys.GeneralKey, on: str = "") -> KeyLine:
 def _build_verb_line(verb: Verb, lack: str = "") -> KeyLine:
     takes = ", ".join(verb.takes) or f"the {verb.scope}"
     more = lack or takes + (" · asks first" if verb.is_dangerous or verb.effect else "")
-    return KeyLine(keys.find_current_key(verb.key), formats.fit(verb.label, 14), more, verb.name)
+    return KeyLine(keys.find_current_key(verb.key), formats.fit_to_width(verb.label, 14), more, verb.name)
 
 
 def _format_hanging(key: str, text: str) -> list[Content]:
     """Format a key and its text, wrapped beside the key."""
     labels = (key, *[""] * len(text))
-    lines = zip(labels, formats.wrap(text, _TEXT_CELLS), strict=False)
-    return [Content.assemble((formats.fit(label, 9), "b $accented"), line) for label, line in lines]
+    lines = zip(labels, formats.wrap_to_width(text, _TEXT_CELLS), strict=False)
+    return [Content.assemble((formats.fit_to_width(label, 9), "b $accented"), line) for label, line in lines]
 
 
 def build_demo_page(story: Scenario, url: str) -> Content:
     """Build the page that lists what to try and what to watch in a demo."""
-    lines = [Content.styled(line, "$strong") for line in formats.wrap(story.summary, 9 + _TEXT_CELLS)]
+    lines = [Content.styled(line, "$strong") for line in formats.wrap_to_width(story.summary, 9 + _TEXT_CELLS)]
     lines += [Content(), Content.styled("try", "b $strong")]
     lines += [
         line

@@ -158,7 +158,7 @@ def arrange_columns(groups: Sequence[KeyGroup], width: int) -> Content:
 
 
 def _format_group(group: KeyGroup, width: int) -> list[Content]:
-    lines = [Content.styled(formats.fit(group.title, width), "b $strong")]
+    lines = [Content.styled(formats.fit_to_width(group.title, width), "b $strong")]
     return [*lines, *(_format_line(line, width) for line in group.lines), Content(" " * width)]
 
 
@@ -167,13 +167,15 @@ def _format_line(line: KeyLine, width: int) -> Content:
     room = width - KEY_CELLS - formats.cell_len(words) - 2
     more = _truncate(line.more, room) if line.more and room >= 6 else ""
     formatted = Content.assemble(
-        (formats.fit(line.keys, KEY_CELLS - 1) + " ", "b $accented"), words, (f"  {more}" if more else "", "$muted")
+        (formats.fit_to_width(line.keys, KEY_CELLS - 1) + " ", "b $accented"),
+        words,
+        (f"  {more}" if more else "", "$muted"),
     )
     return Content.assemble(formatted, " " * max(0, width - formatted.cell_length))
 
 
 def _truncate(text: str, width: int) -> str:
-    return formats.fit(text, width).rstrip()
+    return formats.fit_to_width(text, width).rstrip()
 
 
 def _balance_columns(blocks: Sequence[list[Content]], columns: int) -> list[list[Content]]:

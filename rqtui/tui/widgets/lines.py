@@ -18,7 +18,7 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
-from rqtui.text.pieces import Cell, to_pieces
+from rqtui.text.pieces import Cell, convert_cell_to_pieces
 from rqtui.text.sanitise import safe
 from rqtui.tui.format import theme
 from rqtui.tui.format.rows import Column
@@ -179,6 +179,6 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         parts = [
             (safe(text, self.ascii_only), VisualStyle.from_rich_style(self._find_style(style)) if style else "")
             for cell in cells
-            for text, style in to_pieces(cell)
+            for text, style in convert_cell_to_pieces(cell)
         ]
         return Content.assemble(*parts) if parts else None

@@ -17,7 +17,7 @@ from textual.strip import Strip
 
 from rqtui.text import formats
 from rqtui.text.elision import Fit
-from rqtui.text.pieces import Cell, Piece, to_pieces
+from rqtui.text.pieces import Cell, Piece, convert_cell_to_pieces
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.rows import Column, Row, VisibleColumn, fit_columns
 from rqtui.tui.terminal.disputed_widths import has_disputed_width, measure_greatest_width
@@ -99,7 +99,7 @@ class Painter:
             return whole
         (first, _), (last, slot) = changed[0], changed[-1]
         cells = (row.cells[slot.column] for row in (old, new) for _x, slot in changed)
-        is_wide = any(has_disputed_width(text) for cell in cells for text, _style in to_pieces(cell))
+        is_wide = any(has_disputed_width(text) for cell in cells for text, _style in convert_cell_to_pieces(cell))
         return first, (now.width if is_wide else last + slot.width) - first
 
     def find_column(self, x: int, width: int) -> str:
@@ -179,7 +179,7 @@ class Painter:
     def _fit_counted(self, cell: Cell, width: int, align: str, fit: Fit | None = None) -> list[Piece]:
         """Fit a cell into exactly `width` cells by Rich's count."""
         # Callers sanitise the text already. This repeats it as a last defence, at no cost for plain text.
-        pieces = [Piece(safe(text, self.ascii_only), style) for text, style in to_pieces(cell)]
+        pieces = [Piece(safe(text, self.ascii_only), style) for text, style in convert_cell_to_pieces(cell)]
         spare = width - sum(formats.cell_len(piece.text) for piece in pieces)
         if spare >= 0:
             pad = Piece(" " * spare)
@@ -194,7 +194,7 @@ class Painter:
         for text, style in pieces:
             length = formats.cell_len(text)
             if length >= room:  # this piece is too long, or another one follows
-                fitted.append(Piece(formats.fit(text + " ", room, ellipsis=self.glyphs.ellipsis), style))
+                fitted.append(Piece(formats.fit_to_width(text + " ", room, ellipsis=self.glyphs.ellipsis), style))
                 break
             fitted.append(Piece(text, style))
             room -= length

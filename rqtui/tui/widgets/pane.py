@@ -15,7 +15,7 @@ from rqtui.engine import filters
 from rqtui.model import Job, Page, PageSelection, Place, Ref
 from rqtui.system_base.system import Replies, Request
 from rqtui.text import event_coverage
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format import columns
@@ -227,14 +227,14 @@ class Pane(Table):
 
     def _explain_empty(self, now_ms: int) -> str:
         if self.page is not None and self.page.coverage is not None and not self.expression:
-            return safe(event_coverage.describe_empty_place(self.page.coverage, now_ms))
+            return safe(event_coverage.describe_empty_event_place(self.page.coverage, now_ms))
         if self.is_queue_gone:
             queue = safe(self.ref.queue)
             back = keys.find_current_key("back")
             return f"nothing is left of {queue}: its keys are gone from Redis. {back} goes back; new jobs show here"
         if not self.expression:
             return self.empty_text
-        sought = format_value(self.expression)
+        sought = format_field_value(self.expression)
         if self.scan_result is not None and not self.scan_result.is_finished:
             return f"no job matches {sought} so far"
         return f"no job matches {sought}: {keys.apply_keymap('/ changes it, Esc shows all')}"

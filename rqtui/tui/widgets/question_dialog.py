@@ -119,7 +119,7 @@ class Question(ModalScreen["FormReply | None"], Leavable):
                         yield from self._compose_field(each)
             if self._guard:
                 with Horizontal(id="guard"):
-                    yield Label(Content(f"type {formats.fit(safe(self._guard), 20).rstrip()}"))
+                    yield Label(Content(f"type {formats.fit_to_width(safe(self._guard), 20).rstrip()}"))
                     yield Input(placeholder="to go on", id="guard-word", compact=True)
             yield Static("", id="problem")
             with Horizontal(id="buttons"):

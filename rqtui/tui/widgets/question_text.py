@@ -9,7 +9,7 @@ from textual.content import Content
 
 from rqtui.model import Ref
 from rqtui.text import formats
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.target import Target
@@ -38,7 +38,7 @@ def describe_target(target: Target, total: int) -> str:
     if target.is_whole_place:
         return f"all {format_jobs(total)} in {target.place}"
     if target.workers:
-        one = formats.elide_middle(format_value(target.workers[0]), 40)
+        one = formats.elide_middle(format_field_value(target.workers[0]), 40)
         return one if len(target.workers) == 1 else f"{len(target.workers)} workers"
     if len(target.jobs) == 1:
         return formats.elide_middle(safe(target.jobs[0].id), 40)
@@ -95,7 +95,7 @@ def build_warnings(verb: Verb, target: Target) -> list[Content]:
 
 def _describe_holder(target: Target) -> str:
     names = [name for name in target.other_holders if name]
-    return formats.elide_middle(format_value(names[0]), 24) if len(names) == 1 == len(target.jobs) else "A worker"
+    return formats.elide_middle(format_field_value(names[0]), 24) if len(names) == 1 == len(target.jobs) else "A worker"
 
 
 def _choose_pronoun(target: Target) -> str:
@@ -165,7 +165,7 @@ def _format_ranked(label: str, counted: list[tuple[str, int]], width: int) -> li
         format_line(
             label if not at else "",
             (f"{formats.format_count(number):>7}  ", "$strong"),
-            formats.fit(words, max(12, width - _LABEL_CELLS - 9)).rstrip(),
+            formats.fit_to_width(words, max(12, width - _LABEL_CELLS - 9)).rstrip(),
         )
         for at, (words, number) in enumerate(shown)
     ]

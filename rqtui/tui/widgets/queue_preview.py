@@ -19,7 +19,7 @@ from rqtui.model import Count, Job, Queue, Rate, State, Worker
 from rqtui.reports import errors
 from rqtui.text import elision, formats
 from rqtui.text.masking import mask_text
-from rqtui.text.preview import format_value
+from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui.format.queues import HUES
 from rqtui.tui.format.recent import RecentEvent
@@ -126,7 +126,7 @@ def _draw_plot_lines(
     for row, runs in enumerate(plot.draw_stacked(area, lower, rows, top, marks, ascii_only)):
         label = most if row == 0 else ("0" if row == rows - 1 else "")
         pieces = [(text, _HUES[of]) if of else text for text, of in runs]
-        made.append(Content.assemble((formats.fit(label, LABEL_CELLS, "right") + " ", "$muted"), *pieces))
+        made.append(Content.assemble((formats.fit_to_width(label, LABEL_CELLS, "right") + " ", "$muted"), *pieces))
     return made
 
 
@@ -218,8 +218,8 @@ def _format_places(seen: QueueDetails, width: int) -> list[Content]:
     words = " · ".join(said) or "nothing waits"
     return [
         Content.styled("places", "b $strong"),
-        Content.styled(formats.fit(words, width).rstrip(), "$muted"),
-        Content.styled(formats.fit(_format_workers(seen, width), width).rstrip(), "$muted"),
+        Content.styled(formats.fit_to_width(words, width).rstrip(), "$muted"),
+        Content.styled(formats.fit_to_width(_format_workers(seen, width), width).rstrip(), "$muted"),
     ]
 
 
@@ -231,8 +231,8 @@ def _format_bars(seen: QueueDetails, width: int) -> list[Content]:
     room = max(1, width - label - 14)
     return [
         Content.assemble(
-            (formats.fit(count.place, label), f"$state-{count.state}"),
-            (formats.fit(_format_count(count), 11, "right") + "  ", "$data"),
+            (formats.fit_to_width(count.place, label), f"$state-{count.state}"),
+            (formats.fit_to_width(_format_count(count), 11, "right") + "  ", "$data"),
             ("━" * max(1, room * count.count // most) if count.count else "", f"$state-{count.state}"),
         )
         for count in counts
@@ -250,7 +250,7 @@ def _format_workers(seen: QueueDetails, width: int) -> str:
         return "its system keeps no list of workers"
     late = [worker for worker in workers if worker.is_late(seen.now_ms)]
     live = [worker for worker in workers if worker not in late]
-    fit = elision.create_fitter(format_value(worker.name) for worker in workers)
+    fit = elision.create_name_fitter(format_field_value(worker.name) for worker in workers)
 
     def format_with_names(cells: int) -> str:
         silent = f", {formats.format_count(len(late))} silent: {_format_names(late, fit, cells)}" if late else ""
@@ -262,7 +262,7 @@ def _format_workers(seen: QueueDetails, width: int) -> str:
 
 
 def _format_names(workers: Sequence[Worker], fit: elision.Fit, cells: int) -> str:
-    return " ".join(fit(format_value(worker.name), cells) for worker in workers[:12]) + (
+    return " ".join(fit(format_field_value(worker.name), cells) for worker in workers[:12]) + (
         " …" if len(workers) > 12 else ""
     )
 
@@ -290,9 +290,9 @@ def format_causes(found: Sequence[DeathCause], now_ms: int, width: int, height: 
         text = safe(mask_text(cause.text)) or "(no error is kept)"
         made.append(
             Content.assemble(
-                (formats.fit(formats.format_count(cause.jobs), 7, "right"), "b $state-dead"),
+                (formats.fit_to_width(formats.format_count(cause.jobs), 7, "right"), "b $state-dead"),
                 "  ",
-                (formats.fit(text, max(8, width - 9)).rstrip(), "$data"),
+                (formats.fit_to_width(text, max(8, width - 9)).rstrip(), "$data"),
             )
         )
         if per == 2:
@@ -301,8 +301,10 @@ def format_causes(found: Sequence[DeathCause], now_ms: int, width: int, height: 
                 for name, at_ms in (("first", cause.first_ms), ("last", cause.last_ms))
                 if at_ms is not None
             ]
-            more = "   ".join([*([safe(cause.frame)] if cause.frame else []), *ages, format_value(cause.kind)]).rstrip()
-            made.append(Content.styled(" " * 9 + formats.fit(more, max(8, width - 9)).rstrip(), "$muted"))
+            more = "   ".join(
+                [*([safe(cause.frame)] if cause.frame else []), *ages, format_field_value(cause.kind)]
+            ).rstrip()
+            made.append(Content.styled(" " * 9 + formats.fit_to_width(more, max(8, width - 9)).rstrip(), "$muted"))
     return made
 
 
@@ -328,8 +330,8 @@ def build_group_preview(
 def _format_verdict(queue: Queue, width: int) -> Content:
     return Content.assemble(
         ("● ", f"${HUES[queue.verdict.severity]}"),
-        (formats.fit(safe(queue.name), min(32, width // 3)), "$strong"),
-        ("  " + formats.fit(safe(queue.verdict.text), max(8, width - 36)).rstrip(), "$muted"),
+        (formats.fit_to_width(safe(queue.name), min(32, width // 3)), "$strong"),
+        ("  " + formats.fit_to_width(safe(queue.verdict.text), max(8, width - 36)).rstrip(), "$muted"),
     )
 
 

@@ -511,7 +511,9 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
         place = top + y - self.show_header
         if place >= self._window.total:
             is_foot = place == self._window.total + 1 and self.foot
-            return PaintedLine(width, text=formats.fit(self.foot, width - GUTTER - 1).rstrip() if is_foot else "")
+            return PaintedLine(
+                width, text=formats.fit_to_width(self.foot, width - GUTTER - 1).rstrip() if is_foot else ""
+            )
         row = self._window.find_row(place)
         cursor = ("accented" if self.has_focus else "muted") if self._is_cursor_shown(place) else ""
         if row is None:
@@ -538,5 +540,5 @@ class Table(Lines, can_focus=True, inherit_bindings=False):
 
     def _build_empty_line(self, line: int, width: int) -> str:
         """Return line `line` of the sentence for an empty table, which begins one line below the header."""
-        lines = formats.wrap(self.empty, width - GUTTER - 1) if self._is_loaded else []
+        lines = formats.wrap_to_width(self.empty, width - GUTTER - 1) if self._is_loaded else []
         return lines[line - 1] if 1 <= line <= len(lines) else ""

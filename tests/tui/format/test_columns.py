@@ -17,8 +17,8 @@ from rqtui.model import Job, Ref, State
 from rqtui.scenarios.originals import timeout_sets
 from rqtui.text import formats
 from rqtui.text.body import render_body
-from rqtui.text.masking import MASK, add_mask_patterns, is_secret
-from rqtui.text.pieces import to_pieces
+from rqtui.text.masking import MASK, is_secret_name, set_mask_patterns
+from rqtui.text.pieces import convert_cell_to_pieces
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import columns
 from rqtui.tui.format.rows import fit_columns
@@ -31,7 +31,7 @@ BODY = {"user": {"id": 7, "tags": ["new", "eu"], "password": "hunter2"}, "note":
 def usual_secrets() -> Iterator[None]:
     """What one test masks is none of the next one's business."""
     yield
-    add_mask_patterns(())
+    set_mask_patterns(())
 
 
 def job(body: bytes, **more: object) -> Job:
@@ -43,7 +43,7 @@ def job(body: bytes, **more: object) -> Job:
 def texts(one: Job, *names: str) -> list[str]:
     """The cells of its row, without the id."""
     row = columns.build_job_row(one, 60_000, 16, names)
-    return ["".join(piece.text for piece in to_pieces(cell)) for cell in row.cells[1:]]
+    return ["".join(piece.text for piece in convert_cell_to_pieces(cell)) for cell in row.cells[1:]]
 
 
 @pytest.mark.parametrize("pack", [lambda value: json.dumps(value).encode(), msgpack.packb], ids=["json", "msgpack"])
@@ -156,7 +156,7 @@ def test_a_body_that_was_too_long_to_fetch_is_no_empty_one() -> None:
     long = columns.build_job_row(
         replace(jobs[0], body=None, member=jobs[0].id, body_bytes=30_000_000), 0, 16, ("fields",), choice
     )
-    assert {to_pieces(cell)[0].text for cell in long.cells[1:]} == {"…"}
+    assert {convert_cell_to_pieces(cell)[0].text for cell in long.cells[1:]} == {"…"}
 
 
 def test_the_settings_name_columns_by_state_or_for_all_boards_and_others_are_told() -> None:
@@ -175,7 +175,7 @@ def test_a_pattern_of_the_config_masks_bodies_columns_texts_and_errors_too() -> 
     body = b'{"iban": "DE02", "customer": {"ssn": "123"}}'
     assert "DE02" in render_body(body).text
     assert columns.format_error_line("Refused: iban=DE02") == "Refused: iban=DE02"
-    add_mask_patterns(["iban", "^ssn$"])
+    set_mask_patterns(["iban", "^ssn$"])
     for viewer in ("", "text", "hex"):
         assert "DE02" not in render_body(body, viewer=viewer).text
     assert "123" not in render_body(body).text
@@ -189,8 +189,8 @@ def test_a_pattern_of_the_config_masks_bodies_columns_texts_and_errors_too() -> 
 
 def test_a_pattern_that_cannot_be_read_is_said_and_changes_nothing() -> None:
     with pytest.raises(UsageError, match=r"redaction pattern '\(' cannot be read"):
-        add_mask_patterns(["iban", "("])
-    assert not is_secret("iban") and is_secret("api_token")
+        set_mask_patterns(["iban", "("])
+    assert not is_secret_name("iban") and is_secret_name("api_token")
 
 
 @on_screen

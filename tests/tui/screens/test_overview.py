@@ -16,7 +16,7 @@ from rqtui.config.thresholds import Limit
 from rqtui.errors import UsageError
 from rqtui.model import Count, Finding, Queue, Rate, Ref, Snapshot, State, Verdict
 from rqtui.text import formats
-from rqtui.text.pieces import to_pieces
+from rqtui.text.pieces import convert_cell_to_pieces
 from rqtui.tui.app import Cockpit
 from rqtui.tui.format import groups, queues
 from rqtui.tui.format.groups import QueueGroup
@@ -93,7 +93,7 @@ def test_none_unknown_and_not_looked_yet_have_three_signs() -> None:
     keys = [column.key for column in queues.build_overview_columns(shape)]
 
     def sign(row: Row, key: str) -> str:
-        return "".join(piece.text for piece in to_pieces(row.cells[keys.index(key)]))
+        return "".join(piece.text for piece in convert_cell_to_pieces(row.cells[keys.index(key)]))
 
     assert sign(row, "dead") == sign(row, "workers") == sign(row, "rate") == formats.UNKNOWN
     counts = queues.build_queue_row("y", "y", "native", build_queue("y"), Rate(), shape)

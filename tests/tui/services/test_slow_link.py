@@ -14,7 +14,7 @@ from proxy import Proxy
 from redis import Redis
 from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 
-from rqtui.engine.ticker import compute_backoff_s
+from rqtui.engine.ticker import compute_reconnect_delay_s
 from rqtui.tui.screens.board import Board
 
 # A key, and what must be on the screen when it was pressed, in this order, on a board of five ready and two dead jobs.
@@ -156,7 +156,7 @@ async def test_a_link_that_drops_dims_the_picture_and_takes_nothing_away(
 
 
 def test_the_tries_after_a_loss_come_1_to_13_seconds_apart() -> None:
-    assert [compute_backoff_s(number) for number in range(8)] == [1, 1, 2, 3, 5, 8, 13, 13]
+    assert [compute_reconnect_delay_s(number) for number in range(8)] == [1, 1, 2, 3, 5, 8, 13, 13]
 
 
 @on_screen

@@ -93,9 +93,9 @@ def test_a_time_that_trembles_is_said_as_before_and_another_one_is_said() -> Non
 
 @pytest.fixture
 def rough() -> Iterator[None]:
-    formats.round_ages(True)
+    formats.set_age_rounding(True)
     yield
-    formats.round_ages(False)
+    formats.set_age_rounding(False)
 
 
 def test_rough_ages_change_each_ten_seconds_and_then_each_minute(rough: None) -> None:
