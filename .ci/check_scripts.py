@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from rqtui.errors import ScriptError
 from rqtui.scripts.script import list_script_folders, load_scripts
 from rqtui.testing import include_lint, script_lint
 
@@ -36,7 +37,10 @@ def run_luacheck() -> int:
 
 
 def main(words: list[str]) -> int:
-    found = list_faults()
+    try:
+        found = list_faults()
+    except ScriptError as error:  # a header or an include line that cannot be read
+        found = [str(error)]
     print("\n".join(found) or "Every script fits its header and its blocks.")
     return int(bool(found)) or (run_luacheck() if "--luacheck" in words else 0)
 

@@ -7,18 +7,8 @@
 --
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
---          meta              hash    version, paused, limits
---          id                string  counter of all added jobs
---          metrics_completed hash    count: jobs that succeeded
---          metrics_failed    hash    count: jobs that failed
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed meta id metrics_completed
+--          metrics_failed
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 -- returns  counted  (now_ms int, delayed int, waiting_children int, prioritized int, wait int, paused int, active int,
 --                   completed int, failed int, oldest_ms int, due_ms int, overdue int, deadline_ms int, expired int, is_paused bool, concurrency int, limit_max int, limit_ms int,

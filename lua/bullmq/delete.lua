@@ -28,20 +28,8 @@
 --          <prefix>:<parent_queue>:pc
 --          <prefix>:<parent_queue>:marker
 --          <prefix>:<parent_queue>:events
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
---          meta              hash    version, paused, limits
---          pc                string  counter of the jobs with a priority
---          marker            zset    wakes workers, now or at the next due time
---          events            stream  events of the queue
---          repeat            zset    scheduler by its next run (ms)
---          stalled           set     active ids whose lock was not renewed since the last check
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed meta pc marker events repeat
+--          stalled
 -- ARGV     p         str    prefix of all keys of the queue: bull:mail:
 --          place?    str    only jobs in this place; empty: in any place
 --          force?    bool   even if its children have not run

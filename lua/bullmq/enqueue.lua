@@ -7,16 +7,7 @@
 -- moves    -> wait | paused | prioritized | delayed
 -- writes   meta id pc marker events
 -- derived  <prefix>:<queue>:<id>
--- KEYS     delayed      zset    id by due (ms × 4096)
---          prioritized  zset    id by priority × 2^32, then arrival
---          wait         list    ids, the next job last
---          paused       list    ids while BullMQ 5 is paused, the next job last
---          active       list    ids of running jobs, the oldest run last
---          meta         hash    version, paused, limits
---          id           string  the last id that was given to a job
---          pc           string  counter of the jobs with a priority
---          marker       zset    wakes workers, now or at the next due time
---          events       stream  events of the queue
+-- KEYS     delayed prioritized wait paused active meta id pc marker events
 -- ARGV     p            str   prefix of all keys of the queue: bull:mail:
 --          now_ms?      int   a test's clock; the server's when empty
 --          each         (id? bytes, body bytes, name? bytes, delay_ms? int, due_ms? int, priority? int, max_attempts? int,

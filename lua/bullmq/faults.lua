@@ -12,24 +12,9 @@
 --          <prefix>:<queue>:<id>:dependencies
 --          <prefix>:<queue>:de:<word>
 --          <prefix>:<queue>:repeat:<word>
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
---          meta              hash    version, paused, limits
---          id                string  counter of all added jobs
---          limiter           string  number of runs in the window of the rate limit
---          repeat            zset    scheduler by its next run (ms)
---          events            stream  events of the queue
---          pc                string  counter of the jobs with a priority
---          marker            zset    wakes workers, now or at the next due time
---          stalled           set     active ids whose lock was not renewed since the last check
---          metrics_completed hash    count: jobs that succeeded
---          metrics_failed    hash    count: jobs that failed
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed meta id
+--          limiter  string  number of runs in the window of the rate limit
+--          repeat events pc marker stalled metrics_completed metrics_failed
 -- ARGV     now_ms?   int  a test's clock; the server's when empty
 --          p         str  prefix of all keys of the queue: bull:mail:
 --          from_id?  int  where the search for jobs in no place continues; empty: from the start

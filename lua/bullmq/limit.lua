@@ -3,14 +3,7 @@
 -- A limit that is not given stays as it is. A limit per time window has two numbers, and applies from the next window on.
 --
 -- writes   meta marker
--- KEYS     wait         list    ids, the next job last
---          paused       list    ids while BullMQ 5 is paused, the next job last
---          prioritized  zset    id by priority × 2^32, then arrival
---          active       list    ids of running jobs, the oldest run last
---          meta         hash    version, paused, limits
---          pc           string  counter of the jobs with a priority
---          marker       zset    wakes workers, now or at the next due time
---          events       stream  events of the queue
+-- KEYS     wait paused prioritized active meta pc marker events
 -- ARGV     p             str    prefix of all keys of the queue: bull:mail:
 --          concurrency?  int    jobs at once
 --          max?          int    jobs in a time window

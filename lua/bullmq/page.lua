@@ -7,14 +7,7 @@
 --
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          p           str  prefix of all keys of the queue: bull:mail:
 --          place       str  one of the keys
@@ -25,8 +18,7 @@
 --                rows (id bytes, member bytes, score str, size int, data bytes, name str, opts bytes, error bytes, trace bytes, lock bytes,
 --                lock_ms int, timestamp str, delay str, priority str, atm str, ats str, stc str, processed_on str, finished_on str,
 --                pb str, defa str, parent_key bytes, rjk bytes, deid bytes)
-local integers, argument_count = {1, 4, 5, 6}, 6
--- include: keys, integer_arguments, queue_keys, opening, page_range, job_row
+-- include: keys, arguments, queue_keys, opening, page_range, job_row
 local rows = {}
 if sets[place] then
   local found = redis.call('ZRANGE', sets[place], offset, offset + limit - 1, 'WITHSCORES')

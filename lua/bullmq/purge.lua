@@ -15,15 +15,7 @@
 --          <prefix>:<queue>:de:<dedup>
 --          <prefix>:<queue>:dn:<dedup>
 --          <prefix>:<parent_queue>:<parent>:dependencies
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
---          events            stream  events of the queue
---          repeat            zset    scheduler by its next run (ms)
+-- KEYS     delayed waiting_children prioritized wait paused completed failed events repeat
 -- ARGV     p       str    prefix of all keys of the queue: bull:mail:
 --          place   str    the place to purge
 --          limit   int    jobs per call, 1 to 1000

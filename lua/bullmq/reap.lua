@@ -9,16 +9,7 @@
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
 --          <prefix>:<queue>:repeat:<scheduler>
--- KEYS     prioritized  zset    id by priority × 2^32, then arrival
---          wait         list    ids, the next job last
---          paused       list    ids while BullMQ 5 is paused, the next job last
---          active       list    ids of running jobs, the oldest run last
---          meta         hash    version, paused, limits
---          pc           string  counter of the jobs with a priority
---          marker       zset    wakes workers, now or at the next due time
---          events       stream  events of the queue
---          stalled      set     active ids whose lock was not renewed since the last check
---          repeat       zset    scheduler by its next run (ms)
+-- KEYS     prioritized wait paused active meta pc marker events stalled repeat
 -- ARGV     p        str    prefix of all keys of the queue: bull:mail:
 --          limit    int    jobs per call, 1 to 1000
 -- returns  moved  (moved int, ready int, dead int, next_ms int)  reaped

@@ -13,14 +13,7 @@
 --          <prefix>:<queue>:<id>:unsuccessful
 --          <prefix>:<queue>:de:<dedup>
 --          <prefix>:<queue>:dn:<dedup>
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed
 -- ARGV     p         str   prefix of all keys of the queue: bull:mail:
 --          whole?    bool  with records and bodies
 --          most      int   bytes per reply; a single job may have more

@@ -5,18 +5,7 @@
 -- moves    delayed wait paused prioritized -> delayed | wait | paused | prioritized
 -- writes   pc marker
 -- derived  <prefix>:<queue>:<id>
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
---          meta              hash    version, paused, limits
---          pc                string  counter of the jobs with a priority
---          marker            zset    wakes workers, now or at the next due time
---          events            stream  events of the queue
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed meta pc marker events
 -- ARGV     p         str    prefix of all keys of the queue: bull:mail:
 --          priority  int    0 to 2097151
 --          each      (id bytes)

@@ -13,18 +13,7 @@
 --          <prefix>:<queue>:<id>:unsuccessful
 --          <prefix>:<queue>:de:<dedup>
 --          <prefix>:<queue>:dn:<dedup>
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
---          meta              hash    version, paused, limits
---          pc                string  counter of the jobs with a priority
---          marker            zset    wakes workers, now or at the next due time
---          events            stream  events of the queue
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed meta pc marker events
 -- ARGV     p     str  prefix of all keys of the queue: bull:mail:
 --          each  (id bytes, place str, score str, record? bytes, body? bytes, errors? bytes)  as `records` returned it
 -- returns each  moved   (place str)  restored

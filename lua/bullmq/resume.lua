@@ -4,15 +4,7 @@
 -- a queue that is not paused. No job of either list is lost, unlike when BullMQ 5 resumes a queue to which BullMQ 6 added jobs.
 --
 -- writes   wait paused meta marker events
--- KEYS     delayed      zset    id by due (ms × 4096)
---          wait         list    ids, the next job last
---          paused       list    ids while BullMQ 5 is paused, the next job last
---          prioritized  zset    id by priority × 2^32, then arrival
---          active       list    ids of running jobs, the oldest run last
---          meta         hash    version, paused, limits
---          pc           string  counter of the jobs with a priority
---          marker       zset    wakes workers, now or at the next due time
---          events       stream  events of the queue
+-- KEYS     delayed wait paused prioritized active meta pc marker events
 -- ARGV     p  str    prefix of all keys of the queue: bull:mail:
 -- returns  resumed  resumed
 --          already  it is not paused, and no job was left in paused

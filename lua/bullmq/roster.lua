@@ -5,11 +5,11 @@
 --
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
--- KEYS     active  list  ids of running jobs, the oldest run last
+-- KEYS     active
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          p        str  prefix of all keys of the queue: bull:mail:
 -- returns  listed  (now_ms int, total int)  rows (id bytes, lock str, left_ms int, pb str, name str, processed_on str)
-local active = KEYS[1]
+-- include: keys
 if #ARGV < 2 then return redis.error_reply('ERR it takes 2 arguments; nothing was changed') end
 -- include: opening, read
 local rows = {}

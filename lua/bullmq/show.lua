@@ -14,14 +14,7 @@
 --          <prefix>:<queue>:<id>:processed
 --          <prefix>:<queue>:<id>:failed
 --          <prefix>:<queue>:<id>:unsuccessful
--- KEYS     delayed           zset    id by due (ms × 4096)
---          waiting_children  zset    id by start of the wait (ms)
---          prioritized       zset    id by priority × 2^32, then arrival
---          wait              list    ids, the next job last
---          paused            list    ids while BullMQ 5 is paused, the next job last
---          active            list    ids of running jobs, the oldest run last
---          completed         zset    id by end (ms)
---          failed            zset    id by end (ms)
+-- KEYS     delayed waiting_children prioritized wait paused active completed failed
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          p           str    prefix of all keys of the queue: bull:mail:
 --          id          bytes  the job's id
@@ -31,8 +24,7 @@
 --                 stc str, processed_on str, finished_on str, pb str, defa str, parent_key bytes, rjk bytes, deid bytes)
 --                 rows (kind str, of bytes, name bytes, value bytes)
 --          gone   no such job
-local integers, argument_count = {1, 4}, 4
--- include: keys, integer_arguments, opening, args(id body_bytes)
+-- include: keys, arguments, opening, args(id body_bytes)
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
 -- include: job_row, read

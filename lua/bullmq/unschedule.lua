@@ -13,9 +13,7 @@
 --          <prefix>:<queue>:<id>:unsuccessful
 --          <prefix>:<queue>:de:<dedup>
 --          <prefix>:<queue>:dn:<dedup>
--- KEYS     delayed  zset    id by due (ms × 4096)
---          events   stream  events of the queue
---          repeat   zset    scheduler by its next run (ms)
+-- KEYS     delayed events repeat
 -- ARGV     p          str    prefix of all keys of the queue: bull:mail:
 --          scheduler  bytes  its id
 -- returns  moved  unscheduled

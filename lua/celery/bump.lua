@@ -5,7 +5,7 @@
 --
 -- moves    queue -> queue
 -- derived  <queue><sep><step>  the list of another priority
--- KEYS     queue   list  messages of priority 0; the last one runs next
+-- KEYS     queue
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty
 --          sep     str   the separator between the name of a queue and a priority

@@ -10,10 +10,7 @@
 -- writes   control
 -- derived  <queue><sep><step>                 the list of another priority
 --          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
--- KEYS     queue          list     messages of priority 0; the last one runs next
---          unacked        hash     [message, exchange, routing key] by delivery tag
---          unacked_index  zset     delivery tag by the time when a worker took the message (s)
---          control        channel  the channel of the workers' mailbox
+-- KEYS     queue unacked unacked_index control
 -- ARGV     queue       str   the name of the queue
 --          prefix      str   the prefix of all keys; may be empty
 --          sep         str   the separator between the name of a queue and a priority
@@ -28,7 +25,8 @@
 --               later    the queue is too long to search for so many messages in one call
 --               gone     the message is no longer there
 local visibility = ARGV[5]
--- include: keys, columns, options, visibility, batch, queue_guard, lengths, clock_argv6, find_held_place, find_spot, publish_command
+-- include: keys, columns, options, visibility, batch, queue_guard, lengths, clock_argv6
+-- include: find_held_place, find_spot, publish_command
 local signal = ARGV[7] == '' and 'TERM' or string.gsub(string.upper(ARGV[7]), '^SIG', '')
 local is_signal = {}
 for name in string.gmatch('ABRT ALRM HUP INT KILL QUIT TERM USR1 USR2 NONE', '%u[%u%d]+') do is_signal[name] = true end

@@ -7,9 +7,7 @@
 -- writes   unacked_index
 -- derived  <queue><sep><step>                 the list of another priority
 --          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
--- KEYS     queue           list  messages of priority 0; the last one runs next
---          unacked (late)  hash  [message, exchange, routing key] by delivery tag
---          unacked_index   zset  delivery tag by the time when a worker took the message (s)
+-- KEYS     queue unacked unacked_index
 -- ARGV     queue       str   the name of the queue
 --          prefix      str   the prefix of all keys; may be empty
 --          sep         str   the separator between the name of a queue and a priority
@@ -23,7 +21,8 @@
 --               later        the queue is too long to search for so many messages in one call
 --               gone         the message is no longer there
 local visibility = ARGV[5]
--- include: keys, args(place), columns, options, visibility, batch, queue_guard, clock_argv6, find_held_place, find_spot, remove_spots
+-- include: keys, args(place), columns, options, visibility, batch, queue_guard, clock_argv6
+-- include: find_held_place, find_spot, remove_spots
 if not ({[''] = 1, queue = 1, eta = 1, unacked = 1, late = 1})[place] then
   return redis.error_reply('ERR there is no place of that name; nothing was changed')
 end

@@ -7,9 +7,7 @@
 -- writes   unacked_index
 -- derived  <queue><sep><step>                 the list of another priority
 --          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
--- KEYS     queue          list  messages of priority 0; the last one runs next
---          unacked        hash  [message, exchange, routing key] by delivery tag
---          unacked_index  zset  delivery tag by the time when a worker took the message (s)
+-- KEYS     queue unacked unacked_index
 -- ARGV     queue       str   the name of the queue
 --          prefix      str   the prefix of all keys; may be empty
 --          sep         str   the separator between the name of a queue and a priority

@@ -8,10 +8,8 @@
 -- derived  <queue><sep><step>                             the list of another priority
 --          <prefix>_kombu.binding.<exchange>              the bindings of an exchange: the queue of each routing key
 --          <prefix><reply>.reply.<control>.pidbox         the replies to a remote control command
--- KEYS     queue           list  messages of priority 0; the last one runs next
---          unacked         hash  [message, exchange, routing key] by delivery tag
---          unacked_index   zset  delivery tag by the time when a worker took the message (s)
---          replies         set   bindings of the reply queues
+-- KEYS     queue unacked unacked_index
+--          replies  set  bindings of the reply queues
 -- ARGV     now_ms?         int   a test's clock; the server's when empty
 --          prefix          str   the prefix of all keys; may be empty
 --          sep             str   the separator between the name of a queue and a priority

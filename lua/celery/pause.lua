@@ -3,7 +3,7 @@
 -- `heard` is the number of subscribers. The command is not stored: a worker that starts later takes messages from the queue.
 --
 -- writes   control
--- KEYS     control  channel  the channel of the workers' mailbox
+-- KEYS     control
 -- ARGV     queue    str      the name of the queue
 -- returns  paused   (heard int)  paused: the workers that listen take no messages from it
 --          unheard  no worker listens, so no worker was paused

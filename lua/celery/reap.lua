@@ -10,9 +10,7 @@
 -- writes   unacked_index
 -- derived  <queue><sep><step>                 the list of another priority
 --          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
--- KEYS     queue           list  messages of priority 0; the last one runs next
---          unacked (late)  hash  [message, exchange, routing key] by delivery tag
---          unacked_index   zset  delivery tag by the time when a worker took the message (s)
+-- KEYS     queue unacked unacked_index
 -- ARGV     queue       str  the name of the queue
 --          prefix      str  the prefix of all keys; may be empty
 --          sep         str  the separator between the name of a queue and a priority
@@ -24,7 +22,8 @@
 -- returns  moved  (moved int, ready int, dead int, next_ms int, more bool, rank int)  reaped
 --          empty  (next_ms int, more bool, rank int)  no message of the queue is late
 local visibility, limit, rank = ARGV[5], tonumber(ARGV[7]), tonumber(ARGV[8]) or 0
--- include: keys, options, visibility, queue_guard, key_types(unacked), find_list, clock_argv6, for_each_held, redeliver, push_redelivered
+-- include: keys, options, visibility, queue_guard, key_types(unacked), find_list, clock_argv6
+-- include: for_each_held, redeliver, push_redelivered
 for _, list in ipairs(lists) do redis.call('LLEN', list[1]) end
 if #ARGV < 8 or not string.find(ARGV[7], '^%d+$') or limit < 1 or limit > 1000 or #ARGV[8] > 15 or string.find(ARGV[8], '%D') then
   return redis.error_reply('ERR limit is 1 to 1000, rank a whole number; nothing was changed')

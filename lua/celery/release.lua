@@ -8,9 +8,7 @@
 -- writes   unacked_index
 -- derived  <queue><sep><step>                 the list of another priority
 --          <prefix>_kombu.binding.<exchange>  the bindings of an exchange: the queue of each routing key
--- KEYS     queue                   list  messages of priority 0; the last one runs next
---          unacked (unacked late)  hash  [message, exchange, routing key] by delivery tag
---          unacked_index           zset  delivery tag by the time when a worker took the message (s)
+-- KEYS     queue unacked unacked_index
 -- ARGV     queue       str   the name of the queue
 --          prefix      str   the prefix of all keys; may be empty
 --          sep         str   the separator between the name of a queue and a priority
@@ -24,7 +22,8 @@
 --               raw    kombu cannot deliver these bytes again: they can only be deleted, once they are late
 --               gone   no worker holds the message any more
 local visibility = ARGV[5]
--- include: keys, args(force), columns, options, visibility, batch, queue_guard, find_list, clock_argv6, find_held_place, redeliver, push_redelivered
+-- include: keys, args(force), columns, options, visibility, batch, queue_guard, find_list, clock_argv6
+-- include: find_held_place, redeliver, push_redelivered
 for _, list in ipairs(lists) do redis.call('LLEN', list[1]) end
 local words, released, seen = {}, {}, {}
 for at = scalars + 1, #ARGV, columns do

@@ -10,10 +10,7 @@
 -- moves    -> queue
 -- writes   binding binding_permanent
 -- derived  <queue><sep><step>  the list of another priority
--- KEYS     queue              list  messages of priority 0; the last one runs next
---          binding            set   bindings (routing key, pattern, queue) of the exchange with the name of the queue
---          binding_permanent  set   the same bindings, of queues that do not expire
---          unacked            hash  [message, exchange, routing key] by delivery tag
+-- KEYS     queue binding binding_permanent unacked
 -- ARGV     queue   str   the name of the queue
 --          prefix  str   the prefix of all keys; may be empty
 --          sep     str   the separator between the name of a queue and a priority

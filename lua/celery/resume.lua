@@ -4,7 +4,7 @@
 -- program declares the queue.
 --
 -- writes   control
--- KEYS     control  channel  the channel of the workers' mailbox
+-- KEYS     control
 -- ARGV     queue    str      the name of the queue
 -- returns  resumed  (heard int)  resumed: all workers that listen take messages from it
 --          unheard  no worker listens, so no worker was resumed

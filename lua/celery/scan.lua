@@ -5,9 +5,7 @@
 -- was read (empty: the end). The columns are those of `page.lua`.
 --
 -- derived  <prefix>_kombu.binding.<exchange>    the bindings of an exchange: the queue of each routing key
--- KEYS     queue                       list  messages of priority 0
---          unacked (eta late)          hash  [message, exchange, routing key] by delivery tag
---          unacked_index               zset  delivery tag by the time when a worker took the message (s)
+-- KEYS     queue unacked unacked_index
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
 --          prefix      str   the prefix of all keys; may be empty
 --          sep         str   the separator between the name of a queue and a priority

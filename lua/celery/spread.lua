@@ -4,8 +4,7 @@
 -- `tasks` contains the names of up to 20 tasks of the queue, one per line.
 --
 -- derived  <prefix>_kombu.binding.<exchange>    the bindings of an exchange: the queue of each routing key
--- KEYS     unacked        hash  [message, exchange, routing key] by delivery tag
---          unacked_index  zset  delivery tag by the time when a worker took the message (s)
+-- KEYS     unacked unacked_index
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          prefix      str  the prefix of all keys; may be empty
 --          sep         str  the separator between the name of a queue and a priority

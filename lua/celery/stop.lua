@@ -4,7 +4,7 @@
 -- workers.
 --
 -- writes   control
--- KEYS     control  channel  the channel of the workers' mailbox
+-- KEYS     control
 -- ARGV     each     (worker bytes)
 -- returns each  asked    (heard int)  asked to stop: the worker ends after its running tasks
 --               unheard  no worker listens

@@ -4,15 +4,12 @@
 -- none. A task with a negative due time is due.
 --
 -- moves    delayed -> ready
--- KEYS     delayed  zset  task by due (s)
---          ready    list  tasks, first in, first out
+-- KEYS     delayed ready
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          limit    int   how many at most, 1 to 1000
 -- returns  moved  (moved int, scheduled int, ready int, next_ms int)  dispatched
 --          empty  (scheduled int, ready int, next_ms int)  nothing is due
-local delayed, ready = KEYS[1], KEYS[2]
--- include: server_time
-local limit = tonumber(ARGV[2])
+-- include: keys, server_time, args
 local before = redis.call('LLEN', ready)
 -- include: limit
 local function next_ms()

@@ -4,20 +4,12 @@
 -- `exists`. Producers of the original send ZADD, which overwrites the due time. Ready tasks may be equal.
 --
 -- moves    -> delayed | ready
--- KEYS     delayed  zset  task by due (s)
---          ready    list  tasks, first in, first out
+-- KEYS     delayed ready
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          each     (body bytes, delay_ms? int, due_ms? int)
 -- returns each  moved   enqueued
 --               exists  it is delayed already, and keeps its due time
-local delayed, ready = KEYS[1], KEYS[2]
-local integers, argument_count = {1}, 1
--- include: integer_arguments, server_time
-redis.call('ZCARD', delayed)
-redis.call('LLEN', ready)
-if #ARGV < 4 or #ARGV > 3001 or #ARGV % 3 ~= 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of body, delay_ms and due_ms; nothing was changed')
-end
+-- include: keys, arguments, server_time, key_types(delayed ready), batch_size
 local words, later, now, seen = {}, {}, {}, {}
 for at = 2, #ARGV, 3 do
   local body, delay_ms, due_ms = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])

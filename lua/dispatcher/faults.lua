@@ -4,12 +4,9 @@
 -- `looked` is the number of delayed tasks: the due times of all are checked. The sizes of the first hundred tasks of
 -- each place are checked, up to 4 MB in total, because Redis can only measure a task by reading it.
 --
--- KEYS     delayed  zset  task by due (s)
---          ready    list  tasks, first in, first out
---          leaving  list  tasks parked for a migration
+-- KEYS     delayed ready leaving
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int)
-local delayed, ready, leaving = KEYS[1], KEYS[2], KEYS[3]
-redis.call('LLEN', ready)
+-- include: keys, key_types(ready)
 local rows = {}
 local function find(kind, from, to)
   local number = redis.call('ZCOUNT', delayed, from, to)

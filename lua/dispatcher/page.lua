@@ -4,18 +4,14 @@
 -- 4096 bytes. `tail` has the last 64 bytes, and `size` is the length. `score` is the due time as stored, and empty for
 -- a ready task.
 --
--- KEYS     delayed  zset  task by due (s)
---          ready    list  tasks, first in, first out
+-- KEYS     delayed ready
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          place       str  delayed or ready
 --          offset      int  how many tasks to skip; -1 for the last page
 --          limit       int  how many at most, 1 to 1000
 --          body_bytes  int  return tasks of up to this size whole; -1: all
 -- returns  page  (now_ms int, total int)  rows (head bytes, size int, tail bytes, score str)
-local delayed, ready = KEYS[1], KEYS[2]
-local integers, argument_count = {1, 3, 4, 5}, 5
--- include: integer_arguments, server_time
-local place, offset, limit, body_bytes = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+-- include: keys, arguments, server_time, args
 if place ~= 'delayed' and place ~= 'ready' then return redis.error_reply('ERR the place is delayed or ready') end
 if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes then
   return redis.error_reply('ERR offset and body_bytes are whole numbers, limit is 1 to 1000')

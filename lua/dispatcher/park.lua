@@ -6,19 +6,12 @@
 --
 -- moves    ready delayed ->
 -- writes   leaving
--- KEYS     delayed  zset  task by due (s)
---          ready    list  tasks, first in, first out
---          leaving  list  tasks parked for a migration
+-- KEYS     delayed ready leaving
 -- ARGV     limit    int   how many at most, 1 to 1000
 --          place?   str   only from delayed, or only from ready
 -- returns  moved  rows (entry bytes)  parked
 --          empty  no task to park, and none is parked
-local delayed, ready, leaving = KEYS[1], KEYS[2], KEYS[3]
-local integers, argument_count = {1}, 2
--- include: integer_arguments
-local limit, place = tonumber(ARGV[1]), ARGV[2]
-redis.call('ZCARD', delayed)
-redis.call('LLEN', ready)
+-- include: keys, arguments, args, key_types(delayed ready)
 if not limit or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000; nothing was changed') end
 if place ~= '' and place ~= 'delayed' and place ~= 'ready' then
   return redis.error_reply('ERR the place is delayed or ready, or empty for both; nothing was changed')

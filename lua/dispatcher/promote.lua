@@ -1,14 +1,11 @@
 -- Promote delayed tasks: make them ready now.
 --
 -- moves    delayed -> ready
--- KEYS     delayed  zset  task by due (s)
---          ready    list  tasks, first in, first out
+-- KEYS     delayed ready
 -- ARGV     each     (member bytes)
 -- returns each  moved  promoted
 --               gone   it is not delayed
-local delayed, ready = KEYS[1], KEYS[2]
-redis.call('LLEN', ready)
-if #ARGV < 1 or #ARGV > 1000 then return redis.error_reply('ERR a batch has 1 to 1000 tasks; nothing was changed') end
+-- include: keys, key_types(ready), batch_size(tasks)
 local words, tasks, seen = {}, {}, {}
 for at, member in ipairs(ARGV) do
   local is_delayed = redis.call('ZSCORE', delayed, member) and not seen[member]

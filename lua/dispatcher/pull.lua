@@ -1,15 +1,12 @@
 -- Pull the next ready tasks out of the queue: at most once, with no lease and no retry.
 --
 -- moves    ready ->
--- KEYS     ready    list  tasks, first in, first out
+-- KEYS     ready
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          limit    int   how many at most, 1 to 1000
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, score str)  pulled
 --          empty  nothing is ready
-local ready = KEYS[1]
--- include: server_time
-local limit = tonumber(ARGV[2])
--- include: limit
+-- include: keys, server_time, args, limit
 local rows = {}
 for at, task in ipairs(redis.call('LRANGE', ready, 0, limit - 1)) do
   rows[at] = {task, #task, string.sub(task, -64), ''}

@@ -1,24 +1,20 @@
 -- Reschedule delayed tasks: give them another due time; a time in the past makes them ready.
 --
 -- moves    delayed -> delayed | ready
--- KEYS     delayed    zset  task by due (s)
---          ready      list  tasks, first in, first out
+-- KEYS     delayed ready
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          due_ms?    int   the new due time
 --          delay_ms?  int   or the delay from now
 --          each       (member bytes)
 -- returns each  moved  (place str)  rescheduled
 --               gone   it is not delayed
-local delayed, ready = KEYS[1], KEYS[2]
+-- include: keys
 for _, at in ipairs({1, 2, 3}) do
   if #ARGV < 3 or #ARGV[at] > 16 or not string.find(ARGV[at], '^%-?%d*$') then
     return redis.error_reply('ERR it takes 3 arguments and rows, whole numbers where the header says int; nothing was changed')
   end
 end
--- include: server_time
-local due_ms, delay_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
-redis.call('LLEN', ready)
-if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 tasks; nothing was changed') end
+-- include: server_time, args, key_types(ready), batch_size(tasks)
 local due = delay_ms and now_ms + delay_ms or due_ms
 if not due or due >= 1e14 then
   return redis.error_reply('ERR give due_ms or delay_ms, in milliseconds, before the year 5138; nothing was changed')

@@ -4,8 +4,7 @@
 -- `tail`. Delayed tasks are searched first. For complete bytes, the first and the last 100 000 ready tasks are
 -- searched; otherwise the first and the last 5 000 tasks of both places.
 --
--- KEYS     delayed  zset  task by due (s)
---          ready    list  tasks, first in, first out
+-- KEYS     delayed ready
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          head        bytes  its bytes, or the first of them
 --          size        int    their number
@@ -13,10 +12,7 @@
 --          body_bytes  int    return a task of up to this size, or up to 4096, whole; -1: always
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, score str)
 --          gone   no such task
-local delayed, ready = KEYS[1], KEYS[2]
-local integers, argument_count = {1, 3, 5}, 5
--- include: integer_arguments, server_time
-local head, size, tail, body_bytes = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+-- include: keys, arguments, server_time, args
 if not size or not body_bytes then return redis.error_reply('ERR size and body_bytes are whole numbers') end
 local function reply(place, task)
   local whole = body_bytes < 0 and math.huge or math.max(4096, body_bytes)

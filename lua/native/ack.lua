@@ -6,15 +6,7 @@
 -- moves    reserved -> | done
 -- forgets  done
 -- writes   jobs bodies attempts errors meta events minutes
--- KEYS     reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
+-- KEYS     reserved done jobs bodies attempts errors meta events minutes
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          keep_ms?  int     how long the job stays in done; the job's own value when empty
 --          each      (id bytes, token str)
@@ -22,15 +14,11 @@
 --               done   acked before by the same lease
 --               stale  this lease is over; another worker may hold the job
 --               gone   no such job
-local reserved, done, jobs, bodies, attempts, errors, meta, events, minutes = unpack(KEYS)
-local keep_ms = tonumber(ARGV[2])
+-- include: keys, args
 local version, keep_default, unique, done_max, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'keep_ms', 'unique_ms', 'done_max', 'events', 'minute'))
 local kept_before, failures = redis.call('ZCARD', done), redis.call('HLEN', errors)
--- include: opening, noting
-if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
+-- include: opening, noting, batch_size
 if #ARGV[1] + #ARGV[2] > 0 and (#ARGV[1] > 13 or #ARGV[2] > 13 or string.find(ARGV[1] .. ARGV[2], '%D')) then
   return redis.error_reply('ERR keep_ms and now_ms are whole numbers, not negative; nothing was changed')
 end

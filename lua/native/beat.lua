@@ -3,8 +3,7 @@
 -- Workers without a heartbeat for ten times their `ttl_ms` are deleted, up to five per call.
 --
 -- writes   workers
--- KEYS     workers    hash    worker lines by name
---          meta       hash    settings and counters
+-- KEYS     workers meta
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
 --          worker      str   its name
 --          ttl_ms      int   the worker is late after this time without a heartbeat
@@ -17,11 +16,9 @@
 --          quiet  finish the leased jobs, and take no more
 --          stop   finish or release the leased jobs, and end
 --          left   deleted
-local workers, meta = KEYS[1], KEYS[2]
-local worker, ttl_ms, started_ms, pid, host, job = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6], ARGV[7]
+-- include: keys, args(worker ttl_ms started_ms pid host job)
 local version = redis.call('HGET', meta, 'version')
-redis.call('HLEN', workers)
--- include: opening
+-- include: key_types(workers), opening
 if #ARGV < 8 or #worker < 1 or #worker > 200 or string.find(worker, '%c') then
   return redis.error_reply('ERR a worker name has 1 to 200 bytes and no control characters; nothing was changed')
 end

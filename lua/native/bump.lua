@@ -3,26 +3,15 @@
 -- Their priority does not change, and applies again to later attempts.
 --
 -- writes   ready attempts meta events minutes
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
+-- KEYS     scheduled ready reserved done dead jobs attempts meta events minutes
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes)
 -- returns each  changed      bumped
 --               wrong_place  (place str)  it is not ready
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes = unpack(KEYS)
+-- include: keys
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
-for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 1, 1, 'ids'
--- include: streams, opening, place_of, batch
+-- include: key_types(jobs attempts events minutes), opening, place_of, batch
 local words, bumped, seen = {}, {}, {}
 for at = 2, #ARGV do
   local id = ARGV[at]

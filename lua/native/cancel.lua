@@ -4,26 +4,16 @@
 -- it goes to dead.
 --
 -- writes   attempts meta events minutes
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
+-- KEYS     scheduled ready reserved done dead attempts meta events minutes
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes, token? str)
 -- returns each  asked        asked to cancel; its worker reads it when it next extends the lease
 --               stale        another lease holds it now
 --               wrong_place  (place str)  no worker holds it: kill or delete it
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, attempts, meta, events, minutes = unpack(KEYS)
+-- include: keys
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
-redis.call('HLEN', attempts)
-local scalars, columns, row_names = 1, 2, 'rows of id and token'
--- include: streams, opening, place_of, batch
+-- include: key_types(attempts events minutes), opening, place_of, batch
 local words, lines = {}, {}
 for at = 2, #ARGV, 2 do
   local id = ARGV[at]

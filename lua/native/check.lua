@@ -4,22 +4,13 @@
 -- values until the reply is `end`. `found` is one of two_places, no_place, corrupt_record and orphan_line; `where`
 -- names the places or keys, separated by spaces.
 --
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors
 -- ARGV     walk      str     the key to walk: a place, jobs, bodies, attempts or errors
 --          cursor    str     0 to begin
 --          limit     int     about how many entries to read, 1 to 1000
 -- returns  more  (walk str, cursor str, checked int) rows (id bytes, found str, where str)  the walk continues
 --          end   (walk str, cursor str, checked int) rows (id bytes, found str, where str)  the walk is complete
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors = unpack(KEYS)
-local walk, cursor, limit = ARGV[1], ARGV[2], tonumber(ARGV[3])
+-- include: keys, args
 if not limit or limit < 1 or limit > 1000 or string.find(ARGV[3] .. cursor, '%D') or cursor == '' or #cursor > 19 then
   return redis.error_reply('ERR limit is 1 to 1000, cursor a whole number, 0 to begin; nothing was changed')
 end

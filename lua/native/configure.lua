@@ -4,10 +4,10 @@
 -- and `events`: on, off, or the time (ms since 1970) until which events are recorded.
 --
 -- writes   meta
--- KEYS     meta       hash    settings and counters
+-- KEYS     meta
 -- ARGV     each      (name str, value? str)
 -- returns  configured  (settings int)  configured
-local meta = KEYS[1]
+-- include: keys
 local version = redis.call('HGET', meta, 'version')
 if version and version ~= '2' and version ~= '1' then
   return redis.error_reply('ERR this queue has schema version ' .. version .. ', these scripts speak 1 and 2; nothing was changed')

@@ -4,22 +4,13 @@
 -- lease, and `paused_ms` the time of the pause; -1 for none. `overdue` and `expired` are the numbers of late jobs and
 -- leases. `live` is the number of workers that are not late; of more than 500 workers all count as live.
 --
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          workers    hash    worker lines by name
+-- KEYS     scheduled ready reserved done dead jobs attempts meta workers
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 -- returns  counts  (now_ms int, scheduled int, ready int, reserved int, done int, dead int, paused_ms int, oldest_ms int,
 --                   due_ms int, deadline_ms int, overdue int, expired int, workers int, live int, version str,
 --                   enqueued int, reserved_ever int, acked int, rejected int, dead_ever int, expired_ever int, pulled int,
 --                   dispatched int, unnoted int, dead_max int)
-local scheduled, ready, reserved, done, dead, jobs, attempts, meta, workers = unpack(KEYS)
--- include: server_time
+-- include: keys, server_time
 if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number') end
 local m = redis.call('HMGET', meta, 'version', 'paused', 'enqueued', 'reserved', 'acked', 'rejected', 'dead', 'expired',
   'pulled', 'dispatched', 'unnoted', 'dead_max')

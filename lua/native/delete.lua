@@ -6,18 +6,7 @@
 --
 -- moves    scheduled ready reserved done dead ->
 -- writes   jobs bodies attempts errors meta events minutes
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta events minutes
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          place?    str     delete only from this place; from any when empty
 --          force?    bool    even when a worker holds it
@@ -28,12 +17,9 @@
 --               changed      it has changed since it was read, and stays
 --               wrong_place  (place str)  it is in another place
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes = unpack(KEYS)
-local place, force = ARGV[2], ARGV[3] == '1'
+-- include: keys, args
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 3, 3, 'rows of id, token and line'
--- include: streams, opening, place_of, batch
+-- include: key_types(jobs bodies attempts errors events minutes), opening, place_of, batch
 local words, moved_ids, seen = {}, {}, {}
 local leaves = {scheduled = {}, ready = {}, reserved = {}, done = {}, dead = {}}
 for at = 4, #ARGV, 3 do

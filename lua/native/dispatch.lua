@@ -6,28 +6,14 @@
 -- moves    scheduled -> ready | dead
 -- forgets  done
 -- writes   jobs bodies attempts errors meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready done dead jobs bodies attempts errors meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
 -- returns  moved  (moved int, scheduled int, ready int, next_ms int)  dispatched
 --          empty  (scheduled int, ready int, next_ms int)  nothing is due
-local scheduled, ready, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
-local limit = tonumber(ARGV[2])
+-- include: keys, args
 local version, seq, done_max, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'done_max', 'events', 'minute'))
-for _, key in ipairs({done, dead, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
--- include: streams, opening, limit, sequence, header
+-- include: key_types(done dead wake jobs bodies attempts errors events minutes), opening, limit, sequence, header
 local function next_ms()
   local due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
   return due and math.max(0, math.ceil(due - now_ms)) or -1

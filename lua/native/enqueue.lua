@@ -6,24 +6,14 @@
 -- moves    -> ready | scheduled
 -- forgets  done
 -- writes   jobs bodies attempts errors meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          done       zset    id by time of deletion (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready done jobs bodies attempts errors meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          columns?  int     the number of columns that each row has, from the left; all when empty
 --          each      (id bytes, body bytes, name? str, delay_ms? int, due_ms? int, priority? int, ttr_ms? int,
 --                     max_attempts? int, backoff_ms? int, backoff_cap_ms? int, keep_ms? int)
 -- returns each  moved   enqueued
 --               exists  the id exists already
-local scheduled, ready, done, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
+-- include: keys
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
 local kept, is_woken = redis.call('ZCARD', done), redis.call('ZCARD', wake) > 0
 -- include: opening, sequence, noting

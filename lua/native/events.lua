@@ -4,16 +4,14 @@
 -- and 0 if events are not recorded now. The page has the first events after `after`, or with `newest` the last ones.
 -- `left` says whether there are more than `limit`.
 --
--- KEYS     meta      hash    settings and counters
---          events    stream  events, while recorded
+-- KEYS     meta events
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          after?    str     start after this event, such as `1795219200000-0`; all when empty
 --          limit     int     how many at most, 1 to 1000
 --          newest?   bool    the last of them rather than the first
 -- returns  events  (now_ms int, until_ms int, known bool, total int, left bool) rows (event str, verb str, id bytes, worker bytes)
 --                  events
-local meta, events = KEYS[1], KEYS[2]
--- include: server_time
+-- include: keys, server_time
 local after, limit, newest = ARGV[2], tonumber(ARGV[3]), ARGV[4]
 if not limit or limit % 1 ~= 0 or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000') end
 if after ~= '' and (not string.find(after, '^%d+%-%d+$') or #after > 39 or string.find(after, string.rep('%d', 20))) then

@@ -1,10 +1,7 @@
 -- Extend leases: move their deadline, because the worker is still running the job.
 --
 -- writes   reserved
--- KEYS     reserved   zset    id by lease deadline (ms)
---          jobs       hash    record (header and body) by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
+-- KEYS     reserved jobs attempts meta
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          ttr_ms?   int     duration from now; the job's own value when empty
 --          each      (id bytes, token str)
@@ -12,15 +9,9 @@
 --               cancelled  the job was cancelled; its deadline does not change
 --               stale      this lease is over; another worker may hold the job
 --               gone       no such job
-local reserved, jobs, attempts, meta = unpack(KEYS)
-local ttr_ms = tonumber(ARGV[2])
+-- include: keys, args
 local version, ttr_default = unpack(redis.call('HMGET', meta, 'version', 'ttr_ms'))
-redis.call('ZCARD', reserved)
-for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
--- include: opening
-if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
+-- include: key_types(reserved jobs attempts), opening, batch_size
 if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or #ARGV[2] > 13 or ttr_ms == 0 then
   return redis.error_reply('ERR ttr_ms and now_ms are whole numbers, ttr_ms at least 1; nothing was changed')
 end

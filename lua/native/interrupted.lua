@@ -4,18 +4,12 @@
 -- if at least two of its attempts ended because the lease expired. Of these attempts, `workers` counts those whose worker
 -- no longer sends heartbeats, and `since_ms` is the time when the first of them ended.
 --
--- KEYS     ready     zset  id by priority, then arrival
---          reserved  zset  id by lease deadline (ms)
---          dead      zset  id by died-at (ms)
---          errors    hash  failed attempts by id
---          meta      hash  settings and counters
---          workers   hash  worker lines by name
+-- KEYS     ready reserved dead errors meta workers
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          within_ms  int  dead jobs that died longer ago are left out
 --          limit      int  jobs that are read of each place, 1 to 1000
 -- returns  found  rows (id bytes, place str, leases int, workers int, since_ms int)  a row per job
-local ready, reserved, dead, errors, meta, workers = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local within_ms, limit = tonumber(ARGV[2]), tonumber(ARGV[3])
+-- include: keys, args
 if #ARGV < 3 or string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000
   or not within_ms then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms and within_ms are whole numbers')

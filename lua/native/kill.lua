@@ -6,18 +6,7 @@
 -- moves    scheduled ready reserved -> dead
 -- forgets  dead
 -- writes   jobs bodies attempts errors meta events minutes
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta events minutes
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          place?    str     kill only in this place; in any when empty
 --          reason?   bytes   the error message
@@ -28,13 +17,10 @@
 --               stale        another lease holds it now
 --               wrong_place  (place str)  it is in another place
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes = unpack(KEYS)
-local place, reason, force = ARGV[2], ARGV[3], ARGV[4] == '1'
+-- include: keys, args
 local version, dead_max, dead_ttl, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 4, 2, 'rows of id and token'
--- include: streams, opening, place_of, failed, batch
+-- include: key_types(jobs bodies attempts errors events minutes), opening, place_of, failed, batch
 local words, deaths, lines, reasons, seen = {}, {}, {}, {}, {}
 local leaves = {scheduled = {}, ready = {}, reserved = {}}
 for at = 5, #ARGV, 2 do

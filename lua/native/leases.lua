@@ -4,15 +4,12 @@
 -- if it never sent one (`beat_ms` -1) and has held a lease for longer than `grace_ms`. `since_ms` is the start of its
 -- first lease.
 --
--- KEYS     reserved  zset  id by lease deadline (ms)
---          attempts  hash  line of attempts by id
---          workers   hash  worker lines by name
+-- KEYS     reserved attempts workers
 -- ARGV     now_ms?   int   a test's clock; the server's when empty
 --          limit     int   how many leases to read, 1 to 1000
 --          grace_ms  int   how long a worker without any heartbeat may hold a lease
 -- returns  silent  (now_ms int) rows (worker bytes, leases int, beat_ms int, since_ms int)  a row per silent worker
-local reserved, attempts, workers = KEYS[1], KEYS[2], KEYS[3]
-local limit, grace_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
+-- include: keys, args
 if #ARGV < 3 or string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000
   or not grace_ms then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms and grace_ms are whole numbers')

@@ -4,24 +4,14 @@
 -- body in `bodies` that is longer than `body_bytes` is not read. `error` is the last error message; of a text of more
 -- than 500 bytes (2000 if `body_bytes` is 0), it has the beginning and the end. `max_attempts` is the queue's default.
 --
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta
 -- ARGV     place       str   scheduled, ready, reserved, done or dead
 --          offset      int   how many jobs to skip; -1 is the last page
 --          limit       int   how many at most, 1 to 1000
 --          body_bytes  int   bytes of each body to return
 -- returns  page  (total int, max_attempts int) rows (id bytes, score float, record bytes, bytes int, body bytes, line bytes, error bytes)
 --                jobs
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta = unpack(KEYS)
-local place, offset, limit, body_bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+-- include: keys, args
 local key = ({scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead})[place]
 if not key then return redis.error_reply('ERR the place is scheduled, ready, reserved, done or dead') end
 if not limit or limit < 1 or limit > 1000 or not offset or not body_bytes or math.abs(offset) > 1e15

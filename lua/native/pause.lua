@@ -1,15 +1,13 @@
 -- Pause a queue: hand out no jobs; running jobs continue.
 --
 -- writes   meta events
--- KEYS     meta       hash    settings and counters
---          events     stream  events, while recorded
+-- KEYS     meta events
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 -- returns  paused  paused; no job is handed out
 --          already it was paused already
-local meta, events = KEYS[1], KEYS[2]
+-- include: keys
 local version, paused, watch = unpack(redis.call('HMGET', meta, 'version', 'paused', 'events'))
-redis.call('XLEN', events)
--- include: opening
+-- include: key_types(events), opening
 if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 if paused then return {'already'} end
 

@@ -2,28 +2,15 @@
 --
 -- moves    scheduled -> ready
 -- writes   attempts meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved done dead jobs attempts meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes)
 -- returns each  moved        promoted
 --               wrong_place  (place str)  it is not scheduled
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes, wake = unpack(KEYS)
+-- include: keys
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-redis.call('ZCARD', wake)
-for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 1, 1, 'ids'
--- include: streams, opening, sequence, place_of, batch
+-- include: key_types(wake jobs attempts events minutes), opening, sequence, place_of, batch
 local words, moved_ids, arrivals, lines, seen, next_seq = {}, {}, {}, {}, {}, tonumber(seq or 0)
 for at = 2, #ARGV do
   local id = ARGV[at]
@@ -31,6 +18,7 @@ for at = 2, #ARGV do
   if place ~= 'scheduled' then
     words[#words + 1] = place and {'wrong_place', place} or 'gone'
   else
+    -- The line of attempts has a priority if `reprioritise` changed it; else the record has it.
     local line = redis.call('HGET', attempts, id)
     local priority = string.match(redis.call('HGET', jobs, id) or '', '^%d+ %S+ (%-?%d+) ')
     local tried, token, own, rest = string.match(line or '', '^(%d+) (%S+) %S+ %S+ (%S+) (.*)$')

@@ -4,26 +4,15 @@
 --
 -- moves    ready -> | dead
 -- writes   jobs bodies attempts errors meta events minutes
--- KEYS     ready      zset    id by priority, then arrival
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
+-- KEYS     ready dead jobs bodies attempts errors meta events minutes
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
 -- returns  moved   rows (id bytes, record bytes, body bytes)  pulled
 --          empty   nothing is ready
 --          paused  the queue is paused
-local ready, dead, jobs, bodies, attempts, errors, meta, events, minutes = unpack(KEYS)
-local limit = tonumber(ARGV[2])
+-- include: keys, args
 local version, paused, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'paused', 'events', 'minute'))
-redis.call('ZCARD', dead)
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
--- include: streams, opening, limit, header
+-- include: key_types(dead jobs bodies attempts errors events minutes), opening, limit, header
 local ids = redis.call('ZRANGE', ready, 0, limit - 1)
 if paused or #ids == 0 then return {paused and 'paused' or 'empty'} end
 

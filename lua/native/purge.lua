@@ -4,20 +4,7 @@
 --
 -- moves    scheduled ready reserved done dead ->
 -- writes   jobs bodies attempts errors meta events minutes workers wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          workers    hash    worker lines by name
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta events minutes workers wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          place?    str     the place; the whole queue when empty
 --          limit     int     how many jobs in this call, 1 to 1000
@@ -25,12 +12,9 @@
 -- returns  moved     (moved int, left int)  purged
 --          empty     the place or the queue is empty
 --          reserved  (leases int)  workers hold jobs; force it
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, workers, wake = unpack(KEYS)
-local place, limit, force = ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+-- include: keys, args
 local version, last_minute = unpack(redis.call('HMGET', meta, 'version', 'minute'))
-for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({jobs, bodies, attempts, errors, workers}) do redis.call('HLEN', key) end
--- include: streams, opening
+-- include: key_types(scheduled ready reserved done dead wake jobs bodies attempts errors workers events minutes), opening
 if #ARGV < 4 or string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms a whole number; nothing was changed')
 end

@@ -6,29 +6,15 @@
 -- moves    reserved -> ready | dead
 -- forgets  done dead
 -- writes   jobs bodies attempts errors meta events minutes wake
--- KEYS     ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     ready reserved done dead jobs bodies attempts errors meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
 -- returns  moved  (moved int, ready int, dead int, next_ms int)  reaped
 --          empty  (next_ms int)  no lease has expired
-local ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
-local limit = tonumber(ARGV[2])
+-- include: keys, args
 local version, max_default, done_max, dead_max, dead_ttl, watch, last_minute = unpack(redis.call(
   'HMGET', meta, 'version', 'max_attempts', 'done_max', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
-for _, key in ipairs({ready, done, dead, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
--- include: streams, opening, limit, failed, header
+-- include: key_types(ready done dead wake jobs bodies attempts errors events minutes), opening, limit, failed, header
 local function next_ms()
   local deadline = redis.call('ZRANGE', reserved, 0, 0, 'WITHSCORES')[2]
   return deadline and math.max(0, math.ceil(deadline - now_ms)) or -1

@@ -2,24 +2,14 @@
 --
 -- Records and bodies are returned only with `whole`. After `most` bytes of replies, the remaining rows reply `later`.
 --
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors
 -- ARGV     whole?    bool    with records and bodies
 --          most      int     bytes of one reply; a single job may have more
 --          each      (id bytes)
 -- returns each  here   (place str, score str, record bytes, body bytes, line bytes, errors bytes)  the job
 --               later  the reply is full; request this job again
 --               gone   no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors = unpack(KEYS)
-local whole, most = ARGV[1] == '1', tonumber(ARGV[2])
-if #ARGV < 3 or #ARGV > 1002 then return redis.error_reply('ERR a batch has 1 to 1000 ids') end
+-- include: keys, args, batch_size
 if not most or string.find(ARGV[2], '%D') then return redis.error_reply('ERR most is a whole number') end
 local places = {scheduled = scheduled, ready = ready, reserved = reserved, done = done, dead = dead}
 local words, size = {}, 0

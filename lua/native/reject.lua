@@ -6,17 +6,7 @@
 -- moves    reserved -> scheduled | dead
 -- forgets  dead
 -- writes   jobs bodies attempts errors meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          reserved   zset    id by lease deadline (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled reserved dead jobs bodies attempts errors meta events minutes wake
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
 --          final?     bool   no further attempt
 --          delay_ms?  int    the wait, instead of the backoff
@@ -24,16 +14,10 @@
 -- returns each  moved  (place str)  rejected
 --               stale  this lease is over; another worker may hold the job
 --               gone   no such job
-local scheduled, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
-local final, delay_ms = ARGV[2] == '1', tonumber(ARGV[3])
+-- include: keys, args
 local version, max_default, base_default, cap_default, dead_max, dead_ttl, watch, last_minute = unpack(redis.call(
   'HMGET', meta, 'version', 'max_attempts', 'backoff_ms', 'backoff_cap_ms', 'dead_max', 'dead_ttl_ms', 'events', 'minute'))
-for _, key in ipairs({scheduled, reserved, dead, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({bodies, errors}) do redis.call('HLEN', key) end
--- include: streams, opening, failed
-if #ARGV < 6 or #ARGV > 3003 or #ARGV % 3 ~= 0 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id, token and error; nothing was changed')
-end
+-- include: key_types(scheduled reserved dead wake bodies errors events minutes), opening, failed, batch_size
 if string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or #ARGV[3] > 13 then
   return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end

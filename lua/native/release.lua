@@ -4,30 +4,17 @@
 --
 -- moves    reserved -> ready | scheduled
 -- writes   attempts meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          jobs       hash    record (header and body) by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved jobs attempts meta events minutes wake
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
 --          delay_ms?  int    wait at least this long
 --          each       (id bytes, token str)
 -- returns each  moved  (place str)  released
 --               stale  this lease is over; another worker may hold the job
 --               gone   no such job
-local scheduled, ready, reserved, jobs, attempts, meta, events, minutes, wake = unpack(KEYS)
+-- include: keys
 local delay_ms = tonumber(ARGV[2]) or 0
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
-for _, key in ipairs({scheduled, ready, reserved, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
--- include: streams, opening
-if #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
+-- include: key_types(scheduled ready reserved wake jobs attempts events minutes), opening, batch_size
 if string.find(ARGV[1] .. ARGV[2], '%D') or #ARGV[1] > 13 or #ARGV[2] > 13 then
   return redis.error_reply('ERR delay_ms and now_ms are whole numbers, not negative; nothing was changed')
 end

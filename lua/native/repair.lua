@@ -8,30 +8,15 @@
 -- moves    scheduled ready reserved done dead -> ready | dead
 -- moves    scheduled ready reserved done dead ->
 -- writes   jobs bodies attempts errors meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes)
 -- returns each  moved  (place str)  repaired; the place is empty if the job was deleted
 --               fine   the job needs no repair
 --               gone   no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
+-- include: keys
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-for _, key in ipairs({scheduled, ready, reserved, done, dead, wake}) do redis.call('ZCARD', key) end
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 1, 1, 'ids'
--- include: streams, opening, sequence, header, batch
+-- include: key_types(scheduled ready reserved done dead wake jobs bodies attempts errors events minutes), opening, sequence, header, batch
 local order = {{'dead', dead}, {'done', done}, {'reserved', reserved}, {'ready', ready}, {'scheduled', scheduled}}
 local words, repaired, next_seq = {}, {}, tonumber(seq or 0)
 redis.call('ZREM', ready, '') -- removes nothing, but lets the script continue over maxmemory

@@ -3,28 +3,16 @@
 -- Within the new priority, jobs keep the order of their arrival.
 --
 -- writes   ready attempts meta events minutes
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
+-- KEYS     scheduled ready reserved done dead jobs attempts meta events minutes
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          priority  int     -4096 to 4095, lower first
 --          each      (id bytes)
 -- returns each  changed      reprioritised
 --               wrong_place  (place str)  it is neither scheduled nor ready
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes = unpack(KEYS)
-local priority = tonumber(ARGV[2])
+-- include: keys, args
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
-for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 2, 1, 'ids'
--- include: streams, opening, place_of, batch
+-- include: key_types(jobs attempts events minutes), opening, place_of, batch
 if not string.match(ARGV[2], '^%-?%d+$') or priority < -4096 or priority > 4095 then
   return redis.error_reply('ERR priority is a whole number from -4096 to 4095; nothing was changed')
 end

@@ -2,18 +2,7 @@
 --
 -- moves    dead done -> ready
 -- writes   attempts meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts meta events minutes wake
 -- ARGV     now_ms?        int    a test's clock; the server's when empty
 --          keep_attempts? bool   continue to count the attempts, instead of starting at 0
 --          each           (id bytes)
@@ -21,13 +10,9 @@
 --               wrong_place  (place str)  it is neither dead nor done
 --               bodyless     its body was not kept, it cannot run again
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, meta, events, minutes, wake = unpack(KEYS)
-local keep_attempts = ARGV[2] == '1'
+-- include: keys, args
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-redis.call('ZCARD', wake)
-for _, key in ipairs({jobs, bodies, attempts}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 2, 1, 'ids'
--- include: streams, opening, sequence, place_of, header, batch
+-- include: key_types(wake jobs bodies attempts events minutes), opening, sequence, place_of, header, batch
 local words, arrivals, lines, seen, next_seq = {}, {}, {}, {}, tonumber(seq or 0)
 local leaves = {done = {}, dead = {}}
 for at = 3, #ARGV do

@@ -2,17 +2,7 @@
 --
 -- moves    scheduled ready -> scheduled | ready
 -- writes   attempts meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          attempts   hash    line of attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved done dead jobs attempts meta events minutes wake
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
 --          due_ms?    int    the new due time
 --          delay_ms?  int    or the delay from now
@@ -20,13 +10,9 @@
 -- returns each  moved        (place str)  rescheduled
 --               wrong_place  (place str)  it is neither scheduled nor ready
 --               gone         no such job
-local scheduled, ready, reserved, done, dead, jobs, attempts, meta, events, minutes, wake = unpack(KEYS)
-local due_ms, delay_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
+-- include: keys, args
 local version, seq, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'seq', 'events', 'minute'))
-redis.call('ZCARD', wake)
-for _, key in ipairs({jobs, attempts}) do redis.call('HLEN', key) end
--- include: streams, opening, sequence, place_of
-if #ARGV < 4 or #ARGV > 1003 then return redis.error_reply('ERR a batch has 1 to 1000 ids; nothing was changed') end
+-- include: key_types(wake jobs attempts events minutes), opening, sequence, place_of, batch_size
 local due = delay_ms and now_ms + delay_ms or due_ms
 if string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or math.max(#ARGV[1], #ARGV[2], #ARGV[3]) > 13
   or not due or due > 9007199254740 then

@@ -5,18 +5,7 @@
 --
 -- moves    ready -> reserved | dead
 -- writes   attempts errors meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved dead jobs bodies attempts errors meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          limit     int     how many at most, 1 to 1000
 --          worker?   str     the worker's name
@@ -25,8 +14,7 @@
 --                  leased
 --          empty   (next_ms int)  nothing is ready
 --          paused  (next_ms int)  the queue is paused
-local scheduled, ready, reserved, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
-local limit, worker, ttr_ms = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
+-- include: keys, args
 local version, paused, token, ttr_default, max_default, watch, last_minute =
   unpack(redis.call('HMGET', meta, 'version', 'paused', 'token', 'ttr_ms', 'max_attempts', 'events', 'minute'))
 local due = redis.call('ZRANGE', scheduled, '0', '0', 'WITHSCORES')[2] or math.huge

@@ -4,29 +4,14 @@
 --
 -- moves    -> scheduled | ready | done | dead
 -- writes   jobs bodies attempts errors meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes, place str, score str, record bytes, body? bytes, line? bytes, errors? bytes)
 -- returns each  moved   (place str)  restored
 --               exists  the id is taken
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
+-- include: keys
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
-redis.call('ZCARD', wake)
-for _, key in ipairs({jobs, bodies, attempts, errors}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 1, 7, 'rows of 7 columns'
--- include: streams, opening, place_of, header, batch
+-- include: key_types(wake jobs bodies attempts errors events minutes), opening, place_of, header, batch
 for at = 2, #ARGV, 7 do
   local id, place, score, record, line = ARGV[at], ARGV[at + 1], tonumber(ARGV[at + 2]), ARGV[at + 3], ARGV[at + 5]
   local wrong = #id < 1 and 'an id has at least 1 byte'
@@ -38,7 +23,7 @@ for at = 2, #ARGV, 7 do
   if wrong then return redis.error_reply('ERR row ' .. (at + 5) / 7 .. ': ' .. wrong .. '; nothing was changed') end
 end
 
-local words, restored, wakes = {}, 0, false
+local words, restored, wakes = {}, {}, false
 for at = 2, #ARGV, 7 do
   local id, place, score, record, line = ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 5]
   if redis.call('HEXISTS', jobs, id) == 1 or place_of(id) then
@@ -48,9 +33,9 @@ for at = 2, #ARGV, 7 do
       local tried, position, rest = string.match(line, '^(%d+) %S+ (%S+) %S+ (.*)$')
       place, score, line = 'ready', position, table.concat({tried, '-', position, now_ms, rest}, ' ')
     end
-    words[#words + 1], restored, wakes = {'moved', place}, restored + 1, wakes or place == 'ready' or place == 'scheduled'
+    words[#words + 1], restored[#restored + 1], wakes = {'moved', place}, id, wakes or place == 'ready' or place == 'scheduled'
     -- The record may have the short header, which schema 1 does not have.
-    if restored == 1 then redis.call('HSET', meta, 'version', '2') end
+    if #restored == 1 then redis.call('HSET', meta, 'version', '2') end
     if record ~= '' then redis.call('HSET', jobs, id, record) end
     for column, key in pairs({[4] = bodies, [6] = errors}) do
       if ARGV[at + column] ~= '' then redis.call('HSET', key, id, ARGV[at + column]) end
@@ -59,14 +44,10 @@ for at = 2, #ARGV, 7 do
     redis.call('ZADD', places[place], score, id)
   end
 end
-if restored == 0 then return words end
+if #restored == 0 then return words end
 
--- include: minute
-note('HINCRBY', meta, 'restored', restored)
+-- include: minute, record_events
+note('HINCRBY', meta, 'restored', #restored)
 if wakes then note('ZADD', wake, 0, 'wake') end
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for row, word in ipairs(words) do
-    if word ~= 'exists' then note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'restore', 'id', ARGV[row * 7 - 5]) end
-  end
-end
+record_events('restore', restored)
 return words

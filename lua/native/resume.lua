@@ -1,17 +1,13 @@
 -- Resume a paused queue: hand out jobs again.
 --
 -- writes   meta events wake
--- KEYS     meta       hash    settings and counters
---          events     stream  events, while recorded
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     meta events wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 -- returns  resumed  resumed; jobs are handed out again
 --          already it was not paused
-local meta, events, wake = KEYS[1], KEYS[2], KEYS[3]
+-- include: keys
 local version, paused, watch = unpack(redis.call('HMGET', meta, 'version', 'paused', 'events'))
-redis.call('ZCARD', wake)
-redis.call('XLEN', events)
--- include: opening
+-- include: key_types(wake events), opening
 if #ARGV < 1 or #ARGV[1] > 13 or string.find(ARGV[1], '%D') then return redis.error_reply('ERR now_ms is a whole number; nothing was changed') end
 if not paused then return {'already'} end
 

@@ -5,29 +5,16 @@
 --
 -- moves    scheduled ready dead -> scheduled | ready | done | dead
 -- writes   attempts errors meta events minutes wake
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
---          events     stream  events, while recorded
---          minutes    stream  counters per minute
---          wake       zset    the marker that blocked consumers wait on
+-- KEYS     scheduled ready reserved done dead attempts errors meta events minutes wake
 -- ARGV     now_ms?   int     a test's clock; the server's when empty
 --          each      (id bytes, left str, known? bytes, place str, score str, line? bytes, errors? bytes)
 -- returns each  moved    (place str)  reverted
 --               changed  (place str)  it has changed since
 --               gone     no such job
-local scheduled, ready, reserved, done, dead, attempts, errors, meta, events, minutes, wake = unpack(KEYS)
+-- include: keys
 local version, watch, last_minute = unpack(redis.call('HMGET', meta, 'version', 'events', 'minute'))
-redis.call('ZCARD', wake)
-for _, key in ipairs({attempts, errors}) do redis.call('HLEN', key) end
-local scalars, columns, row_names = 1, 7, 'rows of 7 columns'
--- include: streams, opening, place_of, batch
-local words, back, seen = {}, {}, {}
+-- include: key_types(wake attempts errors events minutes), opening, place_of, batch
+local words, back, moved_ids, seen = {}, {}, {}, {}
 for at = 2, #ARGV, 7 do
   local id, left, place, score, line = ARGV[at], ARGV[at + 1], ARGV[at + 3], tonumber(ARGV[at + 4]), ARGV[at + 5]
   local tried, position, rest = string.match(line, '^(%d+) %S+ (%S+) %S+ (%S+ %S .*)$')
@@ -47,7 +34,7 @@ for at = 2, #ARGV, 7 do
     if place == 'reserved' then
       row.place, row.score, row.line = 'ready', position, table.concat({tried, '-', position, now_ms, rest}, ' ')
     end
-    words[#words + 1], back[#back + 1], seen[id] = {'moved', row.place}, row, true
+    words[#words + 1], back[#back + 1], moved_ids[#moved_ids + 1], seen[id] = {'moved', row.place}, row, id, true
   end
 end
 if #back == 0 then return words end
@@ -63,10 +50,8 @@ for _, row in ipairs(back) do
   wakes = wakes or row.place == 'ready' or row.place == 'scheduled'
 end
 
--- include: minute
+-- include: minute, record_events
 note('HINCRBY', meta, 'reverted', #back)
 if wakes then note('ZADD', wake, 0, 'wake') end
-if watch == 'on' or (tonumber(watch) or 0) > now_ms then
-  for _, row in ipairs(back) do note('XADD', events, 'MAXLEN', '~', 10000, '*', 'verb', 'revert', 'id', row.id) end
-end
+record_events('revert', moved_ids)
 return words

@@ -1,8 +1,8 @@
 -- List the workers of a queue, each with its worker line: last heartbeat, ttl, order, start, pid, host and job.
 --
--- KEYS     workers    hash    worker lines by name
+-- KEYS     workers
 -- returns  roster  rows (worker bytes, line bytes)  workers
-local workers = KEYS[1]
+-- include: keys
 local all, rows = redis.call('HGETALL', workers), {}
 for i = 1, #all, 2 do rows[#rows + 1] = {all[i], all[i + 1]} end
 return {'roster', rows}

@@ -1,22 +1,12 @@
 -- Show all data of one job.
 --
--- KEYS     scheduled  zset    id by due (ms)
---          ready      zset    id by priority, then arrival
---          reserved   zset    id by lease deadline (ms)
---          done       zset    id by time of deletion (ms)
---          dead       zset    id by time of death (ms)
---          jobs       hash    record (header and body) by id
---          bodies     hash    long bodies by id
---          attempts   hash    line of attempts by id
---          errors     hash    failed attempts by id
---          meta       hash    settings and counters
+-- KEYS     scheduled ready reserved done dead jobs bodies attempts errors meta
 -- ARGV     id          bytes the job
 --          body_bytes  int   a longer body is left out; -1 for all of it
 -- returns  shown  (place str, score str, record bytes, bytes int, body bytes, line bytes, errors bytes, now_ms int,
 --                 max_attempts int)  the job
 --          gone   no such job
-local scheduled, ready, reserved, done, dead, jobs, bodies, attempts, errors, meta = unpack(KEYS)
-local id, body_bytes = ARGV[1], tonumber(ARGV[2])
+-- include: keys, args
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local clock = redis.call('TIME')
 local record, line = redis.call('HGET', jobs, id) or '', redis.call('HGET', attempts, id) or ''

@@ -3,12 +3,10 @@
 -- `fields` of a row is `name value name value …`; counters are cumulative. The first row has minute 0 and the current
 -- counters. Each further row has the counters at the beginning of a minute, newest first.
 --
--- KEYS     meta       hash    settings and counters
---          minutes    stream  counters per minute
+-- KEYS     meta minutes
 -- ARGV     limit     int     how many minutes at most, 0 to 1440
 -- returns  stats  rows (minute_ms int, fields str)  counters
-local meta, minutes = KEYS[1], KEYS[2]
-local limit = tonumber(ARGV[1])
+-- include: keys, args
 if not limit or limit % 1 ~= 0 or limit < 0 or limit > 1440 then return redis.error_reply('ERR limit is 0 to 1440') end
 local rows = {{0, table.concat(redis.call('HGETALL', meta), ' ')}}
 if limit == 0 then return {'stats', rows} end

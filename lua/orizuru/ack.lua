@@ -2,11 +2,11 @@
 --
 -- moves    processing ->
 -- derived  orizuru:consumers:<worker>:processing
--- KEYS     consumers (processing)  set  names of registered consumers
+-- KEYS     consumers
 -- ARGV     each  (member bytes, worker bytes)
 -- returns each  moved  acked
 --               gone   that consumer does not hold it
-local consumers = KEYS[1]
+-- include: keys
 local places = {'processing'}
 -- include: rows
 

@@ -8,15 +8,13 @@
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
--- KEYS     source      list  ready jobs, the next one last
---          consumers   set   names of registered consumers
---          heartbeats  hash  last heartbeat (unix ms) by name
+-- KEYS     source consumers heartbeats
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          silent_ms  int  a consumer without a heartbeat for this long is dead
 --          each       (worker bytes)  further consumers whose lists exist
 -- returns  counted  (now_ms int, source int, processing int, unacked int, exact bool, deadline_ms int, expired int, workers int, consumers int)
-local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-local integers, argument_count, asked_from = {1, 2}, 2, 3
+-- include: keys
+local argument_count, asked_from = 2, 3
 -- include: silent_ms, consumers
 local beat_of = {}
 for i = 1, #beats, 2 do beat_of[beats[i]] = tonumber(string.match(beats[i + 1], '^%d+$') or '') end

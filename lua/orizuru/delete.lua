@@ -6,22 +6,17 @@
 -- moves    source processing unacked ->
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
--- KEYS     source                          list  ready jobs, the next one last
---          consumers (processing unacked)  set   names of registered consumers
+-- KEYS     source consumers
 -- ARGV     place  str  source, processing or unacked
 --          each   (member bytes, worker bytes)
 -- returns each  moved  deleted
 --               gone   it is not there
 --               later  this call has searched enough entries; send the row again
-local source, consumers, place = KEYS[1], KEYS[2], ARGV[1]
-redis.call('LLEN', source)
-redis.call('SCARD', consumers)
+-- include: keys, args, key_types(source consumers)
 if place ~= 'source' and place ~= 'processing' and place ~= 'unacked' then
   return redis.error_reply('ERR the place is source, processing or unacked; nothing was changed')
 end
-if #ARGV < 3 or #ARGV > 2001 or #ARGV % 2 == 0 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of member and worker; nothing was changed')
-end
+-- include: batch_size
 local function key_of(worker) return place == 'source' and source or 'orizuru:consumers:' .. worker .. ':' .. place end
 for i = 3, #ARGV, 2 do
   if type(redis.pcall('LLEN', key_of(ARGV[i]))) ~= 'number' then

@@ -8,16 +8,14 @@
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
--- KEYS     source      list  ready jobs, the next one last
---          consumers   set   names of registered consumers
---          heartbeats  hash  last heartbeat (unix ms) by name
+-- KEYS     source consumers heartbeats
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          silent_ms  int  a consumer without a heartbeat for this long is dead
 --          each       (worker bytes)  further consumers whose lists exist
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, worker str, silent_s int,
 --                               standing str, beat str, verb str, place str, only str)
-local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-local integers, argument_count, asked_from = {1, 2}, 2, 3
+-- include: keys
+local argument_count, asked_from = 2, 3
 -- include: silent_ms, consumers
 table.sort(names)
 

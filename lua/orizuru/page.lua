@@ -7,9 +7,7 @@
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
--- KEYS     source      list  ready jobs, the next one last
---          consumers   set   names of registered consumers
---          heartbeats  hash  last heartbeat (unix ms) by name
+-- KEYS     source consumers heartbeats
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
 --          silent_ms   int   a consumer without a heartbeat for this long is dead
 --          place       str   source, processing or unacked
@@ -18,17 +16,14 @@
 --          body_bytes  int   entries longer than this and than 4096 are cut; -1: none
 --          each        (worker bytes)  further consumers whose lists exist
 -- returns  page  (now_ms int, total int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)
-local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-local integers, argument_count, asked_from = {1, 2, 4, 5, 6}, 6, 7
--- include: integer_arguments, server_time
-local silent_ms, place, offset, limit, body_bytes =
-  tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+-- include: keys, arguments, server_time, args
 if place ~= 'source' and place ~= 'processing' and place ~= 'unacked' then
   return redis.error_reply('ERR the place is source, processing or unacked')
 end
 if not silent_ms or not offset or not body_bytes or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR silent_ms, offset and body_bytes are whole numbers, limit is 1 to 1000')
 end
+local asked_from = 7
 -- include: consumers, last_beat
 table.sort(names)
 if place == 'source' then names = {''} end

@@ -1,15 +1,12 @@
 -- Pull the next jobs out of the queue: at most once, with no lease and no retry.
 --
 -- moves    source ->
--- KEYS     source   list  ready jobs, the next one last
+-- KEYS     source
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          limit    int   how many at most, 1 to 1000
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  pulled
 --          empty  nothing is ready
-local source = KEYS[1]
-local integers, argument_count = {1, 2}, 2
--- include: integer_arguments, server_time
-local limit = tonumber(ARGV[2])
+-- include: keys, arguments, server_time, args
 if not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000; nothing was changed')
 end

@@ -12,10 +12,8 @@
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
--- KEYS     source                          list  ready jobs, the next one last
---          consumers (processing unacked)  set   names of registered consumers
---          heartbeats                      hash  last heartbeat (unix ms) by name
---          seen                            hash  since when (unix ms) a list has its length and its newest job, by name
+-- KEYS     source consumers heartbeats
+--          seen  hash  since when (unix ms) a list has its length and its newest job, by name
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          silent_ms  int   a consumer without a heartbeat for this long is dead
 --          limit      int   how many at most, 1 to 1000
@@ -23,16 +21,12 @@
 --          each       (worker bytes)  further consumers whose lists exist
 -- returns  moved  (moved int, ready int, dead int, next_ms int)  reaped
 --          empty  (next_ms int)  no dead consumer holds a job
-local source, consumers, heartbeats, seen = unpack(KEYS)
-local integers, argument_count, asked_from = {1, 2, 3}, 4, 5
--- include: integer_arguments, server_time
-local silent_ms, limit, gc = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1'
+-- include: keys, arguments, server_time, args
 if not silent_ms or silent_ms < 1 or not limit or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000, silent_ms is 1 or more; nothing was changed')
 end
-redis.call('LLEN', source)
-redis.call('HLEN', seen)
--- include: consumers
+local asked_from = 5
+-- include: key_types(source seen), consumers
 local beat_of = {} -- infinite for a consumer without a heartbeat
 for _, name in ipairs(names) do beat_of[name] = math.huge end
 for i = 1, #beats, 2 do beat_of[beats[i]] = tonumber(string.match(beats[i + 1], '^%d+$') or '') or math.huge end

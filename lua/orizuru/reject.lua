@@ -6,11 +6,11 @@
 -- moves    processing -> unacked
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
--- KEYS     consumers (processing unacked)  set  names of registered consumers
+-- KEYS     consumers
 -- ARGV     each  (member bytes, worker bytes)
 -- returns each  moved  rejected
 --               gone   that consumer does not hold it
-local consumers = KEYS[1]
+-- include: keys
 local places = {'processing', 'unacked'}
 -- include: rows
 

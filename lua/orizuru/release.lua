@@ -2,15 +2,13 @@
 --
 -- moves    processing -> source
 -- derived  orizuru:consumers:<worker>:processing
--- KEYS     source                  list  ready jobs, the next one last
---          consumers (processing)  set   names of registered consumers
+-- KEYS     source consumers
 -- ARGV     each  (member bytes, worker bytes)
 -- returns each  moved  released
 --               gone   that consumer does not hold it
-local source, consumers = KEYS[1], KEYS[2]
+-- include: keys
 local places = {'processing'}
-redis.call('LLEN', source)
--- include: rows
+-- include: key_types(source), rows
 
 local words = {}
 for i = #ARGV - 1, 1, -2 do -- The last row is pushed first, so that the first row is the next job.

@@ -5,15 +5,13 @@
 --
 -- moves    unacked -> source
 -- derived  orizuru:consumers:<worker>:unacked
--- KEYS     source               list  ready jobs, the next one last
---          consumers (unacked)  set   names of registered consumers
+-- KEYS     source consumers
 -- ARGV     each  (member bytes, worker bytes)
 -- returns each  moved  requeued
 --               gone   it is not among the jobs that this consumer rejected
-local source, consumers = KEYS[1], KEYS[2]
+-- include: keys
 local places = {'unacked'}
-redis.call('LLEN', source)
--- include: rows
+-- include: key_types(source), rows
 
 local words = {}
 for i = 1, #ARGV, 2 do

@@ -7,9 +7,7 @@
 -- writes   consumers heartbeats
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:heartbeat
--- KEYS     source                  list  ready jobs, the next one last
---          consumers (processing)  set   names of registered consumers
---          heartbeats              hash  last heartbeat (unix ms) by name
+-- KEYS     source consumers heartbeats
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          silent_ms  int  a consumer without a heartbeat for this long is dead
 --          limit      int  how many at most, 1 to 1000
@@ -17,10 +15,8 @@
 --          ttr_ms?    int  how long its heartbeat lasts; silent_ms when empty
 -- returns  moved  (now_ms int)  rows (head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)  leased
 --          empty  nothing is ready
-local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-local integers, argument_count = {1, 2, 3, 5}, 5
--- include: silent_ms
-local limit, worker = tonumber(ARGV[3]), ARGV[4]
+local argument_count = 5
+-- include: keys, silent_ms, args(limit worker)
 local ttr_ms = tonumber(ARGV[5]) or silent_ms
 if worker == '' then worker = 'rqtui' end
 local processing, heartbeat = 'orizuru:consumers:' .. worker .. ':processing', 'orizuru:consumers:' .. worker .. ':heartbeat'
@@ -28,8 +24,7 @@ if not limit or limit < 1 or limit > 1000 or not ttr_ms or ttr_ms < 1 then
   return redis.error_reply('ERR limit is 1 to 1000, ttr_ms and silent_ms are 1 or more; nothing was changed')
 end
 for _, key in ipairs({source, processing}) do redis.call('LLEN', key) end
-redis.call('SCARD', consumers)
-redis.call('HLEN', heartbeats)
+-- include: key_types(consumers heartbeats)
 redis.call('STRLEN', heartbeat)
 local count = math.min(limit, redis.call('LLEN', source))
 if count == 0 then return 'empty' end

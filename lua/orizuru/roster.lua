@@ -5,12 +5,10 @@
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
--- KEYS     consumers   set   names of registered consumers
---          heartbeats  hash  last heartbeat (unix ms) by name
+-- KEYS     consumers heartbeats
 -- returns  listed  (total int)  rows (worker bytes, beat_ms int, left_ms int, processing int, unacked int, registered bool)
 --                  `left_ms`: the time until the heartbeat key expires, -2 if it is missing
-local consumers, heartbeats = KEYS[1], KEYS[2]
-redis.call('SCARD', consumers)
+-- include: keys, key_types(consumers)
 local function length(key)
   local reply = redis.pcall('LLEN', key)
   return type(reply) == 'number' and reply or 0

@@ -7,9 +7,7 @@
 -- derived  orizuru:consumers:<worker>:processing
 --          orizuru:consumers:<worker>:unacked
 --          orizuru:consumers:<worker>:heartbeat
--- KEYS     source      list  ready jobs, the next one last
---          consumers   set   names of registered consumers
---          heartbeats  hash  last heartbeat (unix ms) by name
+-- KEYS     source consumers heartbeats
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          silent_ms   int    a consumer without a heartbeat for this long is dead
 --          head        bytes  the entry, or its first 4096 bytes
@@ -19,13 +17,11 @@
 --          each        (worker bytes)  further consumers whose lists exist
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, worker bytes, beat_ms int, deadline_ms int)
 --          gone   no such job
-local source, consumers, heartbeats = KEYS[1], KEYS[2], KEYS[3]
-local integers, argument_count, asked_from = {1, 2, 4, 6}, 6, 7
--- include: integer_arguments, server_time
-local silent_ms, head, size, tail, body_bytes = tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5], tonumber(ARGV[6])
+-- include: keys, arguments, server_time, args
 if not silent_ms or not size or not body_bytes then
   return redis.error_reply('ERR silent_ms, size and body_bytes are whole numbers')
 end
+local asked_from = 7
 -- include: consumers, last_beat
 table.sort(names)
 
@@ -47,7 +43,7 @@ local function reply(entry, place, name)
   return {'found', now_ms, place, whole and entry or string.sub(entry, 1, 4096), size, string.sub(entry, -64), name,
     beat_ms, place == 'processing' and deadline_ms or -1}
 end
-redis.call('LLEN', source)
+-- include: key_types(source)
 local entry = find_in_list(source)
 if entry then return reply(entry, 'source', '') end
 for _, place in ipairs({'processing', 'unacked'}) do

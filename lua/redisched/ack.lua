@@ -4,18 +4,12 @@
 --
 -- moves    reserved expired ->
 -- writes   jobs expiries
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     each     (id bytes, token str)
 -- returns each  moved  acked
 --               stale  this lease is over: the job is queued again, or has another lease
 --               gone   no such job
--- include: keys, key_types
-if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
+-- include: keys, key_types, batch_size
 local words, ids, free, seen = {}, {}, {}, {}
 for at = 1, #ARGV, 2 do
   local id, token = ARGV[at], tonumber(ARGV[at + 1])

@@ -3,8 +3,7 @@
 -- `oldest_ms` is the age of the job that has been due longest, `due_ms` the next due time, `deadline_ms` the first end
 -- of a lease; -1 means none. `scores_s` and `scores_ms` count the scores in each unit. A score below 10^8 shows no unit.
 --
--- KEYS     queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
+-- KEYS     queued reserved
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 -- returns  counted  (now_ms int, queued int, due int, reserved int, expired int, oldest_ms int, due_ms int,
 --                    deadline_ms int, scores_s int, scores_ms int)

@@ -4,10 +4,7 @@
 --
 -- moves    queued due reserved expired ->
 -- writes   jobs expiries
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          force?   bool  even if a worker holds it
 --          each     (id bytes, token? str)

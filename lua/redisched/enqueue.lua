@@ -5,10 +5,7 @@
 --
 -- moves    -> queued | due
 -- writes   jobs expiries
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          unit     str  ms, s or auto
 --          each     (id bytes, body bytes, delay_ms? int, due_ms? int)

@@ -1,8 +1,7 @@
 -- Extend leases to a later deadline. An extended lease has a new token.
 --
 -- writes   reserved
--- KEYS     queued    zset  id by due
---          reserved  zset  id by lease deadline
+-- KEYS     queued reserved
 -- ARGV     now_ms?   int  a test's clock; the server's when empty
 --          ttr_ms?   int  the new lease from now; a minute when empty
 --          unit      str  ms, s or auto

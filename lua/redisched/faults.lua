@@ -4,10 +4,7 @@
 -- is how many jobs have this problem, at least; `other` is the second number of the text. A suffix of `kind` after a colon
 -- selects another text and remedy.
 --
--- KEYS     jobs      hash  body by id
---          queued    zset  id by due
---          reserved  zset  id by lease deadline
---          expiries  zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     unit      str   ms, s or auto
 -- returns  looked  (looked int) rows (kind str, key str, id bytes, number int, other int)
 -- include: keys, args

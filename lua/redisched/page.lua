@@ -3,10 +3,7 @@
 -- `score` is the stored text. A body is cut to `body_bytes`. A body of more than 16 KiB is left out unless all of it is
 -- requested. `has_body` is false if the id has no body.
 --
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          place       str  queued, due, reserved or expired
 --          offset      int  jobs to skip; -1 selects the last page

@@ -1,8 +1,7 @@
 -- Promote queued jobs: make them due now.
 --
 -- moves    queued -> due
--- KEYS     queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
+-- KEYS     queued reserved
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          unit     str  ms, s or auto
 --          each     (id bytes)

@@ -4,10 +4,7 @@
 --
 -- moves    due ->
 -- writes   jobs expiries
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          limit    int  jobs at most, 1 to 1000
 -- returns  moved  (now_ms int) rows (id bytes, score bytes, bytes int, body bytes, has_body bool, expiries int)  pulled

@@ -5,10 +5,7 @@
 --
 -- moves    expired -> due
 -- writes   expiries
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          limit?   int  jobs at most, 1 to 1000; 1000 when empty
 --          unit     str  ms, s or auto

@@ -3,8 +3,7 @@
 -- The README of this system describes `release` as the end of a job. Its code does what this script does.
 --
 -- moves    reserved expired -> queued | due
--- KEYS     queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
+-- KEYS     queued reserved
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          delay_ms?  int  time until they are due
 --          unit       str  ms, s or auto

@@ -3,9 +3,7 @@
 -- A body without a place becomes due now. A job that is both queued and reserved loses its lease, and runs again.
 --
 -- moves    queued due reserved expired -> queued | due
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
+-- KEYS     jobs queued reserved
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          unit     str  ms, s or auto
 --          each     (id bytes)

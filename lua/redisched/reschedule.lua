@@ -3,8 +3,7 @@
 -- With unit ms or s, the time is written in that unit. This fixes a topic that has scores in both units.
 --
 -- moves    queued due -> queued | due
--- KEYS     queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
+-- KEYS     queued reserved
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          due_ms?    int  the new due time
 --          delay_ms?  int  the new due time, from now

@@ -4,10 +4,7 @@
 -- with unit auto that of the job's due time. Ids without a body are skipped and stay.
 --
 -- moves    due -> reserved
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          limit    int  jobs at most, 1 to 1000
 --          worker?  str  its name, at most 200 bytes; this system does not store it

@@ -2,10 +2,7 @@
 --
 -- An id in both sorted sets is shown as reserved. A body in neither of them is shown as queued, with an empty score.
 --
--- KEYS     jobs                         hash  body by id
---          queued (queued due)          zset  id by due
---          reserved (reserved expired)  zset  id by lease deadline
---          expiries                     zset  id by number of leases that expired
+-- KEYS     jobs queued reserved expiries
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          id          bytes  the job
 --          body_bytes  int    a longer body is left out; -1 returns any body

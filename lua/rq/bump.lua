@@ -4,13 +4,7 @@
 --
 -- moves    queued -> queued
 -- derived  <prefix>:job:<id>
--- KEYS     scheduled         zset  id by due (s)
---          deferred          zset  id by start of the wait (s)
---          ready_to_enqueue  zset  id by start of the wait (s)
---          queued            list  ids, the next job first
---          finished          zset  id by expiry (s)
---          failed            zset  id by expiry (s)
---          canceled          zset  id by cancellation (s)
+-- KEYS     scheduled deferred ready_to_enqueue queued finished failed canceled
 -- ARGV     prefix   str  prefix of all keys: rq
 --          each     (id bytes)
 -- returns each  moved        bumped

@@ -6,8 +6,7 @@
 -- writes   commands
 -- derived  <prefix>:job:<id>
 --          <prefix>:execution:<id>:<execution>
--- KEYS     started   zset     id:execution by deadline (s)
---          commands  channel  prefix of the channel of each worker
+-- KEYS     started commands
 -- ARGV     prefix    str   prefix of all keys: rq
 --          each      (id bytes, member? bytes)
 -- returns each  asked        (heard int)  asked to cancel: its worker stops it at once

@@ -6,17 +6,8 @@
 --
 -- derived  <prefix>:job:<id>
 --          <prefix>:worker:<worker>
--- KEYS     scheduled         zset    id by due (s)
---          deferred          zset    id by start of the wait (s)
---          ready_to_enqueue  zset    id by start of the wait (s); RQ 3
---          queued            list    ids, the next job first
---          started           zset    id:execution by deadline (s)
---          intermediate      list    ids of jobs that were taken, but not started
---          finished          zset    id by expiry (s)
---          failed            zset    id by expiry (s)
---          canceled          zset    id by cancellation (s)
---          workers           set     keys of workers
---          suspended         string  exists while all queues are paused
+-- KEYS     scheduled deferred ready_to_enqueue queued started intermediate finished failed canceled workers
+--          suspended
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  prefix of all keys: rq
 -- returns  counted  (now_ms int, scheduled int, deferred int, ready_to_enqueue int, queued int, started int, intermediate int,

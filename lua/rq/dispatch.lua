@@ -8,10 +8,7 @@
 -- derived  <prefix>:job:<id>
 --          <prefix>:job:<id>:dependents
 --          <prefix>:job::<id>:dependencies
--- KEYS     scheduled  zset    id by due (s)
---          queued     list    ids, the next job first
---          queues     set     keys of all queues
---          lock       string  held by a scheduler of RQ
+-- KEYS     scheduled queued queues lock
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          prefix     str  prefix of all keys: rq
 --          limit      int  jobs per call, 1 to 1000

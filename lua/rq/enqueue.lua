@@ -5,9 +5,7 @@
 -- moves    -> queued | scheduled
 -- writes   queues
 -- derived  <prefix>:job:<id>
--- KEYS     queued     list  ids, the next job first
---          scheduled  zset  id by due (s)
---          queues     set   keys of all queues
+-- KEYS     queued scheduled queues
 -- ARGV     prefix     str   prefix of all keys: rq
 --          now_ms?    int   a test's clock; the server's when empty
 --          each       (id bytes, body bytes, description? bytes, delay_ms? int, due_ms? int, at_front? bool, ttr_ms? int,

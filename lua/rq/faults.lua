@@ -11,18 +11,9 @@
 --          <prefix>:worker:<worker>
 --          <prefix>:execution:<member>
 --          <prefix>:queue:<queue>:intermediate:first_seen:<id>
--- KEYS     scheduled         zset  id by due (s)
---          deferred          zset  id by start of the wait (s)
---          ready_to_enqueue  zset  id by start of the wait (s); RQ 3
---          queued            list  ids, the next job first
---          started           zset  id:execution by deadline (s)
---          intermediate      list  ids of jobs that were taken, but not started
---          finished          zset  id by expiry (s)
---          failed            zset  id by expiry (s)
---          canceled          zset  id by cancellation (s)
---          workers           set     keys of workers
---          lock              string  exists while a scheduler of RQ serves the queue
---          suspended         string  exists while all queues are paused
+-- KEYS     scheduled deferred ready_to_enqueue queued started intermediate finished failed canceled workers
+--          lock  string  exists while a scheduler of RQ serves the queue
+--          suspended
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  prefix of all keys: rq
 -- returns  looked  (looked int)  rows (kind str, key str, id bytes, number int, hash str, word str, seconds int)

@@ -9,15 +9,7 @@
 --          <prefix>:results:<id>
 --          <prefix>:execution:<member>
 --          <prefix>:queue:<origin>:intermediate:first_seen:<id>
--- KEYS     scheduled         zset  id by due (s)
---          deferred          zset  id by start of the wait (s)
---          ready_to_enqueue  zset  id by start of the wait (s); RQ 3
---          queued            list  ids, the next job first
---          started           zset  id:execution by deadline (s)
---          intermediate      list  ids of jobs that were taken, but not started
---          finished          zset  id by expiry (s)
---          failed            zset  id by expiry (s)
---          canceled          zset  id by cancellation (s)
+-- KEYS     scheduled deferred ready_to_enqueue queued started intermediate finished failed canceled
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          prefix      str  prefix of all keys: rq
 --          place       str  one of the keys
@@ -28,8 +20,7 @@
 --                rows (id bytes, member bytes, score str, size int, data bytes, description bytes, left_ms int,
 --                beat str, runner str, seen str, error bytes, status str, origin str, created_at str, enqueued_at str,
 --                started_at str, ended_at str, worker_name str, timeout str, retries_left str, rate_limit_key str, ttl str)
-local integers, argument_count = {1, 4, 5, 6}, 6
--- include: keys, integer_arguments, clock_prefix
+-- include: keys, arguments, clock_prefix
 local sets = {scheduled = scheduled, deferred = deferred, ready_to_enqueue = ready_to_enqueue, started = started,
   finished = finished, failed = failed, canceled = canceled}
 local lists = {queued = queued, intermediate = intermediate}

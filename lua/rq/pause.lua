@@ -3,10 +3,10 @@
 -- A worker that already waits for a job takes one more. A worker that is started during the pause ends.
 --
 -- writes   suspended
--- KEYS     suspended  string  exists while all queues are paused
+-- KEYS     suspended
 -- returns  paused   paused, all queues; a worker that waits takes one more job
 --          already  all queues are paused already
-local suspended = KEYS[1]
+-- include: keys
 if redis.call('GET', suspended) then return {'already'} end
 redis.call('PERSIST', suspended) -- frees nothing, but lets the script finish over maxmemory
 redis.call('SET', suspended, 1)

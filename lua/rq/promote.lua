@@ -8,15 +8,7 @@
 -- derived  <prefix>:job:<id>
 --          <prefix>:job:<id>:dependents
 --          <prefix>:job::<id>:dependencies
--- KEYS     scheduled         zset    id by due (s)
---          deferred          zset    id by start of the wait (s)
---          ready_to_enqueue  zset    id by start of the wait (s)
---          queued            list    ids, the next job first
---          finished          zset    id by expiry (s)
---          failed            zset    id by expiry (s)
---          canceled          zset    id by cancellation (s)
---          queues            set     keys of all queues
---          lock              string  held by a scheduler of RQ
+-- KEYS     scheduled deferred ready_to_enqueue queued finished failed canceled queues lock
 -- ARGV     prefix     str   prefix of all keys: rq
 --          now_ms?    int   a test's clock; the server's when empty
 --          force?     bool  even if a scheduler is about to move it

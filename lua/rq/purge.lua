@@ -11,12 +11,7 @@
 --          <prefix>:executions:<id>
 --          <prefix>:execution:<id>:<execution>
 --          <prefix>:group:<group>
--- KEYS     scheduled  zset  id by due (s)
---          deferred   zset  id by start of the wait (s)
---          queued     list  ids, the next job first
---          finished   zset  id by expiry (s)
---          failed     zset  id by expiry (s)
---          canceled   zset  id by cancellation (s)
+-- KEYS     scheduled deferred queued finished failed canceled
 -- ARGV     prefix     str   prefix of all keys: rq
 --          place      str   the place to purge
 --          limit      int   jobs per call, 1 to 1000

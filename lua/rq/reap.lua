@@ -23,12 +23,7 @@
 --          <prefix>:queue:<origin>
 --          <prefix>:deferred:<origin>
 --          <prefix>:queue:<queue>:intermediate:first_seen:<id>
--- KEYS     started       zset  id:execution by deadline (s)
---          intermediate  list  ids of jobs that were taken, but not started
---          queued        list  ids, the next job first
---          scheduled     zset  id by due (s)
---          failed        zset  id by expiry (s)
---          queues        set   keys of all queues
+-- KEYS     started intermediate queued scheduled failed queues
 -- ARGV     now_ms?       int    a test's clock; the server's when empty
 --          prefix        str    prefix of all keys: rq
 --          limit         int    jobs per call, 1 to 1000

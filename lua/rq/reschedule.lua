@@ -4,14 +4,7 @@
 --
 -- moves    scheduled -> scheduled
 -- derived  <prefix>:job:<id>
--- KEYS     scheduled         zset    id by due (s)
---          deferred          zset    id by start of the wait (s)
---          ready_to_enqueue  zset    id by start of the wait (s)
---          queued            list    ids, the next job first
---          finished          zset    id by expiry (s)
---          failed            zset    id by expiry (s)
---          canceled          zset    id by cancellation (s)
---          lock              string  held by a scheduler of RQ
+-- KEYS     scheduled deferred ready_to_enqueue queued finished failed canceled lock
 -- ARGV     prefix     str   prefix of all keys: rq
 --          now_ms?    int   a test's clock; the server's when empty
 --          delay_ms?  int   time until it is due

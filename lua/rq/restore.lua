@@ -7,14 +7,7 @@
 --          <prefix>:job::<id>:dependencies
 --          <prefix>:results:<id>
 --          <prefix>:group:<group>
--- KEYS     scheduled         zset  id by due (s)
---          deferred          zset  id by start of the wait (s)
---          ready_to_enqueue  zset  id by start of the wait (s)
---          queued            list  ids, the next job first
---          finished          zset  id by expiry (s)
---          failed            zset  id by expiry (s)
---          canceled          zset  id by cancellation (s)
---          queues            set   keys of all queues
+-- KEYS     scheduled deferred ready_to_enqueue queued finished failed canceled queues
 -- ARGV     prefix    str  prefix of all keys: rq
 --          each      (id bytes, place str, score str, record? bytes, body? bytes, errors? bytes)  as `records` returned it
 -- returns each  moved   (place str)  restored

@@ -1,10 +1,10 @@
 -- Resume all queues of this RQ: workers take jobs again.
 --
 -- writes   suspended
--- KEYS     suspended  string  exists while all queues are paused
+-- KEYS     suspended
 -- returns  resumed  resumed, all queues
 --          already  no queue is paused
-local suspended = KEYS[1]
+-- include: keys
 if not redis.call('GET', suspended) then return {'already'} end
 redis.call('DEL', suspended)
 return {'resumed'}

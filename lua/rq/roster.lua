@@ -6,7 +6,7 @@
 --
 -- derived  <prefix>:worker:<worker>
 --          <prefix>:worker:<worker>:executions
--- KEYS     workers  set  keys of workers
+-- KEYS     workers
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  prefix of all keys: rq
 --          offset?  int  number of workers to skip; empty: 0
@@ -14,7 +14,7 @@
 -- returns  listed  (now_ms int, total int)  rows (worker bytes, left_ms int, last_heartbeat str, birth str, state str, queues str, pid str, hostname str,
 --                  successful_job_count str, failed_job_count str, total_working_time str, current_job bytes,
 --                  shutdown_requested_date str, version str, python_version str, death str, executions int, execution bytes)
-local workers = KEYS[1]
+-- include: keys
 local offset, limit = tonumber(ARGV[3] ~= '' and ARGV[3] or 0), tonumber(ARGV[4] ~= '' and ARGV[4] or 150)
 if #ARGV < 4 or #ARGV[1] > 15 or #ARGV[3] > 15 or string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or not offset or not limit or limit < 1 or limit > 500 then
   return redis.error_reply('ERR now_ms and offset are whole numbers, limit is 1 to 500; nothing was changed')

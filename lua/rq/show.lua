@@ -11,15 +11,7 @@
 --          <prefix>:queue:<origin>:intermediate:first_seen:<id>
 --          <prefix>:executions:<id>
 --          <prefix>:job:<id>:dependents
--- KEYS     scheduled         zset  id by due (s)
---          deferred          zset  id by start of the wait (s)
---          ready_to_enqueue  zset  id by start of the wait (s); RQ 3
---          queued            list  ids, the next job first
---          started           zset  id:execution by deadline (s)
---          intermediate      list  ids of jobs that were taken, but not started
---          finished          zset  id by expiry (s)
---          failed            zset  id by expiry (s)
---          canceled          zset  id by cancellation (s)
+-- KEYS     scheduled deferred ready_to_enqueue queued started intermediate finished failed canceled
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          prefix      str    prefix of all keys: rq
 --          queue       str    name of the queue
@@ -30,8 +22,7 @@
 --                 started_at str, ended_at str, worker_name str, timeout str, retries_left str, rate_limit_key str, ttl str)
 --                 rows (kind str, of bytes, name bytes, value bytes)
 --          gone   no such job
-local integers, argument_count = {1, 5}, 5
--- include: keys, integer_arguments, clock_prefix, args(queue id body_bytes)
+-- include: keys, arguments, clock_prefix, args(queue id body_bytes)
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local most = body_bytes < 0 and math.huge or math.max(4096, body_bytes)
 -- include: job_row, read

@@ -4,13 +4,13 @@
 --
 -- writes   commands
 -- derived  <prefix>:worker:<worker>
--- KEYS     commands  channel  prefix of the channel of each worker
+-- KEYS     commands
 -- ARGV     prefix    str  prefix of all keys: rq
 --          each      (worker bytes)
 -- returns each  asked    (heard int)  asked to stop: it ends after its job
 --               unheard  it is not subscribed
 --               gone     no such worker
-local commands, prefix = KEYS[1], ARGV[1]
+-- include: keys, args
 if #ARGV < 2 or #ARGV > 1001 or prefix == '' then
   return redis.error_reply('ERR it takes the prefix, and 1 to 1000 workers; nothing was changed')
 end

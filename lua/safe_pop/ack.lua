@@ -8,21 +8,16 @@
 -- moves    in_progress expired ->
 -- writes   done
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (in_progress expired)  list  id while ready, id|unix seconds after it was handed out
---          done    set    ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     each (id bytes, token bytes)
 -- returns each  moved   acked
 --               marked  its entry is not in the list now: the id is marked as done, and the entry will be dropped
 --               done    it was marked as done before
 --               stale   this lease is over; the job waits again, or another worker holds it
 --               gone    no such job
-local entries, done = KEYS[1], KEYS[2]
+-- include: keys
 local length = redis.call('LLEN', entries)
-redis.call('SCARD', done)
-if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
--- include: find_lease
+-- include: key_types(done), batch_size, find_lease
 local words, removals, marks, seen = {}, {}, {}, {}
 for at = 1, #ARGV, 2 do
   local token = ARGV[at + 1]

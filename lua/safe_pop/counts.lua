@@ -5,14 +5,11 @@
 -- but their sum is exact. `deadline_ms` is the first deadline of a lease that was read, -1 if there is none; `marks` is
 -- the number of done marks.
 --
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
---          done       set   ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          timeout_s  str   seconds after which a lease expires
 -- returns  counted  (now_ms int, ready int, in_progress int, expired int, exact bool, deadline_ms int, marks int)
-local entries, done = KEYS[1], KEYS[2]
-local integers, argument_count = {1, 2}, 2
--- include: whole_numbers, server_time, time_of
+-- include: keys, integers(now_ms timeout_s), server_time, time_of
 local timeout_s = tonumber(ARGV[2])
 local length, first = redis.call('LLEN', entries), nil
 local sums = {ready = 0, in_progress = 0, expired = 0}

@@ -7,8 +7,7 @@
 -- moves    ready in_progress expired ->
 -- writes   done
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
---          done       set    ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     now_ms?    int    a test's clock; the server's when empty
 --          timeout_s  str    seconds after which a lease expires
 --          force?     bool   even when a worker holds it
@@ -17,13 +16,10 @@
 --               reserved  a worker holds it; force it
 --               stale     its entry has changed: a worker took the job or gave it back
 --               gone      no such job
-local entries, done = KEYS[1], KEYS[2]
--- include: server_time
+-- include: keys, server_time
 local timeout_s, force = tonumber(ARGV[2]), ARGV[3] == '1'
 local length, has_marks = redis.call('LLEN', entries), redis.call('SCARD', done) > 0
-if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and entry; nothing was changed')
-end
+-- include: batch_size(rows of id and entry)
 if not timeout_s or string.find(ARGV[1], '%D') or #ARGV[1] > 13 then
   return redis.error_reply('ERR now_ms is a whole number; nothing was changed')
 end

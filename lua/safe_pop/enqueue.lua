@@ -7,17 +7,14 @@
 -- moves    -> ready
 -- writes   done
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready)  list  id while ready, id|unix seconds after it was handed out
---          done       set   ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     each (body bytes, id? str)
 -- returns each  moved   enqueued
 --               exists  a job with this id exists
-local entries, done = KEYS[1], KEYS[2]
+-- include: keys
 local length = redis.call('LLEN', entries)
 local has_marks = redis.call('SCARD', done) > 0
-if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of body and id; nothing was changed')
-end
+-- include: batch_size
 local listed
 local function is_listed(id)
   if not listed then

@@ -4,7 +4,7 @@
 -- among 100 000 at each end, those of many jobs among at least 2500.
 --
 -- moves    in_progress expired -> in_progress
--- KEYS     entries (in_progress expired)  list  id while ready, id|unix seconds after it was handed out
+-- KEYS     entries
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          timeout_s  str  seconds after which a lease expires
 --          ttr_ms?    int  duration from now, in whole seconds; the timeout when empty
@@ -12,13 +12,10 @@
 -- returns each  extended  (token bytes, deadline_ms int)  extended; use this token from now on
 --               stale     this lease is over; the job waits again, or another worker holds it
 --               gone      no such job
-local entries = KEYS[1]
--- include: server_time
+-- include: keys, server_time
 local timeout_s, ttr_ms = tonumber(ARGV[2]), tonumber(ARGV[3])
 local length = redis.call('LLEN', entries)
-if #ARGV < 5 or #ARGV > 2003 or #ARGV % 2 == 0 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
+-- include: batch_size
 if not timeout_s or string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or #ARGV[3] > 13 or ttr_ms == 0 then
   return redis.error_reply('ERR ttr_ms and now_ms are whole numbers, ttr_ms at least 1; nothing was changed')
 end

@@ -4,14 +4,11 @@
 -- creates them, and other ids have data. A job that is marked as done needs no data.
 --
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
---          done       set   ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          timeout_s  str   seconds after which a lease expires
 -- returns  looked  (looked int) rows (kind str, key str, id bytes, number int)
-local entries, done = KEYS[1], KEYS[2]
-local integers, argument_count = {1, 2}, 2
--- include: whole_numbers, server_time, time_of
+-- include: keys, integers(now_ms timeout_s), server_time, time_of
 local timeout_s = tonumber(ARGV[2])
 local length, rows, row_of = redis.call('LLEN', entries), {}, {}
 local function add_finding(kind, key, id)

@@ -6,7 +6,7 @@
 -- name of an id of more than 512 bytes is its beginning and the length of the entry; an empty id is named ''.
 --
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
+-- KEYS     entries
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          timeout_s   str  seconds after which a lease expires
 --          place       str  ready, in_progress or expired
@@ -14,11 +14,9 @@
 --          limit       int  how many at most, 1 to 1000
 --          body_bytes  int  how much of each body, -1 for all
 -- returns  page  (now_ms int, total int, of? int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)
-local entries = KEYS[1]
-local integers, argument_count = {1, 2, 4, 5, 6}, 6
--- include: whole_numbers, server_time, time_of
+-- include: keys, integers(now_ms timeout_s offset limit body_bytes), server_time, time_of
 local timeout_s, place = tonumber(ARGV[2]), ARGV[3]
-local offset, limit, body_bytes = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+-- include: args(offset limit body_bytes)
 if place ~= 'ready' and place ~= 'in_progress' and place ~= 'expired' then
   return redis.error_reply('ERR the place is ready, in_progress or expired')
 end

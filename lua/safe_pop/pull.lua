@@ -6,16 +6,13 @@
 -- moves    ready expired ->
 -- writes   done
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
---          done       set   ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          timeout_s  str   seconds after which a lease expires
 --          limit      int   how many at most, 1 to 1000
 -- returns  moved  (now_ms int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)  pulled
 --          empty  no job waits
-local entries, done = KEYS[1], KEYS[2]
-local integers, argument_count = {1, 2, 3}, 3
--- include: whole_numbers, server_time, time_of
+-- include: keys, integers(now_ms timeout_s limit), server_time, time_of
 local timeout_s, limit = tonumber(ARGV[2]), tonumber(ARGV[3])
 local marks = redis.call('SCARD', done)
 if not timeout_s or string.find(ARGV[1] .. ARGV[3], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000 then

@@ -7,17 +7,14 @@
 --
 -- moves    expired -> ready |
 -- writes   done
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
---          done       set   ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          timeout_s  str   seconds after which a lease expires
 --          limit      int   how many at most, 1 to 1000
 --          cursor?    int   where to continue; at the pop end when empty
 -- returns  moved  (moved int, ready int, dead int, next_ms int, cursor int)  reaped
 --          empty  (next_ms int, cursor int)  no expired lease among the entries that were read
-local entries, done = KEYS[1], KEYS[2]
-local integers, argument_count = {1, 2, 3, 4}, 4
--- include: whole_numbers, server_time, time_of
+-- include: keys, integers(now_ms timeout_s limit cursor), server_time, time_of
 local timeout_s, limit, cursor = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]) or 0
 local length, marks = redis.call('LLEN', entries), redis.call('SCARD', done)
 if not timeout_s or string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or #ARGV[1] > 13 or #ARGV[4] > 13

@@ -4,17 +4,14 @@
 -- at least 2500.
 --
 -- moves    in_progress expired -> ready
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
+-- KEYS     entries
 -- ARGV     each (id bytes, token bytes)
 -- returns each  moved  released
 --               stale  this lease is over; the job waits again, or another worker holds it
 --               gone   no such job
-local entries = KEYS[1]
+-- include: keys
 local length = redis.call('LLEN', entries)
-if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
-  return redis.error_reply('ERR a batch has 1 to 1000 rows of id and token; nothing was changed')
-end
--- include: find_lease
+-- include: batch_size, find_lease
 local words, removals, back, seen = {}, {}, {}, {}
 for at = 1, #ARGV, 2 do
   local token = ARGV[at + 1]

@@ -11,17 +11,14 @@
 --          expired -> | in_progress
 -- writes   done
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
---          done       set   ids of finished jobs whose entry is still in the list
+-- KEYS     entries done
 -- ARGV     now_ms?    int   a test's clock; the server's when empty
 --          timeout_s  str   seconds after which a lease expires
 --          limit      int   how many at most, 1 to 1000
 --          ttr_ms?    int   duration of the lease, in whole seconds; the timeout when empty
 -- returns  moved  (now_ms int) rows (id bytes, member bytes, size int, time int, bytes int, body bytes)  leased
 --          empty  (next_ms int)  no job waits
-local entries, done = KEYS[1], KEYS[2]
-local integers, argument_count = {1, 2, 3, 4}, 4
--- include: whole_numbers, server_time, time_of
+-- include: keys, integers(now_ms timeout_s limit ttr_ms), server_time, time_of
 local timeout_s, limit, ttr_ms = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local length, marks = redis.call('LLEN', entries), redis.call('SCARD', done)
 if not timeout_s or string.find(ARGV[1] .. ARGV[3] .. ARGV[4], '%D') or #ARGV[1] > 13 or #ARGV[4] > 13 or ttr_ms == 0

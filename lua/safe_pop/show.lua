@@ -5,16 +5,14 @@
 -- A body longer than `body_bytes` is left out.
 --
 -- derived  <queue>:data:<id>  the body
--- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
+-- KEYS     entries
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          timeout_s   str    seconds after which a lease expires
 --          id          bytes  the job
 --          body_bytes  int    a longer body is left out; -1 for all of it
 -- returns  found  (now_ms int, place str, id bytes, member bytes, size int, time int, bytes int, body bytes)  the job
 --          gone   no such job
-local entries, id = KEYS[1], ARGV[3]
-local integers, argument_count = {1, 2, 4}, 4
--- include: whole_numbers, server_time, time_of
+-- include: keys, args(id), integers(now_ms timeout_s body_bytes), server_time, time_of
 local timeout_s, body_bytes = tonumber(ARGV[2]), tonumber(ARGV[4])
 if not body_bytes then return redis.error_reply('ERR body_bytes is a whole number') end
 local function name_of(own, entry)

@@ -3,15 +3,13 @@
 -- An entry is searched for near both ends of the queue.
 --
 -- moves    queue -> queue
--- KEYS     queue  list  jobs, the next one last
+-- KEYS     queue
 -- ARGV     queue  str   its name
 --          each   (member bytes)
 -- returns each  moved  bumped
 --               later  the queue is too long to search for so many at once
 --               gone   it is not in the queue any more
-local queue = KEYS[1]
-local scalars, columns = 1, 1
--- include: batch, listed
+-- include: keys, columns, batch, listed
 local words, members, spots = {}, {}, {}
 for at = 2, #ARGV do
   local spot, is_unsure = next_spot(ARGV[at])

@@ -8,7 +8,7 @@
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
 --          <prefix>it-<jid>
--- KEYS     processes (states)  set  identities of processes: host:pid:nonce
+-- KEYS     processes
 -- ARGV     prefix?  str  the prefix of all keys: the namespace and a colon
 --          now_ms?  int  a test's clock; the server's when empty
 --          each     (jid bytes, member bytes, token str, worker str)
@@ -16,8 +16,7 @@
 --               already       it was cancelled before
 --               not_iterable  it has stored no progress: its class does not iterate, or it started less than 5 s ago
 --               gone          no process runs it any more
-local processes, prefix = KEYS[1], ARGV[1]
-redis.call('SCARD', processes)
+-- include: keys, args, key_types(processes)
 if #ARGV < 6 or #ARGV > 4002 or #ARGV % 4 ~= 2 then
   return redis.error_reply('ERR it takes the prefix, and 1 to 1000 rows of jid, member, token and worker; nothing was changed')
 end

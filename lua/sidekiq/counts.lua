@@ -10,21 +10,14 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     schedule        zset    job by due (s)
---          retry           zset    job by due (s)
---          queue           list    jobs, the last one is next
---          dead            zset    job by time of death (s)
---          processes       set     identities of processes
---          queues          set     names of queues
---          stat_processed  string  how many runs ended
---          stat_failed     string  how many of them failed
+-- KEYS     schedule retry queue dead processes queues stat_processed
+--          stat_failed  string  how many of them failed
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  counted  (now_ms int, schedule int, retry int, dead int, schedule_exact bool, retry_exact bool, dead_exact bool,
 --                   work_exact bool, schedule_of int, retry_of int, dead_of int, queue int, work int, expired int, workers int, due_ms int,
 --                   overdue int, oldest_ms int, processed str, failed str)
-local schedule, retry, queue, dead, processes, queues, stat_processed, stat_failed = unpack(KEYS)
--- include: clock, prefix
+-- include: keys, clock, prefix
 local only = string.sub(queue, #prefix + 7)
 -- include: instant, queue_of, processes, held_keys, spread, crew, oldest
 local length = redis.call('LLEN', queue)

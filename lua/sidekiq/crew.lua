@@ -6,11 +6,11 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     processes  set  identities of processes
+-- KEYS     processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  counted  (now_ms int, work_exact bool)  rows (queue str, work int, expired int, workers int)
-local processes = KEYS[1]
+-- include: keys
 local only = nil
 -- luacheck: ignore 231 (`has_others_at_work` of the block is for `counts`)
 -- include: clock, prefix, instant, queue_of, crew

@@ -3,10 +3,7 @@
 -- An entry is searched for near both ends of the queue.
 --
 -- moves    schedule retry queue dead ->
--- KEYS     schedule  zset  jobs by due (s)
---          retry     zset  jobs by due (s)
---          queue     list  jobs, the next one last
---          dead      zset  jobs by time of death (s)
+-- KEYS     schedule retry queue dead
 -- ARGV     queue     str   its name
 --          place?    str   only in this place; anywhere when empty
 --          each      (member bytes)
@@ -14,10 +11,7 @@
 --               later        the queue is too long to search for so many at once
 --               wrong_place  (place str)  a process runs it, or died while it ran: stop the process, or release the job
 --               gone         it is not there any more
-local schedule, retry, queue, dead, place = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[2]
-local scalars, columns = 2, 1
-for _, key in ipairs({schedule, retry, dead}) do redis.call('ZCARD', key) end
--- include: known_place, batch, take_out
+-- include: keys, args(place), columns, key_types(schedule retry dead), known_place, batch, take_out
 local zsets = {{'schedule', schedule}, {'retry', retry}, {'dead', dead}}
 local words, seen, jobs, spots = {}, {}, {}, {}
 for at = 3, #ARGV do

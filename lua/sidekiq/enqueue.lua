@@ -5,19 +5,12 @@
 --
 -- moves    -> queue | schedule
 -- writes   queues
--- KEYS     queue     list  jobs, the next one last
---          schedule  zset  jobs by due (s)
---          queues    set   names of all queues
+-- KEYS     queue schedule queues
 -- ARGV     queue     str   its name
 --          now_ms?   int   a test's clock; the server's when empty
 --          each      (id? bytes, body bytes, delay_ms? int, due_ms? int)
 -- returns each  moved  enqueued
-local queue, schedule, queues = KEYS[1], KEYS[2], KEYS[3]
-local scalars, columns = 2, 4
-redis.call('LLEN', queue)
-redis.call('ZCARD', schedule)
-redis.call('SCARD', queues)
--- include: batch, clock_argv2
+-- include: keys, columns, key_types(queue schedule queues), batch, clock_argv2
 local jobs = {}
 for at = 3, #ARGV, columns do
   local id, body, of = ARGV[at], ARGV[at + 1], 'ERR job ' .. (at + 1) / columns .. ' of the batch: '

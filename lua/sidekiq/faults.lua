@@ -9,18 +9,12 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     schedule   zset  job by due (s)
---          retry      zset  job by due (s)
---          queue      list  jobs, the last one is next
---          dead       zset  job by time of death (s)
---          queues     set   names of queues
---          processes  set   identities of processes
+-- KEYS     schedule retry queue dead queues processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  looked  (looked int)
 --                   rows (kind str, key str, id bytes, number int, word str, seconds int, since_ms? int, until_ms? int, name str)
-local schedule, retry, queue, dead, queues, processes = unpack(KEYS)
--- include: clock, prefix, instant, queue_of, processes, works, process_queues, type_of
+-- include: keys, clock, prefix, instant, queue_of, processes, works, process_queues, type_of
 local name, now_s, read = string.sub(queue, #prefix + 7), now_ms / 1000, 0
 -- include: add_finding
 local function jid_of(text)

@@ -7,12 +7,11 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     processes  set  identities of processes
+-- KEYS     processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  listed  (now_ms int)  rows (worker bytes, beat_ms int, thread bytes, queue str, job bytes, run_at str, left_ms int)
-local processes = KEYS[1]
--- include: clock, prefix, processes, works, decode
+-- include: keys, clock, prefix, processes, works, decode
 local rows, bytes = {}, 0
 each_process(function(identity, _, age_ms)
   rows[#rows + 1] = {identity, age_ms, '', '', '', '', -1}

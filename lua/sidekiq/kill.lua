@@ -5,10 +5,7 @@
 --
 -- moves    schedule retry queue -> dead
 -- forgets  dead
--- KEYS     schedule  zset  jobs by due (s)
---          retry     zset  jobs by due (s)
---          queue     list  jobs, the next one last
---          dead      zset  jobs by time of death (s)
+-- KEYS     schedule retry queue dead
 -- ARGV     queue     str   its name
 --          now_ms?   int   a test's clock; the server's when empty
 --          place?    str   only in this place; anywhere when empty
@@ -18,10 +15,7 @@
 --               later        the queue is too long to search for so many at once
 --               wrong_place  (place str)  it is not waiting
 --               gone         it is not there any more
-local schedule, retry, queue, dead, place = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[3]
-local scalars, columns = 3, 1
-for _, key in ipairs({schedule, retry, dead}) do redis.call('ZCARD', key) end
--- include: known_place, batch, clock_argv2, take_out
+-- include: keys, args(place), columns, key_types(schedule retry dead), known_place, batch, clock_argv2, take_out
 local zsets = {{'schedule', schedule}, {'retry', retry}}
 local is_waiting = ({[''] = 1, schedule = 1, retry = 1, queue = 1})[place]
 local words, seen, jobs, spots = {}, {}, {}, {}

@@ -6,12 +6,11 @@
 -- that was read. At most 5000 fields are read.
 --
 -- derived  <prefix>j|<bucket>
--- KEYS     stat_processed  string  how many runs ended
+-- KEYS     stat_processed
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  counted  (now_ms int, over_ms int)  rows (kind bytes, processed int, failed int, ms int)
-local stat_processed = KEYS[1]
--- include: clock, prefix
+-- include: keys, clock, prefix
 if redis.call('EXISTS', stat_processed) == 0 then return {'counted', now_ms, 0, {}} end
 local budget, by_kind, rows = 5000, {}, {}
 local columns = {p = 2, f = 3, ms = 4}

@@ -11,11 +11,7 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     schedule   zset  job by due (s)
---          retry      zset  job by due (s)
---          queue      list  jobs, the last one is next
---          dead       zset  job by time of death (s)
---          processes  set   identities of processes
+-- KEYS     schedule retry queue dead processes
 -- ARGV     now_ms?     int   a test's clock; the server's when empty
 --          prefix      str   the prefix of all keys: the namespace and a colon, or nothing
 --          place       str   schedule, retry, queue, work or dead
@@ -24,7 +20,7 @@
 --          body_bytes  int   return jobs of up to this size whole; -1: all
 -- returns  page  (now_ms int, total int, of? int, exact bool)
 --                rows (head bytes, size int, tail bytes, score str, token bytes, worker str, beat_ms str)
-local schedule, retry, queue, dead, processes = unpack(KEYS)
+-- include: keys
 local place, offset, limit, body_bytes, arguments = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), 6
 -- include: page_guard, clock, prefix, instant, queue_of, processes, works
 local name = string.sub(queue, #prefix + 7)

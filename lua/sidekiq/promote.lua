@@ -5,10 +5,7 @@
 --
 -- moves    schedule retry -> queue
 -- writes   queues
--- KEYS     schedule  zset  jobs by due (s)
---          retry     zset  jobs by due (s)
---          queue     list  jobs, the next one last
---          queues    set   names of all queues
+-- KEYS     schedule retry queue queues
 -- ARGV     queue     str   its name
 --          place?    str   only there; in either when empty
 --          each      (member bytes, new? bytes)
@@ -16,13 +13,7 @@
 --               raw          no worker can run it: kill or delete it, otherwise Sidekiq loses it when it is due
 --               wrong_place  (place str)  it is neither scheduled nor a retry
 --               gone         it is not there any more
-local schedule, retry, queue, queues, place = KEYS[1], KEYS[2], KEYS[3], KEYS[4], ARGV[2]
-local scalars, columns = 2, 2
-redis.call('LLEN', queue)
-redis.call('SCARD', queues)
-redis.call('ZCARD', schedule)
-redis.call('ZCARD', retry)
--- include: known_place, batch
+-- include: keys, args(place), columns, key_types(queue queues schedule retry), known_place, batch
 local keys = {schedule = {schedule}, retry = {retry}, [''] = {schedule, retry}}
 local words, seen, jobs = {}, {}, {}
 for at = 3, #ARGV, columns do

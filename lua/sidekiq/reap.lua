@@ -10,25 +10,21 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     processes (work)  set   identities of processes: host:pid:nonce
---          queue             list  jobs, the next one last
---          queues            set   names of all queues
+-- KEYS     processes queue queues
 -- ARGV     queue    str  its name
 --          now_ms?  int  a test's clock; the server's when empty
 --          prefix?  str  the prefix of all keys: the namespace and a colon
 --          limit    int  how many at most, 1 to 1000
 -- returns  moved  (moved int, ready int, dead int, next_ms int)  reaped
 --          empty  (next_ms int)  no dead process holds a job
-local processes, queue, queues = KEYS[1], KEYS[2], KEYS[3]
+-- include: keys
 if #ARGV < 4 then return redis.error_reply('ERR it takes 4 arguments; nothing was changed') end
-local prefix, limit = ARGV[3], tonumber(ARGV[4])
+-- include: args(prefix limit)
 if not string.find(ARGV[4], '^%d+$') or limit < 1 or limit > 1000 then
   return redis.error_reply('ERR limit is 1 to 1000; nothing was changed')
 end
 local scalars, columns = 3, 1
-redis.call('LLEN', queue)
-redis.call('SCARD', queues)
--- include: batch, clock_argv2, held
+-- include: key_types(queue queues), batch, clock_argv2, held
 local plan, finished, next_ms = {}, {}, -1
 for _, identity in ipairs(redis.call('SSCAN', processes, 0, 'COUNT', 1000)[2]) do
   local silent = silent_ms(identity)

@@ -4,10 +4,7 @@
 -- that are stored now; with `whole` they are in `body` instead. The score of a job in the queue is the number of jobs
 -- that run earlier. After `most` bytes of replies, the remaining rows reply `later`.
 --
--- KEYS     schedule  zset  jobs by due (s)
---          retry     zset  jobs by due (s)
---          queue     list  jobs, the next one last
---          dead      zset  jobs by time of death (s)
+-- KEYS     schedule retry queue dead
 -- ARGV     queue     str   its name
 --          whole?    bool  return the bytes as `body`
 --          most      int   bytes of one reply; a single job may have more
@@ -15,11 +12,7 @@
 -- returns each  here   (place str, score str, record bytes, body bytes, line bytes, errors bytes)  the job
 --               later  the reply is full; request this job again
 --               gone   no such job
-local schedule, retry, queue, dead = unpack(KEYS)
-local scalars, columns = 3, 2
-for _, key in ipairs({schedule, retry, dead}) do redis.call('ZCARD', key) end
--- include: batch, listed
-local whole, most = ARGV[2] == '1', tonumber(ARGV[3])
+-- include: keys, columns, key_types(schedule retry dead), batch, listed, args(whole most)
 if #ARGV[3] > 15 or not string.find(ARGV[3], '^%d+$') then return redis.error_reply('ERR most is a whole number') end
 local zsets = {{'schedule', schedule}, {'retry', retry}, {'dead', dead}}
 local function place_of(bytes, is_queued)

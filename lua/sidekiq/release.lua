@@ -9,9 +9,7 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     processes (work lost)   set   identities of processes: host:pid:nonce
---          queue                   list  jobs, the next one last
---          queues                  set   names of all queues
+-- KEYS     processes queue queues
 -- ARGV     queue     str   its name
 --          now_ms?   int   a test's clock; the server's when empty
 --          prefix?   str   the prefix of all keys: the namespace and a colon
@@ -21,17 +19,13 @@
 --               beats   its process is alive: stop the process instead
 --               queued  it is in the queue again
 --               gone    its process does not hold it any more
-local processes, queue, queues = KEYS[1], KEYS[2], KEYS[3]
+-- include: keys
 if #ARGV < 4 then return redis.error_reply('ERR it takes 4 arguments and rows; nothing was changed') end
-local prefix, place = ARGV[3], ARGV[4]
+-- include: args(prefix place)
 if place ~= 'work' and place ~= 'lost' then
   return redis.error_reply('ERR the place is work or lost; nothing was changed')
 end
-local scalars, columns = 4, 3
-redis.call('SCARD', processes)
-redis.call('LLEN', queue)
-redis.call('SCARD', queues)
--- include: batch, clock_argv2, held
+-- include: columns, key_types(processes queue queues), batch, clock_argv2, held
 local words, plan, seen = {}, {}, {}
 for at = 5, #ARGV, columns do
   local member, token, worker = ARGV[at], ARGV[at + 1], ARGV[at + 2]

@@ -6,20 +6,13 @@
 --
 -- moves    dead -> queue
 -- writes   queues
--- KEYS     dead    zset  jobs by time of death (s)
---          queue   list  jobs, the next one last
---          queues  set   names of all queues
+-- KEYS     dead queue queues
 -- ARGV     queue   str   its name
 --          each    (member bytes, new? bytes)
 -- returns each  moved  requeued
 --               raw    no worker can run it
 --               gone   it is not dead any more
-local dead, queue, queues = KEYS[1], KEYS[2], KEYS[3]
-local scalars, columns = 1, 2
-redis.call('LLEN', queue)
-redis.call('SCARD', queues)
-redis.call('ZCARD', dead)
--- include: batch
+-- include: keys, columns, key_types(queue queues dead), batch
 local words, seen, jobs = {}, {}, {}
 for at = 2, #ARGV, columns do
   local member, new = ARGV[at], ARGV[at + 1]

@@ -5,9 +5,7 @@
 --
 -- moves    schedule -> schedule
 --          retry -> retry
--- KEYS     schedule   zset  jobs by due (s)
---          retry      zset  jobs by due (s)
---          queue      list  jobs, the next one last
+-- KEYS     schedule retry queue
 -- ARGV     queue      str   its name
 --          now_ms?    int   a test's clock; the server's when empty
 --          place?     str   only in this place; in either when empty
@@ -17,19 +15,14 @@
 -- returns each  moved        rescheduled
 --               wrong_place  (place str)  it is neither scheduled nor a retry
 --               gone         it is not there any more
-local schedule, retry, queue, place = KEYS[1], KEYS[2], KEYS[3], ARGV[3]
-local scalars, columns = 5, 1
-redis.call('ZCARD', schedule)
-redis.call('ZCARD', retry)
-redis.call('LLEN', queue)
--- include: known_place, batch, clock_argv2
+-- include: keys, args(place), columns, key_types(schedule retry queue), known_place, batch, clock_argv2
 local keys = {schedule = {schedule}, retry = {retry}, [''] = {schedule, retry}}
 for at = 4, 5 do
   if #ARGV[at] > 13 or string.find(ARGV[at], '%D') then
     return redis.error_reply('ERR delay_ms and due_ms are whole numbers from 0 on; nothing was changed')
   end
 end
-local delay_ms = tonumber(ARGV[4])
+-- include: args(delay_ms)
 local due_ms = delay_ms and now_ms + delay_ms or tonumber(ARGV[5]) or now_ms
 local words, jobs = {}, {}
 for at = 6, #ARGV do

@@ -4,22 +4,16 @@
 --
 -- moves    -> schedule | retry | queue | dead
 -- writes   queues
--- KEYS     schedule  zset  jobs by due (s)
---          retry     zset  jobs by due (s)
---          queue     list  jobs, the next one last
---          dead      zset  jobs by time of death (s)
---          queues    set   names of all queues
+-- KEYS     schedule retry queue dead queues
 -- ARGV     queue     str   its name
 --          each      (place str, score str, body bytes)
 -- returns each  moved   (place str)  restored
 --               exists  a job with the same bytes is there already
-local schedule, retry, queue, dead, queues = unpack(KEYS)
+-- include: keys
 local zsets = {schedule = schedule, retry = retry, dead = dead}
-local scalars, columns = 1, 3
+-- include: columns
 for _, key in pairs(zsets) do redis.call('ZCARD', key) end
-redis.call('SCARD', queues)
-redis.call('LLEN', queue)
--- include: batch, put_back
+-- include: key_types(queues queue), batch, put_back
 for at = 2, #ARGV, columns do
   local fault = fault_of(ARGV[at], ARGV[at + 1])
   if fault then return redis.error_reply('ERR row ' .. (at + 1) / columns .. ': ' .. fault .. '; nothing was changed') end

@@ -5,21 +5,16 @@
 --
 -- moves    schedule retry queue dead -> schedule | retry | queue | dead
 -- writes   queues
--- KEYS     schedule  zset  jobs by due (s)
---          retry     zset  jobs by due (s)
---          queue     list  jobs, the next one last
---          dead      zset  jobs by time of death (s)
---          queues    set   names of all queues
+-- KEYS     schedule retry queue dead queues
 -- ARGV     queue     str   its name
 --          each      (left str, known bytes, place str, score str, line bytes)  as `records` returned them
 -- returns each  moved    (place str)  reverted
 --               changed  it has changed since
-local schedule, retry, queue, dead, queues = unpack(KEYS)
+-- include: keys
 local zsets = {schedule = schedule, retry = retry, dead = dead}
-local scalars, columns = 1, 5
+-- include: columns
 for _, key in pairs(zsets) do redis.call('ZCARD', key) end
-redis.call('SCARD', queues)
--- include: batch, take_out, put_back
+-- include: key_types(queues), batch, take_out, put_back
 for at = 2, #ARGV, columns do
   local left, known, place, score, line = unpack(ARGV, at, at + 4)
   local fault = fault_of(place, score) or fault_of(left, '0') or (known == '' or line == '') and 'a job has bytes'

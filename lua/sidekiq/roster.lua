@@ -8,13 +8,12 @@
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
 --          <prefix><identity>-signals
--- KEYS     processes  set  identities of processes
+-- KEYS     processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  listed  (now_ms int, total int)  rows (worker bytes, beat_ms int, info bytes, busy str, quiet str, rss str, rtt_us str, concurrency str,
 --                  held int, order str)
-local processes = KEYS[1]
--- include: clock, prefix, processes
+-- include: keys, clock, prefix, processes
 local rows = {}
 each_process(function(identity, info, age_ms)
   local fields = redis.pcall('HMGET', prefix .. identity, 'busy', 'quiet', 'rss', 'rtt_us', 'concurrency')

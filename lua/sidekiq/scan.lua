@@ -4,10 +4,7 @@
 -- the number of jobs of all queues, and `next` is the rank after the last job that was read, empty at the end. The
 -- columns are those of `page.lua`.
 --
--- KEYS     schedule  zset  job by due (s)
---          retry     zset  job by due (s)
---          queue     list  jobs, the last one is next
---          dead      zset  job by time of death (s)
+-- KEYS     schedule retry queue dead
 -- ARGV     now_ms?     int  a test's clock; the server's when empty
 --          prefix      str  the prefix of all keys: the namespace and a colon, or nothing
 --          place       str  schedule, retry or dead
@@ -16,7 +13,7 @@
 --          body_bytes  int  return jobs of up to this size whole; -1: all
 -- returns  page  (now_ms int, total int, next? int)
 --                rows (head bytes, size int, tail bytes, score str, token bytes, worker str, beat_ms str)
-local schedule, retry, queue, dead = unpack(KEYS)
+-- include: keys
 local place, offset, limit, body_bytes, arguments = ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6]), 6
 -- include: page_guard, clock, prefix, queue_of, job_row
 local key = ({schedule = schedule, retry = retry, dead = dead})[place]

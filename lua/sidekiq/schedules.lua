@@ -12,14 +12,13 @@
 --          next_times    hash  time by name
 --          last_times    hash  time by name
 --          states        hash  JSON by name
---          processes     set   identities of processes
+--          processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  listed  (now_ms int, alive int)
 --                  rows (kind str, name bytes, is_there bool, told bytes, class str, pattern str, status str, last str, next str, args bytes)
 --                  a row per `cron`, and one per `scheduler`
-local cron_jobs, cron_default, schedules, next_times, last_times, states, processes = unpack(KEYS)
--- include: clock, prefix, processes
+-- include: keys, clock, prefix, processes
 local alive, rows = 0, {}
 each_process(function(_, info, age_ms)
   if info and age_ms >= 0 and age_ms <= 20000 then alive = alive + 1 end

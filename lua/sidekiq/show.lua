@@ -10,11 +10,7 @@
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
 --          <prefix>it-<id>
--- KEYS     schedule   zset  job by due (s)
---          retry      zset  job by due (s)
---          queue      list  jobs, the last one is next
---          dead       zset  job by time of death (s)
---          processes  set   identities of processes
+-- KEYS     schedule retry queue dead processes
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          prefix      str    the prefix of all keys: the namespace and a colon, or nothing
 --          id          bytes  its `jid`
@@ -27,13 +23,13 @@
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes, score str, token bytes, worker str, beat_ms str,
 --                 executions str, cursor bytes, runtime str, cancelled str)
 --          gone   no such job
-local schedule, retry, queue, dead, processes = unpack(KEYS)
+-- include: keys
 for _, at in ipairs({5, 7, 9}) do
   if #ARGV < 9 or #ARGV[at] > 15 or not string.find(ARGV[at], at < 9 and '^%-?%d+$' or '^%-?%d*$') then
     return redis.error_reply('ERR it takes 9 arguments, whole numbers where the header says int; nothing was changed')
   end
 end
-local id, head, size, tail, body_bytes = ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
+-- include: args(id head size tail body_bytes)
 local place, offset = ARGV[8], tonumber(ARGV[9]) or 0
 -- include: clock, prefix, instant, queue_of, processes, works, type_of
 local name = string.sub(queue, #prefix + 7)

@@ -3,13 +3,11 @@
 -- In a set of more than 200 jobs, only a sample is read, and the numbers are estimates. `due_ms` is the next due time
 -- in `schedule` and `retry`, -1 for none. A queue without a row has no jobs there.
 --
--- KEYS     schedule  zset  job by due (s)
---          retry     zset  job by due (s)
---          dead      zset  job by time of death (s)
+-- KEYS     schedule retry dead
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 -- returns  counted  (now_ms int, schedule_of int, retry_of int, dead_of int, schedule_exact bool, retry_exact bool, dead_exact bool)
 --                   rows (queue str, schedule int, retry int, dead int, due_ms int, overdue int)
-local schedule, retry, dead = KEYS[1], KEYS[2], KEYS[3]
+-- include: keys
 local only = nil
 -- include: clock, spread
 local rows, seen = {}, {}

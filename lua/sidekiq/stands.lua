@@ -6,16 +6,12 @@
 -- derived  <prefix><identity>
 --          <prefix><identity>:work
 --          <prefix><identity>:workers
--- KEYS     schedule   zset  job by due (s)
---          retry      zset  job by due (s)
---          queue      list  jobs, the last one is next
---          dead       zset  job by time of death (s)
---          processes  set   identities of processes
+-- KEYS     schedule retry queue dead processes
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 --          each     (id bytes, member bytes)  the jobs, up to 1000
 -- returns  looked  (now_ms int)  rows (id bytes, place str)  the jobs that were found
-local schedule, retry, queue, dead, processes = unpack(KEYS)
+-- include: keys
 if #ARGV > 2002 or #ARGV % 2 ~= 0 then return redis.error_reply('ERR it takes 2 arguments and up to 1000 rows; nothing was changed') end
 -- include: clock, prefix, processes, works
 local place_of, rows = {}, {}

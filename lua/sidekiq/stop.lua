@@ -6,12 +6,12 @@
 -- writes   signals
 -- derived  <prefix><identity>
 --          <prefix><identity>-signals
--- KEYS     processes (signals)  set  identities of processes: host:pid:nonce
+-- KEYS     processes
 -- ARGV     prefix?  str  the prefix of all keys: the namespace and a colon
 --          each     (worker str)
 -- returns each  asked     asked to stop: it reads this at its next heartbeat, and pushes back jobs that run for longer than 25 s
 --               embedded  it runs inside another program, and only that program can end it
 --               gone      no such process
-local processes, prefix = KEYS[1], ARGV[1]
+-- include: keys, args
 local signal = 'TERM'
 -- include: signal

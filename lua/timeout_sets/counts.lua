@@ -4,10 +4,7 @@
 -- found; the first 100 of them are checked again. `deadline_ms` is when the first of them was found, -1 for none.
 --
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
---          suspects     zset  item in progress by when a reaper first found no lock (ms)
+-- KEYS     todos in_progress done suspects
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          prefix       str   in front of the names of locks
 -- returns  counted  (now_ms int, todos int, in_progress int, done int, expired int, deadline_ms int)

@@ -5,9 +5,7 @@
 --
 -- moves    todos in_progress done ->
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
+-- KEYS     todos in_progress done
 -- ARGV     place?       str   only from this place; from any place when empty
 --          force?       bool  even if a worker holds it
 --          prefix       str   in front of the names of locks

@@ -5,9 +5,7 @@
 -- `items` auto such items are refused if a sample of about 100 members has whole numbers only.
 --
 -- moves    -> todos
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
+-- KEYS     todos in_progress done
 -- ARGV     items        str   what items may be: integer, text, or auto
 --          each         (body bytes)
 -- returns each  moved    enqueued

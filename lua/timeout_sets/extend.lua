@@ -5,10 +5,7 @@
 --
 -- writes   suspects
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
---          suspects     zset  item in progress by when a reaper first found no lock (ms)
+-- KEYS     todos in_progress done suspects
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          ttr_ms?      int   the new lease from now; lock_ms when empty
 --          lock_ms      int   time to live of the locks of the workers

@@ -1,9 +1,7 @@
 -- Find items that the programs of this system handle wrongly, among up to 300 members of each set.
 --
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
+-- KEYS     todos in_progress done
 -- ARGV     items        str   what items may be: integer, text, or auto
 --          prefix       str   in front of the names of locks
 -- returns  looked  (looked int) rows (kind str, key str, id bytes, number int)

@@ -7,10 +7,7 @@
 -- found no lock, -1 if it found one.
 --
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
---          suspects     zset  item in progress by when a reaper first found no lock (ms)
+-- KEYS     todos in_progress done suspects
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          place        str   todos, in_progress or done
 --          limit        int   rows, 1 to 4000

@@ -5,8 +5,7 @@
 --
 -- moves    todos -> done
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          done         set   items that are done
+-- KEYS     todos done
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          limit        int   items at most, 1 to 1000
 --          prefix       str   in front of the names of locks

@@ -3,9 +3,7 @@
 -- The programs of this system never remove items from done.
 --
 -- moves    todos done ->
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
+-- KEYS     todos in_progress done
 -- ARGV     place?       str   todos or done
 --          limit        int   items of this call, 1 to 1000
 -- returns  moved     (moved int, left int)  purged

@@ -8,9 +8,7 @@
 -- moves    in_progress -> todos
 -- writes   suspects
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          suspects     zset  item in progress by when a reaper first found no lock (ms)
+-- KEYS     todos in_progress suspects
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          limit        int   items at most, 1 to 1000
 --          cursor?      str   the next step of the walk

@@ -5,9 +5,7 @@
 --
 -- moves    in_progress -> todos
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
+-- KEYS     todos in_progress done
 -- ARGV     prefix       str   in front of the names of locks
 --          each         (member bytes, token? bytes)
 -- returns each  moved       released

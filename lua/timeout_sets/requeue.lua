@@ -1,17 +1,12 @@
 -- Requeue items that are done, so that they run again.
 --
 -- moves    done -> todos
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
+-- KEYS     todos in_progress done
 -- ARGV     each         (member bytes)
 -- returns each  moved        requeued
 --               wrong_place  it is to do or in progress
 --               gone         no such item
--- include: keys, key_types
-if #ARGV < 1 or #ARGV > 1000 then
-  return redis.error_reply('ERR a batch has 1 to 1000 items; nothing was changed')
-end
+-- include: keys, key_types, batch_size(items)
 local words, back = {}, {}
 for _, item in ipairs(ARGV) do
   local word = 'moved'

@@ -5,8 +5,7 @@
 --
 -- moves    todos -> in_progress
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
+-- KEYS     todos in_progress
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          limit        int   items at most, 1 to 1000
 --          worker?      str   its name

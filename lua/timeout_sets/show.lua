@@ -5,10 +5,7 @@
 -- first found no lock, -1 if it found one.
 --
 -- derived  <id>-lock  behind the prefix: a worker holds the item
--- KEYS     todos        set   items to do
---          in_progress  set   items that workers hold
---          done         set   items that are done
---          suspects     zset  item in progress by when a reaper first found no lock (ms)
+-- KEYS     todos in_progress done suspects
 -- ARGV     now_ms?      int   a test's clock; the server's when empty
 --          head         bytes  the item, or its beginning
 --          size         int   its whole length

@@ -2,7 +2,8 @@
 
 This module owns the grammar that `lua/README.md` documents as BNF. It opens no file, does not use Redis, and does not
 read the Lua below the header. `script.py` calls `parse_script_header`. A header has three parts: a summary, prose, and
-a signature, which is the paragraph that starts with a clause.
+a signature, which is the paragraph that starts with a clause. Keys that many scripts of a folder have are declared
+once, in the block `shared_keys`; a header then only names them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rqtui.errors import ScriptError
 KEY_TYPES = ("string", "list", "set", "zset", "hash", "stream", "channel", "any")
 ARG_TYPES = ("str", "int", "float", "bool", "bytes")
 CLAUSES = ("moves", "forgets", "writes", "derived", "KEYS", "ARGV", "returns")
+_NO_KEYS: Mapping[str, Key] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Header:
     derived: tuple[str, ...]
     keys: tuple[Key, ...]
     keys_each: tuple[Key, ...]
+    shared_keys: frozenset[str]  # the keys that the header only names
     args: tuple[Arg, ...]
     each: tuple[Arg, ...]
     returns: Mapping[str, Word]
@@ -89,8 +92,11 @@ class Header:
     first_line: int
 
 
-def parse_script_header(source: str, path: str) -> Header:
-    """Parse the comment header of a Lua script. Raises ScriptError, whose text starts with `path:line:`."""
+def parse_script_header(source: str, path: str, shared_keys: Mapping[str, Key] = _NO_KEYS) -> Header:
+    """Parse the comment header of a Lua script. Raises ScriptError, whose text starts with `path:line:`.
+
+    `shared_keys` are the keys that the header may name without their types.
+    """
     lines = list(_read_header_lines(source))
     paragraphs = list(_split_comment_paragraphs(lines))
     signature_index = next((i for i, paragraph in enumerate(paragraphs) if _find_clause_name(paragraph[0].text)), None)
@@ -102,12 +108,26 @@ def parse_script_header(source: str, path: str) -> Header:
         raise ScriptError(
             f"{path}:{paragraphs[signature_index + 1][0].number}: nothing may follow the signature in the header"
         )
-    clauses = _ParsedClauses(path)
+    clauses = _ParsedClauses(path, shared_keys)
     for item in _split_signature_items(paragraphs[signature_index], path):
         _CLAUSE_PARSERS[item.clause](clauses, item)
     return _check_and_build_header(
         clauses, paragraphs[:signature_index], len(lines) + 1, paragraphs[signature_index][0].number
     )
+
+
+def parse_shared_keys(source: str, path: str) -> Mapping[str, Key]:
+    """Parse the block `shared_keys`: comments, of which the last paragraph is a KEYS clause. Raises ScriptError."""
+    *_, paragraph = [*_split_comment_paragraphs(_read_header_lines(source))] or [[_Line(1, "")]]
+    clauses = _ParsedClauses(path, _NO_KEYS)
+    for item in _split_signature_items(paragraph, path) if paragraph[0].text else ():
+        if item.clause != "KEYS":
+            raise clauses.build_script_error(item, f"shared keys are declared by a KEYS clause, not by {item.clause}")
+        _parse_key_declaration(clauses, item)
+        _refuse_duplicate_names(clauses, item, [*KEY_TYPES, *(key.name for key in clauses.keys)])
+    if not clauses.keys or clauses.keys_each:
+        raise ScriptError(f"{path}:{paragraph[0].number}: expected a KEYS clause that declares keys by name")
+    return {key.name: key for key in clauses.keys}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +149,8 @@ class _ParsedClauses:
     """The clauses of a script header that were parsed so far."""
 
     path: str
+    shared_keys: Mapping[str, Key]
+    named_keys: set[str] = field(default_factory=set)  # of the shared keys
     moves: list[Move] = field(default_factory=list)
     forgets: list[str] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
@@ -296,14 +318,32 @@ def _parse_key_declaration(clauses: _ParsedClauses, item: _Item) -> None:
             raise clauses.build_script_error(item, "a key cannot be optional")
         clauses.keys_each = tuple(Key(column.name, column.type, tail["text"].strip()) for column in columns)
         return
+    if _add_shared_keys(clauses, item):
+        return
     match = _KEY.fullmatch(item.text)
     if not match:
         raise clauses.build_script_error(
             item,
-            f"{item.text!r} is no key; expected: name type text, name (place place) type text, or each (name type, …)",
+            f"{item.text!r} is no key; expected: name type text, name (place place) type text, each (name type, …), or"
+            " names of shared keys",
         )
     _check_declared_type(clauses, item, match["type"], KEY_TYPES)
     clauses.keys.append(Key(match["name"], match["type"], match["text"] or "", tuple((match["parts"] or "").split())))
+
+
+def _add_shared_keys(clauses: _ParsedClauses, item: _Item) -> bool:
+    """Add the shared keys that an item names. Return whether the item consists of names of shared keys."""
+    names = item.text.split() if _NAMES.fullmatch(item.text) else []
+    if not names or names[0] not in clauses.shared_keys or (len(names) > 1 and names[1] in KEY_TYPES):
+        return False
+    if unknown := next((name for name in names if name not in clauses.shared_keys), ""):
+        declared = " ".join(clauses.shared_keys)
+        raise clauses.build_script_error(
+            item, f"{unknown!r} is neither a type nor a shared key; shared keys: {declared}"
+        )
+    clauses.keys.extend(clauses.shared_keys[name] for name in names)
+    clauses.named_keys.update(names)
+    return True
 
 
 def _parse_argument_declaration(clauses: _ParsedClauses, item: _Item) -> None:
@@ -417,6 +457,7 @@ def _check_and_build_header(
         derived=tuple(clauses.derived),
         keys=tuple(clauses.keys),
         keys_each=clauses.keys_each,
+        shared_keys=frozenset(clauses.named_keys),
         args=tuple(clauses.args),
         each=clauses.each,
         returns=MappingProxyType(clauses.returns),

@@ -3,7 +3,8 @@
 A block is a file in the folder `blocks` beside the scripts, or in `lua/shared/blocks/`, which all scripts can use. The
 comments at the top of a block say what it needs and defines (`lua/README.md`); `testing/include_lint.py` checks them at
 each place of use. The blocks of `_GENERATORS` have no file: this module builds them from the header of the script.
-`script.py` calls `assemble_script` when a script is first used, so a start does not wait for that.
+The block `shared_keys` is never included: it declares keys that headers name, and the complete script has those
+declarations. `script.py` calls `assemble_script` when a script is first used, so a start does not wait for that.
 """
 
 from __future__ import annotations
@@ -18,18 +19,38 @@ from rqtui.text.source_lines import Piece, join_file_pieces
 
 _Item = TypeVar("_Item", Key, Arg)
 _OPENING = "-- include:"
+SHARED_KEYS = "shared_keys"
+_KEYS_CLAUSE = re.compile(r"^-- ?KEYS\s.*\n(?:-- {2,}\S.*\n)*", re.MULTILINE)
 _ITEM = re.compile(r"(?P<name>\w+)(?:\((?P<selected>\w+(?: \w+)*)\))?")
 
 
 def assemble_script(text: str, path: str, blocks: Mapping[str, Piece], header: Header) -> str:
-    """Return the text of a Lua script in which each include line is replaced by its blocks.
+    """Return the text of a Lua script with all declarations of keys, and with blocks in place of its include lines.
 
     A block occurs once, below the blocks that it includes itself. `blocks` are the complete files by name. Raises
     ScriptError, `path:line: …`, for a name that is not in `blocks` and cannot be generated.
     """
-    if _OPENING not in text:
-        return text
-    return join_file_pieces(_expand_includes(Piece(path, 1, text), blocks, set(), header))
+    whole = Piece(path, 1, text)
+    if not header.shared_keys:
+        return join_file_pieces(_expand_includes(whole, blocks, set(), header)) if _OPENING in text else text
+    code = remove_block_comments(whole)
+    comments = text[: len(text) - len(code.text)]
+    opening = Piece(path, 1, _KEYS_CLAUSE.sub(lambda _match: _format_keys_clause(header), comments, count=1))
+    return join_file_pieces([opening, *_expand_includes(code, blocks, set(), header)])
+
+
+def _format_keys_clause(header: Header) -> str:
+    """Return the comment lines of a KEYS clause that declares every key, in columns."""
+    names = [key.name + (f" ({' '.join(key.parts)})" if key.parts else "") for key in header.keys]
+    name_width, type_width = max(map(len, names)), max(len(key.type) for key in header.keys)
+    items = [
+        f"{name:{name_width}}  {key.type:{type_width}}  {key.text}".rstrip()
+        for name, key in zip(names, header.keys, strict=True)
+    ]
+    if header.keys_each:
+        columns = ", ".join(f"{key.name} {key.type}" for key in header.keys_each)
+        items.append(f"each ({columns})  {header.keys_each[0].text}".rstrip())
+    return "".join(f"-- {'KEYS' if number == 0 else '':7}  {item}\n" for number, item in enumerate(items))
 
 
 def _expand_includes(piece: Piece, blocks: Mapping[str, Piece], placed: set[str], header: Header) -> Iterator[Piece]:
@@ -43,13 +64,13 @@ def _expand_includes(piece: Piece, blocks: Mapping[str, Piece], placed: set[str]
         for name in map(str.strip, names.split(",")):
             if name in placed:
                 continue
-            if name in blocks:
+            if name in blocks and name != SHARED_KEYS:
                 placed.add(name)
                 yield from _expand_includes(remove_block_comments(blocks[name]), blocks, placed, header)
                 continue
             item = _ITEM.fullmatch(name)
             if not item or item["name"] not in _GENERATORS:
-                known_names = " ".join(sorted({*blocks, *_GENERATORS}))
+                known_names = " ".join(sorted({*blocks, *_GENERATORS} - {SHARED_KEYS}))
                 raise ScriptError(f"{path}:{line}: there is no block {name}; those that are: {known_names}")
             try:
                 code = _GENERATORS[item["name"]](header, (item["selected"] or "").split(), placed)
@@ -77,8 +98,10 @@ def _split_at_include_line(text: str) -> tuple[str, str, str]:
 def _generate_key_locals(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
     """Return Lua that defines a local name for each key of a script, or for the selected keys."""
     keys = _index_declarations(header.keys, selected or [key.name for key in header.keys])
-    local_names, expressions = map(build_lua_local_name, keys), (f"KEYS[{number}]" for number, _key in keys.values())
-    return f"local {', '.join(local_names)} = {', '.join(expressions)}"
+    values = ", ".join(f"KEYS[{number}]" for number, _key in keys.values())
+    if not selected and not header.keys_each and len(keys) > 4:
+        values = "unpack(KEYS)"  # costs less than five indexes
+    return f"local {', '.join(map(build_lua_local_name, keys))} = {values}"
 
 
 def _generate_argument_locals(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
@@ -91,6 +114,26 @@ def _generate_argument_locals(header: Header, selected: Sequence[str], _placed: 
 def _generate_column_counts(header: Header, _selected: Sequence[str], _placed: set[str]) -> str:
     """Return Lua that defines the number of arguments before the rows, and the number of columns of a row."""
     return f"local scalars, columns = {len(header.args)}, {len(header.each)}"
+
+
+def _generate_batch_check(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
+    """Return Lua that refuses a batch unless it has 1 to 1000 complete rows.
+
+    `selected` are the words for the rows in the error message.
+    """
+    scalars, columns, names = len(header.args), len(header.each), [column.name for column in header.each]
+    if not names:
+        raise KeyError("rows")
+    rows = " ".join(selected) or f"{names[0]}s"
+    if columns > 1 and not selected:
+        listed = f"{', '.join(names[:-1])} and {names[-1]}" if columns < 5 else f"{columns} columns"
+        rows = f"rows of {listed}"
+    is_incomplete = f" or (#ARGV - {scalars}) % {columns} > 0" if columns > 1 else ""
+    unchanged = "; nothing was changed" if header.moves or header.forgets or header.writes else ""
+    return (
+        f"if #ARGV < {scalars + columns} or #ARGV > {scalars + 1000 * columns}{is_incomplete} then"
+        f" return redis.error_reply('ERR a batch has 1 to 1000 {rows}{unchanged}') end"
+    )
 
 
 def _generate_type_checks(header: Header, selected: Sequence[str], placed: set[str]) -> str:
@@ -110,13 +153,22 @@ def _generate_integer_checks(header: Header, selected: Sequence[str], _placed: s
 
     An empty argument is accepted.
     """
+    return _build_integer_checks(header, selected, f"arguments: at least {len(header.args)}")
+
+
+def _generate_argument_checks(header: Header, selected: Sequence[str], _placed: set[str]) -> str:
+    """Return the checks of `_generate_integer_checks` with an error that says how many arguments the script takes."""
+    count = len(header.args)
+    return _build_integer_checks(header, selected, f"it takes {count} argument" + "s" * (count > 1))
+
+
+def _build_integer_checks(header: Header, selected: Sequence[str], sentence: str) -> str:
     args = _index_declarations(header.args, selected or [arg.name for arg in header.args if arg.type == "int"])
     checks = " or ".join(
         f"#ARGV[{number}] > 15 or not string.find(ARGV[{number}], '^%-?%d*$')" for number, _arg in args.values()
     )
-    count = len(header.args)
     return (
-        f"if #ARGV < {count} or {checks} then return redis.error_reply('ERR arguments: at least {count},"
+        f"if #ARGV < {len(header.args)} or {checks} then return redis.error_reply('ERR {sentence},"
         " whole numbers where the header says int; nothing was changed') end"
     )
 
@@ -144,6 +196,8 @@ _LUA_KEYWORD = re.compile(
 )
 _GENERATORS: Mapping[str, Callable[[Header, Sequence[str], set[str]], str]] = {
     "args": _generate_argument_locals,
+    "arguments": _generate_argument_checks,
+    "batch_size": _generate_batch_check,
     "columns": _generate_column_counts,
     "integers": _generate_integer_checks,
     "key_types": _generate_type_checks,

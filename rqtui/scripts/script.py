@@ -22,8 +22,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from rqtui.errors import ScriptError, ServerError, UsageError
-from rqtui.scripts.header import Arg, Header, Key, Move, Word, parse_script_header
-from rqtui.scripts.include import assemble_script
+from rqtui.scripts.header import Arg, Header, Key, Move, Word, parse_script_header, parse_shared_keys
+from rqtui.scripts.include import SHARED_KEYS, assemble_script
 from rqtui.scripts.values import (
     Wire,
     convert_rows_to_argv,
@@ -428,9 +428,15 @@ def parse_script(text: str, path: str, blocks: Mapping[str, Piece] = _NOTHING) -
     `path` names the file in errors; its last part without `.lua` is the script's name. Raises ScriptError, `path:line:
     …`, if the header cannot be parsed.
     """
-    header = parse_script_header(text, path)
+    block = blocks.get(SHARED_KEYS)
+    header = parse_script_header(text, path, _parse_key_block(block) if block else _NOTHING)
     fields_by_name = {declared_field.name: getattr(header, declared_field.name) for declared_field in fields(header)}
     return Script(**fields_by_name, name=Path(path).stem, path=path, file_text=text, blocks=blocks)
+
+
+@cache
+def _parse_key_block(block: Piece) -> Mapping[str, Key]:
+    return parse_shared_keys(block.text, block.path)
 
 
 class Folder(Mapping[str, Script]):

@@ -11,7 +11,8 @@ from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rqtui.scripts.include import remove_block_comments
+from rqtui.scripts.header import parse_shared_keys
+from rqtui.scripts.include import SHARED_KEYS, remove_block_comments
 from rqtui.scripts.script import Script
 from rqtui.testing.lua_names import Names, read_names
 from rqtui.text.source_lines import Piece, find_source_position, split_into_file_pieces
@@ -105,11 +106,19 @@ def list_block_faults(block: Piece) -> list[str]:
 
 
 def list_unused(scripts: Iterable[Script]) -> list[str]:
-    """Return a sentence for each block that no script includes, and for each that gives names which no script uses."""
+    """Return a sentence for each block that no script includes, and for each that gives names which no script uses.
+
+    Each key of the block `shared_keys` must be named by two scripts; one script alone declares the key itself.
+    """
     given: dict[str, set[str]] = {}
+    naming: dict[tuple[str, str], int] = {}  # the number of scripts that name a shared key
     for script in scripts:
-        for block in script.blocks.values():
-            given.setdefault(block.path, {*read_contract(block)[0].gives, ""})
+        for name, block in script.blocks.items():
+            if name != SHARED_KEYS:
+                given.setdefault(block.path, {*read_contract(block)[0].gives, ""})
+                continue
+            for key in parse_shared_keys(block.text, block.path):
+                naming[block.path, key] = naming.get((block.path, key), 0) + (key in script.shared_keys)
         below: set[str] = set()
         for piece in reversed(split_into_file_pieces(script.source, script.path)):
             if piece.path in given:
@@ -119,6 +128,10 @@ def list_unused(scripts: Iterable[Script]) -> list[str]:
         f"{path}:1: no script includes it" if "" in names else f"{path}:1: no script uses {' '.join(sorted(names))}"
         for path, names in sorted(given.items())
         if names
+    ] + [
+        f"{path}:1: the shared key {key} is named by {number} scripts, expected two"
+        for (path, key), number in naming.items()
+        if number < 2
     ]
 
 

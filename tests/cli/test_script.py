@@ -20,7 +20,8 @@ def test_a_script_is_printed_as_redis_gets_it() -> None:
     assert (ran.code, ran.err) == (0, "")
     assert hashlib.sha1(ran.out.encode(), usedforsecurity=False).hexdigest() == promote.sha
     assert ran.out.startswith("-- Promote scheduled jobs: make them ready now.\n")
-    assert "\n-- KEYS     scheduled" in ran.out and "\n-- ARGV     now_ms?" in ran.out
+    assert "\n-- KEYS     scheduled  zset    id by due (ms)\n--          ready      zset    id by " in ran.out
+    assert "\n--          wake       zset    the marker that blocked consumers wait on\n-- ARGV     now_ms?" in ran.out
     assert "\n-- from lua/native/blocks/note.lua:" in ran.out and "-- include:" not in ran.out
 
 

@@ -70,7 +70,7 @@ def test_a_script_without_includes_is_its_file() -> None:
 def test_an_unknown_block_is_an_error_that_names_the_line_and_the_blocks() -> None:
     with pytest.raises(
         ScriptError,
-        match=rf"^lua/tried/x.lua:{LINES + 2}: there is no block hour; .* args clock columns .* since$",
+        match=rf"^lua/tried/x.lua:{LINES + 2}: there is no block hour; .* args arguments batch_size clock .* since$",
     ):
         _ = parse_script("\n-- include: clock, hour\nreturn {'moved'}").source
     with pytest.raises(ScriptError, match=r"^lua/tried/blocks/own.lua:2: there is no block hour"):
@@ -126,6 +126,18 @@ GENERATED = {  # what a script includes, and the lines that take its place
         "if #ARGV < 4 or #ARGV[3] > 15 or not string.find(ARGV[3], '^%-?%d*$') then return redis.error_reply('ERR"
         " arguments: at least 4, whole numbers where the header says int; nothing was changed') end"
     ),
+    "arguments(now_ms)": (
+        "if #ARGV < 4 or #ARGV[1] > 15 or not string.find(ARGV[1], '^%-?%d*$') then return redis.error_reply('ERR"
+        " it takes 4 arguments, whole numbers where the header says int; nothing was changed') end"
+    ),
+    "batch_size": (
+        "if #ARGV < 6 or #ARGV > 2004 or (#ARGV - 4) % 2 > 0 then return redis.error_reply("
+        "'ERR a batch has 1 to 1000 rows of id and body; nothing was changed') end"
+    ),
+    "batch_size(new jobs)": (
+        "if #ARGV < 6 or #ARGV > 2004 or (#ARGV - 4) % 2 > 0 then return redis.error_reply("
+        "'ERR a batch has 1 to 1000 new jobs; nothing was changed') end"
+    ),
 }
 
 
@@ -135,6 +147,42 @@ def test_a_block_is_generated_from_the_header(item: str) -> None:
     at = FULL_HEADER.count("\n") + 1
     below = f"-- from lua/tried/x.lua:{at}\n{GENERATED[item]}\n-- from lua/tried/x.lua:{at + 1}\nreturn {{'moved'}}\n"
     assert source == FULL_HEADER + below
+
+
+def test_more_than_four_keys_are_unpacked_together_because_that_costs_less() -> None:
+    header = "-- Try.\n--\n-- KEYS     a  any\n" + "".join(f"--          {name}  any\n" for name in "bcde")
+    five = parse_script("-- include: keys\nreturn {'moved'}", f"{header}-- returns  moved\n")
+    assert "local a, b, c, d, e = unpack(KEYS)\n" in five.source
+    tail = parse_script("-- include: keys\nreturn {'moved'}", f"{header}--          each (f any)\n-- returns  moved\n")
+    assert "KEYS[4], KEYS[5]\n" in tail.source, "a tail may have more keys than Lua can unpack"
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows"),
+    [
+        ("id bytes", "'ERR a batch has 1 to 1000 ids'"),
+        ("a str, b str, c? str", "'ERR a batch has 1 to 1000 rows of a, b and c'"),
+        ("a str, b str, c str, d str, e str", "'ERR a batch has 1 to 1000 rows of 5 columns'"),
+    ],
+)
+def test_the_guard_of_a_batch_describes_its_rows(columns: str, rows: str) -> None:
+    header = f"-- Try.\n--\n-- ARGV     each ({columns})\n-- returns each  moved\n"
+    assert f"redis.error_reply({rows})" in parse_script("-- include: batch_size\nreturn {}", header).source
+
+
+@pytest.mark.each_server
+@pytest.mark.parametrize(("rows", "is_refused"), [(0, True), (0.5, True), (1, False), (1000, False), (1001, True)])
+def test_the_guard_of_a_batch_refuses_no_rows_incomplete_rows_and_more_than_a_thousand(
+    server_client: redis.Redis, rows: float, is_refused: bool
+) -> None:
+    header = "-- Try.\n--\n-- writes   k\n-- KEYS     k  any\n-- ARGV     each (id str, body str)\n-- returns  moved\n"
+    call = parse_script("-- include: batch_size\nreturn {'moved'}", header).build_call({"k": "k"})
+    call.argv += [b""] * int(rows * 2)
+    if not is_refused:
+        assert scripts.run(server_client, call).word == "moved"
+        return
+    with pytest.raises(Refused, match="a batch has 1 to 1000 rows of id and body; nothing was changed"):
+        scripts.run(server_client, call)
 
 
 def test_guards_use_the_names_of_keys_that_are_included_above_them() -> None:
@@ -158,10 +206,10 @@ def test_a_generated_block_refuses_a_name_that_the_header_does_not_declare(item:
         _ = parse_script(f"-- include: {item}\nreturn {{'moved'}}", FULL_HEADER).source
 
 
-@pytest.mark.parametrize("item", ["keys", "key_types", "integers"])
+@pytest.mark.parametrize("item", ["keys", "key_types", "integers", "arguments", "batch_size"])
 def test_a_generated_block_refuses_a_header_that_declares_nothing_for_it(item: str) -> None:
     header = "-- Try something.\n--\n-- ARGV     place  str\n-- returns  moved\n"
-    with pytest.raises(ScriptError, match=rf"^lua/tried/x.lua:5: {item}: the header does not declare any$"):
+    with pytest.raises(ScriptError, match=rf"^lua/tried/x.lua:5: {item}: the header does not declare (any|rows)$"):
         _ = parse_script(f"-- include: {item}\nreturn {{'moved'}}", header).source
 
 
@@ -190,6 +238,113 @@ def test_a_generated_guard_refuses_another_type_and_a_number_that_is_not_whole(s
     call.argv[2] = b"1.5"
     with pytest.raises(Refused, match="at least 4, whole numbers where the header says int; nothing was changed"):
         scripts.run_call(server_client, call)
+
+
+# --- keys that headers only name --------------------------------------------------------------------------------------
+
+SHARED = (
+    "-- Keys of several scripts.\n--\n-- KEYS     ready (late due)  zset     id by due\n"
+    "--          jobs              hash     body\n--                                     by id\n"
+    "--          heard             channel\n"
+)
+NAMING = (
+    "-- Try something.\n--\n-- moves    ready -> late\n-- KEYS     jobs\n--          mine  list  of this script\n"
+    "--          ready\n--            heard\n--          each (other list, more set)  of others\n-- returns  moved\n"
+)
+
+
+def parse_naming(code: str, header: str = NAMING) -> scripts.Script:
+    return parse_script(code, header, shared_keys=SHARED)
+
+
+def test_a_header_names_shared_keys_and_the_complete_script_declares_them() -> None:
+    found = parse_naming("local a = nil\n-- include: keys\nreturn {'moved', jobs, mine, ready, heard, a}")
+    assert [(key.name, key.type, key.text, key.parts) for key in found.keys] == [
+        ("jobs", "hash", "body by id", ()),
+        ("mine", "list", "of this script", ()),
+        ("ready", "zset", "id by due", ("late", "due")),
+        ("heard", "channel", "", ()),
+    ]
+    assert found.shared_keys == {"jobs", "ready", "heard"} and list_faults(found) == []
+    assert found.source == (
+        "-- Try something.\n--\n-- moves    ready -> late\n"
+        "-- KEYS     jobs              hash     body by id\n"
+        "--          mine              list     of this script\n"
+        "--          ready (late due)  zset     id by due\n"
+        "--          heard             channel\n"
+        "--          each (other list, more set)  of others\n-- returns  moved\n"
+        "-- from lua/tried/x.lua:10\nlocal a = nil\n"
+        "-- from lua/tried/x.lua:11\nlocal jobs, mine, ready, heard = KEYS[1], KEYS[2], KEYS[3], KEYS[4]\n"
+        "-- from lua/tried/x.lua:12\nreturn {'moved', jobs, mine, ready, heard, a}\n"
+    )
+    complete = scripts.parse_script(found.source, found.path)
+    assert (complete.keys, complete.keys_each, complete.sha) == (found.keys, found.keys_each, found.sha)
+
+
+def test_a_header_may_declare_a_shared_key_by_itself() -> None:
+    own = parse_naming("return {'moved'}", "-- Try.\n--\n-- KEYS     jobs  string  otherwise\n-- returns  moved\n")
+    assert [(key.type, key.text) for key in own.keys] == [("string", "otherwise")] and not own.shared_keys
+    assert own.source == own.file_text
+
+
+@pytest.mark.each_server
+def test_an_error_below_a_header_that_names_keys_has_the_line_of_the_file(server_client: redis.Redis) -> None:
+    found = parse_naming("local a = nil\nreturn {'moved', a.b}")
+    with pytest.raises(ServerError, match="x failed at lua/tried/x.lua:11: attempt to index"):
+        scripts.run(server_client, found.build_call({"jobs": "a", "mine": "b", "ready": "c", "heard": "d"}))
+
+
+@pytest.mark.parametrize(
+    ("clause", "says"),
+    [
+        ("jobs redy", "x.lua:3: 'redy' is neither a type nor a shared key; shared keys: ready jobs heard"),
+        ("jobs ready hard", "x.lua:3: 'hard' is neither a type nor a shared key; shared keys: ready jobs heard"),
+        ("redy", "x.lua:3: 'redy' is no key; expected: name type text, .* or names of shared keys"),
+        ("jobs ready jobs", "x.lua:3: KEYS names jobs twice"),
+    ],
+)
+def test_a_name_that_is_no_shared_key_is_an_error(clause: str, says: str) -> None:
+    with pytest.raises(ScriptError, match=f"^lua/tried/{says}"):
+        parse_naming("return {'moved'}", f"-- Try.\n--\n-- KEYS     {clause}\n-- returns  moved\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("-- KEYS     ready  zest\n", ":1: 'zest' is no type"),
+        ("-- A.\n--\n-- KEYS     ready  zset\n--          ready  list\n", ":4: the name ready is declared twice"),
+        ("-- A.\n--\n-- KEYS     list  zset\n", ":3: the name list is declared twice"),
+        ("-- A.\n--\n-- KEYS     each (ready zset)\n", ":3: expected a KEYS clause"),
+        ("-- A.\n--\n-- KEYS     ready  zset\n-- returns  moved\n", ":4: shared keys are declared by a KEYS clause"),
+        ("-- A.\n", ":1: "),
+        ("", ":1: expected a KEYS clause"),
+    ],
+)
+def test_a_fault_of_the_shared_keys_is_an_error(text: str, says: str) -> None:
+    with pytest.raises(ScriptError, match=f"^lua/tried/blocks/shared_keys.lua{says}"):
+        parse_script("return {'moved'}", shared_keys=text)
+
+
+def test_a_package_has_shared_keys_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "blocks").mkdir()
+    (tmp_path / "blocks" / "shared_keys.lua").write_text(SHARED)
+    (tmp_path / "x.lua").write_text(f"{NAMING}return {{'moved', unpack(KEYS)}}\n")
+    found = scripts.load_scripts(tmp_path)["x"]
+    assert found.keys[0].text == "body by id" and "--          ready (late due)  zset     id by due\n" in found.source
+
+
+def test_the_shared_keys_are_no_block_to_include() -> None:
+    with pytest.raises(ScriptError, match=r"x.lua:10: there is no block shared_keys; those that are: [a-z_ ]+ since$"):
+        _ = parse_naming("-- include: shared_keys\nreturn {'moved'}").source
+
+
+def test_a_shared_key_that_fewer_than_two_scripts_name_is_reported() -> None:
+    once = parse_naming("-- include: since\nreturn {'moved', since(0)}")
+    assert list_unused([once, once]) == []
+    assert list_unused([once]) == [
+        f"lua/tried/blocks/shared_keys.lua:1: the shared key {name} is named by 1 scripts, expected two"
+        for name in ("ready", "jobs", "heard")
+    ]
 
 
 # --- the lint -------------------------------------------------------------------------------------------------------

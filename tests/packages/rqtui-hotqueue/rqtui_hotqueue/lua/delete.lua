@@ -1,13 +1,13 @@
 -- Delete jobs that wait.
 --
 -- moves    waiting ->
--- KEYS     waiting  list  pickles, the next one first
+-- KEYS     waiting
 -- ARGV     each  (member bytes)
 -- returns each  moved  deleted
 --               gone   it does not wait any more
--- include: batch
+-- include: keys, key_types, batch_size(jobs)
 local words = {}
 for at, member in ipairs(ARGV) do
-  words[at] = redis.call('LREM', KEYS[1], 1, member) == 1 and 'moved' or 'gone'
+  words[at] = redis.call('LREM', waiting, 1, member) == 1 and 'moved' or 'gone'
 end
 return words

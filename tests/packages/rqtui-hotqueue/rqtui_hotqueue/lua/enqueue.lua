@@ -1,11 +1,11 @@
 -- Enqueue jobs behind those that wait.
 --
 -- moves    -> waiting
--- KEYS     waiting  list  pickles, the next one first
+-- KEYS     waiting
 -- ARGV     each  (body bytes)  a pickle
 -- returns each  moved  enqueued
--- include: batch
-redis.call('RPUSH', KEYS[1], unpack(ARGV))
+-- include: keys, key_types, batch_size(jobs)
+redis.call('RPUSH', waiting, unpack(ARGV))
 local words = {}
 for at = 1, #ARGV do words[at] = 'moved' end
 return words

@@ -1,6 +1,6 @@
 -- One entry, among the first 1000 where it is too long to be told whole.
 --
--- KEYS     waiting  list  pickles, the next one first
+-- KEYS     waiting
 -- ARGV     now_ms?     int    a test's clock; the server's when empty
 --          head        bytes  the entry, or its first 4096 bytes
 --          size        int    its whole length
@@ -8,14 +8,13 @@
 --          body_bytes  int    a longer entry (and longer than 4096) is cut; -1: none
 -- returns  found  (now_ms int, place str, head bytes, size int, tail bytes)
 --          gone   nothing like it waits
--- include: clock
-local head, size, tail, body_bytes = ARGV[2], tonumber(ARGV[3]), ARGV[4], tonumber(ARGV[5])
+-- include: keys, args, clock
 if not size or not body_bytes then return redis.error_reply('ERR size and body_bytes are whole numbers') end
 local entry
 if #head == size then
-  entry = redis.call('LPOS', KEYS[1], head) and head
+  entry = redis.call('LPOS', waiting, head) and head
 else
-  for _, each in ipairs(redis.call('LRANGE', KEYS[1], 0, 999)) do
+  for _, each in ipairs(redis.call('LRANGE', waiting, 0, 999)) do
     if #each == size and string.sub(each, 1, #head) == head and string.sub(each, -#tail) == tail then entry = each end
   end
 end

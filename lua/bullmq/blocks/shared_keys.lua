@@ -1,0 +1,19 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     delayed            zset    id by due (ms × 4096)
+--          waiting_children   zset    id by start of the wait (ms)
+--          prioritized        zset    id by priority × 2^32, then arrival
+--          wait               list    ids, the next job last
+--          paused             list    ids while BullMQ 5 is paused, the next job last
+--          active             list    ids of running jobs, the oldest run last
+--          completed          zset    id by end (ms)
+--          failed             zset    id by end (ms)
+--          meta               hash    version, paused, limits
+--          id                 string  counter of all added jobs
+--          repeat             zset    scheduler by its next run (ms)
+--          events             stream  events of the queue
+--          pc                 string  counter of the jobs with a priority
+--          marker             zset    wakes workers, now or at the next due time
+--          stalled            set     active ids whose lock was not renewed since the last check
+--          metrics_completed  hash    count: jobs that succeeded
+--          metrics_failed     hash    count: jobs that failed

@@ -1,0 +1,8 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     queue               list     messages of priority 0; the last one runs next
+--          binding             set      bindings (routing key, pattern, queue) of the exchange with the name of the queue
+--          binding_permanent   set      the same bindings, of queues that do not expire
+--          unacked (eta late)  hash     [message, exchange, routing key] by delivery tag
+--          unacked_index       zset     delivery tag by the time when a worker took the message (s)
+--          control             channel  the channel of the workers' mailbox

@@ -1,0 +1,5 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     delayed  zset  task by due (s)
+--          ready    list  tasks, first in, first out
+--          leaving  list  tasks parked for a migration

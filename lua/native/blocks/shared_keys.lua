@@ -1,0 +1,16 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     scheduled  zset    id by due (ms)
+--          ready      zset    id by priority, then arrival
+--          reserved   zset    id by lease deadline (ms)
+--          done       zset    id by time of deletion (ms)
+--          dead       zset    id by time of death (ms)
+--          jobs       hash    record (header and body) by id
+--          bodies     hash    long bodies by id
+--          attempts   hash    line of attempts by id
+--          errors     hash    failed attempts by id
+--          meta       hash    settings and counters
+--          events     stream  events, while recorded
+--          minutes    stream  counters per minute
+--          workers    hash    worker lines by name
+--          wake       zset    the marker that blocked consumers wait on

@@ -1,0 +1,5 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     source                          list  ready jobs, the next one last
+--          consumers (processing unacked)  set   names of registered consumers
+--          heartbeats                      hash  last heartbeat (unix ms) by name

@@ -1,0 +1,6 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     jobs                         hash  body by id
+--          queued (queued due)          zset  id by due
+--          reserved (reserved expired)  zset  id by lease deadline
+--          expiries                     zset  id by number of leases that expired

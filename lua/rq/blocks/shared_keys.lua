@@ -1,0 +1,16 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     scheduled         zset     id by due (s)
+--          deferred          zset     id by start of the wait (s)
+--          ready_to_enqueue  zset     id by start of the wait (s); RQ 3
+--          queued            list     ids, the next job first
+--          started           zset     id:execution by deadline (s)
+--          commands          channel  prefix of the channel of each worker
+--          intermediate      list     ids of jobs that were taken, but not started
+--          finished          zset     id by expiry (s)
+--          failed            zset     id by expiry (s)
+--          canceled          zset     id by cancellation (s)
+--          queues            set      keys of all queues
+--          workers           set      keys of workers
+--          lock              string   held by a scheduler of RQ
+--          suspended         string   exists while all queues are paused

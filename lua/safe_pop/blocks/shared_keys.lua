@@ -1,0 +1,4 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     entries (ready in_progress expired)  list  id while ready, id|unix seconds after it was handed out
+--          done                                 set   ids of finished jobs whose entry is still in the list

@@ -1,0 +1,9 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     schedule                              zset    job by due (s)
+--          retry                                 zset    job by due (s)
+--          queue                                 list    jobs, the next one last
+--          dead                                  zset    job by time of death (s)
+--          processes (work lost states signals)  set     identities of processes: host:pid:nonce
+--          queues                                set     names of all queues
+--          stat_processed                        string  how many runs ended

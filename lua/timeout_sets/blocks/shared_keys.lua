@@ -1,0 +1,6 @@
+-- The keys that the headers of several scripts name without type and text.
+--
+-- KEYS     todos        set   items to do
+--          in_progress  set   items that workers hold
+--          done         set   items that are done
+--          suspects     zset  item in progress by when a reaper first found no lock (ms)

@@ -1,0 +1,3 @@
+-- The key that the headers of the scripts name without type and text.
+--
+-- KEYS     waiting  list  pickles, the next one first
