@@ -5,8 +5,7 @@
 -- after 2 MB, because an event may hold the return value of a job. `until_ms` is -1: the recording has no end, and 0 if the queue keeps
 -- no events. `detail` is the reason, progress, name or former place of the job, up to 300 bytes.
 --
--- KEYS     meta    hash    version, paused, limits
---          events  stream  events of the queue
+-- KEYS     meta events
 -- ARGV     now_ms?  int   a test's clock; the server's when empty
 --          after?   str   start after this event, such as `1795219200000-0`; all when empty
 --          limit    int   how many at most, 1 to 1000

@@ -29,7 +29,7 @@ local visibility = ARGV[5]
 -- include: find_held_place, find_spot, publish_command
 local signal = ARGV[7] == '' and 'TERM' or string.gsub(string.upper(ARGV[7]), '^SIG', '')
 local is_signal = {}
-for name in string.gmatch('ABRT ALRM HUP INT KILL QUIT TERM USR1 USR2 NONE', '%u[%u%d]+') do is_signal[name] = true end
+for known in string.gmatch('ABRT ALRM HUP INT KILL QUIT TERM USR1 USR2 NONE', '%u[%u%d]+') do is_signal[known] = true end
 if not is_signal[signal] then
   return redis.error_reply('ERR the signal is none, or one of ABRT, ALRM, HUP, INT, KILL, QUIT, TERM, USR1, USR2; nothing was changed')
 end

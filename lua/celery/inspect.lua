@@ -4,7 +4,7 @@
 --
 -- writes   control
 -- derived  <prefix><reply>.reply.<control>.pidbox  the list for the replies
--- KEYS     control  channel  the channel of the workers' mailbox
+-- KEYS     control
 -- ARGV     prefix   str      the prefix of all keys; may be empty
 --          reply    str      the list for the replies, without the prefix
 --          worker   bytes    the name of the worker

@@ -5,7 +5,7 @@
 --
 -- writes   control
 -- derived  <prefix><reply>.reply.<control>.pidbox  the list for the replies
--- KEYS     control  channel  the channel of the workers' mailbox
+-- KEYS     control
 -- ARGV     prefix   str      the prefix of all keys; may be empty
 --          reply    str      the list for the replies, without the prefix
 --          task     str      the name of the task

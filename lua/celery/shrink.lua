@@ -4,17 +4,17 @@
 --
 -- writes   control
 -- derived  <prefix><reply>.reply.<control>.pidbox  the list for the reply
--- KEYS     control  channel  the channel of the workers' mailbox
+-- KEYS     control
 -- ARGV     prefix   str      the prefix of all keys; may be empty
 --          reply    str      the list for the reply, without the prefix
 --          number   int      how many processes or threads
 --          each     (worker bytes)
 -- returns each  asked    (heard int)  asked to shrink its pool
 --               unheard  no worker listens
--- include: keys, args, columns, integers(number)
+-- include: keys, args, integers(number)
 if #ARGV ~= 4 or (number or 0) < 1 or number > 1000 then
   return redis.error_reply('ERR it takes one worker and a number from 1 to 1000; nothing was changed')
 end
 -- include: publish_command, ask_workers
-local heard = ask_workers({pool_shrink = {n = number}}, {ARGV[scalars + 1]})
+local heard = ask_workers({pool_shrink = {n = number}}, {ARGV[4]})
 return {heard > 0 and {'asked', heard} or 'unheard'}
