@@ -179,10 +179,10 @@ def test_the_guard_of_a_batch_refuses_no_rows_incomplete_rows_and_more_than_a_th
     call = parse_script("-- include: batch_size\nreturn {'moved'}", header).build_call({"k": "k"})
     call.argv += [b""] * int(rows * 2)
     if not is_refused:
-        assert scripts.run(server_client, call).word == "moved"
+        assert scripts.run_call(server_client, call).word == "moved"
         return
     with pytest.raises(Refused, match="a batch has 1 to 1000 rows of id and body; nothing was changed"):
-        scripts.run(server_client, call)
+        scripts.run_call(server_client, call)
 
 
 def test_guards_use_the_names_of_keys_that_are_included_above_them() -> None:
@@ -291,7 +291,7 @@ def test_a_header_may_declare_a_shared_key_by_itself() -> None:
 def test_an_error_below_a_header_that_names_keys_has_the_line_of_the_file(server_client: redis.Redis) -> None:
     found = parse_naming("local a = nil\nreturn {'moved', a.b}")
     with pytest.raises(ServerError, match="x failed at lua/tried/x.lua:11: attempt to index"):
-        scripts.run(server_client, found.build_call({"jobs": "a", "mine": "b", "ready": "c", "heard": "d"}))
+        scripts.run_call(server_client, found.build_call({"jobs": "a", "mine": "b", "ready": "c", "heard": "d"}))
 
 
 @pytest.mark.parametrize(
