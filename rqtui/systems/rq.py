@@ -146,6 +146,7 @@ class Rq(ForeignSystem):
             "lock": f"{prefix}:scheduler-lock:{queue}",
             "cron_schedulers": f"{prefix}:cron_schedulers",
             "cron_jobs": f"{prefix}:cron_jobs",
+            "scheduled_jobs": f"{prefix}:scheduler:scheduled_jobs",
             "commands": f"{prefix}:pubsub:",
         }
 
@@ -215,13 +216,14 @@ class Rq(ForeignSystem):
         return counted
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]]:
-        """Build the request for the jobs of all cron schedulers."""
+        """Build the request for the jobs of all cron schedulers and of rq-scheduler."""
         script = self.scripts["schedules"]
-        keys = {key.name: f"{self.prefix}:{key.name}" for key in script.keys}
+        keys = {name: key for name, key in self.keys("any").items() if name in {key.name for key in script.keys}}
         call = script.build_call(keys, {"prefix": self.prefix})
 
         def parse_reply(answers: Replies) -> tuple[Schedule, ...]:
-            return _build_schedules(read_rows(unwrap_reply(answers[0])))
+            reply = unwrap_reply(answers[0])
+            return _build_schedules(read_rows(reply), reply.values["now_ms"])
 
         return Request((call,), parse_reply)
 
@@ -410,13 +412,18 @@ _GONE = -2  # PTTL of a missing key
 _BUSY_TTL_MS = 90_000  # rq/worker: job_monitoring_interval + 60 s, while it runs a job
 
 
-def _build_schedules(rows: Sequence[Mapping[str, Any]]) -> tuple[Schedule, ...]:
+_LATE_MS = 150_000  # rq_scheduler/scheduler.py 0.14: it looks every 60 s, unless it was started with another interval
+
+
+def _build_schedules(rows: Sequence[Mapping[str, Any]], now_ms: int) -> tuple[Schedule, ...]:
     """Build a schedule for each job of each scheduler; a job that several schedulers enqueue gets a problem."""
     enqueued = {row["name"]: _convert_score_ms(row["at_s"]) for row in rows if row["kind"] == "enqueued"}
     found: list[Schedule] = []
     for row in rows:
         if row["kind"] == "scheduler":
             found += _parse_scheduler(row, enqueued)
+        elif row["kind"] == "scheduled":
+            found.append(_parse_scheduled_job(row, now_ms))
     living = Counter((each.name, each.queue, each.call, each.pattern) for each in found if each.enabled)
     return tuple(
         each._replace(problem=f"{number} schedulers enqueue it, each of them")
@@ -464,6 +471,40 @@ def _parse_scheduler(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None
             is_there,
             problem if function else problem or "its scheduler wrote what is no job",
         )
+
+
+def _parse_scheduled_job(row: Mapping[str, Any], now_ms: int) -> Schedule:
+    """Build the schedule of a job of rq-scheduler 0.14: the job itself is enqueued again and again, or once.
+
+    Its `meta` has `interval` (s) or `cron_string`, and `repeat`, the number of runs that are left.
+    """
+    try:
+        meta = pickles.convert_to_json_types(_decode_value(row["meta"], _READ_BYTES)) if row["meta"] else {}
+    except ValueError:
+        meta = None
+    settings = meta if isinstance(meta, dict) else {}
+    interval, cron, repeat = (settings.get(name) for name in ("interval", "cron_string", "repeat"))
+    is_missing = row["left_ms"] == _GONE
+    once = "" if meta is None or is_missing else "once"
+    pattern = f"every {interval} s" if interval else str(cron) if cron else once
+    pattern += f", {repeat} more times" if isinstance(repeat, int) and pattern not in ("", "once") else ""
+    next_ms = _convert_score_ms(row["at_s"])
+    problem = ""
+    if is_missing:
+        problem = "its job is missing: rq-scheduler drops it"
+    elif meta is None:
+        problem = "its meta cannot be read: when it runs again is unknown"
+    elif next_ms is not None and next_ms < now_ms - _LATE_MS:
+        problem = "it is overdue: no rq-scheduler seems to run"
+    return Schedule(
+        to_text(row["name"]),
+        "rq",
+        to_text(row["origin"]),
+        pattern,
+        to_text(row["description"]),
+        next_ms,
+        problem=problem,
+    )
 
 
 def _parse_cron_arguments(value: object) -> object:

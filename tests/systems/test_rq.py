@@ -432,6 +432,43 @@ def test_all_workers_of_a_large_fleet_are_read_and_a_limit_is_reported(
     assert ran.code == 1 and "rqtui: 700 of 1 001 workers of default were read" in ran.err
 
 
+def test_jobs_of_rq_scheduler_are_schedules_with_their_pattern_and_next_time(any_client: Redis) -> None:
+    # As rq-scheduler 0.14.0 writes them beside RQ 2.6: the meta of `schedule(…, interval=60, repeat=3)` and of `cron`.
+    # fmt: off
+    cron_meta = (
+        b"\x80\x05\x95\x35\0\0\0\0\0\0\0}\x94(\x8c\x0bcron_string\x94\x8c\t0 3 * * *\x94"
+        b"\x8c\x12use_local_timezone\x94\x89u."
+    )
+    # fmt: on
+    jobs = {
+        "periodic": (60, pickle.dumps({"interval": 60, "repeat": 3})),
+        "nightly": (3600, cron_meta),
+        "single": (300, b""),
+        "late": (-600, pickle.dumps({"interval": 5})),
+        "unreadable": (90, b"\xff"),
+        "missing": (30, None),
+    }
+    for id, (in_s, meta) in jobs.items():
+        any_client.zadd("rq:scheduler:scheduled_jobs", {id: round(now_s() + in_s)})
+        if meta is not None:
+            job = {"origin": "low", "description": f"tasks.report('{id}')", "status": "scheduled"}
+            any_client.hset(f"rq:job:{id}", mapping={**job, **({"meta": meta} if meta else {})})  # type: ignore[arg-type]
+    engine = open_engine(any_client)
+    ask = engine.systems["rq"].schedules_request()
+    assert ask is not None
+    found = {one.name: one for one in engine.send_request(ask)}
+    assert {name: (one.queue, one.pattern, one.problem.partition(":")[0]) for name, one in found.items()} == {
+        "periodic": ("low", "every 60 s, 3 more times", ""),
+        "nightly": ("low", "0 3 * * *", ""),
+        "single": ("low", "once", ""),
+        "late": ("low", "every 5 s", "it is overdue"),
+        "unreadable": ("low", "", "its meta cannot be read"),
+        "missing": ("", "", "its job is missing"),
+    }
+    assert found["periodic"].call == "tasks.report('periodic')"
+    assert found["periodic"].next_ms is not None and abs(found["periodic"].next_ms / 1000 - now_s() - 60) < 5
+
+
 def test_cron_jobs_are_told_with_their_schedulers(any_client: Redis) -> None:
     hourly = {"func_name": "tasks.add", "name": "sum", "queue_name": "default", "args": "[1, 2]", "kwargs": '{"k": 3}',
               "interval": None, "cron": "0 * * * *", "latest_enqueue_time": None,
