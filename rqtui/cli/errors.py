@@ -36,7 +36,7 @@ def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int
     from rqtui.reports import errors as report
 
     engine, refs = open_engine(session, queues)
-    error_report = sampling.run_to_end(report.yield_reports(engine, refs, by), "looking")
+    error_report = sampling.run_to_end(report.yield_error_reports(engine, refs, by), "looking")
     if session.as_json:
         groups = [_build_group(group, error_report.size.is_complete) for group in error_report.groups]
         output.write_json({**sampling.build_size_document(error_report.size), "by": by.value, "errors": groups})

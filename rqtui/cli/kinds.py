@@ -24,7 +24,7 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
     from rqtui.text.formats import format_windows
 
     engine, refs = open_engine(session, queues)
-    kind_report = sampling.run_to_end(report.yield_reports(engine, refs), "looking")
+    kind_report = sampling.run_to_end(report.yield_kind_reports(engine, refs), "looking")
     if session.as_json:
         output.write_json(
             {

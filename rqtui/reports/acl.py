@@ -1,8 +1,7 @@
-"""Compute the minimal Redis ACL rights of a viewer, a worker or an operator from the keys and commands of the scripts.
+"""Compute the minimal Redis ACL rights of a viewer, a worker or an operator; called by `rqtui acl`.
 
 Keys come from the script headers, commands from the script sources: a script runs with the rights of its caller. A
 table in this module lists the commands that the client itself sends. A test runs each role under its own ACL user.
-Called by `rqtui acl`.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ _FIRST_WITH_READ_RIGHTS = 7  # Redis from which EVALSHA_RO and rights to read a 
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """The rights of a role: key patterns, commands and channel patterns, each sorted.
+    """The ACL rights of a role: key patterns, commands and channel patterns, each sorted.
 
-    `reads_only` is set if no key is ever written.
+    `reads_only` is set if the role never writes a key.
     """
 
     keys: tuple[str, ...]
@@ -70,10 +69,10 @@ def compute_rights(
     with_server: bool = False,
     with_nodes: bool = False,
 ) -> Rights:
-    """Compute the rights of a role for these queues on Redis version `major`. Raises UsageError for an unknown role.
+    """Compute the ACL rights of a role for these queues on Redis version `major`. Raises UsageError for another role.
 
-    An operator of a native queue and of queues of other systems may also migrate these to it.
-    `with_server` adds the rights for the Redis view, `with_nodes` those of a Cluster client.
+    An operator of a native queue and of queues of other systems may also migrate these to it. `with_server` adds the
+    rights for the Redis view, `with_nodes` those of a Cluster client.
     """
     if role not in ROLES:
         raise UsageError(f'there is no role "{role}"; the roles: {", ".join(ROLES)}.')
@@ -85,17 +84,19 @@ def compute_rights(
         *(_CLUSTER_COMMANDS if with_nodes else ()),
     }
     for system, queue in queues:
-        found = [script for script in system.scripts.values() if _is_needed(role, script)]
-        for script in found:
+        needed_scripts = [script for script in system.scripts.values() if _is_script_needed(role, script)]
+        for script in needed_scripts:
             commands |= list_commands(script)
             keys |= set(_build_key_patterns(system, queue, script))
-            channels |= {_escape_pattern(system.keys(queue)[k.name]) + "*" for k in script.keys if k.type == "channel"}
+            channels |= {
+                _escape_pattern(system.keys(queue)[key.name]) + "*" for key in script.keys if key.type == "channel"
+            }
         if role != "worker" and (
-            heard := system.event_patterns()
+            event_patterns := system.event_patterns()
         ):  # Redis compares a pattern with the permitted ones letter by letter
-            channels |= set(heard)
+            channels |= set(event_patterns)
             commands |= {"psubscribe", "ping"}
-        commands |= {words.lower().replace(" ", "|") for words in system.commands}
+        commands |= {command_words.lower().replace(" ", "|") for command_words in system.commands}
         if system.needs_key_walk or system.is_found_by_walk:  # no key lists its queues or workers
             commands |= {"scan"} | list_commands(scripts.load_scripts("shared")["walk"])
         keys |= {system.queue_names_key} - {""}
@@ -110,30 +111,31 @@ def compute_rights(
 
 
 def format_acl_command(role: str, rights: Rights, *, user: str = "", major: int = _FIRST_WITH_READ_RIGHTS) -> str:
-    """Format the rights as one `ACL SETUSER` command for redis-cli, with a placeholder for the password."""
-    sign = "%R~" if rights.reads_only and major >= _FIRST_WITH_READ_RIGHTS else "~"
+    """Format ACL rights as one `ACL SETUSER` command for redis-cli, with a placeholder for the password."""
+    key_sign = "%R~" if rights.reads_only and major >= _FIRST_WITH_READ_RIGHTS else "~"
     # Redis 6.2 gives a new user all channels, to which no pattern can be added.
     words = [user or f"rqtui-{role}", "reset", "on", ">PASSWORD", *(["resetchannels"] if rights.channels else [])]
-    words += [_quote(f"{sign}{key}") for key in rights.keys]
-    words += [_quote(f"&{channel}") for channel in rights.channels]
+    words += [_quote_for_redis_cli(f"{key_sign}{key}") for key in rights.keys]
+    words += [_quote_for_redis_cli(f"&{channel}") for channel in rights.channels]
     words += ["-@all", *(f"+{command}" for command in rights.commands)]
     return "ACL SETUSER " + " ".join(words)
 
 
 def list_commands(script: Script) -> set[str]:
-    """Return the commands that a script may call, in lower case."""
+    """Return the Redis commands that a script may call, in lower case."""
     code = "\n".join(line for line in script.source.split("\n") if not line.lstrip().startswith("--"))
     return {word.lower() for word in (*_CALL.findall(code), *_COMMAND_NAME.findall(code))}
 
 
-def _is_needed(role: str, script: Script) -> bool:
+def _is_script_needed(role: str, script: Script) -> bool:
+    """Return whether a role runs a script: a viewer scripts that only read, a worker those of `WORKER_SCRIPTS`."""
     if role == "viewer":
         return script.read_only
     return role == "operator" or script.name in WORKER_SCRIPTS
 
 
 def _list_migration_keys(queues: Sequence[tuple[System, str]]) -> set[str]:
-    """Return the keys that `rqtui migrate` writes beside those of the scripts, from and to any of these queues."""
+    """Return the keys that `rqtui migrate` writes in addition to those of the scripts, between any of these queues."""
     targets = [Ref(system.name, queue) for system, queue in queues if system.name == DEFAULT_SYSTEM]
     sources = [queue for system, queue in queues if system.name != DEFAULT_SYSTEM]
     names = ["migration", "migrator", *(f"copies:{target}" for target in targets)] if targets else []
@@ -151,19 +153,19 @@ def _build_key_patterns(system: System, queue: str, script: Script) -> Iterable[
         prefix = f"rqtui:{{{queue}}}:"
         yield _escape_pattern(prefix) + "*" if name.startswith(prefix) else _escape_pattern(name)
     for template in script.derived:
-        known = {"queue": queue, **system.script_options(queue)}
+        known_values = {"queue": queue, **system.script_options(queue)}
         parts = re.split(r"<([a-z_]+)>", template.split(" ")[0])  # alternating literals and placeholder names
-        holes = (_escape_pattern(known[name]) if name in known else "*" for name in parts[1::2])
-        yield "".join(_escape_pattern(part) + hole for part, hole in zip_longest(parts[::2], holes, fillvalue=""))
+        filled = (_escape_pattern(known_values[name]) if name in known_values else "*" for name in parts[1::2])
+        yield "".join(_escape_pattern(part) + hole for part, hole in zip_longest(parts[::2], filled, fillvalue=""))
 
 
 def _escape_pattern(key: str) -> str:
-    """Escape a literal key for use in a pattern."""
+    """Escape a literal key for use in an ACL key pattern."""
     return re.sub(r"([\\*?\[\]])", r"\\\1", key)
 
 
-def _quote(word: str) -> str:
-    """Quote a word for redis-cli."""
+def _quote_for_redis_cli(word: str) -> str:
+    """Quote a word for the command line of redis-cli, if it needs quotes."""
     if re.fullmatch(r"[!-~]+", word) and not set(word) & set("\"'\\"):
         return word
     raw = to_bytes(word)

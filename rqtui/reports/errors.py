@@ -1,7 +1,8 @@
-"""Group dead jobs and jobs that will be retried by the cause of their errors, for the errors view and `rqtui errors`.
+"""Group failed jobs by the cause of their errors, for the errors view and `rqtui errors`.
 
-`rqtui.text.causes` decides which errors have the same cause. A report is built from a bounded sample of each place. To
-act on a group, `yield_members` scans whole places and finds the jobs of that group only.
+These are dead jobs and jobs that failed and will be retried. `rqtui.text.causes` decides which errors have the same
+cause. A report is built from a bounded sample of each place. To act on a group, `yield_members` scans whole places and
+finds the jobs of that group only.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ def normalise(error: str) -> str:
 
 
 def is_failure(job: Job) -> bool:
-    """Return whether a job belongs in a report: it is dead, or it failed and will be retried."""
+    """Return whether a job belongs in an error report: it is dead, or it failed and will be retried."""
     return job.state is State.DEAD or bool(job.error and job.attempts)
 
 
 def normalise_job_error(job: Job) -> str:
-    """Return the normalised error of a job; empty if no error is stored."""
+    """Return the normalised error of a job; empty if the job has no error."""
     return normalise(job.error or job.problem)
 
 
@@ -74,17 +75,17 @@ class Group:
 
     @property
     def count(self) -> int:
-        """The number of sampled jobs in the group."""
+        """The number of sampled jobs in an error group."""
         return self.dead + self.retrying
 
     @property
     def example(self) -> Job:
-        """The job that failed last."""
+        """The job of an error group that failed last."""
         return self.jobs[0]
 
     @property
     def short_message(self) -> str:
-        """The message, with its error class shortened to the name without modules."""
+        """The message of an error group, with its error class shortened to the name without modules."""
         kind = self.key[0]
         if not kind or not self.message.startswith(kind):
             return self.message
@@ -92,7 +93,7 @@ class Group:
 
     @property
     def id(self) -> str:
-        """The key as one text."""
+        """The key of an error group as one text."""
         return SEPARATOR.join(self.key)
 
 
@@ -103,7 +104,7 @@ _Dates = Mapping[_Id, tuple[int, int]]  # first and last failure of the jobs rea
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """The error groups of a report, largest first, with the sample they come from.
+    """An error report: the error groups, largest first, and the size of the sample they come from.
 
     `grouping` finds the group of any job.
     """
@@ -117,67 +118,72 @@ class Errors:
 
     @property
     def count(self) -> int:
-        """The number of jobs in all groups."""
+        """The number of jobs in all error groups."""
         return sum(group.count for group in self.groups)
 
     def regroup(self, width: Width) -> Errors:
-        """Return a report of the same jobs with wider or narrower groups."""
+        """Return an error report of the same jobs with wider or narrower groups."""
         groups, grouping = _build_error_groups(self.pairs, width, self.dates)
         return replace(self, groups=groups, grouping=grouping)
 
 
 def group_jobs(jobs: Iterable[Job], width: Width = Width.CAUSE) -> tuple[Group, ...]:
-    """Group the given jobs by cause, largest group first; jobs that did not fail are left out."""
+    """Group jobs by the cause of their errors, largest group first. Jobs that did not fail are left out."""
     groups, _grouping = _build_error_groups([(job, _parse_error(job)) for job in jobs if is_failure(job)], width, {})
     return groups
 
 
 def find_group_id(report: Errors, job: Job) -> str:
-    """Return the id of the group of a job in a report."""
+    """Return the id of the error group of a job in a report."""
     return SEPARATOR.join(report.grouping.find_group_key(_parse_error(job)))
 
 
-def format_summary(groups: Sequence[Group], most: int = 2) -> str:
-    """Format the largest groups, and the number of other ones: `2 500 CardDeclined · 1 300 TimeoutError`."""
-    words = [
-        f"{formats.format_count(group.count, width=9)} {group.cause or 'without an error'}" for group in groups[:most]
+def format_summary(groups: Sequence[Group], max_groups: int = 2) -> str:
+    """Format the largest error groups, and the number of the others: `2 500 CardDeclined · 1 300 TimeoutError`."""
+    group_texts = [
+        f"{formats.format_count(group.count, width=9)} {group.cause or 'without an error'}"
+        for group in groups[:max_groups]
     ]
-    more = [f"{len(groups) - most} more"] if len(groups) > most else []
-    return " · ".join([*words, *more])
+    rest_text = [f"{len(groups) - max_groups} more"] if len(groups) > max_groups else []
+    return " · ".join([*group_texts, *rest_text])
 
 
 def _parse_error(job: Job) -> ParsedError:
+    """Parse the error of a job, or the problem of a job that could not be read."""
     return parse_error(job.error or job.problem)
 
 
 def _build_error_groups(pairs: _Pairs, width: Width, dates: _Dates) -> tuple[tuple[Group, ...], Grouping]:
-    grouping = Grouping((what for _job, what in pairs), width)
-    held: dict[Key, list[tuple[Job, ParsedError]]] = {}
-    for job, what in pairs:
-        held.setdefault(grouping.find_group_key(what), []).append((job, what))
-    made = (_build_group(key, some, width, dates) for key, some in held.items())
-    return tuple(sorted(made, key=lambda group: (-group.count, group.message, group.key))), grouping
+    """Group jobs with their parsed errors, and return the groups, largest first, with the grouping."""
+    grouping = Grouping((error for _job, error in pairs), width)
+    pairs_by_key: dict[Key, list[tuple[Job, ParsedError]]] = {}
+    for job, error in pairs:
+        pairs_by_key.setdefault(grouping.find_group_key(error), []).append((job, error))
+    groups = (_build_error_group(key, group_pairs, width, dates) for key, group_pairs in pairs_by_key.items())
+    return tuple(sorted(groups, key=lambda group: (-group.count, group.message, group.key))), grouping
 
 
-def _build_group(key: Key, pairs: _Pairs, width: Width, dates: _Dates) -> Group:
-    """Build a group from its jobs; `dates` are used only if none of them is dead."""
+def _build_error_group(key: Key, pairs: _Pairs, width: Width, dates: _Dates) -> Group:
+    """Build an error group from its jobs. `dates` are used only if none of the jobs is dead."""
     ordered = sorted(pairs, key=lambda pair: (pair[0].state is not State.DEAD, -(pair[0].since_ms or 0)))
-    jobs = tuple(job for job, _what in ordered)
-    died = [job.since_ms for job in jobs if job.state is State.DEAD and job.since_ms]
-    asked = [dates[_identify_job(job)] for job in jobs if _identify_job(job) in dates] if dates and not died else []
-    first = min(died, default=min((first for first, _last in asked), default=None))
-    last = max(died, default=max((last for _first, last in asked), default=None))
-    dead = sum(job.state is State.DEAD for job in jobs)
-    said_once = list({what.template: what for _job, what in ordered}.values())
+    jobs = tuple(job for job, _error in ordered)
+    died_ms = [job.since_ms for job in jobs if job.state is State.DEAD and job.since_ms]
+    known_dates = (
+        [dates[_build_job_key(job)] for job in jobs if _build_job_key(job) in dates] if dates and not died_ms else []
+    )
+    first = min(died_ms, default=min((first for first, _last in known_dates), default=None))
+    last = max(died_ms, default=max((last for _first, last in known_dates), default=None))
+    dead_jobs = sum(job.state is State.DEAD for job in jobs)
+    wordings = list({error.template: error for _job, error in ordered}.values())
     newest = ordered[0][1]
     return Group(
         key,
-        causes.build_group_title([what for _job, what in ordered], width),
+        causes.build_group_title([error for _job, error in ordered], width),
         causes.shorten_error_cause(newest),
         newest.frame.short if newest.frame else "",
-        len(said_once),
-        dead,
-        len(jobs) - dead,
+        len(wordings),
+        dead_jobs,
+        len(jobs) - dead_jobs,
         first,
         last,
         tuple(sorted({job.name for job in jobs if job.name})),
@@ -186,7 +192,7 @@ def _build_group(key: Key, pairs: _Pairs, width: Width, dates: _Dates) -> Group:
     )
 
 
-def _identify_job(job: Job) -> _Id:
+def _build_job_key(job: Job) -> _Id:
     return job.system, job.queue, job.id
 
 
@@ -197,42 +203,46 @@ def _has_failures(place: Place) -> bool:
 # -- the report --------------------------------------------------------------------------------------------------------
 
 
-def yield_reports(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUSE) -> Iterator[Errors | None]:
-    """Yield growing reports after some places and None between; the last one is complete.
+def yield_error_reports(engine: Engine, refs: Sequence[Ref], width: Width = Width.CAUSE) -> Iterator[Errors | None]:
+    """Yield growing error reports after some places and None between; the last report is complete.
 
     Each step is one round trip.
     """
     silent = sampling.list_silent_systems(engine, refs, "error")
     survey = yield from sampling.yield_survey(engine, refs, STATES, MAX_PER_PLACE, MAX_JOBS, _has_failures)
     pairs: list[tuple[Job, ParsedError]] = []
-    shown = 0
+    reported_jobs = 0
 
-    def build_report(dates: _Dates) -> Errors:
+    def build_error_report(dates: _Dates) -> Errors:
         groups, grouping = _build_error_groups(pairs, width, dates)
         return Errors(groups, survey.compute_extent(), silent, grouping, tuple(pairs), dates)
 
     for part in survey.parts:
         for page in survey.yield_pages(engine, part, is_newest=part.state is State.DEAD):
-            read = [(job, _parse_error(job)) for job in page.jobs if is_failure(job)]
+            failures = [(job, _parse_error(job)) for job in page.jobs if is_failure(job)]
             if len(pairs) >= MAX_FULL_ERRORS:
-                read = [(replace(job, error=tracebacks.summarize_error(job.error)), what) for job, what in read]
-            pairs += read
+                failures = [
+                    (replace(job, error=tracebacks.summarize_error(job.error)), error) for job, error in failures
+                ]
+            pairs += failures
             yield None
-        if len(pairs) >= GROWTH_PER_REPORT * shown:
-            shown = len(pairs)
-            yield build_report({})
-    yield build_report(_read_failure_dates(engine, build_report({}).groups))
+        if len(pairs) >= GROWTH_PER_REPORT * reported_jobs:
+            reported_jobs = len(pairs)
+            yield build_error_report({})
+    yield build_error_report(_read_failure_dates(engine, build_error_report({}).groups))
 
 
 def _read_failure_dates(engine: Engine, groups: Sequence[Group]) -> dict[_Id, tuple[int, int]]:
-    """Return the first and last failure of the example jobs of groups without dead jobs, read in one round trip."""
+    """Read the first and last failure of groups without dead jobs from one job of each, in one round trip."""
     undated = [group for group in groups if group.last_ms is None and group.retrying][:MAX_DATED_GROUPS]
     examples = [group.example for group in undated]
-    asks = [partial(engine.systems[job.system].job_request, job.queue, job.id, 0) for job in examples]
-    found = engine.send_requests_isolated(asks) if asks else []
-    jobs = [(example, job) for example, job in zip(examples, found, strict=True) if isinstance(job, Job)]
-    known = {_identify_job(example): [run.end_ms or run.start_ms for run in job.history] for example, job in jobs}
-    return {id: (min(filter(None, times_ms)), max(times_ms)) for id, times_ms in known.items() if any(times_ms)}
+    request_builders = [partial(engine.systems[job.system].job_request, job.queue, job.id, 0) for job in examples]
+    results = engine.send_requests_isolated(request_builders) if request_builders else []
+    jobs = [(example, job) for example, job in zip(examples, results, strict=True) if isinstance(job, Job)]
+    times_by_job = {
+        _build_job_key(example): [run.end_ms or run.start_ms for run in job.history] for example, job in jobs
+    }
+    return {id: (min(filter(None, times_ms)), max(times_ms)) for id, times_ms in times_by_job.items() if any(times_ms)}
 
 
 # -- all members of a group --------------------------------------------------------------------------------------------
@@ -240,7 +250,7 @@ def _read_failure_dates(engine: Engine, groups: Sequence[Group]) -> dict[_Id, tu
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Jobs of a group found in one page, and the progress of the search.
+    """The jobs of an error group found in one page, and the progress of the search.
 
     `looked` of `of` jobs were read; `left` jobs will not be read.
     """
@@ -253,29 +263,39 @@ class Members:
 
 
 def yield_members(
-    engine: Engine, refs: Sequence[Ref], wanted: Key, grouping: Grouping, states: Sequence[State] = STATES
+    engine: Engine, refs: Sequence[Ref], wanted_key: Key, grouping: Grouping, states: Sequence[State] = STATES
 ) -> Iterator[Members]:
-    """Yield all jobs of a group, one page per round trip; only the newest 100 000 jobs of each place are read."""
-    counted = [queue for some in sampling.yield_counts(engine, refs, _has_failures) for queue in some]
-    looked_at = sampling.choose_parts(counted, states, MAX_SCANNED, MAX_SCANNED * 100)
-    looked, of = 0, sum(min(part.count, part.most) for part in looked_at)
-    left = sum(queue.count_in_state(state) for queue in counted for state in states) - of
-    for part in looked_at:
+    """Yield all jobs of an error group, one page per round trip.
+
+    Only the newest 100 000 jobs of each place are read.
+    """
+    queues = [queue for chunk in sampling.yield_counts(engine, refs, _has_failures) for queue in chunk]
+    parts = sampling.choose_parts(queues, states, MAX_SCANNED, MAX_SCANNED * 100)
+    read_jobs, total = 0, sum(min(part.count, part.most) for part in parts)
+    unread = sum(queue.count_in_state(state) for queue in queues for state in states) - total
+    for part in parts:
         for page in sampling.yield_pages(engine, part, is_newest=part.state is State.DEAD):
-            looked += len(page.jobs)
+            read_jobs += len(page.jobs)
             # The normalised error replaces the text, because 100 000 jobs are kept until the change runs.
-            found = [
-                replace(job, error=sys.intern(what.title))
+            members = [
+                replace(job, error=sys.intern(error.title))
                 for job in page.jobs
-                if is_failure(job) and grouping.find_group_key(what := _parse_error(job)) == wanted
+                if is_failure(job) and grouping.find_group_key(error := _parse_error(job)) == wanted_key
             ]
-            yield Members(part.ref, tuple(found), looked, of, left)
+            yield Members(part.ref, tuple(members), read_jobs, total, unread)
 
 
 def load_full_error(engine: Engine, job: Job) -> Job:
-    """Return the job with the full text of its last error; unchanged if it is deleted."""
-    found = engine.fetch_job(Ref(job.system, job.queue), job.id, 0)
-    return job if found is None else replace(found, error=found.history[-1].error if found.history else found.error)
+    """Load a job with the full text of its last error. A job that was deleted is returned as it is."""
+    job_with_history = engine.fetch_job(Ref(job.system, job.queue), job.id, 0)
+    return (
+        job
+        if job_with_history is None
+        else replace(
+            job_with_history,
+            error=job_with_history.history[-1].error if job_with_history.history else job_with_history.error,
+        )
+    )
 
 
 __all__ = [
@@ -290,8 +310,8 @@ __all__ = [
     "yield_members",
     "normalise_job_error",
     "normalise",
-    "yield_reports",
-    "find_short_error_cause",
+    "yield_error_reports",
+    "find_short_cause",
     "format_summary",
     "load_full_error",
 ]

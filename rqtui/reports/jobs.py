@@ -27,7 +27,7 @@ BODY_BYTES = 64 * 1024  # a longer body is `omitted` unless it was asked for
 
 
 def encode_text(value: str | bytes) -> str:
-    """Return text unchanged; bytes that are not UTF-8, also inside surrogate-escaped text, as base64.
+    """Return text unchanged. Bytes that are not UTF-8, also inside surrogate-escaped text, become base64.
 
     A lone surrogate, which JSON of other programs may hold and which encodes no bytes, becomes U+FFFD.
     """
@@ -39,7 +39,7 @@ def encode_text(value: str | bytes) -> str:
 
 
 def mask_data(value: str | bytes) -> str | None:
-    """Return text of a job or its system with its secrets masked; None for an empty one."""
+    """Return a text of a job or of its system with its secrets masked; None for an empty text."""
     shown = encode_text(value)
     if shown == value:
         return mask_text(shown) or None
@@ -47,6 +47,7 @@ def mask_data(value: str | bytes) -> str | None:
 
 
 def _to_raw_bytes(value: str | bytes) -> bytes:
+    """Convert a text to the bytes it was decoded from; a lone surrogate becomes U+FFFD."""
     try:
         return to_bytes(value)
     except UsageError:
@@ -55,7 +56,7 @@ def _to_raw_bytes(value: str | bytes) -> bytes:
 
 
 def build_queue_fields(name: str) -> dict[str, str]:
-    """Return `queue`, and `queue_encoding` if the name is not UTF-8.
+    """Return the JSON fields of a queue's name: `queue`, and `queue_encoding` if the name is not UTF-8.
 
     The command line takes such a name as `base64:` and the encoded text.
     """
@@ -70,63 +71,63 @@ def format_word(name: str | bytes) -> str:
 
 
 def escape_undecodable(words: str) -> str:
-    r"""Format a sentence for people; bytes in names that are not UTF-8 become `\xff`."""
+    r"""Format a sentence for people: bytes in names that are not UTF-8 become `\xff`."""
     return to_bytes(words).decode("utf-8", "backslashreplace")
 
 
 def build_id_fields(id: bytes) -> dict[str, str]:
-    """Return `id`, and `id_encoding` if it is not UTF-8."""
+    """Return the JSON fields of a job's id: `id`, and `id_encoding` if the id is not UTF-8."""
     shown = encode_text(id)
     return {"id": shown} if shown.encode("utf-8") == id else {"id": shown, "id_encoding": "base64"}
 
 
 def parse_id(word: str) -> bytes:
-    """Parse an id of the command line: plain, or `base64:…` as documents contain an id that is not UTF-8."""
+    """Parse a job id of the command line: plain, or `base64:…` for an id that is not UTF-8."""
     return to_bytes(word) if (raw := parse_base64_name(word)) is None else raw
 
 
-def build_job_document(found: Job) -> dict[str, Any]:
-    """Build the JOB document of the command reference, without history and facts."""
+def build_job_document(job: Job) -> dict[str, Any]:
+    """Build the JSON document JOB of a job, as the command reference defines it, without history and facts."""
     return {
-        **build_id_fields(found.id),
-        **build_queue_fields(found.queue),
-        "layout": found.system,
-        "place": found.place,
-        "state": found.state.value,
-        "name": mask_data(found.name),
-        "call": mask_data(found.call),
-        "enqueued_at_ms": found.enqueued_ms,
-        "due_at_ms": found.due_ms,
-        "reserved_at_ms": found.reserved_ms,
-        "deadline_at_ms": found.deadline_ms,
-        "token": encode_text(found.token) or None,
-        "priority": found.priority,
-        "ttr_ms": found.ttr_ms,
-        "attempts": found.attempts,
-        "max_attempts": found.max_attempts,
-        "worker": mask_data(found.worker),
-        "error": mask_data(found.error),
-        "cancelled": found.is_cancelled,
-        "problem": mask_text(escape_undecodable(found.problem)) or None,
-        "body": build_body(found.body, found.body_bytes),
+        **build_id_fields(job.id),
+        **build_queue_fields(job.queue),
+        "layout": job.system,
+        "place": job.place,
+        "state": job.state.value,
+        "name": mask_data(job.name),
+        "call": mask_data(job.call),
+        "enqueued_at_ms": job.enqueued_ms,
+        "due_at_ms": job.due_ms,
+        "reserved_at_ms": job.reserved_ms,
+        "deadline_at_ms": job.deadline_ms,
+        "token": encode_text(job.token) or None,
+        "priority": job.priority,
+        "ttr_ms": job.ttr_ms,
+        "attempts": job.attempts,
+        "max_attempts": job.max_attempts,
+        "worker": mask_data(job.worker),
+        "error": mask_data(job.error),
+        "cancelled": job.is_cancelled,
+        "problem": mask_text(escape_undecodable(job.problem)) or None,
+        "body": build_body(job.body, job.body_bytes),
     }
 
 
-def build_history(found: Job) -> list[dict[str, Any]]:
-    """Build the documents of a job's failed attempts, oldest first; times are None if the system stores none."""
+def build_history(job: Job) -> list[dict[str, Any]]:
+    """Build the JSON documents of a job's failed attempts, oldest first. Unknown times are None."""
     return [
         {
-            "start_at_ms": a.start_ms or None,
-            "end_at_ms": a.end_ms or None,
-            "worker": mask_data(a.worker),
-            "error": mask_data(a.error) or "",
+            "start_at_ms": attempt.start_ms or None,
+            "end_at_ms": attempt.end_ms or None,
+            "worker": mask_data(attempt.worker),
+            "error": mask_data(attempt.error) or "",
         }
-        for a in found.history
+        for attempt in job.history
     ]
 
 
-def build_facts(found: Sequence[Fact]) -> list[dict[str, Any]]:
-    """Build the documents of a job's facts in order: `name`, `value`, `kind`, and `queue` for a link to another queue.
+def build_facts(facts: Sequence[Fact]) -> list[dict[str, Any]]:
+    """Build the JSON documents of a job's facts: `name`, `value`, `kind`, and `queue` for a link to another queue.
 
     A value is JSON if its kind is json and it can be parsed, a number for a time or a duration (ms), else text;
     `"value_encoding": "base64"` is added for bytes that are not UTF-8.
@@ -138,11 +139,12 @@ def build_facts(found: Sequence[Fact]) -> list[dict[str, Any]]:
             "kind": fact.kind,
             **(build_queue_fields(fact.queue) if fact.queue else {}),
         }
-        for fact in found
+        for fact in facts
     ]
 
 
 def _build_value_fields(fact: Fact) -> dict[str, Any]:
+    """Build the JSON fields of a fact's value, with secrets masked."""
     if isinstance(fact.value, int):
         return {"value": fact.value}
     raw = _to_raw_bytes(fact.value)
@@ -150,7 +152,7 @@ def _build_value_fields(fact: Fact) -> dict[str, Any]:
         return {"value": MASK}
     if fact.kind == "json":
         with suppress(ValueError, RecursionError, OverflowError):
-            return {"value": mask_json_value(_parse_json(raw))}
+            return {"value": mask_json_value(_parse_body_json(raw))}
     shown = encode_text(raw)
     if shown.encode("utf-8") == raw:
         return {"value": shown if fact.kind == "ref" else mask_text(shown)}
@@ -158,14 +160,14 @@ def _build_value_fields(fact: Fact) -> dict[str, Any]:
 
 
 def build_body(raw: bytes | None, size: int) -> dict[str, Any]:
-    """Build the document of a body: JSON, text or MessagePack by its content, else base64; `omitted` if not read.
+    """Build the JSON document of a body: JSON, text or MessagePack by its content, else base64.
 
-    MessagePack is recognised for maps and lists only. Secrets are masked. Other bytes that seem to hold a secret are
-    left out, with the encoding `masked`.
+    A body that was not read is `omitted`. MessagePack is recognised for maps and lists only. Secrets are masked. Other
+    bytes that seem to hold a secret are left out, with the encoding `masked`.
     """
     if raw is None or len(raw) < size:
         return {"bytes": size, "encoding": "omitted", "value": None}
-    for encoding, decode in (("json", _parse_json), ("utf-8", _parse_text), ("msgpack", _parse_msgpack)):
+    for encoding, decode in (("json", _parse_body_json), ("utf-8", _decode_body_text), ("msgpack", _decode_msgpack)):
         try:
             return {"bytes": len(raw), "encoding": encoding, "value": mask_json_value(decode(raw))}
         except (ValueError, RecursionError, OverflowError):
@@ -175,32 +177,37 @@ def build_body(raw: bytes | None, size: int) -> dict[str, Any]:
     return {"bytes": len(raw), "encoding": "base64", "value": base64.b64encode(raw).decode("ascii")}
 
 
-def _parse_json(raw: bytes) -> Any:
-    value = json.loads(raw.decode(), parse_constant=_refuse, parse_float=_parse_finite)
+def _parse_body_json(raw: bytes) -> Any:
+    """Parse a body as JSON. Raises ValueError, RecursionError or OverflowError for a body that is none."""
+    value = json.loads(raw.decode(), parse_constant=_refuse_json_constant, parse_float=_parse_finite_number)
     json.dumps(value)  # what is nested too deeply to be written is text
     return value
 
 
-def _refuse(word: str) -> Any:
+def _refuse_json_constant(word: str) -> Any:
+    """Raise ValueError for NaN and Infinity, which Python parses but which are no JSON."""
     raise ValueError(f"{word} is not JSON")
 
 
-def _parse_finite(digits: str) -> float:
+def _parse_finite_number(digits: str) -> float:
+    """Parse a number. Raises ValueError for one that is too large for a double."""
     number = float(digits)
     if not math.isfinite(number):
         raise ValueError(f"{digits} is beyond a double")
     return number
 
 
-def _parse_text(raw: bytes) -> str:
-    found = raw.decode()
-    controls = sum(letter < " " and letter not in "\n\r\t\x1b" for letter in found[:4096])
-    if controls * 10 > min(len(found), 4096):  # MessagePack of small things is valid UTF-8 too
+def _decode_body_text(raw: bytes) -> str:
+    """Decode a body as UTF-8 text. Raises ValueError for bytes with many control characters, which are no text."""
+    text = raw.decode()
+    controls = sum(letter < " " and letter not in "\n\r\t\x1b" for letter in text[:4096])
+    if controls * 10 > min(len(text), 4096):  # MessagePack of small things is valid UTF-8 too
         raise ValueError("binary")
-    return found
+    return text
 
 
-def _parse_msgpack(raw: bytes) -> Any:
+def _decode_msgpack(raw: bytes) -> Any:
+    """Decode a MessagePack map or list to JSON types. Raises ValueError for other bytes."""
     import msgpack
 
     try:
@@ -209,18 +216,18 @@ def _parse_msgpack(raw: bytes) -> Any:
         raise ValueError(str(error)) from None
     if not isinstance(value, dict | list):  # any single byte below 0x80 is a MessagePack integer
         raise ValueError("a bare value")
-    return json.loads(json.dumps(_to_json_types(value), allow_nan=False))
+    return json.loads(json.dumps(_convert_to_json_types(value), allow_nan=False))
 
 
-def _to_json_types(value: Any) -> Any:
-    """Convert the types of MessagePack to those of JSON."""
+def _convert_to_json_types(value: Any) -> Any:
+    """Convert a value decoded from MessagePack to the types of JSON."""
     if isinstance(value, dict):
         return {
-            key if isinstance(key, str) else str(_to_json_types(key)): _to_json_types(each)
-            for key, each in value.items()
+            key if isinstance(key, str) else str(_convert_to_json_types(key)): _convert_to_json_types(item)
+            for key, item in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_to_json_types(each) for each in value]
+        return [_convert_to_json_types(item) for item in value]
     if isinstance(value, bytes):
         return encode_text(value)
     return value if isinstance(value, str | int | float | bool | None) else str(value)

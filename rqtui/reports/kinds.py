@@ -42,13 +42,13 @@ class Kind:
 
     @property
     def count(self) -> int:
-        """The number of sampled jobs."""
+        """The number of sampled jobs of a kind."""
         return sum(self.counts.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """The kinds of a report, most frequent first, and the sample they come from."""
+    """A report of the kinds of jobs, most frequent first, and the size of the sample they come from."""
 
     kinds: tuple[Kind, ...]
     size: Extent
@@ -56,18 +56,18 @@ class Kinds:
 
     @property
     def has_figures(self) -> bool:
-        """Whether a system has statistics for any of the kinds."""
+        """Return whether a system has statistics for any of the kinds."""
         return any(kind.figures for kind in self.kinds)
 
     @property
     def spans_ms(self) -> tuple[int, ...]:
-        """The distinct time spans of the statistics; 0 means since the system began to count."""
+        """The distinct durations (ms) that the systems' statistics cover; 0 means since the system began to count."""
         return tuple(sorted({kind.figures.window_ms for kind in self.kinds if kind.figures}))
 
 
 @dataclass
-class _Tally:
-    """The running totals of one kind while jobs are read."""
+class _KindTally:
+    """The totals of one kind of job while jobs are read."""
 
     counts: dict[State, int] = field(default_factory=dict)
     failed: int = 0
@@ -76,7 +76,8 @@ class _Tally:
     runs: list[int] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
 
-    def add(self, job: Job, now_ms: int) -> None:
+    def add_job(self, job: Job, now_ms: int) -> None:
+        """Add a job to the totals of its kind."""
         self.counts[job.state] = self.counts.get(job.state, 0) + 1
         self.failed += job.state is State.DEAD or job.attempts > 1 or bool(job.error)
         if job.state is State.READY and job.since_ms is not None:
@@ -91,6 +92,7 @@ class _Tally:
             self.held.append(max(0, now_ms - job.reserved_ms))
 
     def build_kind(self, ref: Ref, name: str) -> Kind:
+        """Build the report of a kind from its totals."""
         oldest = max(self.waits, default=None)
         return Kind(
             ref,
@@ -107,77 +109,85 @@ def _compute_median(values: Sequence[int]) -> int | None:
     return round(median(values)) if values else None
 
 
-def yield_reports(engine: Engine, refs: Sequence[Ref]) -> Iterator[Kinds | None]:
-    """Yield growing reports after each place and None between; the last one is complete.
+def yield_kind_reports(engine: Engine, refs: Sequence[Ref]) -> Iterator[Kinds | None]:
+    """Yield growing reports of the kinds of jobs after each place and None between; the last report is complete.
 
     Each step is one round trip.
     """
-    told = [ref for ref in refs if "name" in engine.systems[ref.system].known_fields]
+    refs_with_kinds = [ref for ref in refs if "name" in engine.systems[ref.system].known_fields]
     silent = sampling.list_silent_systems(engine, refs, "name")
-    survey = yield from sampling.yield_survey(engine, told, tuple(State), MAX_PER_PLACE, MAX_JOBS)
-    tallies: dict[tuple[Ref, str], _Tally] = {}
-    kept = _read_statistics(engine, told, survey.problems)
+    survey = yield from sampling.yield_survey(engine, refs_with_kinds, tuple(State), MAX_PER_PLACE, MAX_JOBS)
+    tallies: dict[tuple[Ref, str], _KindTally] = {}
+    statistics = _read_statistics(engine, refs_with_kinds, survey.problems)
 
-    def build_report() -> Kinds:
-        kinds = [_add_statistics(tally.build_kind(ref, name), kept) for (ref, name), tally in tallies.items()]
-        kinds += _build_unsampled_kinds(kinds, kept, told, engine.refs)
+    def build_kind_report() -> Kinds:
+        kinds = [_add_statistics(tally.build_kind(ref, name), statistics) for (ref, name), tally in tallies.items()]
+        kinds += _build_unsampled_kinds(kinds, statistics, refs_with_kinds, engine.refs)
         ranked = tuple(sorted(kinds, key=lambda kind: (-kind.count, kind.name, kind.ref.queue)))
         return Kinds(ranked, survey.compute_extent(), silent)
 
     for part in survey.parts:
         for page in survey.yield_pages(engine, part, is_newest=part.state in (State.DEAD, State.DONE)):
             for job in page.jobs:
-                tallies.setdefault((part.ref, job.name), _Tally()).add(job, survey.taken_ms)
+                tallies.setdefault((part.ref, job.name), _KindTally()).add_job(job, survey.taken_ms)
             yield None
-        yield build_report()
-    yield build_report()
+        yield build_kind_report()
+    yield build_kind_report()
 
 
 _Statistics = Mapping[tuple[Ref, str], KindStatistics]  # by queue and kind; an empty queue name means all queues
 
 
 def _read_statistics(engine: Engine, refs: Sequence[Ref], problems: list[str]) -> _Statistics:
-    """Read the statistics that the systems of these queues keep.
+    """Read the statistics per kind that the systems of these queues keep.
 
     One round trip reads the statistics of all queues, a second one those of single queues.
     """
-    first: dict[str, Ref] = {}
+    first_refs: dict[str, Ref] = {}
     for ref in refs:
-        first.setdefault(ref.system, ref)
-    statistics = _request_statistics(engine, [*first.values()], problems)
-    with_own = {ref.system for ref, _name in statistics if ref.queue}
-    others = [ref for ref in refs if ref.system in with_own and ref not in first.values()]
-    return statistics | _request_statistics(engine, others[: sampling.MAX_QUEUES], problems)
+        first_refs.setdefault(ref.system, ref)
+    statistics = _fetch_statistics(engine, [*first_refs.values()], problems)
+    systems_with_queue_statistics = {ref.system for ref, _name in statistics if ref.queue}
+    other_refs = [ref for ref in refs if ref.system in systems_with_queue_statistics and ref not in first_refs.values()]
+    return statistics | _fetch_statistics(engine, other_refs[: sampling.MAX_QUEUES], problems)
 
 
-def _request_statistics(
+def _fetch_statistics(
     engine: Engine, refs: Sequence[Ref], problems: list[str]
 ) -> dict[tuple[Ref, str], KindStatistics]:
-    asks = [(ref, ask) for ref in refs if (ask := engine.systems[ref.system].kinds_request(ref.queue)) is not None]
-    answers = engine.send_requests_isolated([lambda ask=ask: ask for _ref, ask in asks]) if asks else []  # type: ignore[misc]
-    problems += [str(answer) for answer in answers if isinstance(answer, RqtuiError)]
-    told = [
-        (Ref(ref.system, each.queue), each)
-        for (ref, _ask), answer in zip(asks, answers, strict=True)
-        if not isinstance(answer, RqtuiError)
-        for each in answer
+    """Fetch the statistics of these queues' systems in one round trip. Errors are added to `problems`."""
+    requests = [
+        (ref, request) for ref in refs if (request := engine.systems[ref.system].kinds_request(ref.queue)) is not None
     ]
-    return {(ref, each.kind): each for ref, each in told}
+    builders = [lambda request=request: request for _ref, request in requests]
+    results = engine.send_requests_isolated(builders) if builders else []
+    problems += [str(result) for result in results if isinstance(result, RqtuiError)]
+    pairs = [
+        (Ref(ref.system, statistics.queue), statistics)
+        for (ref, _request), result in zip(requests, results, strict=True)
+        if not isinstance(result, RqtuiError)
+        for statistics in result
+    ]
+    return {(ref, statistics.kind): statistics for ref, statistics in pairs}
 
 
-def _add_statistics(kind: Kind, kept: _Statistics) -> Kind:
-    found = kept.get((kind.ref, kind.name)) or kept.get((Ref(kind.ref.system, ""), kind.name))
-    return replace(kind, figures=found)
+def _add_statistics(kind: Kind, all_statistics: _Statistics) -> Kind:
+    """Return a kind with the statistics of its queue, else those of its system."""
+    statistics = all_statistics.get((kind.ref, kind.name)) or all_statistics.get((Ref(kind.ref.system, ""), kind.name))
+    return replace(kind, figures=statistics)
 
 
 def _build_unsampled_kinds(
-    kinds: Sequence[Kind], kept: _Statistics, asked: Collection[Ref], known: Collection[Ref]
+    kinds: Sequence[Kind], all_statistics: _Statistics, requested: Collection[Ref], known_refs: Collection[Ref]
 ) -> list[Kind]:
-    """Return kinds known only from statistics; those of all queues only if every queue of the system was requested."""
-    whole = {ref.system for ref in asked} - {ref.system for ref in {*known} - {*asked}}
-    met = {(kind.ref, kind.name) for kind in kinds} | {(Ref(kind.ref.system, ""), kind.name) for kind in kinds}
+    """Build the kinds of which no job was sampled but statistics exist.
+
+    Statistics of all queues are used only if every queue of the system was requested.
+    """
+    complete_systems = {ref.system for ref in requested} - {ref.system for ref in {*known_refs} - {*requested}}
+    sampled = {(kind.ref, kind.name) for kind in kinds} | {(Ref(kind.ref.system, ""), kind.name) for kind in kinds}
     return [
-        Kind(ref, name, {}, 0, None, None, None, each)
-        for (ref, name), each in kept.items()
-        if (ref, name) not in met and (ref in asked if ref.queue else ref.system in whole)
+        Kind(ref, name, {}, 0, None, None, None, statistics)
+        for (ref, name), statistics in all_statistics.items()
+        if (ref, name) not in sampled and (ref in requested if ref.queue else ref.system in complete_systems)
     ]

@@ -23,7 +23,7 @@ MAX_QUEUES = 20  # queues whose next jobs a report reads, per loop
 
 
 class UpcomingJob(NamedTuple):
-    """A job that a loop will take `in_ms` from now; a negative value means that the loop is late."""
+    """A job that a dispatcher or reaper will take `in_ms` from now; a negative value means that it is late."""
 
     in_ms: int
     verb: str
@@ -32,7 +32,7 @@ class UpcomingJob(NamedTuple):
 
 
 class LoopState(NamedTuple):
-    """The state of one loop: the number of overdue jobs and the ms until the next one.
+    """The state of a dispatcher or a reaper: the number of overdue jobs and the ms until the next job.
 
     `next_ms` is negative if the loop is late, None if no job waits. `elsewhere` counts the connections of clients that
     run the loop; None if the server does not list them.
@@ -45,7 +45,7 @@ class LoopState(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The state of both loops over some queues, and the first jobs that they take next."""
+    """The state of the dispatcher and the reaper over some queues, and the first jobs that they take next."""
 
     taken_ms: int
     loops: tuple[LoopState, ...]
@@ -53,7 +53,10 @@ class Report(NamedTuple):
 
 
 def build_report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
-    """Read both loops over these queues and at most `most` jobs, in three round trips. Raises ServerError."""
+    """Build the report of both loops over these queues with at most `most` jobs, in three round trips.
+
+    Raises ServerError.
+    """
     counted = engine.take_snapshot(Focus(queues=tuple(refs)))
     queues = {Ref(queue.system, queue.name): queue for queue in counted.queues}
     wishes = [
@@ -80,7 +83,7 @@ def build_report(engine: Engine, refs: Sequence[Ref], most: int) -> Report:
 
 
 def count_late(verb: str, queues: Iterable[Queue], systems: Mapping[str, System]) -> int:
-    """Count jobs that are due or whose leases expired, in systems where the loop can handle them."""
+    """Count jobs that are due or whose leases expired, in systems in which the loop can handle them."""
     waiting = (queue for queue in queues if systems[queue.system].can(verb))
     return sum(queue.overdue if verb == "dispatch" else queue.expired for queue in waiting)
 
@@ -95,7 +98,7 @@ def compute_next_ms(verb: str, queue: Queue, systems: Mapping[str, System]) -> i
 def select_places(
     verb: str, queues: Mapping[Ref, Queue], systems: Mapping[str, System], most: int, first: Sequence[Ref] = ()
 ) -> Iterator[tuple[Ref, str]]:
-    """Yield the places that hold the next jobs of a loop: for the queues in `first`, then for the nearest queues."""
+    """Yield the places of a loop's next jobs: of the queues in `first`, then of the queues with the earliest work."""
     soon = {ref: compute_next_ms(verb, queue, systems) for ref, queue in queues.items()}
     near = sorted((ms, str(ref), ref) for ref, ms in soon.items() if ms is not None)
     waiting = [ref for ref in first if soon.get(ref) is not None]
@@ -104,7 +107,7 @@ def select_places(
 
 
 def list_upcoming(snapshot: Snapshot, systems: Mapping[str, System]) -> Iterator[UpcomingJob]:
-    """Yield the next jobs in the pages of a snapshot with their times; jobs without a time are skipped."""
+    """Yield the jobs in the pages of a snapshot that a loop takes next. Jobs without a time are skipped."""
     for page in snapshot.pages:
         for job in page.jobs:
             verb = "reap" if job.state is State.RESERVED else "dispatch"
@@ -114,7 +117,7 @@ def list_upcoming(snapshot: Snapshot, systems: Mapping[str, System]) -> Iterator
 
 
 def format_target_places(verb: str, job: Job, system: System) -> str:
-    """Return the places where the loop moves a job, such as `queued or scheduled`; empty if it leaves the queue."""
+    """Format the places to which a loop moves a job, `queued or scheduled`; empty if the job leaves the queue."""
     return " or ".join(system.find_target_places(verb, job))
 
 

@@ -1,8 +1,8 @@
-"""Build the report of an incident: findings, changes with their author and reason, and their effect.
+"""Build the report of an incident: the findings, the changes with their author and reason, and their effect.
 
-The report is built from the journal (`operations/journal.py`) and, if a Redis is reachable, from the minute counters
-of its queues, drawn as text. `build_document` builds the same report as JSON; `export_report` writes both to new files.
-It contains no bodies, URLs are masked, and data of queues is escaped.
+The report is built from the journal (`operations/journal.py`) and, if a Redis is reachable, from the minute counters of
+its queues, drawn as text. `build_document` builds the same report as JSON; `export_report` writes both to new files. It
+contains no bodies, URLs are masked, and data of queues is escaped.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Curve(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """The curves of one queue."""
+    """The curves of one queue, drawn together."""
 
     ref: Ref
     curves: tuple[Curve, ...]
@@ -59,28 +59,34 @@ class Plot(NamedTuple):
 
 
 def plot_samples(samples: Mapping[Ref, Iterable[Sample]]) -> list[Plot]:
-    """Build plots of ready, reserved and dead jobs from the samples that a screen kept."""
+    """Build plots of ready, reserved and dead jobs from the samples that a screen took."""
     states = (State.READY, State.RESERVED, State.DEAD)
     return [
-        Plot(ref, tuple(Curve(state, [(one.at_ms, one.counts[state]) for one in seen]) for state in states))
-        for ref, many in list(samples.items())[:MAX_PLOTS]
-        if len(seen := list(many)) > 1
+        Plot(
+            ref,
+            tuple(Curve(state, [(sample.at_ms, sample.counts[state]) for sample in queue_samples]) for state in states),
+        )
+        for ref, queue_samples_read in list(samples.items())[:MAX_PLOTS]
+        if len(queue_samples := list(queue_samples_read)) > 1
     ]
 
 
 def plot_last_hour(engine: Engine, refs: Sequence[Ref], now_ms: int) -> list[Plot]:
-    """Build plots of the last hour from the minute counters of the queues; systems without counters are skipped."""
+    """Build plots of the last hour from the minute counters of queues. Systems without counters are skipped."""
     from rqtui.engine import history as stats
 
-    known = [ref for ref in dict.fromkeys(refs) if stats.has_history(engine.systems[ref.system])][:MAX_PLOTS]
-    asks = [lambda ref=ref: stats.build_history_request(engine.systems[ref.system], ref.queue, 60) for ref in known]
+    counted_refs = [ref for ref in dict.fromkeys(refs) if stats.has_history(engine.systems[ref.system])][:MAX_PLOTS]
+    request_builders = [
+        lambda ref=ref: stats.build_history_request(engine.systems[ref.system], ref.queue, 60) for ref in counted_refs
+    ]
     plots = []
-    for ref, history in zip(known, engine.send_requests_isolated(asks), strict=True):
+    for ref, history in zip(counted_refs, engine.send_requests_isolated(request_builders), strict=True):
         if not isinstance(history, stats.History) or not history.flows:
             continue
         minutes = stats.compute_growth_per_minute([history], now_ms - HOUR_MS, now_ms)
         flows = {
-            name: [(at, float(stats.sum_flow_counters(grown, name))) for at, grown in minutes] for name in history.flows
+            name: [(at_ms, float(stats.sum_flow_counters(growth, name))) for at_ms, growth in minutes]
+            for name in history.flows
         }
         plots.append(Plot(ref, tuple(Curve(f"{name} per minute", points) for name, points in flows.items())))
     return plots
@@ -97,120 +103,144 @@ def build_markdown(
     problems: Sequence[str] = (),
 ) -> str:
     """Build the Markdown page of an incident: a timeline of findings and changes, change details, plots and ids."""
-    told = sorted(operations, key=lambda each: each.at_ms)
-    places = sorted({(each.url, each.profile) for each in told})
+    ordered = sorted(operations, key=lambda operation: operation.at_ms)
+    places = sorted({(operation.url, operation.profile) for operation in ordered})
     lines = [f"# {title}", ""]
     lines += [
         f"* {_escape_markdown(url)}" + (f" (profile {_escape_markdown(profile)})" if profile else "")
         for url, profile in places
     ]
-    if reasons := list(dict.fromkeys(each.why for each in told if each.why)):
+    if reasons := list(dict.fromkeys(operation.why for operation in ordered if operation.why)):
         lines += [f"* why: {_escape_markdown('; '.join(reasons))}"]
     lines += [_escape_markdown(problem) for problem in problems]
-    if not told and not problems:
+    if not ordered and not problems:
         lines += ["No change was made."]
-    if told or sightings:
-        lines += ["", "## Timeline", "", *_build_timeline(told, sightings)]
-    if told:
-        lines += ["", "## Changes", "", *_build_changes(told)]
+    if ordered or sightings:
+        lines += ["", "## Timeline", "", *_build_timeline_lines(ordered, sightings)]
+    if ordered:
+        lines += ["", "## Changes", "", *_build_change_lines(ordered)]
     for plot in plots:
-        lines += ["", f"## {_escape_markdown(plot.ref.queue)} ({plot.ref.system})", "", *_draw_plot(plot)]
-    for number, each in enumerate(told, 1):
-        if each.ids:
-            of = f"the first {len(each.ids)} of {each.count}" if each.count > len(each.ids) else str(len(each.ids))
+        lines += ["", f"## {_escape_markdown(plot.ref.queue)} ({plot.ref.system})", "", *_draw_plot_lines(plot)]
+    for position, operation in enumerate(ordered, 1):
+        if operation.ids:
+            count_text = (
+                f"the first {len(operation.ids)} of {operation.count}"
+                if operation.count > len(operation.ids)
+                else str(len(operation.ids))
+            )
+            title_of_change = f"{_escape_markdown(operation.verb)} {_escape_markdown(operation.queue_label)}"
             lines += [
                 "",
-                f"## Ids of {number}: {_escape_markdown(each.verb)} {_escape_markdown(each.queue_label)}, {of}",
+                f"## Ids of {position}: {title_of_change}, {count_text}",
                 "",
             ]
-            lines += [f"* {_escape_markdown(format_word(id)) or EMPTY_ID}" for id in each.ids]
+            lines += [f"* {_escape_markdown(format_word(id)) or EMPTY_ID}" for id in operation.ids]
     return "\n".join([*lines, ""])
 
 
-def _build_timeline(operations: Sequence[Operation], sightings: Sequence[Sighting]) -> list[str]:
-    came: dict[tuple[str, str, str], int] = {}
+def _build_timeline_lines(operations: Sequence[Operation], sightings: Sequence[Sighting]) -> list[str]:
+    """Build the Markdown table of findings and changes in the order of their time."""
+    appeared_ms: dict[tuple[str, str, str], int] = {}
     rows: list[tuple[int, str, str, str]] = []
-    is_of_many = len({each.url for each in operations}) > 1
-    for one in sightings:
-        key = (one.system, one.queue, one.kind)
-        if one.is_over:
-            since = f" after {format_duration(one.at_ms - came[key])}" if key in came else ""
-            rows.append((one.at_ms, "over", f"{one.system}:{one.queue}", f"{one.text}{since}"))
+    has_several_servers = len({operation.url for operation in operations}) > 1
+    for sighting in sightings:
+        key = (sighting.system, sighting.queue, sighting.kind)
+        if sighting.is_over:
+            since = f" after {format_duration(sighting.at_ms - appeared_ms[key])}" if key in appeared_ms else ""
+            rows.append((sighting.at_ms, "over", f"{sighting.system}:{sighting.queue}", f"{sighting.text}{since}"))
         else:
-            came[key] = one.at_ms
-            rows.append((one.at_ms, one.severity, f"{one.system}:{one.queue}", one.text))
-    for each in operations:
-        place = f"{each.url} " * is_of_many + each.full_queue_label
-        if each.began_ms and each.at_ms - each.began_ms >= 1000:
-            rows.append((each.began_ms, "change", place, f"{each.verb} begins{_format_reason(each)}"))
-        jobs = f" ({format_quantity(each.count, 'job')})" if each.count else ""
-        stopped = each.stopped if each.stopped not in each.error else ""
-        words = "; ".join(filter(None, (each.describe_outcomes(), stopped)))
-        rows.append((each.at_ms, "change", place, f"{each.verb}{jobs}: {words or 'done'}"))
-        if each.undone_at_ms:
-            rows.append((each.undone_at_ms, "change", place, f"{each.verb} is undone"))
+            appeared_ms[key] = sighting.at_ms
+            rows.append((sighting.at_ms, sighting.severity, f"{sighting.system}:{sighting.queue}", sighting.text))
+    for operation in operations:
+        place = f"{operation.url} " * has_several_servers + operation.full_queue_label
+        if operation.began_ms and operation.at_ms - operation.began_ms >= 1000:
+            rows.append((operation.began_ms, "change", place, f"{operation.verb} begins{_format_reason(operation)}"))
+        jobs = f" ({format_quantity(operation.count, 'job')})" if operation.count else ""
+        stopped = operation.stopped if operation.stopped not in operation.error else ""
+        text = "; ".join(filter(None, (operation.describe_outcomes(), stopped)))
+        rows.append((operation.at_ms, "change", place, f"{operation.verb}{jobs}: {text or 'done'}"))
+        if operation.undone_at_ms:
+            rows.append((operation.undone_at_ms, "change", place, f"{operation.verb} is undone"))
     lines = ["| time | what | queue | |", "|---|---|---|---|"]
-    for at_ms, what, queue, words in sorted(rows, key=lambda row: row[0]):
-        lines.append("| " + " | ".join(map(_escape_markdown, (format_clock(at_ms), what, queue, words))) + " |")
+    for at_ms, what, queue, text in sorted(rows, key=lambda row: row[0]):
+        lines.append("| " + " | ".join(map(_escape_markdown, (format_clock(at_ms), what, queue, text))) + " |")
     return lines
 
 
 def _format_reason(operation: Operation) -> str:
-    told = [operation.chosen, f"at {operation.rate}" if operation.rate else "", operation.why]
-    words = ", ".join(filter(None, told))
-    return f": {words}" if words else ""
+    """Format which jobs a change was for, at what speed and why; empty if nothing was given."""
+    parts = [operation.chosen, f"at {operation.rate}" if operation.rate else "", operation.why]
+    text = ", ".join(filter(None, parts))
+    return f": {text}" if text else ""
 
 
-def _build_changes(operations: Sequence[Operation]) -> list[str]:
-    is_of_many = len({each.url for each in operations}) > 1
-    where = " server |" if is_of_many else ""
+def _build_change_lines(operations: Sequence[Operation]) -> list[str]:
+    """Build the Markdown table of changes, and a section for each with circumstances."""
+    has_several_servers = len({operation.url for operation in operations}) > 1
+    where = " server |" if has_several_servers else ""
     lines = [f"| | time |{where} who | what | queue | jobs | answers | undo |"]
-    lines += [f"|---:|---|{'---|' if is_of_many else ''}---|---|---|---:|---|---|"]
-    for number, each in enumerate(operations, 1):
-        server = (each.url,) if is_of_many else ()
-        cells = (format_clock(each.at_ms), *server, each.who, each.verb, each.full_queue_label, str(each.count or "·"))
+    lines += [f"|---:|---|{'---|' if has_several_servers else ''}---|---|---|---:|---|---|"]
+    for position, operation in enumerate(operations, 1):
+        server = (operation.url,) if has_several_servers else ()
+        cells = (
+            format_clock(operation.at_ms),
+            *server,
+            operation.who,
+            operation.verb,
+            operation.full_queue_label,
+            str(operation.count or "·"),
+        )
         lines.append(
-            f"| {number} | "
+            f"| {position} | "
             + " | ".join(
-                [*map(_escape_markdown, cells), _escape_markdown(each.describe_outcomes()), describe_undo(each)]
+                [
+                    *map(_escape_markdown, cells),
+                    _escape_markdown(operation.describe_outcomes()),
+                    describe_undo(operation),
+                ]
             )
             + " |"
         )
-    for number, each in enumerate(operations, 1):
-        if told := list_circumstances(each):
-            lines += ["", f"### {number}. {_escape_markdown(each.verb)} {_escape_markdown(each.queue_label)}", ""]
-            lines += [f"* {name}: {_escape_markdown(words)}" for name, words in told]
+    for position, operation in enumerate(operations, 1):
+        if circumstances := list_circumstances(operation):
+            lines += [
+                "",
+                f"### {position}. {_escape_markdown(operation.verb)} {_escape_markdown(operation.queue_label)}",
+                "",
+            ]
+            lines += [f"* {name}: {_escape_markdown(text)}" for name, text in circumstances]
     return lines
 
 
 def list_circumstances(operation: Operation) -> list[tuple[str, str]]:
     """Return the known circumstances of a change as (name, text) pairs."""
-    took_ms = operation.at_ms - operation.began_ms if operation.began_ms else 0
-    told = (
+    duration_ms = operation.at_ms - operation.began_ms if operation.began_ms else 0
+    pairs = (
         ("why", operation.why),
         ("which", operation.chosen),
         ("rate", operation.rate),
-        ("took", format_duration(took_ms) if took_ms >= 1000 else ""),
+        ("took", format_duration(duration_ms) if duration_ms >= 1000 else ""),
         ("stopped", operation.stopped),
         ("before", format_counts(operation.before)),
         ("after", format_counts(operation.after)),
     )
-    return [(name, words) for name, words in told if words]
+    return [(name, text) for name, text in pairs if text]
 
 
 def format_counts(counts: Counts) -> str:
-    """Format counts per place as `ready 20012, dead 5000`; with several queues each has its name in front."""
-    told = []
+    """Format job counts per place: `ready 20012, dead 5000`. Of several queues each has its name in front."""
+    texts = []
     for queue, places in counts.items():
-        words = ", ".join(f"{place} {number}" for place, number in places.items() if number) or "nothing"
-        told.append(f"{queue}: {words}" if len(counts) > 1 else words)
-    return "; ".join(told)
+        place_counts = ", ".join(f"{place} {count}" for place, count in places.items() if count) or "nothing"
+        texts.append(f"{queue}: {place_counts}" if len(counts) > 1 else place_counts)
+    return "; ".join(texts)
 
 
 # -- drawing --------------------------------------------------------------------------------------------------------
 
 
-def _draw_plot(plot: Plot) -> list[str]:
+def _draw_plot_lines(plot: Plot) -> list[str]:
+    """Draw the curves of a queue as lines of text in a Markdown code block."""
     lines = ["```text"]
     for curve in plot.curves:
         if any(value for _at, value in curve.points):
@@ -219,32 +249,32 @@ def _draw_plot(plot: Plot) -> list[str]:
 
 
 def draw_curve(curve: Curve, width: int = _WIDTH, height: int = _HEIGHT) -> list[str]:
-    """Draw a curve as text: name and maximum, `height` lines of blocks, and its first and last time."""
+    """Draw a curve as text: its name and maximum, `height` lines of blocks, and its first and last time."""
     first_ms, last_ms = curve.points[0][0], curve.points[-1][0]
     step = max(1, last_ms - first_ms) / width
-    most: list[float] = [0.0] * width
+    column_maxima: list[float] = [0.0] * width
     for at_ms, value in curve.points:  # the maximum per column keeps a spike of one minute visible
         column = min(width - 1, int((at_ms - first_ms) / step))
-        most[column] = max(most[column], value)
+        column_maxima[column] = max(column_maxima[column], value)
     if len(curve.points) < width:
-        most = _fill_gaps(curve, most, first_ms, step)
-    top = max(most) or 1.0
-    lines = [f"{curve.name}, at most {max(most):.0f}"]
+        column_maxima = _fill_gaps(curve, column_maxima, first_ms, step)
+    top = max(column_maxima) or 1.0
+    lines = [f"{curve.name}, at most {max(column_maxima):.0f}"]
     for row in range(height - 1, -1, -1):
-        eighths = (round(value / top * height * 8) - row * 8 for value in most)
+        eighths = (round(value / top * height * 8) - row * 8 for value in column_maxima)
         lines.append("".join(_BLOCKS[min(8, max(0, eighth))] for eighth in eighths).rstrip())
     begin, end = (_format_hour(at_ms) for at_ms in (first_ms, last_ms))
     return [*lines, f"{begin}{end:>{width - len(begin)}}"]
 
 
-def _fill_gaps(curve: Curve, most: list[float], first_ms: int, step: float) -> list[float]:
-    """Fill columns without a point with the value of the point before them."""
-    points, at = list(curve.points), 0
-    for column in range(len(most)):
-        while at + 1 < len(points) and points[at + 1][0] <= first_ms + column * step:
-            at += 1
-        most[column] = max(most[column], points[at][1])
-    return most
+def _fill_gaps(curve: Curve, column_maxima: list[float], first_ms: int, step: float) -> list[float]:
+    """Fill columns without a point with the value of the last point before them."""
+    points, index = list(curve.points), 0
+    for column in range(len(column_maxima)):
+        while index + 1 < len(points) and points[index + 1][0] <= first_ms + column * step:
+            index += 1
+        column_maxima[column] = max(column_maxima[column], points[index][1])
+    return column_maxima
 
 
 def _format_hour(at_ms: int) -> str:
@@ -256,27 +286,30 @@ def _format_hour(at_ms: int) -> str:
 
 def build_document(operations: Iterable[Operation], sightings: Iterable[Sighting] | None = None) -> dict[str, Any]:
     """Build the JSON document of `rqtui operations --json`; an export also has the findings."""
-    made = []
-    for each in operations:
-        fresh = to_document(each)
-        fresh["ids"] = [format_word(id) for id in each.ids]
-        fresh["queue"], fresh["others"] = format_word(each.queue), [format_word(name) for name in each.others]
+    documents = []
+    for operation in operations:
+        document = to_document(operation)
+        document["ids"] = [format_word(id) for id in operation.ids]
+        document["queue"], document["others"] = (
+            format_word(operation.queue),
+            [format_word(name) for name in operation.others],
+        )
         for name in ("before", "after"):
-            fresh[name] = {format_word(queue): dict(places) for queue, places in fresh[name].items()}
-        fresh["filter"] = fresh.pop("chosen")
-        made.append(fresh)
-    found = {} if sightings is None else {"findings": [_build_finding_document(one) for one in sightings]}
-    return {"operations": made, **found}
+            document[name] = {format_word(queue): dict(places) for queue, places in document[name].items()}
+        document["filter"] = document.pop("chosen")
+        documents.append(document)
+    findings = {} if sightings is None else {"findings": [_build_finding_document(sighting) for sighting in sightings]}
+    return {"operations": documents, **findings}
 
 
-def _build_finding_document(one: Sighting) -> dict[str, Any]:
-    return {**build_stored_fields(one), "queue": format_word(one.queue)}
+def _build_finding_document(sighting: Sighting) -> dict[str, Any]:
+    return {**build_stored_fields(sighting), "queue": format_word(sighting.queue)}
 
 
 def export_report(
     operations: Sequence[Operation], folder: Path, sightings: Sequence[Sighting] = (), plots: Sequence[Plot] = ()
 ) -> tuple[Path, Path]:
-    """Write the report as Markdown and as JSON into two new files of `folder`, and return their paths.
+    """Write the report of an incident as Markdown and as JSON into two new files of `folder`. Return their paths.
 
     The files contain no bodies, and URLs are masked. Raises OSError.
     """

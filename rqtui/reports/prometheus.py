@@ -24,7 +24,7 @@ _FLOWS = ("in", "out", "failed", "dead", "reserved", "dispatched")  # names in `
 
 @dataclass(slots=True)
 class Family:
-    """One metric with its samples by label; samples with equal labels are added, or their maximum is kept."""
+    """One Prometheus metric with its samples by label. Samples with equal labels are added, or the maximum is kept."""
 
     name: str
     type: str
@@ -33,42 +33,46 @@ class Family:
     samples: dict[Labels, float] = field(default_factory=dict)
 
     def add(self, value: float | None, **labels: str) -> None:
-        """Add a sample; None is ignored."""
+        """Add a sample to a metric; None is ignored."""
         if value is None:
             return
         key = tuple(labels.items())
-        before = self.samples.get(key)
-        if before is None:
+        previous = self.samples.get(key)
+        if previous is None:
             self.samples[key] = value
         else:
-            self.samples[key] = before + value if self.is_added else max(before, value)
+            self.samples[key] = previous + value if self.is_added else max(previous, value)
 
     def yield_lines(self) -> Iterator[str]:
-        """Yield the metric's lines in the exposition format; none without samples."""
+        """Yield the lines of a metric in the exposition format; none without samples."""
         if self.samples:
-            yield f"# HELP {self.name} {_escape(self.help, is_label=False)}"
+            yield f"# HELP {self.name} {_escape_label(self.help, is_label=False)}"
             yield f"# TYPE {self.name} {self.type}"
         for labels, value in self.samples.items():
-            said = ",".join(f'{name}="{_escape(text)}"' for name, text in labels)
-            yield f"{self.name}{{{said}}} {_format_number(value)}" if said else f"{self.name} {_format_number(value)}"
+            label_text = ",".join(f'{name}="{_escape_label(text)}"' for name, text in labels)
+            yield (
+                f"{self.name}{{{label_text}}} {_format_metric_value(value)}"
+                if label_text
+                else f"{self.name} {_format_metric_value(value)}"
+            )
 
 
-def format_exposition(snapshot: Snapshot | None, seconds: float, most: int = MAX_QUEUES) -> str:
-    """Build the text of one scrape that took `seconds`; without a snapshot it reports that Redis is unreachable."""
+def format_exposition(snapshot: Snapshot | None, seconds: float, max_queues: int = MAX_QUEUES) -> str:
+    """Build the text of one scrape that took `seconds`. Without a snapshot it says that Redis is unreachable."""
     up = Family("rqtui_up", "gauge", "Whether Redis answered.")
     up.add(1 if snapshot else 0)
-    took = Family("rqtui_scrape_duration_seconds", "gauge", "How long Redis took to answer.")
-    took.add(seconds)
-    families = [up, took, *(build_families(snapshot.queues, most) if snapshot else ())]
+    duration = Family("rqtui_scrape_duration_seconds", "gauge", "How long Redis took to answer.")
+    duration.add(seconds)
+    families = [up, duration, *(build_families(snapshot.queues, max_queues) if snapshot else ())]
     return "".join(f"{line}\n" for family in families for line in family.yield_lines())
 
 
-def build_families(queues: Sequence[Queue], most: int = MAX_QUEUES) -> tuple[Family, ...]:
-    """Build the metrics of these queues.
+def build_families(queues: Sequence[Queue], max_queues: int = MAX_QUEUES) -> tuple[Family, ...]:
+    """Build the Prometheus metrics of these queues.
 
-    Queues beyond `most` are summed. The order is by name, so that the choice does not change between scrapes.
+    Queues beyond `max_queues` are summed. The order is by name, so that the choice does not change between scrapes.
     """
-    known = Family("rqtui_queues", "gauge", "How many queues are known.")
+    queue_count = Family("rqtui_queues", "gauge", "How many queues are known.")
     jobs = Family("rqtui_jobs", "gauge", "Jobs by place and state.")
     sampled = Family("rqtui_jobs_sampled", "gauge", "Whether a number of rqtui_jobs is an estimate.", is_added=False)
     shared = Family("rqtui_shared_jobs", "gauge", "Jobs of all queues in a place that they share.")
@@ -78,11 +82,11 @@ def build_families(queues: Sequence[Queue], most: int = MAX_QUEUES) -> tuple[Fam
     expired = Family("rqtui_expired_leases", "gauge", "Leases that are over, but not reaped yet.")
     paused = Family("rqtui_paused", "gauge", "Whether the queue is paused; of several, how many are.")
     severity = Family("rqtui_severity", "gauge", "The verdict: 0 ok, 1 warning, 2 critical, 3 unknown.", is_added=False)
-    moved = Family("rqtui_job_transitions_total", "counter", "Jobs that went in, out, failed and so on, ever.")
-    unread = Family("rqtui_unread_queues", "gauge", "Queues that could not be counted.")
-    known.add(len(queues))
-    unread.add(sum(bool(queue.error) for queue in queues))
-    for queue, name in _label_queues(queues, most):
+    transitions = Family("rqtui_job_transitions_total", "counter", "Jobs that went in, out, failed and so on, ever.")
+    unread_queues = Family("rqtui_unread_queues", "gauge", "Queues that could not be counted.")
+    queue_count.add(len(queues))
+    unread_queues.add(sum(bool(queue.error) for queue in queues))
+    for queue, name in _label_queues(queues, max_queues):
         labels = {"layout": queue.system, "queue": name}
         severity.add(_SEVERITIES.get(queue.verdict.severity, 3), **labels)
         if queue.error:
@@ -99,36 +103,53 @@ def build_families(queues: Sequence[Queue], most: int = MAX_QUEUES) -> tuple[Fam
         expired.add(queue.expired, **labels)
         paused.add(int(queue.is_paused), **labels)
         for event in _FLOWS:
-            moved.add(queue.counters.get(event), **labels, event=event)
-    for each in list_shared_places(queues):
-        shared.add(each.jobs, layout=each.system, place=each.place, state=each.state.value)
-    return known, unread, jobs, sampled, shared, oldest, workers, overdue, expired, paused, severity, moved
+            transitions.add(queue.counters.get(event), **labels, event=event)
+    for place in list_shared_places(queues):
+        shared.add(place.jobs, layout=place.system, place=place.place, state=place.state.value)
+    return (
+        queue_count,
+        unread_queues,
+        jobs,
+        sampled,
+        shared,
+        oldest,
+        workers,
+        overdue,
+        expired,
+        paused,
+        severity,
+        transitions,
+    )
 
 
-def _label_queues(queues: Iterable[Queue], most: int) -> Iterator[tuple[Queue, str]]:
-    """Yield each queue with the name of its label; of more than `most` queues the rest is named `other`.
+def _label_queues(queues: Iterable[Queue], max_queues: int) -> Iterator[tuple[Queue, str]]:
+    """Yield each queue with its label. Of more than `max_queues` queues the rest is labelled `other`.
 
     A queue that is itself called `other` is then summed with the rest. Queues of one system whose visible names are
     equal are also summed.
     """
     ordered = sorted(queues, key=lambda queue: (queue.name, queue.system))
-    is_cut = len(ordered) > most
-    for at, queue in enumerate(ordered):
-        yield queue, OTHER if is_cut and (at >= most or queue.name == OTHER) else _escape_controls(queue.name)
+    is_limited = len(ordered) > max_queues
+    for position, queue in enumerate(ordered):
+        yield (
+            queue,
+            OTHER if is_limited and (position >= max_queues or queue.name == OTHER) else _escape_controls(queue.name),
+        )
 
 
 def _escape_controls(name: str) -> str:
-    r"""Escape characters that terminals must not receive, and bytes that are no text as `\xNN`."""
+    r"""Escape characters that terminals must not receive, and bytes that are no text, as `\xNN`."""
     text = to_bytes(name).decode("utf-8", "backslashreplace")
     return "".join(char if safe(f"a{char}") == f"a{char}" else char.encode("unicode_escape").decode() for char in text)
 
 
-def _escape(text: str, is_label: bool = True) -> str:
-    """Escape a label value or help text for the exposition format."""
+def _escape_label(text: str, is_label: bool = True) -> str:
+    """Escape a label value or a help text for the exposition format."""
     text = _escape_controls(text)
     text = text.replace("\\", r"\\")
     return text.replace('"', r"\"") if is_label else text
 
 
-def _format_number(value: float) -> str:
+def _format_metric_value(value: float) -> str:
+    """Format the value of a sample, without a decimal point if it is whole."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))

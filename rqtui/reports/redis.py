@@ -1,4 +1,4 @@
-"""Report memory, clients, commands, slow commands and risks of the Redis server, for its view and `rqtui redis`.
+"""Report memory, clients, commands, slow commands and risks of a Redis server, for its view and `rqtui redis`.
 
 Each part has its own command, all in one pipeline. If an ACL, a managed service or a small server denies a command,
 only that part is missing, and the report names the right that would help.
@@ -46,7 +46,7 @@ _RIGHTS = {
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How often a command ran since the statistics began, and the total time of its runs."""
+    """How often a Redis command ran since the statistics began, and the total time of its runs."""
 
     name: str
     calls: int
@@ -56,7 +56,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class SlowCommand:
-    """An entry of the slow log; `script` names a script of rqtui.
+    """An entry of the slow log of Redis. `script` names a script of rqtui, if the command called one.
 
     `words` are the words of the command: secrets are masked, but the text is not terminal-safe.
     """
@@ -70,7 +70,7 @@ class SlowCommand:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All parts of the server report. `missing` explains, by part (`_COMMANDS_BY_PART`), why it could not be read."""
+    """All parts of the report on a Redis server. `missing` explains by part why it could not be read."""
 
     server: ServerInfo
     info: Mapping[str, str]
@@ -86,44 +86,44 @@ class Report:
     missing: Mapping[str, str] | None = None
 
     def read_number(self, name: str) -> int | None:
-        """Return a field of INFO as an integer; None if it is no number."""
+        """Return a field of INFO as an integer; None if the field is missing or no number."""
         value = self.info.get(name, "")
         return int(float(value)) if value.replace(".", "", 1).isdigit() else None
 
     def explain_missing(self, *parts: str) -> str:
-        """Return why one of the parts is missing; empty if all are present."""
+        """Return why one of these parts of the report is missing; empty if all are present."""
         return next((words for part in parts if (words := (self.missing or {}).get(part))), "")
 
 
 def read_report(client: Any) -> Report:
-    """Read the server report in two round trips. Raises Unreachable, or Denied, if there is no reply at all."""
+    """Read the report on a Redis server in two round trips. Raises Unreachable or Denied if no reply comes at all."""
     missing: dict[str, str] = {}
     user = client.connection_pool.connection_kwargs.get("username") or "default"
     with translate_errors():
         rtt_ms, now_ms, skew_ms = _read_clock(client, missing, user)
         pipe = client.pipeline(transaction=False)
-        for words in _COMMANDS_BY_PART.values():
-            pipe.execute_command(*words)
-        found = dict(zip(_COMMANDS_BY_PART, pipe.execute(raise_on_error=False), strict=True))
-    for part, answer in list(found.items()):
-        if isinstance(answer, Exception):
-            missing[part] = _explain_error(answer, part, user)
-            found[part] = None
-    raw = found["info"] or {}
-    info = {_to_text(name): _to_text(value) for name, value in raw.items() if not isinstance(value, Mapping)}
-    server = build_server_info(_parse_pairs(found["hello"]), info, _parse_pairs(found["persistence"]))
-    about = rules.find_server_problems(client) if is_cluster(client) else rules.check_server_info(server)
-    findings = [*about, *_check_skew(skew_ms)]
+        for command in _COMMANDS_BY_PART.values():
+            pipe.execute_command(*command)
+        replies = dict(zip(_COMMANDS_BY_PART, pipe.execute(raise_on_error=False), strict=True))
+    for part, reply in list(replies.items()):
+        if isinstance(reply, Exception):
+            missing[part] = _explain_missing_part(reply, part, user)
+            replies[part] = None
+    raw = replies["info"] or {}
+    info = {_decode_value(name): _decode_value(value) for name, value in raw.items() if not isinstance(value, Mapping)}
+    server = build_server_info(_parse_field_pairs(replies["hello"]), info, _parse_field_pairs(replies["persistence"]))
+    server_findings = rules.find_server_problems(client) if is_cluster(client) else rules.check_server_info(server)
+    findings = [*server_findings, *_find_clock_skew(skew_ms)]
     return Report(
         server,
         info,
         now_ms,
         rtt_ms,
         skew_ms,
-        _count_clients(found["clients"]),
+        _count_clients(replies["clients"]),
         _rank_commands(raw),
-        _parse_slow_log(found["slowlog"] or ()),
-        _parse_int(_parse_pairs(found["slower"]).get("slowlog-log-slower-than", "")),
+        _parse_slow_log(replies["slowlog"] or ()),
+        _parse_int(_parse_field_pairs(replies["slower"]).get("slowlog-log-slower-than", "")),
         _parse_keyspace(raw),
         tuple(findings),
         missing,
@@ -131,29 +131,31 @@ def read_report(client: Any) -> Report:
 
 
 def _read_clock(client: Any, missing: dict[str, str], user: str) -> tuple[float | None, int | None, int | None]:
-    """Return the round trip in ms, the server's clock and its difference to the local one; None if TIME is denied."""
+    """Return the round trip in ms, the server's clock and its difference to the local clock; None if TIME is denied."""
     from redis.exceptions import ResponseError
 
-    began, sent_s = time.monotonic(), time.time()
+    began_s, sent_s = time.monotonic(), time.time()
     try:
         seconds, micros = client.time()
     except ResponseError as error:
-        missing["time"] = _explain_error(error, "time", user)
+        missing["time"] = _explain_missing_part(error, "time", user)
         return None, None, None
-    rtt_ms = (time.monotonic() - began) * 1000
+    rtt_ms = (time.monotonic() - began_s) * 1000
     now_ms = int(seconds) * 1000 + int(micros) // 1000
     return rtt_ms, now_ms, round(now_ms - sent_s * 1000 - rtt_ms / 2)
 
 
-def _check_skew(skew_ms: int | None) -> list[Finding]:
+def _find_clock_skew(skew_ms: int | None) -> list[Finding]:
+    """Report a clock of the server that differs from this machine's clock by more than `MAX_SKEW_MS`."""
     if skew_ms is None or abs(skew_ms) < MAX_SKEW_MS:
         return []
-    way = "ahead of" if skew_ms > 0 else "behind"
-    text = f"Redis's clock is {abs(skew_ms) / 1000:.0f} s {way} this machine's; due times go by Redis's"
+    relation = "ahead of" if skew_ms > 0 else "behind"
+    text = f"Redis's clock is {abs(skew_ms) / 1000:.0f} s {relation} this machine's; due times go by Redis's"
     return [Finding("clock-skew", "warning", "", text, "synchronise both (NTP)")]
 
 
-def _explain_error(error: Exception, part: str, user: str) -> str:
+def _explain_missing_part(error: Exception, part: str, user: str) -> str:
+    """Return why a part of the report is missing: the denied right, or a command that the server does not have."""
     command = " ".join(word for word in _COMMANDS_BY_PART.get(part, ("TIME",)) if word.isupper())
     if "permission" in str(error).lower() or "noperm" in str(error).lower():
         return f"denied; allow it: ACL SETUSER {user} {_RIGHTS[part]}"
@@ -161,48 +163,51 @@ def _explain_error(error: Exception, part: str, user: str) -> str:
 
 
 def _count_clients(reply: Any) -> tuple[tuple[str, int], ...]:
-    """Count the connections by client name, most frequent first; unnamed ones have the name ``."""
+    """Count the connections by client name, most frequent first. Unnamed connections have an empty name."""
     if not isinstance(reply, bytes):
         return ()
-    counted: Counter[str] = Counter()
+    connections_by_name: Counter[str] = Counter()
     for line in to_text(reply).splitlines():
         fields = dict(word.partition("=")[::2] for word in line.split(" "))
-        counted[mask_text(fields.get("name", ""))] += 1
-    return tuple(counted.most_common(MAX_CLIENT_NAMES))
+        connections_by_name[mask_text(fields.get("name", ""))] += 1
+    return tuple(connections_by_name.most_common(MAX_CLIENT_NAMES))
 
 
 def _rank_commands(info: Mapping[Any, Any]) -> tuple[Command, ...]:
     """Return the commands that took most of the server's time, highest first."""
-    found = [
+    commands = [
         Command(
-            _to_text(name).removeprefix("cmdstat_").replace("|", " "),
+            _decode_value(name).removeprefix("cmdstat_").replace("|", " "),
             int(value.get("calls", 0)),
             int(value.get("usec", 0)),
             int(value.get("failed_calls", 0)) + int(value.get("rejected_calls", 0)),
         )
         for name, value in info.items()
-        if _to_text(name).startswith("cmdstat_") and isinstance(value, Mapping)
+        if _decode_value(name).startswith("cmdstat_") and isinstance(value, Mapping)
     ]
-    return tuple(sorted(found, key=lambda command: -command.micros)[:MAX_COMMANDS])
+    return tuple(sorted(commands, key=lambda command: -command.micros)[:MAX_COMMANDS])
 
 
 def _parse_slow_log(reply: Sequence[Any]) -> tuple[SlowCommand, ...]:
-    ours = _map_scripts()
-    found = []
+    """Parse the reply of SLOWLOG GET, with secrets masked and scripts of rqtui named."""
+    script_names = _map_script_names_by_digest()
+    entries = []
     for entry in reply:
         if not isinstance(entry, list | tuple) or len(entry) < 4:
             continue
-        words = tuple(_to_text(word) for word in entry[3])
-        sha = words[1] if len(words) > 1 and words[0].upper().startswith("EVALSHA") else ""
-        client = mask_text(_to_text(entry[5])) or _to_text(entry[4]) if len(entry) > 5 else ""
-        found.append(
-            SlowCommand(int(entry[1]) * 1000, int(entry[2]), mask_redis_command(words), ours.get(sha, ""), client)
+        words = tuple(_decode_value(word) for word in entry[3])
+        digest = words[1] if len(words) > 1 and words[0].upper().startswith("EVALSHA") else ""
+        client = mask_text(_decode_value(entry[5])) or _decode_value(entry[4]) if len(entry) > 5 else ""
+        entries.append(
+            SlowCommand(
+                int(entry[1]) * 1000, int(entry[2]), mask_redis_command(words), script_names.get(digest, ""), client
+            )
         )
-    return tuple(found)
+    return tuple(entries)
 
 
-def _map_scripts() -> dict[str, str]:
-    """Map script digests to names such as `native/reserve`."""
+def _map_script_names_by_digest() -> dict[str, str]:
+    """Map the SHA-1 digests of rqtui's scripts to names such as `native/reserve`."""
     folders = {
         **{system.name: system.scripts for system in registry.create_every()[0]},
         "shared": scripts.load_scripts("shared"),
@@ -211,24 +216,27 @@ def _map_scripts() -> dict[str, str]:
 
 
 def _parse_keyspace(info: Mapping[Any, Any]) -> tuple[tuple[str, int, int], ...]:
+    """Return (database, keys, keys with a time to live) for each database in INFO."""
     return tuple(
-        (_to_text(name), int(value.get("keys", 0)), int(value.get("expires", 0)))
+        (_decode_value(name), int(value.get("keys", 0)), int(value.get("expires", 0)))
         for name, value in info.items()
-        if isinstance(value, Mapping) and _to_text(name).startswith("db") and _to_text(name)[2:].isdigit()
+        if isinstance(value, Mapping) and _decode_value(name).startswith("db") and _decode_value(name)[2:].isdigit()
     )
 
 
-def _parse_pairs(reply: Any) -> dict[str, str]:
+def _parse_field_pairs(reply: Any) -> dict[str, str]:
+    """Parse a reply of field names and values, which is a map or a flat list, to texts."""
     if isinstance(reply, Mapping):
-        return {_to_text(name): _to_text(value) for name, value in reply.items()}
+        return {_decode_value(name): _decode_value(value) for name, value in reply.items()}
     if not isinstance(reply, list | tuple):
         return {}
-    return {_to_text(name): _to_text(value) for name, value in zip(reply[::2], reply[1::2], strict=False)}
+    return {_decode_value(name): _decode_value(value) for name, value in zip(reply[::2], reply[1::2], strict=False)}
 
 
-def _to_text(value: object) -> str:
+def _decode_value(value: object) -> str:
     return to_text(value) if isinstance(value, bytes) else str(value)
 
 
 def _parse_int(value: str) -> int | None:
+    """Parse an integer; None for any other text."""
     return int(value) if value.lstrip("-").isdigit() else None

@@ -1,4 +1,4 @@
-"""Format the Redis server report as titled lines of text; its view adds frames, `rqtui redis` prints them.
+"""Format the report on a Redis server as titled lines of text; its view adds frames, `rqtui redis` prints them.
 
 Pure functions without Textual. Data from Redis is made terminal-safe here.
 """
@@ -23,7 +23,7 @@ _SEVERITY = {"warning": "state-reserved", "critical": "state-dead"}
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One titled part of the report; `lacks` says why it is empty."""
+    """One titled part of the report on a Redis server. `lacks` says why it is empty."""
 
     name: str
     title: str
@@ -32,7 +32,7 @@ class Panel:
 
 
 def build_panels(report: Report) -> tuple[Panel, ...]:
-    """Build all panels of a report, most important first."""
+    """Build all panels of a server report, most important first."""
     return (
         Panel("warnings", "warnings", tuple(_format_finding(each) for each in report.findings)),
         Panel(
@@ -175,7 +175,7 @@ def _build_command_lines(commands: Sequence[Command]) -> tuple[Line, ...]:
 
 
 def _format_duration(micros: float) -> str:
-    """Format the duration of a call in µs: `3.1 µs`, `12 ms`, `14s`."""
+    """Format the duration of a call in µs as `3.1 µs`, `12 ms` or `14s`."""
     return f"{micros:.1f} µs" if micros < 1_000 else formats.format_duration(micros / 1_000)
 
 

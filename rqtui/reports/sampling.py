@@ -1,4 +1,4 @@
-"""Read bounded samples of places, one page per round trip, for reports on places that may hold a million jobs."""
+"""Read bounded samples of places, one page per round trip, for reports on places with up to a million jobs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MAX_SCANNED = 100_000  # jobs of all queues scanned in shared places: 0.5 s of s
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A place to sample: at most `most` of its `count` jobs.
+    """A place to sample: at most `most` of its `count` jobs are read.
 
     For a shared place `of` counts the jobs of all queues, of which `passed` are scanned; 0 for a place that is not
     shared.
@@ -39,7 +39,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The extent of a report: `looked` of `of` jobs were read at `taken_ms`.
+    """The size of the sample of a report: `looked` of `of` jobs were read at `taken_ms`.
 
     `problems` lists places that could not be read.
     """
@@ -53,13 +53,13 @@ class Extent:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every job was read."""
+        """Return whether a report read every job."""
         return self.looked >= self.of and self.queues == self.of_queues and not self.problems
 
 
 @dataclass(slots=True)
 class Survey:
-    """The places of a report and its progress: `looked` jobs read so far, `problems` as sentences."""
+    """The places that a report samples, and its progress: `looked` jobs read so far, `problems` as sentences."""
 
     parts: tuple[Part, ...]
     taken_ms: int
@@ -69,12 +69,12 @@ class Survey:
     counted: dict[Part, int] = field(default_factory=dict)  # jobs counted by a walk of a shared place
 
     def yield_pages(self, engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
-        """Yield the pages of a part and count their jobs; an error of this place alone becomes a problem."""
-        steps = yield_pages(engine, part, is_newest=is_newest)
-        found, passed = 0, 0
+        """Yield the pages of a place and count their jobs. An error of this place alone becomes a problem."""
+        page_steps = yield_pages(engine, part, is_newest=is_newest)
+        found_jobs, scanned_entries = 0, 0
         while True:
             try:
-                page = next(steps, None)
+                page = next(page_steps, None)
             except (Unreachable, Unknown):
                 raise
             except Exception as error:  # one unreadable place must not stop the report
@@ -82,18 +82,18 @@ class Survey:
                 return
             if page is None:
                 return
-            found, passed = found + len(page.jobs), passed + page.scanned_entries
+            found_jobs, scanned_entries = found_jobs + len(page.jobs), scanned_entries + page.scanned_entries
             if part.of:
-                self.counted[part] = found if passed >= part.of else max(part.count, found + 1)
+                self.counted[part] = found_jobs if scanned_entries >= part.of else max(part.count, found_jobs + 1)
             self.looked += len(page.jobs)
             self.problems += [page.error] if page.error else []
             yield page
 
     def compute_extent(self) -> Extent:
-        """Return the extent of what was read so far."""
-        of = sum(self.counted.get(part, part.count) for part in self.parts)
+        """Return the size of the sample that was read so far."""
+        total = sum(self.counted.get(part, part.count) for part in self.parts)
         queues = len({part.ref for part in self.parts})
-        return Extent(self.taken_ms, self.looked, of, queues, self.of_queues, tuple(self.problems))
+        return Extent(self.taken_ms, self.looked, total, queues, self.of_queues, tuple(self.problems))
 
 
 def yield_survey(
@@ -101,49 +101,52 @@ def yield_survey(
     refs: Sequence[Ref],
     states: Sequence[State],
     per_place: int,
-    in_all: int,
-    fits: Callable[[Place], bool] = lambda _place: True,
+    max_jobs: int,
+    accepts: Callable[[Place], bool] = lambda _place: True,
 ) -> Generator[None, None, Survey]:
-    """Count these queues, one round trip per step, and return the survey of the places that `fits` accepts."""
-    found: list[Queue] = []
-    for some in yield_counts(engine, refs, fits):
-        found += some
+    """Count queues, one round trip per step, and return the survey of the places that `accepts` returns true for."""
+    queues: list[Queue] = []
+    for chunk in yield_counts(engine, refs, accepts):
+        queues += chunk
         yield None
-    relevant = sum(any(queue.count_in_state(state) for state in states) for queue in found)
-    problems = [queue.error for queue in found if queue.error]
-    return Survey(choose_parts(found, states, per_place, in_all), engine.compute_taken_ms(found), relevant, problems)
+    relevant = sum(any(queue.count_in_state(state) for state in states) for queue in queues)
+    problems = [queue.error for queue in queues if queue.error]
+    return Survey(
+        choose_parts(queues, states, per_place, max_jobs), engine.compute_taken_ms(queues), relevant, problems
+    )
 
 
-def list_silent_systems(engine: Engine, refs: Sequence[Ref], what: str) -> tuple[str, ...]:
-    """Return the systems of these queues that do not store the given field (`name`, `error`)."""
-    return tuple(sorted({ref.system for ref in refs if what not in engine.systems[ref.system].known_fields}))
+def list_silent_systems(engine: Engine, refs: Sequence[Ref], field: str) -> tuple[str, ...]:
+    """Return the systems of these queues whose jobs do not have the given field (`name`, `error`)."""
+    return tuple(sorted({ref.system for ref in refs if field not in engine.systems[ref.system].known_fields}))
 
 
 def yield_counts(
-    engine: Engine, refs: Sequence[Ref], fits: Callable[[Place], bool] = lambda _place: True
+    engine: Engine, refs: Sequence[Ref], accepts: Callable[[Place], bool] = lambda _place: True
 ) -> Iterator[list[Queue]]:
-    """Yield the counts of these queues, `QUEUES_PER_TRIP` per round trip, for the places that `fits` accepts.
+    """Yield the counts of queues, `QUEUES_PER_TRIP` per round trip, for the places that `accepts` returns true for.
 
     This is no snapshot, because its rates would replace those between two polls.
     """
     for start in range(0, len(refs), QUEUES_PER_TRIP):
-        some = refs[start : start + QUEUES_PER_TRIP]
-        queues = engine.send_requests([queue_request(engine.systems[ref.system], ref.queue) for ref in some])
-        yield [_keep_fitting_places(queue, engine.systems[queue.system].places, fits) for queue in queues]
+        chunk = refs[start : start + QUEUES_PER_TRIP]
+        queues = engine.send_requests([queue_request(engine.systems[ref.system], ref.queue) for ref in chunk])
+        yield [_keep_fitting_places(queue, engine.systems[queue.system].places, accepts) for queue in queues]
 
 
-def _keep_fitting_places(queue: Queue, places: Sequence[Place], fits: Callable[[Place], bool]) -> Queue:
-    left_out = {place.name for place in places if not fits(place)}
-    if not left_out:
+def _keep_fitting_places(queue: Queue, places: Sequence[Place], accepts: Callable[[Place], bool]) -> Queue:
+    """Return a queue with the counts of the accepted places only."""
+    rejected_places = {place.name for place in places if not accepts(place)}
+    if not rejected_places:
         return queue
-    return queue._replace(counts=tuple(count for count in queue.counts if count.place not in left_out))
+    return queue._replace(counts=tuple(count for count in queue.counts if count.place not in rejected_places))
 
 
-def choose_parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, in_all: int) -> tuple[Part, ...]:
-    """Return the non-empty places in these states, each with its sample size.
+def choose_parts(queues: Sequence[Queue], states: Sequence[State], per_place: int, max_jobs: int) -> tuple[Part, ...]:
+    """Return the non-empty places in these states, each with the size of its sample.
 
-    At most `per_place` jobs per place and about `in_all` in total are read. Of many queues those with the most jobs in
-    these states are chosen.
+    At most `per_place` jobs per place and about `max_jobs` in total are read. Of many queues those with the most jobs
+    in these states are chosen.
     """
     ranked = sorted(queues, key=lambda queue: -sum(queue.count_in_state(state) for state in states))
     places = [
@@ -152,23 +155,31 @@ def choose_parts(queues: Sequence[Queue], states: Sequence[State], per_place: in
         for count in queue.counts
         if count.state in states and (count.count or (_find_shared_total(count) and not count.is_exact))
     ]
-    most = min(per_place, max(MIN_PER_PLACE, in_all // max(1, len(places))))
-    shared = sum(_find_shared_total(count) is not None for _ref, count in places)
-    passed = max(2 * JOBS_PER_PAGE, MAX_SCANNED // max(1, shared))
+    jobs_per_place = min(per_place, max(MIN_PER_PLACE, max_jobs // max(1, len(places))))
+    shared_places = sum(_find_shared_total(count) is not None for _ref, count in places)
+    max_scanned = max(2 * JOBS_PER_PAGE, MAX_SCANNED // max(1, shared_places))
     return tuple(
-        Part(ref, count.place, count.state, most, count.count, of or 0, passed if of else 0)
+        Part(
+            ref,
+            count.place,
+            count.state,
+            jobs_per_place,
+            count.count,
+            shared_total or 0,
+            max_scanned if shared_total else 0,
+        )
         for ref, count in places
-        for of in [_find_shared_total(count)]
+        for shared_total in [_find_shared_total(count)]
     )
 
 
 def _find_shared_total(count: Count) -> int | None:
-    """Return the jobs of all queues among which those of this one are searched; None for a place that is not shared."""
+    """Return the number of jobs of all queues in a shared place; None for a place that is not shared."""
     return count.shared_total if count.coverage is None else None
 
 
 def yield_pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Iterator[Page]:
-    """Yield the pages of a part from its start, or from its end with `is_newest`, without bodies.
+    """Yield the pages of a place from its start, or from its end with `is_newest`, without bodies.
 
     Each page is one round trip.
     """
@@ -188,12 +199,12 @@ def yield_pages(engine: Engine, part: Part, *, is_newest: bool = False) -> Itera
 
 
 def _yield_shared_pages(engine: Engine, part: Part, *, is_newest: bool) -> Iterator[Page]:
-    """Yield the jobs of one queue in a shared place, up to the scan limit of the part."""
+    """Yield the jobs of one queue in a place of all queues, up to the scan limit of the part."""
     offset = max(0, part.of - part.passed) if is_newest else 0
-    found, passed = 0, 0
+    found_jobs, scanned_entries = 0, 0
     for page in engine.walk_pages(part.ref, part.place, JOBS_PER_PAGE, offset=offset):
-        jobs = page.jobs[: part.most - found]
-        found, passed = found + len(jobs), passed + page.scanned_entries
+        jobs = page.jobs[: part.most - found_jobs]
+        found_jobs, scanned_entries = found_jobs + len(jobs), scanned_entries + page.scanned_entries
         yield replace(page, jobs=jobs)
-        if found >= part.most or passed >= part.passed:
+        if found_jobs >= part.most or scanned_entries >= part.passed:
             return

@@ -1,7 +1,7 @@
-"""List the schedules of all systems in a Redis, next run first, for the schedules view and `rqtui schedules`.
+"""List the schedules of all systems on a Redis server, next run first, for the schedules view and `rqtui schedules`.
 
-Only some systems store schedules in Redis; others have them in a file or in a program's memory. `build_requests`
-builds the requests for a poll, `parse_schedules` builds the list from their replies.
+Only some systems store schedules in Redis; others have them in a file or in a program's memory.
+`build_schedule_requests` builds the requests for a poll, `parse_schedules` builds the list from their replies.
 """
 
 from __future__ import annotations
@@ -32,63 +32,73 @@ def list_supporting_systems() -> tuple[str, ...]:
     return tuple(system.name for system in registry.create_every()[0] if has_schedules(system))
 
 
-def build_requests(systems: Mapping[str, System], there: Iterable[str] = ()) -> dict[str, tuple[Request[Any], ...]]:
-    """Build the schedule requests of these systems, to be sent with a poll.
+def build_schedule_requests(
+    systems: Mapping[str, System], present_systems: Iterable[str] = ()
+) -> dict[str, tuple[Request[Any], ...]]:
+    """Build the requests for the schedules of these systems, to be sent with a poll.
 
-    A missing right is ignored for systems that are not in `there` and were not named explicitly.
+    A missing right is ignored for systems that are not in `present_systems` and were not named explicitly.
     """
-    is_there = frozenset(there)
-    made = []
+    present = frozenset(present_systems)
+    requests = []
     for name, system in systems.items():
-        ask = system.schedules_request()
-        if ask is not None:
-            made.append(replace(ask if system.is_explicit or name in is_there else _ignore_denied(ask), may_fail=True))
-    return {GROUP: tuple(made)}
+        request = system.schedules_request()
+        if request is not None:
+            requests.append(
+                replace(
+                    request if system.is_explicit or name in present else _ignore_denied_right(request), may_fail=True
+                )
+            )
+    return {GROUP: tuple(requests)}
 
 
-def _ignore_denied(ask: Request[tuple[Schedule, ...]]) -> Request[tuple[Schedule, ...]]:
-    def parse_reply(answers: Replies) -> tuple[Schedule, ...]:
-        return () if any(isinstance(answer, Denied) for answer in answers) else ask.parse(answers)
+def _ignore_denied_right(request: Request[tuple[Schedule, ...]]) -> Request[tuple[Schedule, ...]]:
+    """Return the request with an empty result in place of an ACL error."""
 
-    return replace(ask, parse=parse_reply)
+    def parse_schedules_or_none(replies: Replies) -> tuple[Schedule, ...]:
+        return () if any(isinstance(reply, Denied) for reply in replies) else request.parse(replies)
 
-
-def parse_schedules(answers: Sequence[Any], refs: Iterable[Ref] = ()) -> tuple[tuple[Schedule, ...], tuple[str, ...]]:
-    """Return the schedules of these queues (without `refs` all), next run first, and the errors of other systems."""
-    wanted = frozenset(refs)
-    found = [each for answer in answers if not isinstance(answer, RqtuiError) for each in answer]
-    problems = dict.fromkeys(str(answer) for answer in answers if isinstance(answer, RqtuiError))
-    fitting = (each for each in found if not wanted or Ref(each.system, each.queue) in wanted)
-    return tuple(sorted(fitting, key=build_sort_key)), tuple(problems)
+    return replace(request, parse=parse_schedules_or_none)
 
 
-def build_sort_key(schedule: Schedule) -> tuple[object, ...]:
+def parse_schedules(results: Sequence[Any], refs: Iterable[Ref] = ()) -> tuple[tuple[Schedule, ...], tuple[str, ...]]:
+    """Return the schedules of these queues (without `refs` all), next run first, and error messages."""
+    wanted_refs = frozenset(refs)
+    schedules = [schedule for result in results if not isinstance(result, RqtuiError) for schedule in result]
+    problems = dict.fromkeys(str(result) for result in results if isinstance(result, RqtuiError))
+    matching = (
+        schedule for schedule in schedules if not wanted_refs or Ref(schedule.system, schedule.queue) in wanted_refs
+    )
+    return tuple(sorted(matching, key=compute_schedule_sort_key)), tuple(problems)
+
+
+def compute_schedule_sort_key(schedule: Schedule) -> tuple[object, ...]:
     """Return the sort key of a schedule: by next run, unknown times last."""
     return schedule.next_ms is None, schedule.next_ms or 0, schedule.name, schedule.queue
 
 
 def load_schedules(
-    engine: Engine, there: Iterable[str], refs: Iterable[Ref] = ()
+    engine: Engine, present_systems: Iterable[str], refs: Iterable[Ref] = ()
 ) -> tuple[tuple[Schedule, ...], int, tuple[str, ...]]:
-    """Read the schedules of these queues in one round trip.
+    """Load the schedules of these queues in one round trip.
 
     Returns the schedules, the server's clock in ms, and errors.
     """
-    snapshot = engine.take_snapshot(Focus(queues=(), requests=build_requests(engine.systems, there)))
-    found, problems = parse_schedules(snapshot.results.get(GROUP, ()), refs)
-    return found, snapshot.taken_ms, problems
+    snapshot = engine.take_snapshot(Focus(queues=(), requests=build_schedule_requests(engine.systems, present_systems)))
+    schedules, problems = parse_schedules(snapshot.results.get(GROUP, ()), refs)
+    return schedules, snapshot.taken_ms, problems
 
 
 def explain_absence(systems: Iterable[str]) -> str:
     """Explain why there are no schedules: where these systems keep them, and which systems store them in Redis."""
     from rqtui.systems import registry
 
-    systems, keeping = frozenset(systems), list_supporting_systems()
+    systems, supporting = frozenset(systems), list_supporting_systems()
     elsewhere = "".join(
         f"; {where}" for name in sorted(systems) if (where := registry.create_system(name).schedules_elsewhere)
     )
-    if systems & frozenset(keeping):
+    if systems & frozenset(supporting):
         return f"nothing is enqueued again and again here{elsewhere}"
-    named = " and ".join(filter(None, (", ".join(keeping[:-1]), *keeping[-1:])))
-    could = f"; of {named} they would be shown" if keeping else ""
-    return f"no system in this Redis keeps schedules there{elsewhere}{could}"
+    supporting_names = " and ".join(filter(None, (", ".join(supporting[:-1]), *supporting[-1:])))
+    hint = f"; of {supporting_names} they would be shown" if supporting else ""
+    return f"no system in this Redis keeps schedules there{elsewhere}{hint}"

@@ -117,7 +117,7 @@ def test_beyond_the_limit_queues_are_summed_as_other() -> None:
     queues = [build_counted(f"q{n:03}", ready=1, oldest_ready_ms=n * 1000) for n in range(20)] + [
         build_counted("other", ready=7)
     ]
-    found = parse_samples(format_exposition(Snapshot(0, tuple(queues)), 0.1, most=5))
+    found = parse_samples(format_exposition(Snapshot(0, tuple(queues)), 0.1, max_queues=5))
     names = {dict(labels)["queue"] for (_name, labels), _value in found.items() if dict(labels).get("queue")}
     assert len(names) <= 6 and "other" in names
     assert sum(v for (name, _labels), v in found.items() if name == "rqtui_jobs") == 27

@@ -493,7 +493,7 @@ def test_what_a_run_left_between_the_originals_and_the_copies_is_let_go_and_coun
     def stop(*_args: Any) -> Any:
         raise PowerCut
 
-    monkeypatch.setattr(made, "_release_copies", stop)
+    monkeypatch.setattr(made, "_release_held_copies", stop)
     with pytest.raises(PowerCut):
         list(made.move_jobs())
     waiting = len(list_held_copies(client))

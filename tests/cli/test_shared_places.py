@@ -123,10 +123,10 @@ def engine(client: Redis, run) -> Engine:  # type: ignore[no-untyped-def]
 
 
 def test_reports_go_through_a_shared_place_for_each_queue(client: Redis, engine: Engine) -> None:
-    *_steps, told = errors.yield_reports(engine, [FLOUR, BRAN])
+    *_steps, told = errors.yield_error_reports(engine, [FLOUR, BRAN])
     assert told is not None and [(group.count, group.refs) for group in told.groups] == [(30, (FLOUR,))]
     assert told.size.is_complete, "the walks ended, so that all was looked at"
-    *_steps, found = kinds.yield_reports(engine, [FLOUR, BRAN])
+    *_steps, found = kinds.yield_kind_reports(engine, [FLOUR, BRAN])
     assert found is not None and [(kind.name, kind.count) for kind in found.kinds] == [
         ("mill.shake", 239),
         ("mill.sift", 60),

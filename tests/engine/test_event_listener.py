@@ -236,9 +236,9 @@ def test_reports_read_what_was_heard(client: Redis, listened: Callable[..., Engi
     seats, _now_ms, problems = workers.load_workers(engine, [MAIL])
     assert problems == ()
     assert [(seat.name, [job.id for job in seat.jobs]) for seat in seats] == [("w1", [b"d"])]
-    *_steps, told = errors.yield_reports(engine, [MAIL, POST])
+    *_steps, told = errors.yield_error_reports(engine, [MAIL, POST])
     assert told is not None and [(group.count, group.refs) for group in told.groups] == [(2, (MAIL,))]
-    *_steps, found = kinds.yield_reports(engine, [MAIL])
+    *_steps, found = kinds.yield_kind_reports(engine, [MAIL])
     assert found is not None
     [kind] = [kind for kind in found.kinds if kind.name == "cry"]
     assert kind.figures is not None and (kind.figures.processed, kind.figures.failed, kind.figures.mean_ms) == (

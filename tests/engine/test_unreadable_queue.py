@@ -110,9 +110,9 @@ def test_counts_and_pages_of_the_others_are_there(two: Redis, system: type[Syste
 @every_fault
 def test_reports_tell_what_they_could_not_read(two: Redis, system: type[System]) -> None:
     engine = build_system_engine(two, system)
-    *_steps, found = errors.yield_reports(engine, [BAD, GOOD])
+    *_steps, found = errors.yield_error_reports(engine, [BAD, GOOD])
     assert found and found.groups[0].dead == 1 and found.groups[0].refs == (GOOD,) and found.size.problems
-    *_steps, told = kinds.yield_reports(engine, [BAD, GOOD])
+    *_steps, told = kinds.yield_kind_reports(engine, [BAD, GOOD])
     assert told and {kind.ref for kind in told.kinds} == {GOOD} and told.size.problems
     standing = loops.build_report(engine, [BAD, GOOD], 10)
     assert {each.ref for each in standing.coming} == {GOOD}

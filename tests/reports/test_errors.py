@@ -111,7 +111,7 @@ def test_dead_and_retrying_jobs_are_grouped_over_queues(client: Redis, engine: E
     add_failed_jobs(mail, "TimeoutError: 3 s", name="digest", final=False)
     add_failed_jobs(images, "TimeoutError: 4 s")
     mail.put({}, id="never-failed", delay="1h")
-    found = last(errors.yield_reports(engine, [MAIL, IMAGES]))
+    found = last(errors.yield_error_reports(engine, [MAIL, IMAGES]))
     told = [(g.message, g.dead, g.retrying, g.kinds, set(g.refs)) for g in found.groups]
     assert told == [
         ("TimeoutError: # s", 3, 1, ("digest", "send"), {MAIL, IMAGES}),
@@ -124,7 +124,7 @@ def test_dead_and_retrying_jobs_are_grouped_over_queues(client: Redis, engine: E
 def test_a_group_that_only_waits_says_when_it_failed(client: Redis, engine: Engine) -> None:
     before_ms = int(time.time() * 1000)
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s", final=False)
-    (group,) = last(errors.yield_reports(engine, [MAIL])).groups
+    (group,) = last(errors.yield_error_reports(engine, [MAIL])).groups
     assert group.last_ms is not None
     assert before_ms - 5 <= group.last_ms <= time.time() * 1000 + 5
 
@@ -132,7 +132,7 @@ def test_a_group_that_only_waits_says_when_it_failed(client: Redis, engine: Engi
 def test_a_sample_is_of_the_newest_and_says_so(client: Redis, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(errors, "MAX_PER_PLACE", 3)
     add_failed_jobs(Queue("mail", client), *["Old: x"] * 4, *["New: x"] * 3)
-    found = last(errors.yield_reports(engine, [MAIL]))
+    found = last(errors.yield_error_reports(engine, [MAIL]))
     assert [(g.message, g.dead) for g in found.groups] == [("New: x", 3)]
     assert (found.size.looked, found.size.of, found.size.is_complete) == (3, 7, False)
 
@@ -143,7 +143,7 @@ def test_the_members_of_a_group_are_looked_for_in_the_whole_place(
     monkeypatch.setattr(errors, "MAX_PER_PLACE", 1)
     monkeypatch.setattr(sampling, "JOBS_PER_PAGE", 2)
     add_failed_jobs(Queue("mail", client), "KeyError: 'x'", *[f"TimeoutError: {n} s" for n in range(5)])
-    found = last(errors.yield_reports(engine, [MAIL]))
+    found = last(errors.yield_error_reports(engine, [MAIL]))
     steps = list(errors.yield_members(engine, [MAIL], found.groups[0].key, found.grouping, (State.DEAD,)))
     assert sum(len(step.jobs) for step in steps) == 5
     assert (steps[-1].looked, steps[-1].of) == (6, 6)
@@ -152,14 +152,14 @@ def test_the_members_of_a_group_are_looked_for_in_the_whole_place(
 def test_a_long_traceback_is_grouped_by_what_it_ends_with(client: Redis, engine: Engine) -> None:
     frames = "".join(f'  File "a{n}.py", line {n}, in f\n    x()\n' for n in range(30))
     add_failed_jobs(Queue("mail", client), f"Traceback (most recent call last):\n{frames}ValueError: no 7")
-    (group,) = last(errors.yield_reports(engine, [MAIL])).groups
+    (group,) = last(errors.yield_error_reports(engine, [MAIL])).groups
     assert group.message == "ValueError: no #"
     assert errors.load_full_error(engine, group.example).error.count("File") == 30
 
 
 def test_a_system_without_errors_is_named(client: Redis, engine: Engine) -> None:
     client.rpush("readytasklist", "a")
-    found = last(errors.yield_reports(engine, [Ref("dispatcher", "readytasklist")]))
+    found = last(errors.yield_error_reports(engine, [Ref("dispatcher", "readytasklist")]))
     assert (found.groups, found.silent) == ((), ("dispatcher",))
 
 
@@ -170,7 +170,7 @@ def test_a_traceback_of_many_frames_tells_the_jobs_own_frame(client: Redis, engi
     outer = "".join(f'  File "/srv/shop/worker{n}.py", line {n}, in run\n    task()\n' for n in range(20))
     traceback = f"Traceback (most recent call last):\n{outer}{frames}orm.Refused: row "
     add_failed_jobs(Queue("mail", client), *[f"{traceback}{n} of {'x' * n}" for n in range(1, 91, 9)])
-    (group,) = last(errors.yield_reports(engine, [MAIL])).groups
+    (group,) = last(errors.yield_error_reports(engine, [MAIL])).groups
     assert (group.frame, group.cause, group.dead) == ("orders.py:12", "Refused", 10)
 
 
@@ -182,13 +182,13 @@ def test_groups_of_jobs_at_hand_and_their_summary(client: Redis, engine: Engine)
     groups = errors.group_jobs(jobs)
     assert [(group.cause, group.count) for group in groups] == [("Declined", 3), ("KeyError", 1), ("TimeoutError", 1)]
     assert errors.format_summary(groups) == "3 Declined · 1 KeyError · 1 more"
-    assert errors.format_summary(groups, most=3) == "3 Declined · 1 KeyError · 1 TimeoutError"
+    assert errors.format_summary(groups, max_groups=3) == "3 Declined · 1 KeyError · 1 TimeoutError"
     assert [group.key for group in errors.group_jobs(jobs[::-1])] == [group.key for group in groups]
 
 
 def test_the_same_report_in_other_widths_asks_nothing(client: Redis, engine: Engine) -> None:
     add_failed_jobs(Queue("mail", client), "Declined: no funds", "Declined: card has expired", "KeyError: 'x'")
-    found = last(errors.yield_reports(engine, [MAIL]))
+    found = last(errors.yield_error_reports(engine, [MAIL]))
     assert {width: len(found.regroup(width).groups) for width in Width} == {
         Width.CLASS: 2,
         Width.FRAME: 3,
@@ -206,7 +206,7 @@ def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monke
         Queue("mail", client), "user zoe is not known", "user bob is not active", "team blue is not known", *sample
     )
     monkeypatch.setattr(errors, "MAX_PER_PLACE", len(sample))
-    found = last(errors.yield_reports(engine, [MAIL]))
+    found = last(errors.yield_error_reports(engine, [MAIL]))
     whole = {
         group.message: {
             job.id for step in errors.yield_members(engine, [MAIL], group.key, found.grouping) for job in step.jobs
@@ -225,7 +225,7 @@ def test_members_of_a_group_are_of_no_other(client: Redis, engine: Engine, monke
 
 def test_the_class_of_a_group_is_short_where_there_is_little_room(client: Redis, engine: Engine) -> None:
     add_failed_jobs(Queue("mail", client), "shop.errors.Declined: no funds", "App\\Jobs\\Late: by 3 s", "just words")
-    groups = last(errors.yield_reports(engine, [MAIL])).groups
+    groups = last(errors.yield_error_reports(engine, [MAIL])).groups
     assert {group.message: group.short_message for group in groups} == {
         "shop.errors.Declined: no funds": "Declined: no funds",
         "App\\Jobs\\Late: by # s": "Late: by # s",
@@ -238,7 +238,7 @@ def test_a_group_is_found_again_when_more_jobs_were_looked_at(client: Redis, eng
     for number in range(40):
         add_failed_jobs(mail, f"CardDeclined: charge ch_{number}x of ann{number} was declined", final=True)
     half = errors.group_jobs(list(engine.fetch_page(MAIL, "dead", 0, 20).jobs))
-    whole = last(errors.yield_reports(engine, [MAIL]))
+    whole = last(errors.yield_error_reports(engine, [MAIL]))
     example = half[0].example
     (again,) = [group for group in whole.groups if group.id == errors.find_group_id(whole, example)]
     assert example.id in {job.id for job in again.jobs}

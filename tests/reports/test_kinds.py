@@ -47,7 +47,7 @@ def test_kinds_are_counted_by_place_with_failures_and_times(client: Redis, engin
     mail.put({}, name="send", delay="1h")
     done, _held = mail.reserve(2, worker="w1")
     done.ack()
-    send, digest = last(kinds.yield_reports(engine, [MAIL])).kinds
+    send, digest = last(kinds.yield_kind_reports(engine, [MAIL])).kinds
     assert (send.name, dict(send.counts), send.failed) == (
         "send",
         {State.SCHEDULED: 1, State.READY: 1, State.RESERVED: 1, State.DONE: 1},
@@ -62,7 +62,7 @@ def test_kinds_are_told_from_a_sample(client: Redis, engine: Engine, monkeypatch
     monkeypatch.setattr(kinds, "MAX_PER_PLACE", 2)
     for number in range(5):
         Queue("mail", client).put({}, id=str(number), name="send")
-    found = last(kinds.yield_reports(engine, [MAIL]))
+    found = last(kinds.yield_kind_reports(engine, [MAIL]))
     assert (found.kinds[0].count, found.size.looked, found.size.of) == (2, 2, 5)
 
 
@@ -70,7 +70,7 @@ def test_a_report_about_many_queues_looks_at_fewer_jobs_of_each(client: Redis, e
     for number in range(sampling.MAX_QUEUES + 1):
         Queue(f"q{number}", client).put({}, name="send")
     refs = [Ref("native", f"q{number}") for number in range(sampling.MAX_QUEUES + 1)]
-    found = last(kinds.yield_reports(engine, refs))
+    found = last(kinds.yield_kind_reports(engine, refs))
     assert (found.size.queues, found.size.of_queues, found.size.is_complete) == (50, 51, False)
 
 
@@ -86,7 +86,7 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
     keep("mill.clean", 3, 0)
     keep("mill.shake", 7, 7, window_ms=3_600_000, queue="bran")
     made = build_engine(client, [Mill()])
-    found = last(kinds.yield_reports(made, made.refs))
+    found = last(kinds.yield_kind_reports(made, made.refs))
     assert [
         (kind.name, kind.ref.queue, kind.count, kind.figures and kind.figures.processed) for kind in found.kinds
     ] == [
@@ -95,7 +95,7 @@ def test_the_figures_that_a_system_keeps_stand_beside_the_counted_kinds(
         ("mill.clean", "", 0, 3),
     ]
     assert found.spans_ms == (0, 3_600_000)
-    assert [kind.name for kind in last(kinds.yield_reports(made, [Ref("mill", "flour")])).kinds] == ["mill.sift"]
+    assert [kind.name for kind in last(kinds.yield_kind_reports(made, [Ref("mill", "flour")])).kinds] == ["mill.sift"]
 
     ran = shell(url, "--system", "mill", "kinds")
     assert [line.split()[-3:] for line in ran.out.splitlines()] == [

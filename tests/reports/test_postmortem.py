@@ -65,7 +65,7 @@ def test_a_change_that_was_cut_short_has_them_too(tmp_path: Path) -> None:
     kept.expect_change("requeue", "mail", "native", HOW)
     id = kept.begin_change("requeue", "mail", "native", 9)
     kept.record_progress(id, 4, {"ready again": 4}, "")
-    file = tmp_path / journal.FILE
+    file = tmp_path / journal.FILE_NAME
     file.write_text(file.read_text().replace('"process": "', '"process": "1999999999:'))  # its program is gone
     (cut,) = journal.load_operations(tmp_path)
     assert (cut.why, cut.chosen, cut.rate, cut.before) == (HOW.why, HOW.chosen, HOW.rate, HOW.before)
@@ -115,7 +115,7 @@ def test_plots_come_from_what_a_screen_saw_of_any_system() -> None:
 def test_findings_stand_in_the_file_for_the_server_they_were_found_on(tmp_path: Path) -> None:
     found = Sighting(MINUTE, "mail", "native", "paused", "warning", "paused")
     Journal(tmp_path, "redis://a:1").record_finding(found)
-    with (tmp_path / journal.FILE).open("ab") as file:
+    with (tmp_path / journal.FILE_NAME).open("ab") as file:
         file.write(b'{"finding": {"at_ms": "x"}, "url": "redis://a:1"}\n{"finding": 7, "url": "redis://a:1"}\n[]\n')
     assert journal.load_sightings(tmp_path, "redis://a:1") == [found]
     assert journal.load_sightings(tmp_path, "redis://b:1") == []

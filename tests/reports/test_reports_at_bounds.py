@@ -271,7 +271,7 @@ def test_each_metric_of_a_queue_has_its_labels_and_value() -> None:
 
 @in_one("most", [2, 3])  # the queue that is itself called "other" is the third
 def test_queues_beyond_the_limit_are_one_and_each_metric_has_its_help(most: int) -> None:
-    text = format_exposition(Snapshot(queues=QUEUES, taken_ms=NOW_MS), 1.0, most=most)
+    text = format_exposition(Snapshot(queues=QUEUES, taken_ms=NOW_MS), 1.0, max_queues=most)
     other = 'layout="native",queue="other"'
     assert [line for line in samples(text) if other in line] == [
         f'jobs{{{other},place="ready",state="ready"}} 1', f'jobs{{{other},place="shared",state="dead"}} 7',
@@ -281,7 +281,7 @@ def test_queues_beyond_the_limit_are_one_and_each_metric_has_its_help(most: int)
     ]  # fmt: skip
     names = {re.split(r"[{ ]", line)[0] for line in samples(text)}
     assert [len(re.findall(rf"# {word} rqtui_", text)) for word in ("HELP", "TYPE")] == [len(names)] * 2
-    assert 'queue="zeta"' in format_exposition(Snapshot(queues=QUEUES, taken_ms=NOW_MS), 1.0, most=4)
+    assert 'queue="zeta"' in format_exposition(Snapshot(queues=QUEUES, taken_ms=NOW_MS), 1.0, max_queues=4)
     assert samples(format_exposition(None, 2.0)) == ["up 0", "scrape_duration_seconds 2"]
 
 

@@ -125,7 +125,7 @@ def test_who_holds_jobs_and_never_beat_stands_above_those_at_work() -> None:
     seats = [
         workers.WorkerEntry(Ref("native", "mail"), name, standing, None, (), True) for standing, name in names.items()
     ]
-    assert [seat.name for seat in sorted(seats, key=workers.build_sort_key)] == ["y", "z", "a", "b"]
+    assert [seat.name for seat in sorted(seats, key=workers.compute_worker_sort_key)] == ["y", "z", "a", "b"]
 
 
 def test_a_worker_of_several_queues_stands_there_once_with_the_jobs_of_every_reserved_place(

@@ -256,7 +256,7 @@ def test_a_row_of_each_place_tells_the_call_the_error_and_its_times(any_client: 
     any_client.hset(P + "18", "failedReason", "job stalled more than allowable limit")
     assert engine.fetch_page(MAIL, "failed").jobs[0].error == "job stalled more than allowable limit"
     any_client.hdel(P + "18", "stacktrace")
-    [*_steps, report] = errors.yield_reports(engine, [MAIL])
+    [*_steps, report] = errors.yield_error_reports(engine, [MAIL])
     assert report is not None and [group.message for group in report.groups] == [
         "job stalled more than allowable limit"
     ]
@@ -268,10 +268,10 @@ def test_jobs_that_wait_for_another_try_failed_when_their_last_run_began_or_at_n
     told = {"failedReason": "boom", "stacktrace": json.dumps(["Error: boom\n    at a (b.js:1:2)"] * 2), "atm": 2}
     job(client, "1", "delayed", at_ms=60_000, processedOn=began_ms, **told)
     engine = Engine(client, [registry.create_system("bullmq")])
-    [*_steps, report] = errors.yield_reports(engine, [MAIL])
+    [*_steps, report] = errors.yield_error_reports(engine, [MAIL])
     assert report is not None and [(one.first_ms, one.last_ms) for one in report.groups] == [(began_ms, began_ms)]
     client.hdel(P + "1", "processedOn")
-    [*_steps, report] = errors.yield_reports(engine, [MAIL])
+    [*_steps, report] = errors.yield_error_reports(engine, [MAIL])
     assert report is not None and [(one.first_ms, one.last_ms) for one in report.groups] == [(None, None)]
 
 
@@ -805,7 +805,7 @@ def looks(engine: Engine) -> Sequence[Callable[[], object]]:
     return (
         lambda: [found for found in engine.discover(fully=True)],
         lambda: engine.take_snapshot(Focus(pages=pages, job=(MAIL, b"16"), is_thorough=True)),
-        lambda: [*errors.yield_reports(engine, [MAIL, SLOW])],
+        lambda: [*errors.yield_error_reports(engine, [MAIL, SLOW])],
         lambda: workers.load_workers(engine, [MAIL, SLOW]),
         lambda: engine.find_jobs_by_id([b"18", b"nobody"]),
         lambda: engine.send_request(ask),

@@ -563,7 +563,7 @@ def test_runs_of_which_nobody_told_the_task_have_no_kind_like_messages_without_o
     engine, system = listening(any_client)
     any_client.lpush("celery", b'{"body": "W10=", "headers": {}, "properties": {}, "content-type": "application/json"}')
     hear_result(any_client, system, "a", "SUCCESS", result=3)
-    *_steps, found = kinds.yield_reports(engine, engine.refs)
+    *_steps, found = kinds.yield_kind_reports(engine, engine.refs)
     assert found is not None
     [(name, processed)] = [(each.name, each.figures and each.figures.processed) for each in found.kinds]
     assert (name, processed) == ("", 1)

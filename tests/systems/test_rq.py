@@ -380,7 +380,7 @@ def test_errors_are_grouped_by_what_was_raised(client: Redis) -> None:
     job(client, "bare", "failed", at_s=9000, exc_info="not compressed")
     job(client, "unwanted", "canceled")
     engine = open_engine(client, "rq")
-    [*_steps, found] = errors.yield_reports(engine, [DEFAULT])
+    [*_steps, found] = errors.yield_error_reports(engine, [DEFAULT])
     assert found is not None and found.size.of == found.count == 7, "who was canceled did not fail"
     steps = list(errors.yield_members(engine, [DEFAULT], found.groups[0].key, found.grouping))
     assert sum(len(step.jobs) for step in steps) == 5 and (steps[-1].of, steps[-1].left) == (7, 0)
@@ -818,7 +818,7 @@ def looks(engine: Engine) -> Sequence[Callable[[], object]]:
     return (
         lambda: [found for found in engine.discover(fully=True)],
         lambda: engine.take_snapshot(Focus(pages=pages, job=(DEFAULT, b"is-started"), is_thorough=True)),
-        lambda: [*errors.yield_reports(engine, [DEFAULT, MAIL])],
+        lambda: [*errors.yield_error_reports(engine, [DEFAULT, MAIL])],
         lambda: workers.load_workers(engine, [DEFAULT, MAIL]),
         lambda: engine.find_jobs_by_id([b"is-failed", b"nobody"]),
         lambda: engine.send_request(ask),

@@ -380,7 +380,7 @@ def test_figures_of_each_class_are_those_of_sidekiqs_own_buckets(any_client: Red
     engine = open_engine(any_client)
 
     def read_figures() -> dict[str, tuple[int, int, int | None]]:
-        found = kinds.yield_reports(engine, engine.refs)
+        found = kinds.yield_kind_reports(engine, engine.refs)
         made = list(found)[-1] if not hasattr(found, "kinds") else found
         return {
             kind.name: (kind.figures.processed, kind.figures.failed, kind.figures.mean_ms)

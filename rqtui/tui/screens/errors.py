@@ -122,7 +122,7 @@ class Errors(ReportView):
 
     def build_report(self, engine: Engine) -> Iterator[Report | None]:
         """Read a sample of the dead and scheduled jobs, grouped by error."""
-        return errors.yield_reports(engine, self.list_queues_in_scope(), self.width)
+        return errors.yield_error_reports(engine, self.list_queues_in_scope(), self.width)
 
     def apply_report(self) -> None:
         """Store the error groups of each queue in the session."""

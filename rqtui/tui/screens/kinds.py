@@ -86,7 +86,7 @@ class Kinds(ReportView):
 
     def build_report(self, engine: Engine) -> Iterator[Report | None]:
         """Read a sample of each place, grouped by kind."""
-        return kinds.yield_reports(engine, self.list_queues_in_scope())
+        return kinds.yield_kind_reports(engine, self.list_queues_in_scope())
 
     def explain_empty_report(self) -> str:
         """Return the sentence of an empty report, which names systems that do not store kinds."""

@@ -29,8 +29,8 @@ from rqtui.tui.widgets import frame
 from rqtui.tui.widgets.table import Table
 
 _SORT_KEYS: dict[str, Callable[[Schedule], tuple[object, ...]]] = {
-    "next first": schedules.build_sort_key,
-    "trouble first": lambda each: (not each.problem, *schedules.build_sort_key(each)),
+    "next first": schedules.compute_schedule_sort_key,
+    "trouble first": lambda each: (not each.problem, *schedules.compute_schedule_sort_key(each)),
     "name": lambda each: (each.name, each.queue),
     "last run": lambda each: (-(each.last_ms or 0), each.name),
 }
@@ -55,7 +55,7 @@ class Schedules(View):
         self.refs = self._initial_refs = refs
         self.sort = self.SORTS[0]
         self._expression, self._matches_filter = "", filters.parse_filter("")
-        self._requests: dict[str, tuple[Request[Any], ...]] = schedules.build_requests({})
+        self._requests: dict[str, tuple[Request[Any], ...]] = schedules.build_schedule_requests({})
         self._replies: Sequence[Any] | None = None
         self._schedules: tuple[Schedule, ...] = ()
         self._problems: tuple[str, ...] = ()
@@ -93,7 +93,7 @@ class Schedules(View):
 
     def build_focus(self, refs: list[Ref]) -> Focus:
         """Request the schedules of every system that stores some; unchanged requests stay the same objects."""
-        new_requests = schedules.build_requests(self.session.systems, {ref.system for ref in refs})
+        new_requests = schedules.build_schedule_requests(self.session.systems, {ref.system for ref in refs})
         if [request.calls for request in new_requests[schedules.GROUP]] != [
             request.calls for request in self._requests.get(schedules.GROUP, ())
         ]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from rqtui.verbs import Verb
 
 _SORT_KEYS: dict[str, Callable[[WorkerEntry], tuple[object, ...]]] = {
-    "trouble first": workers.build_sort_key,
+    "trouble first": workers.compute_worker_sort_key,
     "name": lambda seat: (seat.name, seat.ref.queue),
     "longest held": lambda seat: (seat.since_ms or float("inf"), seat.name),
     "last beat": lambda seat: (seat.worker.heartbeat_ms if seat.worker else 0, seat.name),
@@ -158,7 +158,9 @@ class Workers(View):
 
         Unchanged requests are the same objects as before, so that the ticker recognises an equal wish.
         """
-        new_requests = workers.build_requests(self.session.systems[ref.system], ref.queue, len(self._requested_refs))
+        new_requests = workers.build_worker_requests(
+            self.session.systems[ref.system], ref.queue, len(self._requested_refs)
+        )
         cached = self._requests.get(ref, ())
         if [request.calls for request in new_requests] != [request.calls for request in cached]:
             self._requests[ref] = new_requests

@@ -61,7 +61,7 @@ def test_a_plan_counts_by_error_place_and_age_and_shows_five(seeded: Seeded) -> 
 
 def test_a_plan_looks_at_a_bounded_part_and_says_so(seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 30})
-    *_steps, plan = plans.yield_place_plans(seeded.engine, seeded.ref, "dead", most=10)
+    *_steps, plan = plans.yield_place_plans(seeded.engine, seeded.ref, "dead", max_jobs=10)
     assert (plan.total, plan.looked, plan.exact) == (30, 10, False)
 
 
