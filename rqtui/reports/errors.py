@@ -311,7 +311,7 @@ __all__ = [
     "normalise_job_error",
     "normalise",
     "yield_error_reports",
-    "find_short_cause",
+    "find_short_error_cause",
     "format_summary",
     "load_full_error",
 ]
