@@ -1,1 +1,1 @@
-"""Implement the commands of `rqtui`: one module per command, named as the command is typed."""
+"""Implement the commands of the `rqtui` command line: one module per command, with the command's name."""

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rqtui.cli import act_duplicate, act_result, documents, output, synonyms
-from rqtui.cli.act_confirmation import confirm, is_dangerous
+from rqtui.cli.act_confirmation import confirm_dangerous_verb, is_dangerous
 from rqtui.cli.act_options import (
     BATCH,
     ActRequest,
     Target,
-    build_guards,
-    check_options,
+    build_force_and_token,
+    check_act_options,
     choose_hand_out_limit,
     find_place,
-    find_target,
+    find_verb_target,
     parse_rate_limit,
     require_one_id,
     takes_field,
@@ -35,7 +35,7 @@ from rqtui.cli.act_options import (
 )
 from rqtui.cli.arguments import QUEUE, build_job_stub
 from rqtui.cli.session import DONE, INTERRUPTED, REFUSED, Session
-from rqtui.cli.set_fields import parse_fields
+from rqtui.cli.set_fields import parse_set_options
 from rqtui.cli.signals import stop_on_signals
 from rqtui.errors import RqtuiError, UsageError, WrongType
 from rqtui.text.masking import reveal_secrets
@@ -57,7 +57,7 @@ RECENT_IDS = 10_000  # recent jobs that are compared to find one that is read tw
 
 
 def _complete_verbs(incomplete: str) -> list[str]:
-    """Return the verbs that begin with `incomplete`, for the shell's completion."""
+    """Return the verbs whose name begins with `incomplete`, for shell completion of `rqtui act`."""
     from rqtui.verbs import VERBS
 
     return [name for verb in VERBS if (name := verb.name.replace(" ", "-")).startswith(incomplete)]
@@ -108,7 +108,7 @@ def act(
         str, typer.Option("--why", metavar="TEXT", help="The reason, for the journal and for killed jobs.")
     ] = "",
 ) -> int:
-    """Run a verb on jobs or on a queue.
+    """Run a verb, such as requeue or delete, on jobs or on a queue.
 
     Example: rqtui act requeue mail --place dead --filter err:timeout --json
     """
@@ -116,13 +116,13 @@ def act(
         raise UsageError("--limit is a whole number from 1 on.")
     engine = session.create_engine()
     ref = engine.resolve_or_discover(queue)
-    variant = _find_variant(engine, ref, verb)
+    variant = _find_verb_variant(engine, ref, verb)
     if variant is not None and variant.script == "enqueue":
         unfit_options = (place, everything, expression is not None, dry_run, rate is not None)
         id = require_one_id(verb, ids or (), unfit_options)
-        return _copy_job(session, engine, ref, variant, id, fields or (), force, why)
+        return _copy_one_job(session, engine, ref, variant, id, fields or (), force, why)
     verb = variant.script if variant is not None else verb
-    script = _find_script(engine, ref, verb)
+    script = _find_verb_script(engine, ref, verb)
     if not dry_run:
         session.refuse_if_read_only(f"act {verb}")
         engine.raise_if_refused(verb, ref)
@@ -131,46 +131,56 @@ def act(
     rate_limit = parse_rate_limit(variant, rate, stop_at_failures, stop_at_depth)
     request = ActRequest(ref, raw_ids, place, expression, everything, limit, dry_run, yes, rate_limit)
     form = {
-        **parse_fields(script, fields or (), engine.systems[ref.system].options),
-        **build_guards(script, len(raw_ids), token, is_forced=force),
+        **parse_set_options(script, fields or (), engine.systems[ref.system].options),
+        **build_force_and_token(script, len(raw_ids), token, is_forced=force),
     }
     if why and takes_field(script, "reason"):
         form.setdefault("reason", why)
     if dry_run:
-        return _run_script(session, engine, request, script, form)
+        return _run_verb_script(session, engine, request, script, form)
     from rqtui.operations.journal import Circumstances
 
     speed = rate_limit.describe() if rate_limit else ""
     with _record_changes(
         session, engine, ref, verb, Circumstances(why=why, chosen=_describe_selection(request), rate=speed)
     ) as completed_verbs:
-        code = _run_script(session, engine, request, script, form)
+        code = _run_verb_script(session, engine, request, script, form)
         if code == DONE:
             completed_verbs.append(verb)
     return code
 
 
-def _find_variant(engine: Engine, ref: Ref, verb: str) -> Verb | None:
-    """Return the verb if it is a variant of another verb's script, as `duplicate`, and the system has that script."""
+def _find_verb_variant(engine: Engine, ref: Ref, verb: str) -> Verb | None:
+    """Return the row of a verb that runs another verb's script, as `duplicate` runs `enqueue`; else None.
+
+    The row is also None if the system lacks that script.
+    """
     from rqtui.verbs import VERBS_BY_NAME
 
     row, system = VERBS_BY_NAME.get(verb.replace("-", " ")), engine.systems[ref.system]
     return row if row is not None and row.script and system.can(row.script) else None
 
 
-def _copy_job(
-    session: Session, engine: Engine, ref: Ref, variant: Verb, id: str, fields: Sequence[str], is_forced: bool, why: str
+def _copy_one_job(
+    session: Session,
+    engine: Engine,
+    ref: Ref,
+    variant: Verb,
+    id: str,
+    fields: Sequence[str],
+    is_forced: bool,
+    reason: str,
 ) -> int:
-    """Run a verb that copies one job, such as `duplicate`; return the exit code."""
+    """Run a verb that copies one job, such as `duplicate`, and return the exit code."""
     session.refuse_if_read_only(f"act {variant.name}")
     from rqtui.operations.journal import Circumstances
 
     forced: dict[str, object] = {"force": True} if is_forced else {}
-    with _record_changes(session, engine, ref, "enqueue", Circumstances(why=why)):
-        return act_duplicate.copy_job(session, engine, ref, variant, documents.parse_id(id), fields, forced)
+    with _record_changes(session, engine, ref, "enqueue", Circumstances(why=reason)):
+        return act_duplicate.copy_one_job(session, engine, ref, variant, documents.parse_id(id), fields, forced)
 
 
-def _find_script(engine: Engine, ref: Ref, verb: str) -> Script:
+def _find_verb_script(engine: Engine, ref: Ref, verb: str) -> Script:
     """Return the script of a verb. Raises UsageError with a suggestion if the system has no such verb."""
     from rqtui.verbs import VERBS
 
@@ -185,40 +195,47 @@ def _find_script(engine: Engine, ref: Ref, verb: str) -> Script:
             row for row in (*system.verbs(), *VERBS) if system.can(row.script or row.name) and row.name != "enqueue"
         ]
         names = list(dict.fromkeys(row.name.replace(" ", "-") for row in rows))
-        if (swapped := synonyms.find_exact(ref.queue, names)) and not synonyms.find_exact(verb, names):
+        if (swapped := synonyms.find_synonym(ref.queue, names)) and not synonyms.find_synonym(verb, names):
             raise UsageError(f"the verb stands before the queue: rqtui act {swapped} {verb}.")
-        near = synonyms.find_nearest(verb, names, likeness=0.7)
+        nearest_name = synonyms.find_nearest_name(verb, names, likeness=0.7)
         hint = (
-            f'. Did you mean "{near}"? rqtui systems lists all verbs.' if near else f"; its verbs: {', '.join(names)}."
+            f'. Did you mean "{nearest_name}"? rqtui systems lists all verbs.'
+            if nearest_name
+            else f"; its verbs: {', '.join(names)}."
         )
         raise UsageError(f'{system.name} has no verb "{verb}"{hint}')
     return script
 
 
-def _run_script(session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]) -> int:
-    """Run the script on the target of its verb, print the outcomes, and return the exit code. Raises UsageError."""
-    target = find_target(script)
-    check_options(request, script, target)
+def _run_verb_script(
+    session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
+) -> int:
+    """Run a verb's script on its jobs, queue or workers, print the outcomes, and return the exit code.
+
+    Raises UsageError if the options do not fit the verb.
+    """
+    target = find_verb_target(script)
+    check_act_options(request, script, target)
     run = {
-        Target.NEXT_JOBS: _hand_out_jobs,
-        Target.JOBS: _act_on_jobs,
-        Target.WORKERS: _act_on_queue,
-        Target.QUEUE: _act_on_queue,
+        Target.NEXT_JOBS: _hand_out_next_jobs,
+        Target.JOBS: _apply_verb_to_jobs,
+        Target.WORKERS: _apply_verb_to_queue,
+        Target.QUEUE: _apply_verb_to_queue,
     }
     return run[target](session, engine, request, script, form)
 
 
 def _describe_selection(request: ActRequest) -> str:
-    """Describe the chosen jobs for the journal; empty for jobs named by id, which the journal lists."""
+    """Describe for the journal which jobs a place, filter or limit selects; empty if jobs are named by id."""
     if request.ids:
         return ""  # the journal lists the ids
     which = f"/{request.expression}" if request.expression is not None else "all" if request.everything else ""
-    most = f", at most {request.limit}" if request.limit is not None else ""
-    return (f"{which} of {request.place}" if which and request.place else which or request.place) + most
+    upper_limit = f", at most {request.limit}" if request.limit is not None else ""
+    return (f"{which} of {request.place}" if which and request.place else which or request.place) + upper_limit
 
 
 def _count_places(engine: Engine, ref: Ref) -> dict[str, dict[str, int]]:
-    """Return {queue: {place: number of jobs}} as counted now; empty if the queue cannot be counted."""
+    """Count the jobs per place of a queue as {queue: {place: number}}; empty if Redis cannot be read."""
     try:
         [queue] = engine.send_requests([engine.systems[ref.system].queue_request(ref.queue)])
     except RqtuiError:
@@ -227,8 +244,10 @@ def _count_places(engine: Engine, ref: Ref) -> dict[str, dict[str, int]]:
 
 
 @contextmanager
-def _record_changes(session: Session, engine: Engine, ref: Ref, verb: str, how: Circumstances) -> Iterator[list[str]]:
-    """Record the changes of the block for `undo` and `operations`, also when the block is interrupted.
+def _record_changes(
+    session: Session, engine: Engine, ref: Ref, verb: str, circumstances: Circumstances
+) -> Iterator[list[str]]:
+    """Record the changes made inside a `with` block for `undo` and `operations`, even if the block is interrupted.
 
     The block appends the verbs that it completed to the yielded list. They are recorded when no changed job was
     counted, as for verbs that hand out jobs or set settings.
@@ -238,6 +257,7 @@ def _record_changes(session: Session, engine: Engine, ref: Ref, verb: str, how: 
     from rqtui.operations.undo import UndoRecorder
 
     def add_closing_time(verb: str, system: str, queue: str) -> str:
+        """Close the undo record of a change and return the name that the journal stores."""
         return keeper.end_change(verb, system, queue)
 
     journal = Journal(find_state_folder(), session.settings.url, session.settings.profile, add_closing_time)
@@ -252,21 +272,23 @@ def _record_changes(session: Session, engine: Engine, ref: Ref, verb: str, how: 
     engine.change_recorder = keeper
     began_ms = int(time.time() * 1000)
     journal.expect_change(
-        verb, ref.queue, ref.system, replace(how, began_ms=began_ms, before=_count_places(engine, ref))
+        verb, ref.queue, ref.system, replace(circumstances, began_ms=began_ms, before=_count_places(engine, ref))
     )
     completed_verbs: list[str] = []
     try:
         yield completed_verbs
     finally:
         changes = keeper.open_changes()
-        noted = [
-            journal.record_change(name, changed.queue, changed.system, each.ids, each.answers, count=each.count)
-            for (name, changed), each in changes.items()
+        recorded_operations = [
+            journal.record_change(name, changed.queue, changed.system, change.ids, change.answers, count=change.count)
+            for (name, changed), change in changes.items()
         ]
-        noted += [journal.record_change(name, ref.queue, ref.system) for name in (() if changes else completed_verbs)]
-        after = _count_places(engine, ref) if noted else {}
-        for operation in noted:
-            journal.record_counts_after(operation, after)
+        recorded_operations += [
+            journal.record_change(name, ref.queue, ref.system) for name in (() if changes else completed_verbs)
+        ]
+        counts_after = _count_places(engine, ref) if recorded_operations else {}
+        for operation in recorded_operations:
+            journal.record_counts_after(operation, counts_after)
         keeper.discard_unchanged(lambda _verb, _ref: True)
         if journal.problem:
             output.print_message(journal.problem)
@@ -275,26 +297,28 @@ def _record_changes(session: Session, engine: Engine, ref: Ref, verb: str, how: 
 # ── on jobs ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _act_on_jobs(session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]) -> int:
-    """Run the script on the jobs of the request and print the outcomes; return the exit code."""
+def _apply_verb_to_jobs(
+    session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
+) -> int:
+    """Run a verb's script on the selected jobs, print the outcomes, and return the exit code."""
     if request.is_dry_run:
         chunks = iter([_load_named_jobs(engine, request)]) if request.ids else _iterate_matching_jobs(engine, request)
-        return act_result.write_dry_run(session, engine, request.ref, script, chunks)
+        return act_result.write_dry_run_report(session, engine, request.ref, script, chunks)
     if request.rate_limit is not None:
-        return _act_at_rate(session, engine, request, script, form, request.rate_limit)
+        return _apply_verb_at_rate(session, engine, request, script, form, request.rate_limit)
     if request.is_whole_place:
-        return _act_on_place(session, engine, request, script, form)
+        return _apply_verb_to_place(session, engine, request, script, form)
     return _apply_verb_to_listed_jobs(session, engine, request, script, form)
 
 
 def _apply_verb_to_listed_jobs(
     session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
 ) -> int:
-    """Run the script on the named or matching jobs, and print the outcomes in the order of the jobs."""
-    jobs = _load_jobs(engine, request)
+    """Run a verb's script on jobs named by id or matched by a filter, and print their outcomes in the same order."""
+    jobs = _load_requested_jobs(engine, request)
     existing_count = sum(1 for job in jobs if job.place)
     if existing_count:
-        confirm(session, engine, request, script, existing_count)
+        confirm_dangerous_verb(session, engine, request, script, existing_count)
     is_confirmed = (
         existing_count or request.is_confirmed or not is_dangerous(script)
     )  # otherwise a missing job may appear before the call, without a confirmation
@@ -310,7 +334,7 @@ def _apply_verb_to_listed_jobs(
     outcomes += collected
     order = {job.id: number for number, job in enumerate(jobs)}  # chunks are grouped by place
     outcomes.sort(key=lambda outcome: order[outcome.id])
-    return _print_result(session, engine, request, script, outcomes, broken_off, _count_moved(outcomes))
+    return _print_outcomes(session, engine, request, script, outcomes, broken_off, _count_moved_jobs(outcomes))
 
 
 def _needs_job_data(script: Script) -> bool:
@@ -322,10 +346,10 @@ def _needs_job_data(script: Script) -> bool:
     return any(arg.name == "new" or (arg.name in ("place", "member") and not arg.optional) for arg in args)
 
 
-def _act_on_place(
+def _apply_verb_to_place(
     session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
 ) -> int:
-    """Run the script on all jobs that are in the place now, one chunk at a time; return the exit code.
+    """Run a verb's script on all jobs of a place, one chunk at a time, and return the exit code.
 
     The jobs need not fit into one page or one sample.
     """
@@ -334,17 +358,17 @@ def _act_on_place(
         raise WrongType(page.error)
     total = page.job_count
     if total:
-        confirm(session, engine, request, script, total)
+        confirm_dangerous_verb(session, engine, request, script, total)
     steps = engine.apply_verb_to_place(script.name, request.ref, request.place, form) if total else ()
     with output.show_progress(script.name, total) as bar:
         outcomes, broken_off = _collect_outcomes(steps, engine.client, bar, total)
-    return _print_result(session, engine, request, script, outcomes, broken_off, _count_moved(outcomes))
+    return _print_outcomes(session, engine, request, script, outcomes, broken_off, _count_moved_jobs(outcomes))
 
 
 def _collect_outcomes(
     chunks: Iterable[list[Outcome]], client: Redis, bar: output.Progress, total: int
 ) -> tuple[list[Outcome], str]:
-    """Return the outcomes of all chunks, and a sentence if a signal stopped the change before its end.
+    """Return the outcomes of all chunks, and a sentence with the reason if a signal stopped the command early.
 
     The chunk in progress is finished first: it is one call, so no job is left half changed.
     """
@@ -352,13 +376,13 @@ def _collect_outcomes(
     with stop_on_signals(client) as stop:
         for chunk in chunks:
             outcomes += chunk
-            bar.step(len(chunk))
+            bar.add_steps(len(chunk))
             if stop.is_set() and len(outcomes) < total:
                 return outcomes, f"stopped after {len(outcomes)} of {total}: interrupted"
     return outcomes, ""
 
 
-def _print_result(
+def _print_outcomes(
     session: Session,
     engine: Engine,
     request: ActRequest,
@@ -367,43 +391,43 @@ def _print_result(
     broken_off: str,
     moved: int,
 ) -> int:
-    """Print the outcomes and return the exit code. After a signal, also record and report where the change stopped."""
+    """Print the outcomes of the jobs and return the exit code. After a signal, also record where the change stopped."""
     code = act_result.write_outcomes(session, request.ref, script, outcomes, moved)
     if not broken_off:
         return code
-    _report_stop(engine, request, script, broken_off)
+    _report_early_stop(engine, request, script, broken_off)
     return INTERRUPTED
 
 
-def _count_moved(outcomes: Iterable[Outcome]) -> int:
+def _count_moved_jobs(outcomes: Iterable[Outcome]) -> int:
     return sum(outcome.moved for outcome in outcomes)
 
 
-def _report_stop(engine: Engine, request: ActRequest, script: Script, reason: str) -> None:
-    """Record in the journal why the change stopped before its end, and print the reason."""
+def _report_early_stop(engine: Engine, request: ActRequest, script: Script, reason: str) -> None:
+    """Record in the journal why a change of jobs stopped before its end, and print the reason."""
     if engine.change_recorder:
         engine.change_recorder.record_stop(script.name, request.ref, reason)
     output.print_message(f"{reason}.")
 
 
-def _load_jobs(engine: Engine, request: ActRequest) -> list[Job]:
-    """Return the named jobs, or the jobs that match the filter."""
+def _load_requested_jobs(engine: Engine, request: ActRequest) -> list[Job]:
+    """Load the jobs named by id, or else the jobs that match `--filter`."""
     return _load_named_jobs(engine, request) if request.ids else _load_matching_jobs(engine, request)
 
 
 def _load_named_jobs(engine: Engine, request: ActRequest) -> list[Job]:
-    """Return the jobs of the requested ids as they are now; a missing job is a stub that the script can report."""
+    """Load the jobs named by id. A missing job becomes a stub, so that the script reports it as missing."""
     system, ids = engine.systems[request.ref.system], list(dict.fromkeys(request.ids))
-    named: list[Job] = []
+    loaded_jobs: list[Job] = []
     for start in range(0, len(ids), LOOKUP_BATCH):
         chunk = ids[start : start + LOOKUP_BATCH]
         jobs = engine.send_requests([system.job_request(request.ref.queue, id, 0) for id in chunk])
-        named += [job or build_job_stub(request.ref, id) for id, job in zip(chunk, jobs, strict=True)]
-    return named
+        loaded_jobs += [job or build_job_stub(request.ref, id) for id, job in zip(chunk, jobs, strict=True)]
+    return loaded_jobs
 
 
 def _load_matching_jobs(engine: Engine, request: ActRequest) -> list[Job]:
-    """Return the jobs of the place that match the filter, without their bodies, up to the limit."""
+    """Load the jobs of a place that match `--filter`, without their bodies, up to `--limit`."""
     matching: dict[bytes, Job] = {}
     for jobs in _scan_place(engine, request):
         matching.update((job.id, replace(job, body=None, history=(), error="")) for job in jobs)
@@ -413,26 +437,26 @@ def _load_matching_jobs(engine: Engine, request: ActRequest) -> list[Job]:
 
 
 def _iterate_matching_jobs(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
-    """Yield the jobs that match the filter, with their errors, one page at a time: they need not fit into memory.
+    """Yield the jobs that match `--filter`, with their errors, one page at a time.
 
-    A job that moves along its place while the pages are read may appear again in one of the next pages. Only the ids of
-    the last `RECENT_IDS` jobs are compared.
+    The jobs need not fit into memory. A job that moves along its place while the pages are read may appear again in a
+    later page. Only the ids of the last `RECENT_IDS` jobs are compared.
     """
-    left, seen = request.limit, dict[bytes, None]()
+    remaining, recent_ids = request.limit, dict[bytes, None]()
     for jobs in _scan_place(engine, request):
-        fresh = list({job.id: job for job in jobs if job.id not in seen}.values())[:left]
-        seen.update((job.id, None) for job in fresh)
-        for id in list(islice(seen, max(0, len(seen) - RECENT_IDS))):
-            del seen[id]
+        fresh = list({job.id: job for job in jobs if job.id not in recent_ids}.values())[:remaining]
+        recent_ids.update((job.id, None) for job in fresh)
+        for id in list(islice(recent_ids, max(0, len(recent_ids) - RECENT_IDS))):
+            del recent_ids[id]
         yield [replace(job, body=None, history=()) for job in fresh]
-        if left is not None:
-            left -= len(fresh)
-            if not left:
+        if remaining is not None:
+            remaining -= len(fresh)
+            if not remaining:
                 return
 
 
 def _scan_place(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
-    """Yield the jobs of the place that match the filter, one page at a time, with a progress bar."""
+    """Yield the jobs of a place that match `--filter`, one page at a time, with a progress bar."""
     from rqtui.engine import filters
 
     accepts = filters.parse_filter(request.expression or "")
@@ -440,7 +464,7 @@ def _scan_place(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
     with output.show_progress("looking") as bar:
         for page in engine.walk_pages(request.ref, request.place, PAGE_JOBS, body_bytes):
             bar.total = page.job_count
-            bar.step(len(page.jobs))
+            bar.add_steps(len(page.jobs))
             yield [job for job in page.jobs if accepts(job)]
 
 
@@ -449,7 +473,7 @@ def _scan_place(engine: Engine, request: ActRequest) -> Iterator[list[Job]]:
 
 @dataclass(slots=True)
 class _RateLimitedChange:
-    """The progress of a change that is made at so many jobs per second."""
+    """The progress of a change that is limited to a number of jobs per second (`--rate`)."""
 
     outcomes: list[Outcome] = field(default_factory=list)
     total: int = 0  # jobs
@@ -457,12 +481,12 @@ class _RateLimitedChange:
     is_interrupted: bool = False
 
 
-def _act_at_rate(
+def _apply_verb_at_rate(
     session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object], limits: Limits
 ) -> int:
-    """Run the script on so many jobs per second, until all are done or a limit stops it; return the exit code.
+    """Run a verb's script at `--rate` until all jobs are done or a limit stops the change; return the exit code.
 
-    The outcomes are printed at the end, with the reason if it was stopped.
+    The outcomes are printed at the end, with the reason if a limit or a signal stopped the change.
     """
     from rqtui.model import Outcome
 
@@ -470,24 +494,24 @@ def _act_at_rate(
     if request.is_whole_place:
         number = engine.fetch_page(request.ref, request.place, 0, 1).job_count
     else:
-        named = _load_jobs(engine, request)
-        existing, missing = [job for job in named if job.place], [job for job in named if not job.place]
+        loaded_jobs = _load_requested_jobs(engine, request)
+        existing, missing = [job for job in loaded_jobs if job.place], [job for job in loaded_jobs if not job.place]
         number = len(existing)
     if number:
-        confirm(session, engine, request, script, number)
-    change = _run_rate_limited(engine, request, script, form, limits, existing)
+        confirm_dangerous_verb(session, engine, request, script, number)
+    change = _run_rate_limited_steps(engine, request, script, form, limits, existing)
     outcomes, reason = change.outcomes, change.stop_reason
     extra = {"stopped": reason or None, "left": max(0, change.total - len(outcomes))}
-    gone = script.returns["gone"].text if "gone" in script.returns else "the job does not exist"
-    outcomes += [Outcome(script.name, job.id, "gone", gone) for job in missing]
-    code = act_result.write_outcomes(session, request.ref, script, outcomes, _count_moved(outcomes), extra=extra)
+    missing_text = script.returns["gone"].text if "gone" in script.returns else "the job does not exist"
+    outcomes += [Outcome(script.name, job.id, "gone", missing_text) for job in missing]
+    code = act_result.write_outcomes(session, request.ref, script, outcomes, _count_moved_jobs(outcomes), extra=extra)
     if not reason:
         return code
-    _report_stop(engine, request, script, reason)
+    _report_early_stop(engine, request, script, reason)
     return INTERRUPTED if change.is_interrupted else REFUSED
 
 
-def _run_rate_limited(
+def _run_rate_limited_steps(
     engine: Engine,
     request: ActRequest,
     script: Script,
@@ -495,9 +519,9 @@ def _run_rate_limited(
     limits: Limits,
     existing: Sequence[Job],
 ) -> _RateLimitedChange:
-    """Run the script on `existing` jobs, or on the whole place, in steps. Ctrl+C stops it between two jobs.
+    """Run a verb's script on the `existing` jobs, or on a whole place, in steps limited by `--rate`.
 
-    Of a whole place only the jobs that are due in the next step are listed.
+    Ctrl+C stops the change between two jobs. Of a whole place only the jobs that are due in the next step are listed.
     """
     from rqtui.operations import rate_limit
 
@@ -511,7 +535,7 @@ def _run_rate_limited(
             for step in steps:
                 change.outcomes += [outcome for _ref, outcome in step.outcomes]
                 change.total = bar.total = step.total
-                bar.step(len(step.outcomes))
+                bar.add_steps(len(step.outcomes))
                 if not step.stop_reason:
                     time.sleep(rate_limit.STEP_INTERVAL_S)
                 elif step.stop_reason.startswith("stopped"):
@@ -525,14 +549,14 @@ def _run_rate_limited(
 # ── on the next jobs ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hand_out_jobs(
+def _hand_out_next_jobs(
     session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
 ) -> int:
-    """Hand out the next jobs and print each with its body; an empty queue is a success."""
+    """Reserve or pop the next jobs of a queue and print each with its body. An empty queue counts as success."""
     from rqtui.scripts import script as scripts
 
     limit = choose_hand_out_limit(request)
-    confirm(session, engine, request, script, limit)
+    confirm_dangerous_verb(session, engine, request, script, limit)
     system = engine.systems[request.ref.system]
     call = system.build_call(script.name, request.ref.queue, {**form, "limit": limit})
     answer = scripts.run_call(engine.client, call)
@@ -550,7 +574,7 @@ def _hand_out_jobs(
                 {**documents.build_id_fields(job.id), "word": answer.word, "job": documents.build_job_document(job)}
                 for job in jobs
             ]
-            output.write_json(act_result.build_document(request.ref, script, len(jobs), results))
+            output.write_json(act_result.build_act_document(request.ref, script, len(jobs), results))
     elif jobs:
         rows = [
             [documents.format_id(job.id), documents.encode_text(job.token), documents.preview_body(job.body)]
@@ -563,10 +587,10 @@ def _hand_out_jobs(
 # ── on a queue, a place, workers ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _act_on_queue(
+def _apply_verb_to_queue(
     session: Session, engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
 ) -> int:
-    """Run the script on a queue, a place or workers and print the outcomes; return the exit code."""
+    """Run a verb's script on a queue, a place or workers, print the outcomes, and return the exit code."""
     from rqtui.model import Outcome
 
     system = engine.systems[request.ref.system]
@@ -585,25 +609,27 @@ def _act_on_queue(
         target = request.place or request.ref.queue
         outcomes = [Outcome(script.name, b"", "would", f"{script.name} would be asked for on {target}")]
         return act_result.write_outcomes(session, request.ref, script, outcomes, 0, extra={"dry_run": True})
-    confirm(session, engine, request, script, None)
+    confirm_dangerous_verb(session, engine, request, script, None)
     if request.ids:  # the names of workers
-        outcomes = _change_workers(engine, request, script, form)
+        outcomes = _apply_verb_to_workers(engine, request, script, form)
         return act_result.write_outcomes(session, request.ref, script, outcomes, 0)
     if {column.name for column in script.each} == {"name", "value"}:
-        outcomes = _write_settings(engine, request, script, form)
+        outcomes = _send_queue_settings(engine, request, script, form)
         return act_result.write_outcomes(session, request.ref, script, outcomes, 0)
-    outcome, broken_off = _act_in_batches(engine, request, script, form)
+    outcome, broken_off = _apply_verb_in_batches(engine, request, script, form)
     is_done = outcome.word == script.done_word and not broken_off
     if is_done and request.everything and takes_place(script):
         engine.unregister_queue(request.ref)
     moved = outcome.values.get("moved")
-    return _print_result(
+    return _print_outcomes(
         session, engine, request, script, [outcome], broken_off, moved if isinstance(moved, int) else 0
     )
 
 
-def _change_workers(engine: Engine, request: ActRequest, script: Script, form: dict[str, object]) -> list[Outcome]:
-    """Run the script on each named worker and return the outcomes, with the worker's name as their id."""
+def _apply_verb_to_workers(
+    engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
+) -> list[Outcome]:
+    """Run a verb's script on each named worker. The id of each returned outcome is the worker's name."""
     return [
         replace(outcome, id=worker)
         for worker in request.ids
@@ -611,8 +637,8 @@ def _change_workers(engine: Engine, request: ActRequest, script: Script, form: d
     ]
 
 
-def _write_settings(engine: Engine, request: ActRequest, script: Script, form: dict[str, object]) -> list[Outcome]:
-    """Send the settings given as `--set name=value` as rows of (name, value) and return the outcome."""
+def _send_queue_settings(engine: Engine, request: ActRequest, script: Script, form: dict[str, object]) -> list[Outcome]:
+    """Send the queue settings given as `--set name=value` to Redis and return the outcome."""
     from rqtui.model import Outcome
     from rqtui.scripts import script as scripts
 
@@ -624,42 +650,44 @@ def _write_settings(engine: Engine, request: ActRequest, script: Script, form: d
     return [Outcome(script.name, b"", answer.word, answer.text, 0, answer.values)]
 
 
-def _act_in_batches(
+def _apply_verb_in_batches(
     engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
 ) -> tuple[Outcome, str]:
-    """Run the script once, or in batches if it takes a limit and returns how many jobs are `left`.
+    """Run a verb's script once, or in batches if it takes a limit and replies how many jobs are `remaining`.
 
-    Batches end when as many jobs are done as were there at first. Also returns a sentence if a signal stopped it
-    between two calls.
+    Batches end when as many jobs are done as were there at first. Also returns a sentence if a signal stopped the
+    command between two calls.
     """
     if not any(arg.name == "limit" for arg in script.args):
         [outcome] = engine.apply_verb(script.name, request.ref, (), form)
         return outcome, ""
-    wanted, moved = request.limit, 0
+    limit, moved = request.limit, 0
     first: Outcome | None = None
     if script.name == "purge" and engine.systems[request.ref.system].purges_by_job(request.place):
-        return _purge_by_job(engine, request, script, form)
-    with output.show_progress(script.name, wanted) as bar, stop_on_signals(engine.client) as stop:
+        return _purge_shared_place(engine, request, script, form)
+    with output.show_progress(script.name, limit) as bar, stop_on_signals(engine.client) as stop:
         while True:
-            size = BATCH if wanted is None else min(BATCH, wanted - moved)
+            size = BATCH if limit is None else min(BATCH, limit - moved)
             [outcome] = engine.apply_verb(script.name, request.ref, (), {**form, "limit": size})
             if first is not None and not outcome.moved:  # another client emptied the queue, or the connection is lost
                 return (first if outcome.word == "empty" else replace(outcome, values={"moved": moved})), ""
             moved += outcome.moved
-            bar.step(outcome.moved)
-            left = outcome.values.get("left")
-            values = {**outcome.values, "moved": moved} if moved else outcome.values
-            first = replace(outcome, moved=moved, values=values)
-            if wanted is None and isinstance(left, int):
-                wanted = bar.total = moved + left
-            if not outcome.moved or not isinstance(left, int) or not left or moved >= (wanted or 0):
+            bar.add_steps(outcome.moved)
+            remaining = outcome.values.get("left")
+            reply_values = {**outcome.values, "moved": moved} if moved else outcome.values
+            first = replace(outcome, moved=moved, values=reply_values)
+            if limit is None and isinstance(remaining, int):
+                limit = bar.total = moved + remaining
+            if not outcome.moved or not isinstance(remaining, int) or not remaining or moved >= (limit or 0):
                 return first, ""
             if stop.is_set():
-                return first, f"stopped after {moved} of {wanted}: interrupted"
+                return first, f"stopped after {moved} of {limit}: interrupted"
 
 
-def _purge_by_job(engine: Engine, request: ActRequest, script: Script, form: dict[str, object]) -> tuple[Outcome, str]:
-    """Purge a place that also holds jobs of other queues, one job at a time.
+def _purge_shared_place(
+    engine: Engine, request: ActRequest, script: Script, form: dict[str, object]
+) -> tuple[Outcome, str]:
+    """Purge one queue's jobs from a place that also holds jobs of other queues, one job at a time.
 
     Returns the outcome, and a sentence if a signal stopped the purge between two steps.
     """
@@ -670,9 +698,9 @@ def _purge_by_job(engine: Engine, request: ActRequest, script: Script, form: dic
         for chunk in engine.yield_verb_steps(script.name, request.ref, (), {**form, **limit}):
             for outcome in chunk:
                 moved += outcome.moved
-                bar.step(outcome.moved)
+                bar.add_steps(outcome.moved)
             if stop.is_set():
                 broken_off = f"stopped after {moved}: interrupted"
                 break
-    values = {**outcome.values, "moved": moved} if outcome.values else outcome.values
-    return replace(outcome, moved=moved, values=values), broken_off
+    reply_values = {**outcome.values, "moved": moved} if outcome.values else outcome.values
+    return replace(outcome, moved=moved, values=reply_values), broken_off

@@ -1,4 +1,4 @@
-"""Ask for confirmation before `act` makes a dangerous change, and say what it costs and whether it can be undone."""
+"""Ask for confirmation before `act` makes a dangerous change, and print the consequences of the change."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from rqtui.scripts.script import Script
 
 
-def confirm(session: Session, engine: Engine, request: ActRequest, script: Script, number: int | None) -> None:
-    """Ask for confirmation before a dangerous verb, or one with side effects in this system.
+def confirm_dangerous_verb(
+    session: Session, engine: Engine, request: ActRequest, script: Script, number: int | None
+) -> None:
+    """Ask for confirmation before `act` runs a dangerous verb, or a verb with side effects in this system.
 
     `number` is the number of jobs, or None for a whole queue. Without a terminal, raises Refused unless `--yes` is
     given. A guarded profile requires the queue's name as the answer.
@@ -29,26 +31,31 @@ def confirm(session: Session, engine: Engine, request: ActRequest, script: Scrip
         return
     row, queue = verbs.find_verb(script.name, script.summary), request.ref.queue
     target = queue if number is None else f"{number} job{'' if number == 1 else 's'} of {queue}"
-    consequences = _describe_consequences(engine, request, script, number or 0)
+    consequences = _describe_change_consequences(engine, request, script, number or 0)
     if not sys.stdin.isatty():
-        why = "is dangerous" if row.is_dangerous else "does more than its name says"
-        raise Refused(f"{script.name} on {target} {why} and was not done; --yes does it without asking.{consequences}")
-    _ask(
+        reason = "is dangerous" if row.is_dangerous else "does more than its name says"
+        raise Refused(
+            f"{script.name} on {target} {reason} and was not done; --yes does it without asking.{consequences}"
+        )
+    _ask_question(
         f"{row.question or row.label.capitalize()} {target}?{consequences}",
         queue if session.settings.is_guarded else "",
     )
 
 
 def _warn_if_too_large_to_undo(engine: Engine, request: ActRequest, script: Script, number: int) -> None:
-    """Print a message if the change could be undone for fewer jobs, but not for so many."""
+    """Print a message if a change has too many jobs to be undone later."""
     from rqtui.operations import undo
 
     if number > undo.MAX_SAVED_JOBS and undo.find_inverse_script(engine.systems[request.ref.system], script.name):
         output.print_message(f"no undo: {undo.explain_limit()}.")
 
 
-def _describe_consequences(engine: Engine, request: ActRequest, script: Script, number: int) -> str:
-    """Return sentences, each after a space: the side effects, the loss, and whether the change can be undone."""
+def _describe_change_consequences(engine: Engine, request: ActRequest, script: Script, number: int) -> str:
+    """Describe a change in sentences: its side effects, what is lost, and whether it can be undone.
+
+    Each sentence begins with a space.
+    """
     from rqtui import verbs
     from rqtui.operations import undo
 
@@ -62,8 +69,8 @@ def _describe_consequences(engine: Engine, request: ActRequest, script: Script, 
     return "".join(f" {sentence}." for sentence in sentences if sentence)
 
 
-def _ask(question: str, guard_word: str) -> None:
-    """Ask the question on the terminal. Raises Refused unless the answer is `guard_word`, or yes if that is empty."""
+def _ask_question(question: str, guard_word: str) -> None:
+    """Ask a question on the terminal. Raises Refused unless the answer is `guard_word`, or yes if that is empty."""
     from rqtui.text.sanitise import safe
 
     prompt = f"type {guard_word} to go on:" if guard_word else "[y/N]"
@@ -75,7 +82,7 @@ def _ask(question: str, guard_word: str) -> None:
 
 
 def is_dangerous(script: Script) -> bool:
-    """Return whether the verb asks for confirmation."""
+    """Return whether `act` asks for confirmation before it runs this script."""
     from rqtui import verbs
 
     return verbs.find_verb(script.name, script.summary).is_dangerous

@@ -1,4 +1,4 @@
-"""Read the options of `act`: what the verb shall change, how fast and under which lease, and refuse unfit options."""
+"""Check the options of `act` and convert them: what the verb changes, how fast, and under which lease."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = 1000  # the most jobs per call of a script
 
 @dataclass(frozen=True, slots=True)
 class ActRequest:
-    """The jobs or the queue that `act` shall change, and how, as given on the command line."""
+    """The options of one `act` command: which jobs or queue it changes, and how."""
 
     ref: Ref
     ids: tuple[bytes, ...] = ()
@@ -49,25 +49,28 @@ class ActRequest:
         return self.everything and self.limit is None
 
 
-def find_place(system: System, script: Script, word: str) -> str:
-    """Return the place named by `word`, or the one place of that state that the verb takes. Raises UsageError."""
-    named = [place.name for place in system.find_places(word)]
-    able = [name for name in named if system.can(script.name, name)]
-    system.refuse_event_places(script.name, able or named)
+def find_place(system: System, script: Script, place_or_state: str) -> str:
+    """Return the place that `--place` names: by its name, or the only place of that state that the verb takes.
+
+    Raises UsageError.
+    """
+    matching_places = [place.name for place in system.find_places(place_or_state)]
+    able = [name for name in matching_places if system.can(script.name, name)]
+    system.refuse_event_places(script.name, able or matching_places)
     if not able:
         takes = ", ".join(place.name for place in system.places if system.can(script.name, place.name))
-        raise UsageError(f"{script.name} takes no jobs from {', '.join(named)}; it takes jobs from {takes}.")
+        raise UsageError(f"{script.name} takes no jobs from {', '.join(matching_places)}; it takes jobs from {takes}.")
     if len(able) > 1:
         names = ", ".join(able)
         raise UsageError(
-            f"{word} means {len(able)} places of {system.name}: {names}; "
+            f"{place_or_state} means {len(able)} places of {system.name}: {names}; "
             f"name with --place the one that {script.name} shall take."
         )
     return able[0]
 
 
 def parse_rate_limit(variant: Verb | None, rate: str | None, failures: int | None, depth: int | None) -> Limits | None:
-    """Return the rate limit of the options, or None without `--rate`. Raises UsageError.
+    """Convert `--rate` and the `--stop-at-…` options to limits; None without `--rate`. Raises UsageError.
 
     A variant of a verb, such as `requeue-throttled`, has a default rate and a default number of failures.
     """
@@ -82,22 +85,23 @@ def parse_rate_limit(variant: Verb | None, rate: str | None, failures: int | Non
     return None if rate is None else rate_limit.Limits(rate_limit.parse_rate(rate), failures, depth)
 
 
-def build_guards(script: Script, id_count: int, token: str | None, *, is_forced: bool) -> dict[str, object]:
-    """Return the script's arguments for `--force` and `--token`. Raises UsageError if they do not fit the verb."""
+def build_force_and_token(script: Script, id_count: int, token: str | None, *, is_forced: bool) -> dict[str, object]:
+    """Return the script's arguments for `--force` and `--token`. Raises UsageError if the verb does not take them."""
     guards: dict[str, object] = {}
     if is_forced:
-        _require_field(script, "force", "--force")
+        _require_script_field(script, "force", "--force")
         guards["force"] = True
     if token is None:
         return guards
     if id_count != 1:
         raise UsageError("--token belongs to one lease; name one job with it.")
     if token:  # an empty token means that the job has no lease
-        _require_field(script, "token", "--token")
+        _require_script_field(script, "token", "--token")
     return {**guards, "token": token} if takes_field(script, "token") else guards
 
 
-def _require_field(script: Script, field: str, option: str) -> None:
+def _require_script_field(script: Script, field: str, option: str) -> None:
+    """Raise UsageError unless the script takes the field that `option` sets."""
     if not takes_field(script, field):
         raise UsageError(f"{script.name} knows no {option}.")
 
@@ -108,14 +112,14 @@ def takes_field(script: Script, field: str) -> bool:
 
 
 def require_one_id(verb: str, ids: Sequence[str], unfit_options: Iterable[object]) -> str:
-    """Return the only id. Raises UsageError if there is another number of ids, or if an unfit option was given."""
+    """Return the only job id given to `act`. Raises UsageError for another number of ids or an unfit option."""
     if len(ids) != 1 or any(unfit_options):
         raise UsageError(f"{verb} is about one job: name it by its id; beside it go --set and --force.")
     return ids[0]
 
 
 class Target(StrEnum):
-    """What a verb changes."""
+    """The kinds of things that a verb changes: jobs, the next jobs, workers, or a queue."""
 
     NEXT_JOBS = "next jobs"  # handed out by the verb, whichever they are
     JOBS = "jobs"
@@ -123,21 +127,21 @@ class Target(StrEnum):
     QUEUE = "queue"  # or one place of the queue, or its settings
 
 
-def find_target(script: Script) -> Target:
-    """Return what the verb changes, from the script's header and the scope of the verb."""
+def find_verb_target(script: Script) -> Target:
+    """Return what a verb changes (jobs, workers or the queue), from its script's header and its scope."""
     from rqtui import verbs
 
     columns = {column.name for column in script.each}
     scope = verbs.find_verb(script.name).scope
-    if any({"id", "head"} & {arg.name for arg in word.rows} for word in script.returns.values()):
+    if any({"id", "head"} & {arg.name for arg in returned_word.rows} for returned_word in script.returns.values()):
         return Target.NEXT_JOBS
     if {"id", "member"} & columns and scope == "job":
         return Target.JOBS
     return Target.WORKERS if scope == "worker" else Target.QUEUE
 
 
-def check_options(request: ActRequest, script: Script, target: Target) -> None:
-    """Raise UsageError with the first reason why the options do not fit what the verb changes."""
+def check_act_options(request: ActRequest, script: Script, target: Target) -> None:
+    """Raise UsageError with the first reason why the options of `act` do not fit the verb."""
     name, has_ids = script.name, bool(request.ids)
     has_place = takes_place(script)
     of_queue = (
@@ -186,10 +190,10 @@ def check_options(request: ActRequest, script: Script, target: Target) -> None:
 
 
 def takes_place(script: Script) -> bool:
-    """Return whether the verb can be limited to one place of the queue."""
+    """Return whether a verb accepts `--place`, so that it changes only one place of the queue."""
     return any(arg.name == "place" for arg in script.args)
 
 
 def choose_hand_out_limit(request: ActRequest) -> int:
-    """Return how many jobs a verb hands out that takes the next ones: one without `--limit`."""
+    """Return how many jobs a verb such as `reserve` hands out: `--limit`, or one."""
     return min(request.limit or 1, BATCH)

@@ -26,7 +26,7 @@ UNCHANGED_WORDS = frozenset(
 
 
 def build_missing_outcome(script: Script, job: Job) -> Outcome:
-    """Return the outcome for a missing job, with the script's own text where it has one."""
+    """Build the outcome for a job that does not exist, with the script's own text if its header has one."""
     from rqtui.model import Outcome
 
     reply = script.returns.get("gone")
@@ -34,13 +34,13 @@ def build_missing_outcome(script: Script, job: Job) -> Outcome:
 
 
 def build_empty_outcome(script: Script) -> Outcome:
-    """Return the outcome of a purge that found no job, with the script's own text."""
+    """Build the outcome of a purge that found no job, with the script's own text if its header has one."""
     from rqtui.model import Outcome
 
     return Outcome(script.name, b"", "empty", script.returns["empty"].text)
 
 
-def build_document(ref: Ref, script: Script, moved: int, results: list[dict[str, Any]]) -> dict[str, Any]:
+def build_act_document(ref: Ref, script: Script, moved: int, results: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the JSON document of an `act` command."""
     return {"verb": script.name, **documents.build_queue_fields(ref.queue), "moved": moved, "results": results}
 
@@ -53,23 +53,25 @@ def write_outcomes(
     moved: int,
     extra: dict[str, Any] | None = None,
 ) -> int:
-    """Print the outcomes and return the exit code: 0 if every job is now in the requested state, else 1."""
+    """Print the outcomes of `act` and return the exit code: 0 if every job is now in the requested state, else 1."""
     if session.as_json:
-        output.write_json({**build_document(ref, script, moved, documents.build_outcomes(outcomes)), **(extra or {})})
+        output.write_json(
+            {**build_act_document(ref, script, moved, documents.build_outcomes(outcomes)), **(extra or {})}
+        )
     else:
-        words = Counter(outcome.word for outcome in outcomes)
-        if moved > words[script.done_word]:  # a verb on a place answers once for all of them
-            words = Counter({script.done_word: moved})
-        _write_summary(ref, script, outcomes, words)
+        counts_by_word = Counter(outcome.word for outcome in outcomes)
+        if moved > counts_by_word[script.done_word]:  # a verb on a place answers once for all of them
+            counts_by_word = Counter({script.done_word: moved})
+        _write_outcome_summary(ref, script, outcomes, counts_by_word)
     return DONE if {outcome.word for outcome in outcomes} <= _list_success_words(script) else REFUSED
 
 
 def _list_success_words(script: Script) -> set[str]:
-    """Return the words of outcomes that count as success."""
+    """Return the words in a script's replies that count as success."""
     return {script.done_word, "would", *UNCHANGED_WORDS}
 
 
-def _write_summary(ref: Ref, script: Script, outcomes: Sequence[Outcome], words: Counter[str]) -> None:
+def _write_outcome_summary(ref: Ref, script: Script, outcomes: Sequence[Outcome], counts_by_word: Counter[str]) -> None:
     """Print a table of the outcomes if they fit on a screen, and the number of outcomes per word."""
     if len(outcomes) <= SCREENFUL:
         is_of_jobs = any(column.name in ("id", "member") for column in script.each)
@@ -79,12 +81,13 @@ def _write_summary(ref: Ref, script: Script, outcomes: Sequence[Outcome], words:
         ]
         output.write_table(("id", "answer", "meaning"), rows)
     output.print_message(
-        f"{script.name}: " + (" · ".join(f"{number} {word}" for word, number in words.items()) or "no job matches")
+        f"{script.name}: "
+        + (" · ".join(f"{number} {word}" for word, number in counts_by_word.items()) or "no job matches")
     )
 
 
 def _describe_outcome(outcome: Outcome) -> str:
-    """Return the text of an outcome, with the new token of the lease if there is one."""
+    """Return the text of an outcome, with the new token if the job now has a new lease."""
     token = outcome.values.get("token")
     return (
         f"{outcome.text}; token {documents.encode_text(token)}"
@@ -96,8 +99,10 @@ def _describe_outcome(outcome: Outcome) -> str:
 # ── of a dry run ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, chunks: Iterator[Sequence[Job]]) -> int:
-    """Print the outcome that each job would probably get, and the counts of the plan; return the exit code.
+def write_dry_run_report(
+    session: Session, engine: Engine, ref: Ref, script: Script, chunks: Iterator[Sequence[Job]]
+) -> int:
+    """Print the predicted outcome of each job and the counts of a dry run, and return the exit code.
 
     The outcomes of a million jobs are not kept in memory: for `--json` they are buffered in a temporary file.
     """
@@ -114,14 +119,14 @@ def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, ch
             return Outcome(script.name, job.id, "wrong_place", f"it is {job.place}, where {script.name} takes none")
         return Outcome(script.name, job.id, "would", f"it is {job.place}; {script.name} would be asked for")
 
-    shown: list[Outcome] = []
-    words: Counter[str] = Counter()
+    printed_outcomes: list[Outcome] = []
+    counts_by_word: Counter[str] = Counter()
 
     def yield_found_jobs() -> Iterator[list[Job]]:
         for jobs in chunks:
             outcomes = [predict_outcome(job) for job in jobs]
-            words.update(outcome.word for outcome in outcomes)
-            shown.extend(outcomes[: SCREENFUL + 1 - len(shown)])
+            counts_by_word.update(outcome.word for outcome in outcomes)
+            printed_outcomes.extend(outcomes[: SCREENFUL + 1 - len(printed_outcomes)])
             if session.as_json:
                 spool.writelines(json.dumps(row) + "\n" for row in documents.build_outcomes(outcomes))
             yield [job for job in jobs if job.place]
@@ -133,11 +138,13 @@ def write_dry_run(session: Session, engine: Engine, ref: Ref, script: Script, ch
         if session.as_json:
             extra = _build_dry_run_fields(system, script, plan, undoing)
             spool.seek(0)
-            output.write_long_json({**build_document(ref, script, 0, []), **extra}, "results", map(json.loads, spool))
+            output.write_long_json(
+                {**build_act_document(ref, script, 0, []), **extra}, "results", map(json.loads, spool)
+            )
         else:
-            _write_plan(plan, undoing)
-            _write_summary(ref, script, shown, words)
-    return DONE if words.keys() <= _list_success_words(script) else REFUSED
+            _write_dry_run_counts(plan, undoing)
+            _write_outcome_summary(ref, script, printed_outcomes, counts_by_word)
+    return DONE if counts_by_word.keys() <= _list_success_words(script) else REFUSED
 
 
 _MEMORY_CHARACTERS = 1 << 20  # characters of buffered outcomes
@@ -155,7 +162,7 @@ def write_place_dry_run(
     plan = plans.build_chunk_plan(engine, ref, ([job] for job in jobs))
     undoing = undo.describe_undo(system, script.name, plan.total, place, undo_key=undo.UNDO_COMMAND)
     if not session.as_json:
-        _write_plan(plan, undoing)
+        _write_dry_run_counts(plan, undoing)
         return DONE
     outcome = Outcome(script.name, b"", "would", f"{script.name} would be asked for on {place or ref.queue}")
     return write_outcomes(session, ref, script, [outcome], 0, _build_dry_run_fields(system, script, plan, undoing))
@@ -165,11 +172,11 @@ def _build_dry_run_fields(system: System, script: Script, plan: Plan, undoing: s
     """Return the fields of a dry run's JSON document: the plan, what would be lost, and side effects."""
     row = verbs.find_verb(script.name)
     effect = system.verb_effects.get(script.name) or row.effect or None
-    return {"dry_run": True, "plan": _build_plan(plan, undoing), "lost": row.lost or None, "effect": effect}
+    return {"dry_run": True, "plan": _build_dry_run_counts(plan, undoing), "lost": row.lost or None, "effect": effect}
 
 
-def _build_plan(plan: Plan, undoing: str) -> dict[str, Any]:
-    """Return the counts of a dry run as JSON; `about_ms` is how long the change will take, as an estimate."""
+def _build_dry_run_counts(plan: Plan, undoing: str) -> dict[str, Any]:
+    """Build the counts of a dry run as JSON. `about_ms` is an estimate of how long the change will take."""
     return {
         "total": plan.total,
         "looked_at": plan.looked,
@@ -184,13 +191,13 @@ def _build_plan(plan: Plan, undoing: str) -> dict[str, Any]:
     }
 
 
-def _write_plan(plan: Plan, undoing: str) -> None:
+def _write_dry_run_counts(plan: Plan, undoing: str) -> None:
     """Print the counts of a dry run as a table, and whether the change can be undone."""
     from rqtui.text.formats import format_quantity
     from rqtui.text.masking import mask_text
 
     counts = [("place", plan.by_place), ("error", plan.by_error), ("age", plan.by_age)]
-    rows = [[label, mask_text(words), str(number)] for label, counted in counts for words, number in counted]
+    rows = [[label, mask_text(group_name), str(number)] for label, counted in counts for group_name, number in counted]
     if rows:
         output.write_table(("by", "what", "jobs"), rows, right=("jobs",))
     output.print_message(f"dry run: {format_quantity(plan.total, 'job')}; {undoing}.")

@@ -1,4 +1,4 @@
-"""Define the queue arguments of the commands, and convert queue names to the engine's queues."""
+"""Define the queue arguments of the commands, and convert the typed names to queues of the engine."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ QUEUE = Annotated[str, typer.Argument(metavar="QUEUE", help="A queue, as NAME or
 
 
 def open_engine(session: Session, queues: list[str] | None, *, runs_on: bool = False) -> tuple[Engine, list[Ref]]:
-    """Return an engine and the named queues, or all queues if none is named. Unknown names are reported on stderr."""
+    """Connect an engine and return it with the named queues, or with all queues if none is named.
+
+    Names of queues that do not exist are reported on stderr.
+    """
     from rqtui.model import Focus
 
     engine = session.create_engine(discover=not queues, runs_on=runs_on)
@@ -32,7 +35,7 @@ def open_engine(session: Session, queues: list[str] | None, *, runs_on: bool = F
 
 
 def report_unknown_queue(engine: Engine, queue: Queue) -> None:
-    """Report a named queue of which Redis has no trace: a typing error would otherwise look like an empty queue."""
+    """Print a message if Redis has no key of a named queue: a typing error would otherwise look like an empty queue."""
     from rqtui.model import Ref
 
     is_empty = not queue.error and not queue.findings and not any(count.count for count in queue.counts)
@@ -43,7 +46,7 @@ def report_unknown_queue(engine: Engine, queue: Queue) -> None:
 
 
 def report_unheard_places(engine: Engine, refs: Iterable[Ref]) -> tuple[str, ...]:
-    """Report which places of these queues have unknown counts because no process listens to their Pub/Sub events.
+    """Print which places of the queues have unknown counts because no process listens to their Pub/Sub events.
 
     Returns the names of their systems.
     """
@@ -60,7 +63,7 @@ def report_unheard_places(engine: Engine, refs: Iterable[Ref]) -> tuple[str, ...
 
 
 def listen_for_heartbeats(engine: Engine, refs: Iterable[Ref]) -> float:
-    """Receive Pub/Sub events until each worker that only events report had time for a heartbeat.
+    """Listen to Pub/Sub until every worker that is known only from events had time for a heartbeat.
 
     Returns the seconds for which events were received: 0 if the systems of these queues store their workers.
     """
@@ -81,7 +84,7 @@ def listen_for_heartbeats(engine: Engine, refs: Iterable[Ref]) -> float:
 
 
 def build_job_stub(ref: Ref, id: bytes) -> Job:
-    """Return a stub for a job of which only the id is known."""
+    """Build a job of which only the id is known."""
     from rqtui.model import Job, State
 
     return Job(id, ref.queue, ref.system, "", State.READY, id)

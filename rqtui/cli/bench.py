@@ -16,13 +16,13 @@ from rqtui.errors import RqtuiError
 
 def bench(
     session: Session,
-    what: Annotated[str, typer.Argument(metavar="[engine|screen|systems|scale|many]", help="Which part.")] = "engine",
+    part: Annotated[str, typer.Argument(metavar="[engine|screen|systems|scale|many]", help="Which part.")] = "engine",
 ) -> int:
-    """Measure how fast and how small rqtui is on this machine.
+    """Measure the speed and the memory use of rqtui on this machine.
 
     Example: rqtui bench engine --json
     """
-    code: int = load_benchmarks().bench(what, as_json=session.as_json)
+    code: int = load_benchmarks().bench(part, as_json=session.as_json)
     return code
 
 

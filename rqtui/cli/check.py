@@ -31,7 +31,7 @@ def check(
     queue: QUEUE,
     repair: Annotated[bool, typer.Option("--repair", help="Repair these jobs.")] = False,
 ) -> int:
-    """Check a queue for jobs in two places or in none; --repair repairs them.
+    """Find the jobs of a queue that are in two places or in none; --repair repairs them.
 
     Example: rqtui check mail --repair
     """
@@ -39,39 +39,41 @@ def check(
         session.refuse_if_read_only("check --repair")
     engine = session.create_engine()
     ref = engine.resolve_or_discover(queue)
-    checked, remaining = _check_queue(engine, ref)
+    checked, remaining = _find_misplaced_jobs(engine, ref)
     repairs: list[Finding] = []
     if repair and remaining:
-        repairs, repaired_ids = remaining, _repair(engine, ref, remaining)
-        checked, remaining = _check_queue(engine, ref)
+        repairs, repaired_ids = remaining, _repair_jobs(engine, ref, remaining)
+        checked, remaining = _find_misplaced_jobs(engine, ref)
         repairs = [finding for finding in repairs if finding.ids[0] in repaired_ids]
-    words = engine.format_argument(ref)
+    queue_argument = engine.format_argument(ref)
     repaired = len({id for finding in repairs for id in finding.ids})
     if session.as_json:
         document = {
             **documents.build_queue_fields(ref.queue),
             "checked": checked,
-            "findings": [findings.build_document(finding, words, ref.system) for finding in remaining],
+            "findings": [findings.build_finding_document(finding, queue_argument, ref.system) for finding in remaining],
             "repaired": repaired,
         }
         if repair:
-            document["mended"] = [findings.build_document(finding, words, ref.system) for finding in repairs]
+            document["mended"] = [
+                findings.build_finding_document(finding, queue_argument, ref.system) for finding in repairs
+            ]
         output.write_json(document)
     else:
         from rqtui.text.formats import format_quantity
 
-        done = f", {repaired} repaired" if repair else ""
+        repaired_text = f", {repaired} repaired" if repair else ""
         output.write_lines(
             [
-                f"{format_quantity(checked, 'job')} looked at{done}, {len(remaining)} left to repair",
-                *findings.format_findings(remaining, words),
+                f"{format_quantity(checked, 'job')} looked at{repaired_text}, {len(remaining)} left to repair",
+                *findings.format_findings(remaining, queue_argument),
             ]
         )
     return REFUSED if remaining else DONE
 
 
-def _check_queue(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
-    """Read all keys of a queue in bounded steps and return (number of jobs checked, findings)."""
+def _find_misplaced_jobs(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
+    """Read all keys of a queue in bounded steps, and return the number of jobs read and the findings."""
     from rqtui.model import Focus
 
     system = engine.systems[ref.system]
@@ -82,18 +84,20 @@ def _check_queue(engine: Engine, ref: Ref) -> tuple[int, list[Finding]]:
     report_unknown_queue(engine, counted)
     checked, found_findings = 0, {}
     with output.show_progress("checking", sum(count.count for count in counted.counts)) as bar:
-        for walked, number, rows in _iterate_steps(engine, ref):
+        for walked, number, rows in _iterate_check_calls(engine, ref):
             if walked in places:
                 checked += number
-                bar.step(number)
+                bar.add_steps(number)
             for id, kind, where in rows:
-                finding = _build_finding(system, ref, id, kind.replace("_", "-"), where, engine.format_argument(ref))
+                finding = _build_job_finding(
+                    system, ref, id, kind.replace("_", "-"), where, engine.format_argument(ref)
+                )
                 found_findings[id, finding.kind] = finding  # SCAN may show an entry twice
     return checked, list(found_findings.values())
 
 
-def _iterate_steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[bytes, str, str]]]]:
-    """Yield (walk name, jobs checked, faulty rows) of each call of the `check` script."""
+def _iterate_check_calls(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tuple[bytes, str, str]]]]:
+    """Call the `check` script repeatedly, and yield (walk name, jobs checked, faulty rows) of each call."""
     from rqtui.scripts import script as scripts
 
     system = engine.systems[ref.system]
@@ -109,30 +113,30 @@ def _iterate_steps(engine: Engine, ref: Ref) -> Iterator[tuple[str, int, list[tu
         walk, cursor = answer.values["walk"], answer.values["cursor"]
 
 
-def _build_finding(system: System, ref: Ref, id: bytes, kind: str, where: str, words: str) -> Finding:
-    """Return the finding of one faulty job."""
+def _build_job_finding(system: System, ref: Ref, id: bytes, kind: str, places: str, queue_argument: str) -> Finding:
+    """Build the finding of one job that is in two places or in none."""
     from rqtui.model import Finding
 
     severity, sentence = _SENTENCES.get(kind, ("warning", kind))
     keys = system.keys(ref.queue)
-    names = where.split()
+    names = places.split()
     return Finding(
         kind,
         severity,
         ref.queue,
         sentence.format(where=" and ".join(names)),
-        f"rqtui check {words} --repair",
+        f"rqtui check {queue_argument} --repair",
         tuple(keys.get(name, name) for name in names),
         (id,),
     )
 
 
-def _repair(engine: Engine, ref: Ref, found_findings: Sequence[Finding]) -> set[bytes]:
-    """Repair the jobs of the findings and return the ids of those that were repaired."""
+def _repair_jobs(engine: Engine, ref: Ref, found_findings: Sequence[Finding]) -> set[bytes]:
+    """Repair the jobs of the findings and return the ids of the repaired jobs."""
     ids = list(dict.fromkeys(id for finding in found_findings for id in finding.ids))
     repaired: set[bytes] = set()
     with output.show_progress("mending", len(ids)) as bar:
         for outcomes in engine.yield_verb_steps("repair", ref, [build_job_stub(ref, id) for id in ids]):
             repaired |= {outcome.id for outcome in outcomes if outcome.moved}
-            bar.step(len(outcomes))
+            bar.add_steps(len(outcomes))
     return repaired

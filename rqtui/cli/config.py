@@ -87,97 +87,98 @@ def config(
     is_path: Annotated[bool, typer.Option("--path", help="Only where the file is, or would be.")] = False,
     is_example: Annotated[bool, typer.Option("--example", help="Print a file to begin with.")] = False,
 ) -> int:
-    """Print where the config file is, and the effective settings.
+    """Print the path of the config file, and the effective settings with the source of each.
 
     Example: rqtui config --profile prod
     """
-    holds = session.in_force
-    assert holds is not None
+    effective = session.in_force
+    assert effective is not None
     if is_example:
         with reveal_secrets():  # the example's `password_file = …` and `${MAIL_PW}` are no secrets
             output.write_lines(EXAMPLE.splitlines())
         return DONE
     if is_path:
-        output.write_lines([str(holds.config.path)])
+        output.write_lines([str(effective.config.path)])
         return DONE
-    problems = [*holds.settings.problems, *screen.find_problems(holds.config)]
+    problems = [*effective.settings.problems, *screen.find_screen_config_errors(effective.config)]
     if session.as_json:
-        output.write_json(_build_document(holds, problems))
+        output.write_json(_build_settings_document(effective, problems))
     else:
-        _write_settings(holds)
+        _write_settings(effective)
         for problem in problems:
             output.print_message(problem)
     return USAGE if problems else DONE
 
 
-def _iterate_settings(holds: EffectiveSettings) -> Iterator[tuple[str, Any, str]]:
+def _iterate_effective_settings(effective: EffectiveSettings) -> Iterator[tuple[str, Any, str]]:
     """Yield (name, value, source) of each effective setting, with passwords masked."""
     from rqtui.connection.connect import mask
 
     for name, field in SHOWN_SETTINGS:
-        value = getattr(holds.settings, field)
+        value = getattr(effective.settings, field)
         if name == "thresholds":
-            value = tuple((pattern, _format_limits(limits)) for pattern, limits in value)
-        yield name, mask(value) if name == "url" else value, holds.sources.get(name, "built in")
+            value = tuple((pattern, _format_thresholds(limits)) for pattern, limits in value)
+        yield name, mask(value) if name == "url" else value, effective.sources.get(name, "built in")
     for section in ("keymap", "columns", "redact"):
-        value = getattr(holds.settings, section)
+        value = getattr(effective.settings, section)
         if value:
-            yield section, value, holds.config.format_key_position(section)
+            yield section, value, effective.config.format_key_position(section)
 
 
-def _format_limits(limits: Mapping[str, Limit]) -> tuple[str, ...]:
-    """Return thresholds as text, for example `failing 10..50`."""
+def _format_thresholds(limits: Mapping[str, Limit]) -> tuple[str, ...]:
+    """Format health thresholds as text, for example `failing 10..50`."""
     from rqtui.config.thresholds import format_threshold
 
     return tuple(f"{name} {format_threshold(name, limit)}" for name, limit in limits.items())
 
 
-def _build_document(holds: EffectiveSettings, problems: list[str]) -> dict[str, Any]:
+def _build_settings_document(effective: EffectiveSettings, problems: list[str]) -> dict[str, Any]:
     """Return the settings as a JSON document."""
     return {
-        "path": str(holds.config.path),
-        "exists": holds.config.exists,
-        "profiles": sorted(holds.config.profiles),
+        "path": str(effective.config.path),
+        "exists": effective.config.exists,
+        "profiles": sorted(effective.config.profiles),
         "in_force": {
-            {"systems": "layouts"}.get(name, name): {"value": _to_plain(value), "source": source}
-            for name, value, source in _iterate_settings(holds)
+            {"systems": "layouts"}.get(name, name): {"value": _convert_setting_to_json(value), "source": source}
+            for name, value, source in _iterate_effective_settings(effective)
         },
         "problems": problems,
     }
 
 
-def _to_plain(value: Any) -> Any:
-    """Convert a setting's value for JSON: pairs become an object, tuples become lists."""
+def _convert_setting_to_json(value: Any) -> Any:
+    """Convert a setting's value to JSON types: pairs become an object, tuples become lists."""
     if isinstance(value, tuple) and value and isinstance(value[0], tuple):
         return {pattern: list(verbs) for pattern, verbs in value}
     return dict(value) if hasattr(value, "keys") else list(value) if isinstance(value, tuple) else value
 
 
-def _write_settings(holds: EffectiveSettings) -> None:
-    """Print the path, the profiles and the table of settings."""
-    hint = "" if holds.config.exists else "  (there is none; begin with: rqtui config --example)"
-    output.write_lines([f"file      {holds.config.path}{hint}"])
-    names = ", ".join(sorted(holds.config.profiles))
+def _write_settings(effective: EffectiveSettings) -> None:
+    """Print the config file's path, its profiles, and a table of the effective settings."""
+    hint = "" if effective.config.exists else "  (there is none; begin with: rqtui config --example)"
+    output.write_lines([f"file      {effective.config.path}{hint}"])
+    names = ", ".join(sorted(effective.config.profiles))
     output.write_lines([f"profiles  {names}", ""] if names else [""])
     rows = [
-        (name, _format_value(value), _shorten_source(source, holds)) for name, value, source in _iterate_settings(holds)
+        (name, _format_setting(value), _shorten_source(source, effective))
+        for name, value, source in _iterate_effective_settings(effective)
     ]
     output.write_table(("setting", "value", "from"), rows)
 
 
-def _format_value(value: Any) -> str:
+def _format_setting(value: Any) -> str:
     """Return a setting's value as text on one line."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    plain = _to_plain(value)
+    plain = _convert_setting_to_json(value)
     if isinstance(plain, dict):
         pairs = ((name, item if isinstance(item, str) else " ".join(item)) for name, item in plain.items())
-        return ", ".join(f"{name}: {words}" for name, words in pairs)
+        return ", ".join(f"{name}: {value_text}" for name, value_text in pairs)
     if isinstance(value, float):
         return f"{value:g} s"
     return (", ".join(plain) if isinstance(plain, list) else str(plain)) or "·"
 
 
-def _shorten_source(source: str, holds: EffectiveSettings) -> str:
-    """Return a source with the config file's name instead of its full path, which is printed above."""
-    return source.replace(str(holds.config.path), holds.config.path.name)
+def _shorten_source(source: str, effective: EffectiveSettings) -> str:
+    """Return where a setting comes from, with the config file's name instead of its full path."""
+    return source.replace(str(effective.config.path), effective.config.path.name)

@@ -49,7 +49,7 @@ def demo(
     ] = None,
     is_list: Annotated[bool, typer.Option("--list", help="Name the scenarios.")] = False,
 ) -> int:
-    """Run jobs that flow through a queue of their own; needs no Redis.
+    """Run a demo: jobs flow through a queue on a temporary server; needs no Redis.
 
     Example: rqtui demo delays --headless --seconds 20 --json
     """
@@ -110,58 +110,65 @@ def run_scenario(
         if chosen is None:
             return 0
         scenario = chosen
-    story = scenarios.find_scenario(scenario)
+    demo_scenario = scenarios.find_scenario(scenario)
     with start_server(server) as running:
         _print_note(f"{running.kind} at {running.url}: redis-cli -u {running.url} looks on. It ends with the demo.")
         if headless:
-            _print_note(f"{story.name}: {story.summary}; seed {seed}, {story.describe_length(seconds)} …")
-            return _print_result(
-                scenarios.run_headless(story, running.url, seed, seconds, server_pid=running.pid), as_json
+            _print_note(
+                f"{demo_scenario.name}: {demo_scenario.summary}; seed {seed}, "
+                f"{demo_scenario.describe_length(seconds)} …"
+            )
+            return _print_demo_result(
+                scenarios.run_headless(demo_scenario, running.url, seed, seconds, server_pid=running.pid), as_json
             )
         from rqtui.config.settings import Settings
         from rqtui.tui.app import run as open_screen
 
-        _print_note(f"{story.name}: {story.summary}")
-        with scenarios.create_run(story, running.url, seed, running.pid, running.folder) as run:
-            looks = {name: getattr(look, name) for name in LOOK_FIELDS} if look else {}
-            settings = Settings(url=running.url, systems=(story.system,), read_only=read_only, **looks)
+        _print_note(f"{demo_scenario.name}: {demo_scenario.summary}")
+        with scenarios.create_run(demo_scenario, running.url, seed, running.pid, running.folder) as run:
+            screen_settings = {name: getattr(look, name) for name in LOOK_FIELDS} if look else {}
+            settings = Settings(
+                url=running.url, systems=(demo_scenario.system,), read_only=read_only, **screen_settings
+            )
             return open_screen(settings, run, open_queue=run.queues[0], interval_s=1.0)
 
 
 def list_scenarios(as_json: bool = False) -> int:
-    """Print the scenarios: their names, what each shows, what to try and what to watch."""
+    """Print the demo scenarios: their names, what each shows, what to try and what to watch."""
     from rqtui.scenarios import SCENARIOS
 
     if as_json:
-        output.write_json([_build_document(story) for story in SCENARIOS.values()])
+        output.write_json([_build_scenario_document(scenario) for scenario in SCENARIOS.values()])
         return 0
-    for story in SCENARIOS.values():
-        tries = [f"           {keys:>7}  {text}" for keys, text in story.tries]
-        watch = f"           {'watch':>7}  {'; '.join(story.watch)}"
-        output.write_lines([f"{story.name:<11}{story.system.partition(':')[0]}: {story.summary}", *tries, watch])
+    for scenario in SCENARIOS.values():
+        try_lines = [f"           {keys:>7}  {text}" for keys, text in scenario.tries]
+        watch = f"           {'watch':>7}  {'; '.join(scenario.watch)}"
+        output.write_lines(
+            [f"{scenario.name:<11}{scenario.system.partition(':')[0]}: {scenario.summary}", *try_lines, watch]
+        )
     return 0
 
 
-def _build_document(story: Scenario) -> dict[str, Any]:
+def _build_scenario_document(scenario: Scenario) -> dict[str, Any]:
     return {
-        "scenario": story.name,
-        "summary": story.summary,
-        "layout": story.system,
-        "queues": list(story.queue_names),
-        "try": [{"keys": keys, "text": text} for keys, text in story.tries],
-        "watch": list(story.watch),
+        "scenario": scenario.name,
+        "summary": scenario.summary,
+        "layout": scenario.system,
+        "queues": list(scenario.queue_names),
+        "try": [{"keys": keys, "text": text} for keys, text in scenario.tries],
+        "watch": list(scenario.watch),
     }
 
 
-def _print_result(result: Mapping[str, Any], as_json: bool) -> int:
-    """Print the result of a scenario and return its exit code."""
+def _print_demo_result(result: Mapping[str, Any], as_json: bool) -> int:
+    """Print the result of a demo scenario and return the exit code: 1 for findings or lost jobs, else 0."""
     if as_json:
         output.write_json(result)
     else:
         output.write_lines(
             [
                 *(_format_retry_result if "retries" in result else _format_foreign_result)(result),
-                *_format_check(result),
+                *_format_job_check(result),
             ]
         )
     proof = result.get("proof", {})
@@ -169,7 +176,7 @@ def _print_result(result: Mapping[str, Any], as_json: bool) -> int:
 
 
 def _format_retry_result(result: Mapping[str, Any]) -> list[str]:
-    """Format the result of a scenario of a queue with retries as lines of text."""
+    """Format the result of a demo scenario with retries as lines of text."""
     from rqtui.text.formats import format_count, format_quantity
 
     lines = [
@@ -187,7 +194,7 @@ def _format_retry_result(result: Mapping[str, Any]) -> list[str]:
 
 
 def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
-    """Return the result of a scenario on another system as lines of text; counts of zero are left out."""
+    """Format the result of a demo scenario on a foreign system as lines of text, without counts of zero."""
     from rqtui.text.formats import format_count, format_quantity
 
     facts = (
@@ -202,9 +209,9 @@ def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
         ("lost_with_workers", "jobs lost with them: this system keeps no lease"),
     )
     seconds = result["elapsed_ms"] / 1000
-    done = f"{format_count(result['done'])} done in {seconds:.1f} s: {result['jobs_s']} per second"
-    lines = [f"{format_quantity(result['put'], 'job')} put, {done}"]
-    lines += [f"  {result[name]:>6}  {words}" for name, words in facts if result[name]]
+    rate_text = f"{format_count(result['done'])} done in {seconds:.1f} s: {result['jobs_s']} per second"
+    lines = [f"{format_quantity(result['put'], 'job')} put, {rate_text}"]
+    lines += [f"  {result[name]:>6}  {label}" for name, label in facts if result[name]]
     for queue in result["queues"]:
         places = "  ".join(f"{place} {number}" for place, number in queue["counted"].items())
         lines.append(f"  {queue['queue']}  {places}")
@@ -212,8 +219,8 @@ def _format_foreign_result(result: Mapping[str, Any]) -> list[str]:
     return [*lines, *(f"  rqtui could not: {error}" for error in result["errors"])]
 
 
-def _format_check(result: Mapping[str, Any]) -> list[str]:
-    """Return the lines that say whether every job was accounted for."""
+def _format_job_check(result: Mapping[str, Any]) -> list[str]:
+    """Format the lines that report whether every job of a demo was accounted for."""
     lines = [f"every id: {result['proof']['text']}"] if "proof" in result else []
     lines += [f"  FOUND {item['queue']}: {', '.join(item['ids'])} {item['text']}" for item in result["findings"]]
     if result["lost"]:
@@ -221,22 +228,24 @@ def _format_check(result: Mapping[str, Any]) -> list[str]:
 
         lines.append(f"  LOST {format_quantity(result['lost'], 'job')}")
     elif not result["findings"]:
-        lines.append(_format_sum(result) if "standing" in result else "check: each job in exactly one place, none lost")
+        lines.append(
+            _format_job_sum(result) if "standing" in result else "check: each job in exactly one place, none lost"
+        )
     return [*lines, f"jobs {result['digest']} (seed {result['seed']}) on {result['server']['title']}"]
 
 
-def _format_sum(result: Mapping[str, Any]) -> str:
-    """Return a sentence that adds up where the put jobs ended."""
-    parts = (
+def _format_job_sum(result: Mapping[str, Any]) -> str:
+    """Return a sentence that adds up where the jobs of a demo ended: done, deleted, given up or lost."""
+    labels = (
         ("done", "done"),
         ("standing", "in one place each"),
         ("withdrawn", "deleted by their producer"),
         ("given_up", "given up"),
         ("lost_with_workers", "lost with the worker"),
     )
-    shown = [f"{result[name]} {words}" for name, words in parts if result[name]]
-    return f"check: {result['put']} put are {' + '.join(shown)}; none without a trace"
+    terms = [f"{result[name]} {label}" for name, label in labels if result[name]]
+    return f"check: {result['put']} put are {' + '.join(terms)}; none without a trace"
 
 
-def _print_note(words: str) -> None:
-    output.print_note(words)
+def _print_note(text: str) -> None:
+    output.print_note(text)

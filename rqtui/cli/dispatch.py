@@ -11,7 +11,7 @@ import typer
 
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUES
-from rqtui.cli.loop_runner import MAX_BATCH, ONCE, Report, check_batch_size, run_loop
+from rqtui.cli.loop_runner import MAX_BATCH, ONCE, Report, check_batch_size, run_foreground_loop
 from rqtui.cli.session import NO_WAIT, Session
 from rqtui.errors import UsageError
 
@@ -46,7 +46,7 @@ def dispatch(
 ) -> int:
     """Dispatch jobs when they are due, until stopped.
 
-    It takes the place of redis_queue_dispatcher, with its options, its default keys and its table.
+    The command takes the place of redis_queue_dispatcher, with the same options, default keys and table.
 
     Example: rqtui dispatch mail --verbose
     """
@@ -55,19 +55,19 @@ def dispatch(
         batch_size = MAX_BATCH
     check_batch_size(batch_size, "-n/--batch-size")
     keys = {name: key for name, key in (("delayed", delayed_key), ("ready", ready_key)) if key is not None}
-    session, unasked = _add_keys(session, keys, is_open=not queues)
+    session, unasked = _add_dispatcher_keys(session, keys, is_open=not queues)
     kind = _Table if verbose == 1 and not session.as_json else Report
     every_step = bool(verbose or once)
-    report = kind(session, _build_line, ("queue", *_COLUMNS), every_step, unasked)
+    report = kind(session, _build_dispatch_line, ("queue", *_COLUMNS), every_step, unasked)
     with report:
-        return run_loop(session, "dispatch", queues, report, limit=batch_size, once=once, no_wait=no_wait)
+        return run_foreground_loop(session, "dispatch", queues, report, limit=batch_size, once=once, no_wait=no_wait)
 
 
-def _add_keys(session: Session, keys: dict[str, str], *, is_open: bool) -> tuple[Session, str]:
-    """Return the session with the keys of `-d` and `-r` as options of the system that has `delayed` and `ready`.
+def _add_dispatcher_keys(session: Session, keys: dict[str, str], *, is_open: bool) -> tuple[Session, str]:
+    """Return the session with the keys of `-d` and `-r` as options of the system `dispatcher`.
 
-    If no key, system or queue is given (`is_open`), its default keys are served beside the default system, as in the
-    original program. Then the system's name is returned too, else an empty string.
+    If no key, system or queue is given (`is_open`), the system's default keys are served beside the default system, as
+    in redis_queue_dispatcher. Then the system's name is returned too, else an empty string.
     """
     from rqtui.config.settings import DEFAULT_SYSTEM
     from rqtui.connection.connect import mask
@@ -79,18 +79,20 @@ def _add_keys(session: Session, keys: dict[str, str], *, is_open: bool) -> tuple
     if not keys and (systems or not is_open or (hosts is not None and hosts.kind == "cluster")):
         return session, ""  # the system's two keys are in different slots of a Cluster
     [name] = [
-        one for one in registry.list_own_names() if {"delayed", "ready"} <= set(registry.create_system(one).defaults)
+        system_name
+        for system_name in registry.list_own_names()
+        if {"delayed", "ready"} <= set(registry.create_system(system_name).defaults)
     ]
     if not keys:
         return _replace_systems(session, DEFAULT_SYSTEM, name), name
-    given = [spec for spec in systems if registry.parse_name(spec) == name]
-    if systems and not given:
+    given_specs = [spec for spec in systems if registry.parse_name(spec) == name]
+    if systems and not given_specs:
         raise UsageError(f"-d and -r name keys of the system {name}; say --system {name}, or leave --system away.")
     if any("," in key for key in keys.values()):
         raise UsageError("a key with a comma cannot be an option of a system.")
     added = ",".join(f"{option}={key}" for option, key in keys.items())
-    before = given[0] if given else name
-    return _replace_systems(session, f"{before}{',' if ':' in before else ':'}{added}"), ""
+    base_spec = given_specs[0] if given_specs else name
+    return _replace_systems(session, f"{base_spec}{',' if ':' in base_spec else ':'}{added}"), ""
 
 
 def _replace_systems(session: Session, *systems: str) -> Session:
@@ -98,9 +100,9 @@ def _replace_systems(session: Session, *systems: str) -> Session:
 
 
 class _Table(Report):
-    """The table of redis_queue_dispatcher (src/main.rs): one line per changed round, summed over all queues.
+    """The printed table of redis_queue_dispatcher (src/main.rs): one line per changed round, summed over all queues.
 
-    Its titles are repeated after 51 lines, as in the original. `backing_off` is in seconds.
+    The titles are repeated after 51 lines, as in redis_queue_dispatcher. `backing_off` is in seconds.
     """
 
     _EDGE = "+---------------" * len(_COLUMNS) + "+"
@@ -116,9 +118,9 @@ class _Table(Report):
             return
         self._last = (dispatched, *counts)
         if self._lines % self._PAGE == 0:
-            output.write_lines([self._EDGE, _format_row(_COLUMNS), self._EDGE])
+            output.write_lines([self._EDGE, _format_table_row(_COLUMNS), self._EDGE])
         self._lines += 1
-        output.write_lines([_format_row((*self._last, ceil(lines[0]["backing_off_ms"] / 1000)))])
+        output.write_lines([_format_table_row((*self._last, ceil(lines[0]["backing_off_ms"] / 1000)))])
 
     def close(self) -> None:
         """Print the lower edge of the table."""
@@ -126,17 +128,17 @@ class _Table(Report):
             output.write_lines([self._EDGE])
 
 
-def _format_row(cells: Sequence[object]) -> str:
+def _format_table_row(cells: Sequence[object]) -> str:
     return "|" + "".join(f"{cell!s:^15}|" for cell in cells)
 
 
-def _build_line(step: ScriptStep | None, queue: str, done: Round) -> dict[str, Any]:
-    """Return the printed line of a step. `ready` is counted before the batch, as in redis_queue_dispatcher."""
-    values = step.values if step else {}
+def _build_dispatch_line(step: ScriptStep | None, queue: str, finished_round: Round) -> dict[str, Any]:
+    """Build the printed line of one dispatch step. `ready` is the count before the batch, as in the original table."""
+    reply_values = step.values if step else {}
     return {
         **documents.build_queue_fields(queue),
         "dispatched": step.moved if step else 0,
-        "delayed": values.get("scheduled"),
-        "ready": values.get("ready"),
-        "backing_off_ms": round(done.wait_s * 1000),
+        "delayed": reply_values.get("scheduled"),
+        "ready": reply_values.get("ready"),
+        "backing_off_ms": round(finished_round.wait_s * 1000),
     }

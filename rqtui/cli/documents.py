@@ -50,21 +50,21 @@ __all__ = [
 
 
 def format_id(id: bytes) -> str:
-    """Return a job id as text for people, written as in documents; an empty id is `''`."""
+    """Format a job id for people, with the encoding of `--json` documents; an empty id is `''`."""
     from rqtui.text.sanitise import EMPTY_ID
 
     return encode_text(id) or EMPTY_ID
 
 
 def preview_body(body: bytes | None) -> str:
-    """Return the first 200 bytes of a body as one line of text; empty for a missing body."""
+    """Return the first 200 bytes of a job's body as one line of text; empty for a missing body."""
     from rqtui.text.body import render_body
 
     return " ".join(render_body(body[:200]).text.split()) if body else ""
 
 
 def build_coverage_fields(coverage: EventCoverage | None) -> dict[str, Any]:
-    """Return the fields of a place that is counted from Pub/Sub events; empty for a place with a key.
+    """Build the JSON fields of a place that is counted from Pub/Sub events; empty for a place with a Redis key.
 
     `heard_since_at_ms` is when listening began, or null if no process listens. `missed_ms` is how long listening
     failed.
@@ -72,21 +72,21 @@ def build_coverage_fields(coverage: EventCoverage | None) -> dict[str, Any]:
     return {} if coverage is None else {"heard_since_at_ms": coverage.since_ms, "missed_ms": coverage.missed_ms}
 
 
-def build_outcomes(found: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """Return the results of `act`: each has an id, a word, the word's meaning, and the short values of the reply."""
+def build_outcomes(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    """Build the `results` of `act` as JSON: the id of each job, a word, its meaning, and short values of the reply."""
     return [
         {
             **build_id_fields(outcome.id),
             "word": outcome.word,
             "text": mask_text(escape_undecodable(outcome.text)),
-            **{name: _format_value(value) for name, value in outcome.values.items() if name not in _BULKY},
+            **{name: _encode_reply_value(value) for name, value in outcome.values.items() if name not in _BULKY},
         }
-        for outcome in found
+        for outcome in outcomes
     ]
 
 
 _BULKY = ("record", "body", "line", "errors")  # the parts of a deleted job; `show` prints them in readable form
 
 
-def _format_value(value: object) -> object:
+def _encode_reply_value(value: object) -> object:
     return encode_text(value) if isinstance(value, str | bytes) else value

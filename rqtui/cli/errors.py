@@ -1,4 +1,4 @@
-"""Implement `errors`: group dead jobs and jobs that wait for a retry by their error's cause. It changes nothing."""
+"""Implement `errors`: group dead jobs and jobs that wait for a retry by their error's cause. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ BY = Annotated[
 
 
 def errors(session: Session, queues: QUEUES = None, by: BY = Width.CAUSE) -> int:
-    """Group dead jobs and those that wait for another try by their cause.
+    """Group dead jobs and jobs that wait for a retry by the cause of their error.
 
     Example: rqtui errors mail --by class
     """
     from rqtui.reports import errors as report
 
     engine, refs = open_engine(session, queues)
-    error_report = sampling.run_to_end(report.yield_error_reports(engine, refs, by), "looking")
+    error_report = sampling.build_with_progress(report.yield_error_reports(engine, refs, by), "looking")
     if session.as_json:
-        groups = [_build_group(group, error_report.size.is_complete) for group in error_report.groups]
+        groups = [_build_error_group(group, error_report.size.is_complete) for group in error_report.groups]
         output.write_json({**sampling.build_size_document(error_report.size), "by": by.value, "errors": groups})
     else:
-        _write_errors(error_report, engine.refs)
+        _write_error_table(error_report, engine.refs)
         unheard = report_unheard_places(engine, refs)
         if silent := sampling.describe_silent_systems(engine, refs, "error"):
             output.print_message(f"{silent} no errors.")
         none = "no job has died, and none waits for another try"
         if unheard:
             none = f"no error is stored; whether jobs of {' and '.join(unheard)} failed is unknown"
-        sampling.write_size(error_report.size, "" if error_report.groups else none)
-    return sampling.choose_exit_code(error_report.size)
+        sampling.write_sample_size(error_report.size, "" if error_report.groups else none)
+    return sampling.choose_sampling_exit_code(error_report.size)
 
 
-def _build_group(group: Group, is_exact: bool) -> dict[str, Any]:
+def _build_error_group(group: Group, is_exact: bool) -> dict[str, Any]:
     example = group.example
     return {
         "error": documents.mask_data(group.message),
@@ -76,15 +76,15 @@ def _build_group(group: Group, is_exact: bool) -> dict[str, Any]:
     }
 
 
-def _write_errors(report: Errors, all_refs: Iterable[Ref]) -> None:
-    """Print the groups as a table. `all_refs` is all queues; it decides which names need their system beside them."""
+def _write_error_table(report: Errors, all_refs: Iterable[Ref]) -> None:
+    """Print groups of errors as a table. Queues that share a name among `all_refs` are shown with their system."""
     from rqtui.text import formats
     from rqtui.text.masking import mask_text
     from rqtui.text.names import find_duplicate_names, format_queue_name
 
-    now_ms, both = report.size.taken_ms, find_duplicate_names(all_refs)
+    now_ms, shared_names = report.size.taken_ms, find_duplicate_names(all_refs)
 
-    def ago(at_ms: int | None) -> str:
+    def format_age_at(at_ms: int | None) -> str:
         return "" if at_ms is None else formats.format_age(max(0, now_ms - at_ms))
 
     rows = [
@@ -95,10 +95,10 @@ def _write_errors(report: Errors, all_refs: Iterable[Ref]) -> None:
             mask_text(group.short_message) or "(no error is kept)",
             group.frame,
             mask_text(", ".join(group.kinds[:3])) + (f" +{len(group.kinds) - 3}" if len(group.kinds) > 3 else ""),
-            ", ".join(format_queue_name(ref, both) for ref in group.refs[:3])
+            ", ".join(format_queue_name(ref, shared_names) for ref in group.refs[:3])
             + (f" +{len(group.refs) - 3}" if len(group.refs) > 3 else ""),
-            ago(group.first_ms),
-            ago(group.last_ms),
+            format_age_at(group.first_ms),
+            format_age_at(group.last_ms),
         ]
         for group in report.groups
     ]

@@ -1,6 +1,6 @@
 """Implement `events`: print the recorded events of queues and, with `--follow`, new events as they happen.
 
-Where it is allowed, the command changes one setting: it turns the recording of events on.
+The command changes one setting, where that is allowed: it turns the recording of events on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def events(
     ] = None,
     no_wait: NO_WAIT = False,
 ) -> int:
-    """Print the events of the queues, one per line, oldest first.
+    """Print the recorded events of queues, one per line, oldest first.
 
     Example: rqtui events mail --follow --filter reject
     """
@@ -52,51 +52,62 @@ def events(
         session.refuse_if_read_only("events --record")
     fits = report.build_matcher(expression or "")
     begin = partial(open_engine, session, queues, runs_on=follow)
-    engine, wanted = session.wait_for(begin, no_wait=no_wait or not follow)
-    refs = [ref for ref in wanted if report.has_events(engine.systems[ref.system])]
-    _report_silent_systems(ref.system for ref in wanted if ref not in refs)
-    if queues and wanted and not refs:
+    engine, selected_refs = session.wait_for(begin, no_wait=no_wait or not follow)
+    refs = [ref for ref in selected_refs if report.has_events(engine.systems[ref.system])]
+    _report_silent_systems(ref.system for ref in selected_refs if ref not in refs)
+    if queues and selected_refs and not refs:
         return DONE
-    said: dict[Ref, str] = {}
-    feeds = _read_feeds(engine, refs, {}, max(1, limit), said, newest=True)
-    _write_events(session, _sort_events(feeds, fits)[-limit:] if limit else [])
+    printed_errors: dict[Ref, str] = {}
+    feeds = _read_new_events(engine, refs, {}, max(1, limit), printed_errors, newest=True)
+    _write_events(session, _merge_events(feeds, fits)[-limit:] if limit else [])
     if (is_record or follow) and not session.settings.read_only:
-        _turn_on_recording(engine, feeds, aloud=True)
+        _turn_on_event_recording(engine, feeds, aloud=True)
     else:
         _report_missing_recording(feeds.values(), is_read_only=session.settings.read_only)
     if follow:
-        return _follow(session, engine, feeds, fits, said, is_all=not queues)
+        return _follow_events(session, engine, feeds, fits, printed_errors, is_all=not queues)
     return DONE
 
 
 def _report_silent_systems(systems: Iterable[str]) -> None:
-    """Report which of the queues' systems record no events."""
+    """Print which of the systems record no events."""
     if names := ", ".join(sorted(set(systems))):
         output.print_message(f"no events are recorded by {names}, and rqtui cannot turn that on.")
 
 
-def _sort_events(feeds: Mapping[Ref, Feed], fits: Callable[[Event], bool]) -> list[Event]:
-    """Return the events of all queues that the filter accepts, oldest first."""
+def _merge_events(feeds: Mapping[Ref, Feed], fits: Callable[[Event], bool]) -> list[Event]:
+    """Return the events of all queues that pass `--filter`, oldest first."""
     accepted = (event for feed in feeds.values() for event in feed.events if fits(event))
     return sorted(accepted, key=lambda event: event.order)
 
 
 def _report_missing_recording(feeds: Collection[Feed], *, is_read_only: bool) -> None:
-    """Report that no queue records its events now, and how to turn it on."""
+    """Print that none of the queues records its events, and how to turn recording on."""
     if feeds and not any(feed.is_recording for feed in feeds):
         hint = " (read-only: it cannot be turned on here)" if is_read_only else "; --record does"
         output.print_message(f"nothing records what happens now{hint}.")
 
 
-def _read_feeds(
-    engine: Engine, refs: Sequence[Ref], after: dict[Ref, str], limit: int, said: dict[Ref, str], *, newest: bool
+def _read_new_events(
+    engine: Engine,
+    refs: Sequence[Ref],
+    last_event_ids: dict[Ref, str],
+    limit: int,
+    printed_errors: dict[Ref, str],
+    *,
+    newest: bool,
 ) -> dict[Ref, Feed]:
-    """Read the new events of each queue. An error is printed once per queue and stored in `said`."""
+    """Read the new events of each queue. An error is printed once per queue and stored in `printed_errors`."""
     from rqtui.reports import events as report
 
     requests = [
         partial(
-            report.feed_request, engine.systems[ref.system], ref.queue, after.get(ref, ""), limit=limit, newest=newest
+            report.feed_request,
+            engine.systems[ref.system],
+            ref.queue,
+            last_event_ids.get(ref, ""),
+            limit=limit,
+            newest=newest,
         )
         for ref in refs
     ]
@@ -105,44 +116,44 @@ def _read_feeds(
         for ref, reply in zip(refs, engine.send_requests_isolated(requests), strict=True)
     }
     for ref, feed in feeds.items():
-        if feed.error and said.get(ref) != feed.error:
+        if feed.error and printed_errors.get(ref) != feed.error:
             output.print_message(f"{ref.queue}: {feed.error}")
-        said[ref] = feed.error
+        printed_errors[ref] = feed.error
     return feeds
 
 
-def _turn_on_recording(engine: Engine, feeds: dict[Ref, Feed], *, aloud: bool) -> None:
-    """Turn on the recording of events where it is due. With `aloud`, report each queue's result on stderr."""
+def _turn_on_event_recording(engine: Engine, feeds: dict[Ref, Feed], *, aloud: bool) -> None:
+    """Turn on the recording of events for queues that do not record. With `aloud`, report each result on stderr."""
     from rqtui.reports import events as report
 
     due = report.compute_renewals(feeds)
     refused = report.record_events(engine, tuple(due), due)
     for ref in (ref for ref, feed in feeds.items() if not feed.is_known and not feed.error and aloud):
         output.print_message(f"{ref.queue}: there is no such queue yet; it is followed as soon as it is there.")
-    for ref, why in refused.items() if aloud else ():
-        output.print_message(f"{ref.queue}: nothing is recorded: {why}")
-    begun = [ref.queue for ref in due if ref not in refused and not feeds[ref].is_recording]
-    if aloud and begun:
+    for ref, reason in refused.items() if aloud else ():
+        output.print_message(f"{ref.queue}: nothing is recorded: {reason}")
+    started_names = [ref.queue for ref in due if ref not in refused and not feeds[ref].is_recording]
+    if aloud and started_names:
         output.print_message(
-            f"recording begins in {', '.join(begun)}; it ends by itself a minute after the last word of this."
+            f"recording begins in {', '.join(started_names)}; it ends by itself a minute after the last word of this."
         )
 
 
-def _follow(
+def _follow_events(
     session: Session,
     engine: Engine,
     feeds: dict[Ref, Feed],
     fits: Callable[[Event], bool],
-    said: dict[Ref, str],
+    printed_errors: dict[Ref, str],
     *,
     is_all: bool,
 ) -> int:
-    """Print new events until a signal ends the command; while Redis is away, report it and retry without losing events.
+    """Print new events of queues until a signal ends the command, and reconnect without losing events.
 
     With `is_all`, new queues are followed too. A queue that did not exist before could not be recorded: its jobs are
     printed as if they had just been put.
     """
-    after = {ref: feed.last for ref, feed in feeds.items()}
+    last_event_ids = {ref: feed.last for ref, feed in feeds.items()}
     missing = {ref for ref, feed in feeds.items() if not feed.is_known}
     put: dict[Ref, set[bytes]] = {}  # jobs already printed when their queue appeared
     failures, looked_s = 0, time.monotonic()
@@ -151,11 +162,17 @@ def _follow(
             first: list[Event] = []
             try:
                 if is_all and time.monotonic() - looked_s > DISCOVER_S:
-                    new = _find_new_queues(engine, after)
-                    after, missing, looked_s = {**after, **dict.fromkeys(new, "")}, missing | new, time.monotonic()
-                feeds = _read_feeds(engine, list(after), after, MAX_EVENTS, said, newest=False)
+                    new_refs = _find_new_queues(engine, last_event_ids)
+                    last_event_ids, missing, looked_s = (
+                        {**last_event_ids, **dict.fromkeys(new_refs, "")},
+                        missing | new_refs,
+                        time.monotonic(),
+                    )
+                feeds = _read_new_events(
+                    engine, list(last_event_ids), last_event_ids, MAX_EVENTS, printed_errors, newest=False
+                )
                 if not session.settings.read_only:
-                    _turn_on_recording(engine, feeds, aloud=False)
+                    _turn_on_event_recording(engine, feeds, aloud=False)
                 for ref in [ref for ref in missing if feeds[ref].is_known]:
                     enqueued = _build_enqueue_events(engine, ref)
                     first += enqueued
@@ -168,20 +185,22 @@ def _follow(
                 stop.wait(wait_s)
                 continue
             failures = 0
-            after.update({ref: feed.last for ref, feed in feeds.items() if feed.last})
-            recorded = [event for feed in feeds.values() for event in feed.events if not _was_printed(event, put)]
+            last_event_ids.update({ref: feed.last for ref, feed in feeds.items() if feed.last})
+            recorded = [
+                event for feed in feeds.values() for event in feed.events if not _was_enqueue_printed(event, put)
+            ]
             fresh = [event for event in (*first, *recorded) if fits(event)]
             _write_events(session, sorted(fresh, key=lambda event: event.order))
     return stop.code
 
 
-def _was_printed(event: Event, put: dict[Ref, set[bytes]]) -> bool:
+def _was_enqueue_printed(event: Event, put: dict[Ref, set[bytes]]) -> bool:
     """Return whether the `enqueue` event of a job was already printed when its queue appeared."""
     return event.verb == "enqueue" and event.id in put.get(event.ref, ())
 
 
 def _find_new_queues(engine: Engine, known_refs: Collection[Ref]) -> set[Ref]:
-    """Find queues that are not in `known_refs` and whose system records events."""
+    """Search for queues that are not in `known_refs` and whose system records events."""
     from rqtui.reports import events as report
 
     for _step in engine.discover():
@@ -190,7 +209,7 @@ def _find_new_queues(engine: Engine, known_refs: Collection[Ref]) -> set[Ref]:
 
 
 def _build_enqueue_events(engine: Engine, ref: Ref) -> list[Event]:
-    """Return an `enqueue` event for each job that is in the queue now."""
+    """Build an `enqueue` event for each job that is in a queue now."""
     from rqtui.reports.events import Event
 
     pages = [engine.fetch_page(ref, place.name, 0, MAX_EVENTS) for place in engine.systems[ref.system].places]
@@ -205,7 +224,7 @@ def _write_events(session: Session, events_: Sequence[Event]) -> None:
 
     for event in events_:
         if session.as_json:
-            output.write_json(_build_event(event), is_stream=True)
+            output.write_json(_build_event_document(event), is_stream=True)
             continue
         at = f"{format_clock(event.at_ms)}.{event.at_ms % 1000:03}"
         sign = "×" if event.is_failure else " "
@@ -219,7 +238,7 @@ def _write_events(session: Session, events_: Sequence[Event]) -> None:
         output.write_lines(["  ".join(cells).rstrip()])
 
 
-def _build_event(event: Event) -> dict[str, Any]:
+def _build_event_document(event: Event) -> dict[str, Any]:
     return {
         "happened_at_ms": event.at_ms,
         **documents.build_queue_fields(event.ref.queue),

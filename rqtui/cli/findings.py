@@ -27,11 +27,12 @@ _REMEDIES = {
 }
 
 
-def build_document(finding: Finding, words: str, system: str | None = None, now_ms: int = 0) -> dict[str, Any]:
-    """Return a finding as JSON, in the format of the command-line documentation.
+def build_finding_document(
+    finding: Finding, queue_argument: str, system: str | None = None, now_ms: int = 0
+) -> dict[str, Any]:
+    """Build the JSON document of a health finding. Its remedy is a shell command where the screen names a key.
 
-    The remedy is a shell command where the screen names a key. `words` is the queue's name on a command line, `now_ms`
-    the time of the snapshot.
+    `queue_argument` is the queue's name on a command line, `now_ms` the time of the snapshot.
     """
     return {
         "kind": finding.kind,
@@ -42,7 +43,7 @@ def build_document(finding: Finding, words: str, system: str | None = None, now_
         "ids": [documents.encode_text(id) for id in finding.ids],
         "text": documents.escape_undecodable(finding.text),
         "detail": documents.escape_undecodable(finding.detail),
-        "remedy": documents.escape_undecodable(find_remedy(finding, words)),
+        "remedy": documents.escape_undecodable(find_remedy(finding, queue_argument)),
         "jobs": finding.jobs,
         "since_at_ms": finding.since_ms,
         "until_at_ms": finding.until_ms,
@@ -51,24 +52,28 @@ def build_document(finding: Finding, words: str, system: str | None = None, now_
     }
 
 
-def find_remedy(finding: Finding, words: str) -> str:
-    """Return what to do about a finding from a shell. `words` is the queue's name on a command line."""
-    return _REMEDIES[finding.kind].format(queue=words) if finding.key and finding.kind in _REMEDIES else finding.remedy
+def find_remedy(finding: Finding, queue_argument: str) -> str:
+    """Return the fix of a health finding as a shell command. `queue_argument` is the queue's name on a command line."""
+    return (
+        _REMEDIES[finding.kind].format(queue=queue_argument)
+        if finding.key and finding.kind in _REMEDIES
+        else finding.remedy
+    )
 
 
-def format_findings(found: Sequence[Finding], words: str, now_ms: int = 0) -> list[str]:
-    """Return one line for each finding.
+def format_findings(findings: Sequence[Finding], queue_argument: str, now_ms: int = 0) -> list[str]:
+    """Format health findings as text, one line each. `queue_argument` is the queue's name on a command line.
 
-    `words` is the queue's name on a command line, `now_ms` the time of the snapshot.
+    `now_ms` is the time of the snapshot.
     """
     from rqtui.engine.health.rules import format_finding
     from rqtui.text.sanitise import format_id, safe
 
     lines = []
-    for finding in found:
-        ids = "".join(f" {shown}:" for id in finding.ids if (shown := format_id(id)) not in finding.text)
-        where = f"{finding.queue}: " if finding.queue else ""
-        fix = find_remedy(finding, words)
-        text = f"{safe(where)}{ids} {safe(format_finding(finding, now_ms))}".replace("  ", " ").strip()
+    for finding in findings:
+        ids = "".join(f" {id_text}:" for id in finding.ids if (id_text := format_id(id)) not in finding.text)
+        queue_prefix = f"{finding.queue}: " if finding.queue else ""
+        fix = find_remedy(finding, queue_argument)
+        text = f"{safe(queue_prefix)}{ids} {safe(format_finding(finding, now_ms))}".replace("  ", " ").strip()
         lines.append(f"{finding.severity:<8}  {text}{f' · {safe(fix)}' if fix else ''}")
     return lines

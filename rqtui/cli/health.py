@@ -1,4 +1,4 @@
-"""Implement `health`: print the findings of queues and server, with the exit codes of monitoring plugins."""
+"""Implement `health`: print the findings of queues and of Redis, with the exit codes of monitoring plugins."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEALTH_CODES = {"ok": 0, "warning": 1, "critical": 2, "unknown": 3}
 
 
 def health(session: Session, queues: QUEUES = None) -> int:
-    """Report whether all is well: exit 0 fine, 1 warning, 2 critical, 3 unknown.
+    """Report the health of queues and server: exit 0 fine, 1 warning, 2 critical, 3 unknown.
 
     Example: rqtui health mail --json
     """
@@ -38,24 +38,24 @@ def health(session: Session, queues: QUEUES = None) -> int:
     )
     rates = counted.rates
     unwatched = {
-        ref: what
+        ref: unwatched_facts
         for ref, queue in zip(refs, counted.queues, strict=True)
-        if ref in rates and (what := judge.find_unwatched_facts(queue, rates[ref]))
+        if ref in rates and (unwatched_facts := judge.find_unwatched_facts(queue, rates[ref]))
     }
     pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -compute_weight_step(pair[1]))
     if session.as_json:
-        found = [
-            findings.build_document(one, engine.format_argument(ref), ref.system, counted.taken_ms)
+        finding_documents = [
+            findings.build_finding_document(one, engine.format_argument(ref), ref.system, counted.taken_ms)
             for ref, queue in pairs
             for one in queue.findings
         ]
-        found += [findings.build_document(one, "") for one in server]
+        finding_documents += [findings.build_finding_document(one, "") for one in server]
         unknown = [
-            _build_unknown(ref, (*queue.unknown, *unwatched.get(ref, ())))
+            _build_unknown_facts(ref, (*queue.unknown, *unwatched.get(ref, ())))
             for ref, queue in pairs
             if queue.unknown or ref in unwatched
         ]
-        output.write_json({"severity": severity, "findings": found, "unknown": unknown})
+        output.write_json({"severity": severity, "findings": finding_documents, "unknown": unknown})
     else:
         now_ms = counted.taken_ms
         queue_lines = [
@@ -66,34 +66,34 @@ def health(session: Session, queues: QUEUES = None) -> int:
                 severity,
                 *(line for lines in queue_lines for line in lines),
                 *findings.format_findings(server, ""),
-                *_format_unknown(pairs),
-                *_format_unwatched(unwatched),
+                *_format_unknown_facts(pairs),
+                *_format_unwatched_facts(unwatched),
             ]
         )
     return HEALTH_CODES[severity]
 
 
-def _build_unknown(ref: Ref, what: Sequence[str]) -> dict[str, Any]:
-    """Return as JSON what is unknown of a queue because its system does not store it."""
-    return {**documents.build_queue_fields(ref.queue), "layout": ref.system, "what": [*what]}
+def _build_unknown_facts(ref: Ref, facts: Sequence[str]) -> dict[str, Any]:
+    """Build the JSON of the facts of a queue that are unknown because its system does not store them."""
+    return {**documents.build_queue_fields(ref.queue), "layout": ref.system, "what": [*facts]}
 
 
-def _format_unwatched(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[str]:
-    """Return one sentence for all queues with the same facts that a single command cannot know."""
+def _format_unwatched_facts(unwatched: Mapping[Ref, tuple[str, ...]]) -> list[str]:
+    """Return one sentence for all queues with the same facts that only a long-running screen could measure."""
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, ...], list[str]] = {}
-    for ref, what in unwatched.items():
-        groups.setdefault(what, []).append(safe(ref.queue))
+    for ref, facts in unwatched.items():
+        groups.setdefault(facts, []).append(safe(ref.queue))
     return [
-        f"{'–':<8}  {_join_names(names)}: one command cannot know {' and '.join(what)}: "
+        f"{'–':<8}  {_join_names(names)}: one command cannot know {' and '.join(facts)}: "
         "leave the screen open for a minute"
-        for what, names in groups.items()
+        for facts, names in groups.items()
     ]
 
 
-def _format_unknown(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
-    """Return one sentence for all queues of a system with the same unknown properties."""
+def _format_unknown_facts(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
+    """Return one sentence for all queues of a system with the same unknown facts."""
     from rqtui.text.sanitise import safe
 
     groups: dict[tuple[str, bool, tuple[str, ...]], list[str]] = {}
@@ -103,8 +103,8 @@ def _format_unknown(pairs: Sequence[tuple[Ref, Queue]]) -> list[str]:
             groups.setdefault((ref.system, is_unheard, queue.unknown), []).append(safe(ref.queue))
     return [
         f"{'–':<8}  {_join_names(names)}: not known, since {system} keeps no such thing"
-        f"{_UNHEARD if is_unheard else ''}: {', '.join(what)}"
-        for (system, is_unheard, what), names in groups.items()
+        f"{_UNHEARD if is_unheard else ''}: {', '.join(facts)}"
+        for (system, is_unheard, facts), names in groups.items()
     ]
 
 

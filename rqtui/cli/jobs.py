@@ -52,43 +52,51 @@ def jobs(
     accepts = filters.parse_filter(expression or "")
     engine = session.create_engine()
     ref = engine.resolve_or_discover(queue)
-    job_filter, tells = accepts if accepts.terms else None, engine.systems[ref.system].known_fields
+    job_filter, known_fields = accepts if accepts.terms else None, engine.systems[ref.system].known_fields
     if place is not None:
-        named = [each.name for each in engine.systems[ref.system].find_places(place)]
-        page, following = _read_places(engine, ref, named, *_parse_cursor(cursor, named), limit, job_filter)
+        matching_places = [place_row.name for place_row in engine.systems[ref.system].find_places(place)]
+        page, following = _read_page_of_places(
+            engine, ref, matching_places, *_parse_cursor(cursor, matching_places), limit, job_filter
+        )
         if session.as_json:
             output.write_json(
-                {**_build_document(page), "place": place if len(named) > 1 else page.place, "next": following}
+                {
+                    **_build_page_document(page),
+                    "place": place if len(matching_places) > 1 else page.place,
+                    "next": following,
+                }
             )
         else:
-            _write_jobs(page, engine.fetch_server_time_ms(), tells, following, in_places=named)
+            _write_job_table(page, engine.fetch_server_time_ms(), known_fields, following, in_places=matching_places)
         return DONE
     if cursor is not None:
         raise UsageError("--cursor goes on in one place; name it: rqtui jobs QUEUE PLACE --cursor C.")
-    held, code = _find_filled_places(engine, ref)
+    filled_places, code = _find_filled_places(engine, ref)
     pages = []
-    for each in held:
+    for place_row in filled_places:
         try:
-            page = _read_filtered_page(engine, ref, each, limit, 0, job_filter)
+            page = _read_filtered_page(engine, ref, place_row, limit, 0, job_filter)
         except WrongType as error:
             output.print_message(str(error))
             code = REFUSED
         else:
             pages += [page] if page.jobs or not code else []
     if session.as_json:
-        places = [_build_document(page) for page in pages]
+        places = [_build_page_document(page) for page in pages]
         output.write_json({**documents.build_queue_fields(ref.queue), "layout": ref.system, "places": places})
         return code
     for page in pages:
         output.write_lines([f"{page.place}:"])
-        _write_jobs(page, engine.fetch_server_time_ms(), tells, _format_cursor(page.next), engine.format_argument(ref))
+        _write_job_table(
+            page, engine.fetch_server_time_ms(), known_fields, _format_cursor(page.next), engine.format_argument(ref)
+        )
     if not pages and not code:
         output.print_message(f"nothing stands in {ref.queue}.")
     return code
 
 
 def _find_filled_places(engine: Engine, ref: Ref) -> tuple[list[str], int]:
-    """Return the non-empty places of a queue and DONE; all its places and REFUSED if they cannot be counted."""
+    """Return the non-empty places of a queue and exit code 0; all its places and 1 if they cannot be counted."""
     from rqtui.model import Focus
 
     [counted] = engine.take_snapshot(Focus(queues=(ref,))).queues
@@ -98,17 +106,17 @@ def _find_filled_places(engine: Engine, ref: Ref) -> tuple[list[str], int]:
     report_unknown_queue(engine, counted)
     report_unheard_places(engine, (ref,))
     counts = [count for count in counted.counts if count.is_count_known]
-    held = {count.place for count in counts if count.count or not count.is_exact}  # an estimate may miss some
-    wrong_keys = {key for one in counted.findings if one.kind == "wrong-type" for key in one.keys}
+    filled_places = {count.place for count in counts if count.count or not count.is_exact}  # an estimate may miss some
+    wrong_keys = {key for finding in counted.findings if finding.kind == "wrong-type" for key in finding.keys}
     keys = system.keys(ref.queue)
-    held |= {
+    filled_places |= {
         place.name for place in system.places if keys.get(place.name) in wrong_keys
     }  # their pages report the error
-    return [place.name for place in system.places if place.name in held], DONE
+    return [place.name for place in system.places if place.name in filled_places], DONE
 
 
-def _build_document(page: Page) -> dict[str, Any]:
-    """Return one page of jobs as a JSON document."""
+def _build_page_document(page: Page) -> dict[str, Any]:
+    """Build the JSON document of one page of jobs."""
     return {
         **documents.build_queue_fields(page.queue),
         "layout": page.system,
@@ -122,7 +130,7 @@ def _build_document(page: Page) -> dict[str, Any]:
 
 
 def _parse_cursor(cursor: str | None, places: Sequence[str]) -> tuple[int, int]:
-    """Parse a cursor into the index of a place in `places` and an offset in that place.
+    """Parse `--cursor` into the index of a place in `places` and an offset in that place.
 
     A cursor is `17`, or `failed:17` when there are several places. Raises UsageError for any other text.
     """
@@ -141,7 +149,7 @@ def _format_cursor(offset: int | None, place: str = "") -> str | None:
     return f"{place}:{offset}" if place else str(offset)
 
 
-def _read_places(
+def _read_page_of_places(
     engine: Engine,
     ref: Ref,
     places: Sequence[str],
@@ -150,7 +158,7 @@ def _read_places(
     limit: int,
     accepts: Callable[[Job], bool] | None,
 ) -> tuple[Page, str | None]:
-    """Return up to `limit` jobs of these places as one page, and the next cursor.
+    """Read up to `limit` jobs of several places as one page, and return the page with the next cursor.
 
     The page begins at `offset` of the place with index `at`.
     """
@@ -162,9 +170,9 @@ def _read_places(
     following: str | None = None
     for number, place in enumerate(places):
         if number < at or following is not None:
-            pages.append(_read_size(engine, ref, place))
+            pages.append(_read_place_totals(engine, ref, place))
         elif len(jobs) == limit:
-            pages.append(_read_size(engine, ref, place))
+            pages.append(_read_place_totals(engine, ref, place))
             following = _format_cursor(0, place) if pages[-1].total else None
         else:
             page = _read_filtered_page(engine, ref, place, limit - len(jobs), offset if number == at else 0, accepts)
@@ -179,17 +187,17 @@ def _read_places(
     ), following
 
 
-def _read_raw_page(engine: Engine, ref: Ref, place: str, offset: int, size: int) -> Page:
-    """Return one page of a place. Raises WrongType if its key holds another type; the engine raises other errors."""
+def _read_unfiltered_page(engine: Engine, ref: Ref, place: str, offset: int, size: int) -> Page:
+    """Read one page of jobs of a place. Raises WrongType if its key holds another type; other errors pass through."""
     page = engine.fetch_page(ref, place, offset, size, documents.BODY_BYTES)
     if page.error:
         raise WrongType(page.error)
     return page
 
 
-def _read_size(engine: Engine, ref: Ref, place: str) -> Page:
-    """Return a page of one job, for its totals: how many jobs the place holds."""
-    page = _read_raw_page(engine, ref, place, 0, 1)
+def _read_place_totals(engine: Engine, ref: Ref, place: str) -> Page:
+    """Read a page of one job of a place, for the totals of the page: how many jobs the place holds."""
+    page = _read_unfiltered_page(engine, ref, place, 0, 1)
     return (
         replace(page, is_exact=False)
         if page.place_total is not None and engine.systems[ref.system].is_shared(place)
@@ -200,37 +208,37 @@ def _read_size(engine: Engine, ref: Ref, place: str) -> Page:
 def _read_filtered_page(
     engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None
 ) -> Page:
-    """Return up to `limit` jobs that `accepts` accepts, from `offset` on; `next` is the first job not looked at."""
+    """Read up to `limit` jobs that pass `accepts`, from `offset` on; `next` is the first job that was not read."""
     if engine.systems[ref.system].is_shared(place):
         return _read_shared_page(engine, ref, place, limit, offset, accepts)
     accepted: list[Job] = []
-    looked, budget = offset, offset + (MAX_SCANNED_JOBS if accepts else limit)
+    position, budget = offset, offset + (MAX_SCANNED_JOBS if accepts else limit)
     with output.show_progress("looking", None) as bar:
         while True:
-            size = min(PAGE_JOBS, budget - looked) if accepts else min(PAGE_JOBS, limit - len(accepted))
-            page = _read_raw_page(engine, ref, place, looked, size)
+            size = min(PAGE_JOBS, budget - position) if accepts else min(PAGE_JOBS, limit - len(accepted))
+            page = _read_unfiltered_page(engine, ref, place, position, size)
             bar.total = page.total
             for job in page.jobs:
-                looked += 1
+                position += 1
                 if accepts is None or accepts(job):
                     accepted.append(job)
                 if len(accepted) >= limit:
                     break
-            bar.step(len(page.jobs))
-            if len(accepted) >= limit or page.next is None or looked >= budget:
-                following = looked if looked < page.total and page.jobs else None
+            bar.add_steps(len(page.jobs))
+            if len(accepted) >= limit or page.next is None or position >= budget:
+                following = position if position < page.total and page.jobs else None
                 return replace(page, jobs=tuple(accepted), offset=offset, next=following)
 
 
 def _read_shared_page(
     engine: Engine, ref: Ref, place: str, limit: int, offset: int, accepts: Callable[[Job], bool] | None
 ) -> Page:
-    """Return a page as `_read_filtered_page` does, for a place that several queues share.
+    """Read up to `limit` jobs of one queue that pass `accepts`, from a place that several queues share.
 
     `offset` and `next` are ranks among the jobs of all queues. `total` is how many jobs the queue has there; it is an
     estimate, and the page not exact, if not all of them were read.
     """
-    first = _read_raw_page(engine, ref, place, 0, 1)
+    first = _read_unfiltered_page(engine, ref, place, 0, 1)
     accepted: list[Job] = []
     met, following = 0, offset
     with output.show_progress("looking", None) as bar:
@@ -242,7 +250,7 @@ def _read_shared_page(
                 raise WrongType(page.error)
             accepted += [job for job in page.jobs if accepts is None or accepts(job)]
             met, bar.total = met + len(page.jobs), page.total
-            bar.step(page.scanned_entries)
+            bar.add_steps(page.scanned_entries)
             is_over = page.next is None
             following = page.next or 0
             if len(accepted) >= limit or is_over or following - offset >= MAX_SCANNED_JOBS:
@@ -256,24 +264,25 @@ def _read_shared_page(
     )
 
 
-def _write_jobs(
+def _write_job_table(
     page: Page,
     now_ms: int,
-    tells: frozenset[str],
+    known_fields: frozenset[str],
     following: str | None,
     queue: str = "",
     in_places: Sequence[str] = (),
 ) -> None:
-    """Write the table of a page. `queue` is the queue's name on a command line, given if no place was named.
+    """Print one page of jobs as a table, with a column of attempts if the system counts them.
 
-    The column of attempts is shown only if the system knows them (`tells`). With several places each job shows its own.
+    `queue` is the queue's name on a command line, given if no place was named. With several places each job shows its
+    own.
     """
     from rqtui.text.event_coverage import explain_missing_event_coverage
     from rqtui.text.formats import ABOUT
 
     if page.jobs:
-        has_attempts = "tried" in tells or any(job.attempts or job.max_attempts for job in page.jobs)
-        columns = _build_columns(page.jobs, now_ms, has_places=len(in_places) > 1, has_attempts=has_attempts)
+        has_attempts = "tried" in known_fields or any(job.attempts or job.max_attempts for job in page.jobs)
+        columns = _build_table_columns(page.jobs, now_ms, has_places=len(in_places) > 1, has_attempts=has_attempts)
         rows = list(zip(*columns.values(), strict=True))
         output.write_table(tuple(columns), rows, right=(_choose_time_title(page.jobs), "tried"))
     if not page.is_list_known:
@@ -285,8 +294,10 @@ def _write_jobs(
     output.print_note(f"{len(page.jobs)} of {sampled}{page.total} in {', '.join(in_places) or page.place}{further}")
 
 
-def _build_columns(jobs: Sequence[Job], now_ms: int, *, has_places: bool, has_attempts: bool) -> dict[str, list[str]]:
-    """Return the texts of each column of the table of jobs, by the column's title."""
+def _build_table_columns(
+    jobs: Sequence[Job], now_ms: int, *, has_places: bool, has_attempts: bool
+) -> dict[str, list[str]]:
+    """Return the texts of the table of jobs as {column title: one text per job}."""
     from rqtui.text.formats import format_age, shorten_job_id
     from rqtui.text.masking import mask_text
 
@@ -294,7 +305,7 @@ def _build_columns(jobs: Sequence[Job], now_ms: int, *, has_places: bool, has_at
     if has_places:
         columns["place"] = [job.place for job in jobs]
     columns["job"] = [mask_text(job.name) for job in jobs]
-    columns[_choose_time_title(jobs)] = [_format_time(job, now_ms, format_age) for job in jobs]
+    columns[_choose_time_title(jobs)] = [_format_job_time(job, now_ms, format_age) for job in jobs]
     if has_attempts:
         columns["tried"] = [
             f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts) for job in jobs
@@ -306,7 +317,7 @@ def _build_columns(jobs: Sequence[Job], now_ms: int, *, has_places: bool, has_at
 
 
 def _summarize_job(job: Job) -> str:
-    """Return the job's problem, error or call, or else the start of its body; the body's size if it was not read."""
+    """Summarise a job in one text: its problem, error or call, else the start of its body, else the body's size."""
     from rqtui.text.formats import format_size
     from rqtui.text.masking import mask_text
     from rqtui.text.tracebacks import summarize_error
@@ -323,13 +334,13 @@ _AGO: Mapping[str, str] = {"scheduled": "waits"}
 
 
 def _choose_time_title(jobs: Sequence[Job]) -> str:
-    """Return the title of the column that `_format_time` fills, from the jobs' state and due times."""
+    """Choose the title of the time column in the table of jobs, from the states and due times of the jobs."""
     is_ahead = any(job.due_ms is not None or job.deadline_ms is not None for job in jobs)
     return (_AHEAD if is_ahead else _AGO).get(jobs[0].state, "age")
 
 
-def _format_time(job: Job, now_ms: int, age: Callable[[float | None], str]) -> str:
-    """Return how long until the job is due or its lease ends; otherwise how long it has been in its place."""
+def _format_job_time(job: Job, now_ms: int, age: Callable[[float | None], str]) -> str:
+    """Return how long until a job is due or its lease ends; otherwise how long it has been in its place."""
     ahead = job.due_ms if job.due_ms is not None else job.deadline_ms
     if ahead is not None:
         return age(ahead - now_ms)

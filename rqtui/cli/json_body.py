@@ -8,23 +8,26 @@ from typing import Any
 from rqtui.errors import UsageError
 
 
-def encode_body(raw: bytes) -> bytes:
-    """Return the bytes to store for a JSON body: the UTF-8 of a string, or the JSON text itself. Raises UsageError."""
+def encode_json_body(raw: bytes) -> bytes:
+    """Convert a job's body from JSON to the bytes to store: the UTF-8 of a string, or the JSON text itself.
+
+    Raises UsageError.
+    """
     try:
         text = raw.decode().strip()
-        value = parse_json(text)
+        value = parse_strict_json(text)
     except (ValueError, RecursionError) as error:
-        shown = repr(raw[:40])[1:] + (
+        excerpt = repr(raw[:40])[1:] + (
             "…" if len(raw) > 40 else ""
         )  # only the beginning, so that the message stays short
         raise UsageError(
-            f"the body {shown} is not JSON ({error}); a text needs quotes, and --raw stores bytes as they are."
+            f"the body {excerpt} is not JSON ({error}); a text needs quotes, and --raw stores bytes as they are."
         ) from None
     return encode_text(value) if isinstance(value, str) else text.encode()
 
 
 def encode_text(text: str) -> bytes:
-    """Return the UTF-8 bytes of a text. Raises UsageError if it contains half of a surrogate pair."""
+    """Encode a text as UTF-8. Raises UsageError if it contains half of a surrogate pair."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -33,10 +36,10 @@ def encode_text(text: str) -> bytes:
         ) from None
 
 
-def parse_json(text: str) -> Any:
-    """Parse JSON. Raises ValueError, also for NaN and Infinity, and RecursionError."""
-    return json.loads(text, parse_constant=_refuse_constant)
+def parse_strict_json(text: str) -> Any:
+    """Parse a JSON text. Raises ValueError, also for NaN and Infinity, and RecursionError."""
+    return json.loads(text, parse_constant=_refuse_json_constant)
 
 
-def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON number")
+def _refuse_json_constant(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON number")

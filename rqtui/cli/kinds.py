@@ -1,4 +1,4 @@
-"""Implement `kinds`: count jobs by kind and place, with failures, waiting and run times. It changes nothing."""
+"""Implement `kinds`: count jobs by kind and place, with failures, waiting and run times. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def kinds(session: Session, queues: QUEUES = None) -> int:
-    """Show kinds of jobs: how many in each place, how many failed, and how long they wait and run.
+    """Show the kinds of jobs: how many are in each place, how many failed, how long they wait and run.
 
     Example: rqtui kinds mail --json
     """
@@ -24,16 +24,16 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
     from rqtui.text.formats import format_windows
 
     engine, refs = open_engine(session, queues)
-    kind_report = sampling.run_to_end(report.yield_kind_reports(engine, refs), "looking")
+    kind_report = sampling.build_with_progress(report.yield_kind_reports(engine, refs), "looking")
     if session.as_json:
         output.write_json(
             {
                 **sampling.build_size_document(kind_report.size),
-                "kinds": [_build_kind(kind, kind_report.size.is_complete) for kind in kind_report.kinds],
+                "kinds": [_build_kind_document(kind, kind_report.size.is_complete) for kind in kind_report.kinds],
             }
         )
     else:
-        _write_kinds(kind_report, engine.refs)
+        _write_kind_table(kind_report, engine.refs)
         unheard = report_unheard_places(engine, refs)
         if silent := sampling.describe_silent_systems(engine, refs, "name"):
             output.print_message(f"{silent} no kinds of jobs.")
@@ -42,11 +42,11 @@ def kinds(session: Session, queues: QUEUES = None) -> int:
         none = (
             f"no job is stored; jobs of {' and '.join(unheard)} that run or ended are unknown" if unheard else "no jobs"
         )
-        sampling.write_size(kind_report.size, none if not kind_report.kinds and not kind_report.silent else "")
-    return sampling.choose_exit_code(kind_report.size)
+        sampling.write_sample_size(kind_report.size, none if not kind_report.kinds and not kind_report.silent else "")
+    return sampling.choose_sampling_exit_code(kind_report.size)
 
 
-def _build_kind(kind: Kind, is_exact: bool) -> dict[str, Any]:
+def _build_kind_document(kind: Kind, is_exact: bool) -> dict[str, Any]:
     from rqtui.model import State
 
     return {
@@ -59,12 +59,12 @@ def _build_kind(kind: Kind, is_exact: bool) -> dict[str, Any]:
         "wait_ms": kind.wait_ms,
         "run_ms": kind.run_ms,
         "oldest_ready_ms": kind.oldest_ready_ms,
-        "figures": _build_figures(kind.figures),
+        "figures": _build_kind_statistics(kind.figures),
     }
 
 
-def _build_figures(statistics: KindStatistics | None) -> dict[str, Any] | None:
-    """Return the statistics that the system stores for a kind as JSON, or None.
+def _build_kind_statistics(statistics: KindStatistics | None) -> dict[str, Any] | None:
+    """Build the JSON of the statistics that the system stores for a kind of job; None if it stores none.
 
     `over_ms` is their time range, null for all time. `queue` is null if they cover all queues.
     """
@@ -79,30 +79,34 @@ def _build_figures(statistics: KindStatistics | None) -> dict[str, Any] | None:
     }
 
 
-def _write_kinds(report: Kinds, all_refs: Iterable[Ref]) -> None:
-    """Print the kinds as a table. `all_refs` is all queues; it decides which names need their system beside them."""
+def _write_kind_table(report: Kinds, all_refs: Iterable[Ref]) -> None:
+    """Print the kinds of jobs as a table. Queues that share a name among `all_refs` are shown with their system."""
     from rqtui.model import State
     from rqtui.text.formats import UNKNOWN, format_age, format_duration, format_share
     from rqtui.text.masking import mask_text
     from rqtui.text.names import find_duplicate_names, format_queue_name
 
-    def figures(kind: Kind) -> list[str]:
-        kept = kind.figures
-        if kept is None:
+    def format_statistics(kind: Kind) -> list[str]:
+        statistics = kind.figures
+        if statistics is None:
             return [UNKNOWN] * 3
-        return [str(kept.processed), format_share(kept.failed, kept.processed), format_duration(kept.mean_ms)]
+        return [
+            str(statistics.processed),
+            format_share(statistics.failed, statistics.processed),
+            format_duration(statistics.mean_ms),
+        ]
 
-    both = find_duplicate_names(all_refs)
+    shared_names = find_duplicate_names(all_refs)
     rows = [
         [
             mask_text(kind.name) or "(no kind)",
-            format_queue_name(kind.ref, both) or UNKNOWN,
+            format_queue_name(kind.ref, shared_names) or UNKNOWN,
             *(str(kind.counts.get(state, 0)) for state in State),
             str(kind.failed),
             format_age(kind.wait_ms),
             format_duration(kind.run_ms),
             format_age(kind.oldest_ready_ms),
-            *(figures(kind) if report.has_figures else ()),
+            *(format_statistics(kind) if report.has_figures else ()),
         ]
         for kind in report.kinds
     ]

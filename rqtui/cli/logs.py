@@ -16,10 +16,10 @@ def set_up_logging(log_format: str) -> None:
 
 
 class _Lines(logging.Formatter):
-    """Formats a log record as sanitised text, because messages contain names of queues and jobs."""
+    """A log formatter that writes sanitised text, because messages contain names of queues and jobs."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one or more lines of text."""
+        """Format a log record as one or more lines of text."""
         from rqtui.text.masking import mask_printed_text
         from rqtui.text.sanitise import safe_lines
 
@@ -27,10 +27,10 @@ class _Lines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """Formats a log record as one JSON object on one line."""
+    """A log formatter that writes each record as one JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as one line of JSON."""
+        """Format a log record as one line of JSON."""
         import json
 
         from rqtui.text.masking import mask_json_document

@@ -1,6 +1,6 @@
-"""Run a loop of the engine, the dispatcher or the reaper, in the foreground. Used by `dispatch` and `reap`.
+"""Run the engine's dispatcher or reaper in the foreground, for the commands `dispatch` and `reap`.
 
-Both end on SIGTERM, SIGHUP and Ctrl+C after the step in progress, and resume by themselves after Redis was away.
+Both end on SIGTERM, SIGHUP and Ctrl+C after the step in progress, and resume when Redis is reachable again.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ MAX_BATCH = 1000
 ONCE = Annotated[bool, typer.Option("--once", help="One batch, then exit.")]
 
 
-def check_batch_size(given: int | None, option: str) -> None:
-    """Raise UsageError if one call cannot move so many jobs."""
-    if given is not None and not 1 <= given <= MAX_BATCH:
+def check_batch_size(batch_size: int | None, option: str) -> None:
+    """Raise UsageError if the batch size given with `option` is more than one call can move."""
+    if batch_size is not None and not 1 <= batch_size <= MAX_BATCH:
         raise UsageError(f"{option} is a whole number from 1 to {MAX_BATCH}.")
 
 
-def run_loop(
+def run_foreground_loop(
     session: Session,
     verb: str,
     queues: Sequence[str] | None,
@@ -47,7 +47,10 @@ def run_loop(
     args: dict[str, object] | None = None,
     no_wait: bool = False,
 ) -> int:
-    """Run the loop `verb` on queues until a signal ends it, or one step with `once`; return the exit code."""
+    """Run the dispatcher or the reaper on queues until a signal ends the loop, and return the exit code.
+
+    `verb` is dispatch or reap. With `once` only one step is run.
+    """
     from rqtui.engine.due_times import POLL_INTERVAL_S
     from rqtui.engine.loops import Loop, build_round
 
@@ -55,10 +58,10 @@ def run_loop(
     set_up_logging(session.settings.log_format)
     engine = session.create_engine(reached=once or no_wait, runs_on=no_wait)
     able = [system for system in engine.systems.values() if system.can(verb) and (queues or system.is_explicit)]
-    _check_systems(engine, verb, able, args or {})
+    _check_loop_systems(engine, verb, able, args or {})
     refs = _LoopQueues(engine, verb, queues or ())
     with suppress(ServerError):  # Redis is away: the loop reports it and waits
-        refs.check_names()
+        refs.check_named_queues()
     report.refs = refs
     work = build_round(
         verb, engine.client, engine.systems, refs, limit=limit, max_wait_s=every_s or POLL_INTERVAL_S, args=args
@@ -66,15 +69,15 @@ def run_loop(
     loop = Loop(verb, work, report)
     names = [system.name for system in able]
     if once:
-        return _run_once(engine, loop, report, refs, names)
+        return _run_one_step(engine, loop, report, refs, names)
     with stop_on_signals(engine.client, command=verb) as stop:
-        _report_start(session, engine, refs, names)
+        _report_loop_start(session, engine, refs, names)
         loop.run(stop)
     return stop.code
 
 
-def _check_systems(engine: Engine, verb: str, able: Sequence[System], args: Collection[str]) -> None:
-    """Raise UsageError if no system has the loop, or if no script of these systems takes one of the arguments."""
+def _check_loop_systems(engine: Engine, verb: str, able: Sequence[System], args: Collection[str]) -> None:
+    """Raise UsageError if none of the systems has the loop of `verb`, or if no script takes one of the arguments."""
     if not able:
         raise UsageError(f"{', '.join(engine.systems)}: no {verb} is needed there; nothing waits for one.")
     accepted = {arg.name for system in able for arg in system.script(verb).args}
@@ -83,8 +86,8 @@ def _check_systems(engine: Engine, verb: str, able: Sequence[System], args: Coll
             raise UsageError(f"--{name} is nothing for {', '.join(system.name for system in able)}.")
 
 
-def _run_once(engine: Engine, loop: Loop, report: Report, refs: _LoopQueues, able: Sequence[str]) -> int:
-    """Run one step of the loop and return the exit code. `able` are the names of the systems that have the loop."""
+def _run_one_step(engine: Engine, loop: Loop, report: Report, refs: _LoopQueues, able: Sequence[str]) -> int:
+    """Run one step of a dispatcher or reaper and return the exit code. `able` names the systems that have the loop."""
     round_ = loop.step()
     if round_.error:
         return UNREACHABLE
@@ -94,38 +97,38 @@ def _run_once(engine: Engine, loop: Loop, report: Report, refs: _LoopQueues, abl
     return REFUSED if any(step.error for step in steps) else DONE
 
 
-def _report_start(session: Session, engine: Engine, refs: _LoopQueues, able: Sequence[str]) -> None:
-    """Report on which queues the loop begins, and which systems it leaves alone."""
+def _report_loop_start(session: Session, engine: Engine, refs: _LoopQueues, able: Sequence[str]) -> None:
+    """Print on which queues a dispatcher or reaper starts, and which systems are left out."""
     from rqtui.connection.connect import mask
 
     verb = refs.verb
-    what = ", ".join(refs.names) or f"all queues of {', '.join(able)}"
-    output.print_message(f"{verb}: {what} at {mask(session.settings.url)}; Ctrl+C ends it.")
-    others = [system.name for system in engine.systems.values() if not system.is_explicit and system.can(verb)]
-    if others and not refs.names:
+    queues_text = ", ".join(refs.names) or f"all queues of {', '.join(able)}"
+    output.print_message(f"{verb}: {queues_text} at {mask(session.settings.url)}; Ctrl+C ends it.")
+    unused_systems = [system.name for system in engine.systems.values() if not system.is_explicit and system.can(verb)]
+    if unused_systems and not refs.names:
         output.print_message(
-            f"queues of {', '.join(others)} are left alone unless they are named, or --system names theirs."
+            f"queues of {', '.join(unused_systems)} are left alone unless they are named, or --system names theirs."
         )
 
 
 def _explain_no_queue(engine: Engine, verb: str, able: Sequence[str]) -> str:
-    """Return a sentence that no queue needs the loop, and why the existing queues are left alone."""
+    """Return a sentence that no queue needs a dispatcher or reaper, and why the existing queues are left out."""
     systems = sorted({ref.system for ref in engine.refs if ref.system not in able})
     idle = [name for name in systems if not engine.systems[name].can(verb)]
     alone = [name for name in systems if name not in idle]
-    words = f"{verb}: no queue of {', '.join(able)} is here"
-    words += f"; in {', '.join(idle)} nothing waits for a {verb}" if idle else ""
+    sentence = f"{verb}: no queue of {', '.join(able)} is here"
+    sentence += f"; in {', '.join(idle)} nothing waits for a {verb}" if idle else ""
     if engine.others:  # queues of these systems were not searched for
-        words += "; queues of other systems are left alone unless they are named, or --system names theirs"
+        sentence += "; queues of other systems are left alone unless they are named, or --system names theirs"
     elif alone:
-        words += f"; queues of {', '.join(alone)} are left alone unless they are named, or --system names theirs"
-    return f"{words}."
+        sentence += f"; queues of {', '.join(alone)} are left alone unless they are named, or --system names theirs"
+    return f"{sentence}."
 
 
 class _LoopQueues:
-    """The queues that a loop works on: the named ones, or all queues of the requested systems.
+    """The queues that a dispatcher or reaper works on: the named ones, or all queues of the requested systems.
 
-    It searches for queues every 30 seconds. If that fails it raises, and the loop backs off.
+    New queues are searched for every 30 seconds. If the search fails it raises, and the loop backs off.
     """
 
     def __init__(self, engine: Engine, verb: str, names: Sequence[str]) -> None:
@@ -136,18 +139,18 @@ class _LoopQueues:
         self._reported: set[Ref] = set()
 
     def __call__(self) -> Sequence[Ref]:
-        """Return the queues to work on, after a new search if one is due."""
+        """Return the queues to work on. Searches for new queues first if 30 seconds have passed."""
         if time.monotonic() >= self._due_s:
-            for _chunk in self._engine.discover() if not self.names or self._needs_discovery() else ():
+            for _chunk in self._engine.discover() if not self.names or self._needs_queue_search() else ():
                 pass
             self._named = [self._engine.resolve_or_discover(name) for name in self.names]
             self._due_s = time.monotonic() + DISCOVER_S
         for ref in self._named:
-            self.check(ref)
-        return self._named or [ref for ref in self._engine.refs if self._is_included(ref)]
+            self.check_queue(ref)
+        return self._named or [ref for ref in self._engine.refs if self._is_queue_included(ref)]
 
-    def _is_included(self, ref: Ref) -> bool:
-        """Return whether an unnamed queue is included. A queue where the verb is denied is reported once."""
+    def _is_queue_included(self, ref: Ref) -> bool:
+        """Return whether the loop serves an unnamed queue. A queue where the verb is denied is reported once."""
         if not self._engine.systems[ref.system].is_explicit:
             return False
         denial = self._engine.explain_denial(self.verb, ref)
@@ -156,26 +159,26 @@ class _LoopQueues:
             output.print_message(f"{ref} is left alone: {denial}")
         return not denial
 
-    def check_names(self) -> None:
-        """Raise UsageError or Refused if the loop cannot work on a named queue. Searches for names without a system."""
+    def check_named_queues(self) -> None:
+        """Raise UsageError or Refused if the loop cannot serve a named queue. Searches for names without a system."""
         for name in self.names:
             has_system = name.partition(":")[0] in self._engine.systems
-            self.check(self._engine.resolve(name) if has_system else self._engine.resolve_or_discover(name))
+            self.check_queue(self._engine.resolve(name) if has_system else self._engine.resolve_or_discover(name))
 
-    def check(self, ref: Ref) -> None:
-        """Raise UsageError if the queue's system has no such loop, or Refused if the verb is denied."""
+    def check_queue(self, ref: Ref) -> None:
+        """Raise UsageError if a queue's system has no such loop, or Refused if the verb is denied."""
         system = self._engine.systems[ref.system]
         if not system.can(self.verb):
             raise UsageError(f"{ref}: no {self.verb} is needed in {system.name}; nothing waits for one.")
         self._engine.raise_if_refused(self.verb, ref)
 
-    def _needs_discovery(self) -> bool:
-        """Return whether a search for queues also finds data about named queues, such as their workers."""
+    def _needs_queue_search(self) -> bool:
+        """Return whether a search for queues also finds data that named queues need, such as their workers."""
         return any(system.is_explicit and system.needs_key_walk for system in self._engine.systems.values())
 
 
 class Report:
-    """Prints the rounds of a loop as JSON lines or as a table with titles, and each error once on stderr."""
+    """A printer for the rounds of a dispatcher or reaper: JSON lines or a table, and each error once on stderr."""
 
     def __init__(
         self,
@@ -203,27 +206,27 @@ class Report:
         self.close()
 
     def close(self) -> None:
-        """Finish the output on stdout. Does nothing here."""
+        """End the output on stdout. Subclasses print a closing line here."""
 
-    def __call__(self, done: Round) -> None:
-        """Print one round of the loop."""
-        if done.error:
-            self._print_once("", self._session.format_retry(done.error, done.wait_s))
-            self._write_lines([self._line(None, queue, done) for queue in self._list_named_queues()])
+    def __call__(self, finished_round: Round) -> None:
+        """Print one round of a dispatcher or reaper."""
+        if finished_round.error:
+            self._print_once("", self._session.format_retry(finished_round.error, finished_round.wait_s))
+            self._write_lines([self._line(None, queue, finished_round) for queue in self._list_named_queues()])
             return
         self._last_sentences.pop("", None)
-        for step in done.steps:
+        for step in finished_round.steps:
             self._print_once(step.ref.queue, step.error and f"{step.ref.queue}: {step.error}")
         self._write_lines(
             [
-                self._line(step, step.ref.queue, done)
-                for step in done.steps
+                self._line(step, step.ref.queue, finished_round)
+                for step in finished_round.steps
                 if not step.error and (step.moved or self._every_step) and not self._is_empty_step(step)
             ]
         )
 
     def _is_empty_step(self, step: ScriptStep) -> bool:
-        """Return whether the step is of an unrequested system and moved and found no jobs."""
+        """Return whether a step belongs to an unrequested system and neither moved nor found a job."""
         return step.ref.system == self.unasked and not any(step.values.get(n) for n in ("moved", "scheduled", "ready"))
 
     def _list_named_queues(self) -> list[str]:
@@ -232,7 +235,7 @@ class Report:
         )  # other queues cannot be found while Redis is away
 
     def _print_once(self, key: str, sentence: str) -> None:
-        """Print a sentence unless it was the last one printed for `key`."""
+        """Print a sentence unless it was the last one printed under the same `key`."""
         if sentence and self._last_sentences.get(key) != sentence:
             output.print_message(sentence)
         self._last_sentences[key] = sentence
@@ -242,9 +245,9 @@ class Report:
             if self._session.as_json:
                 output.write_json(line, is_stream=True)
             else:
-                self._write_row(line)
+                self._write_table_row(line)
 
-    def _write_row(self, line: dict[str, Any]) -> None:
+    def _write_table_row(self, line: dict[str, Any]) -> None:
         from rqtui.text.formats import fit_to_width
         from rqtui.text.sanitise import safe
 

@@ -1,4 +1,4 @@
-"""Implement `loops`: show how late the dispatcher and the reaper are, and their next jobs. It changes nothing."""
+"""Implement `loops`: show how late the dispatcher and the reaper are, and their next jobs. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def loops(
     queues: QUEUES = None,
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many of those who are next.")] = 12,
 ) -> int:
-    """Show how late dispatcher and reaper are, and which jobs they take next.
+    """Show how late dispatcher and reaper are, and which jobs they move next.
 
     Example: rqtui loops mail --json
     """
@@ -34,25 +34,26 @@ def loops(
     engine, refs = open_engine(session, queues)
     loop_report = report.build_report(engine, refs, limit)
     if session.as_json:
-        output.write_json(_build_document(engine, loop_report))
+        output.write_json(_build_loops_document(engine, loop_report))
     else:
-        _write_table(engine, loop_report)
+        _write_loop_tables(engine, loop_report)
     return DONE
 
 
-def _build_document(engine: Engine, report: Report) -> dict[str, Any]:
+def _build_loops_document(engine: Engine, report: Report) -> dict[str, Any]:
     loop_documents = [
-        {"loop": one.verb, "late": one.late, "next_ms": one.next_ms, "elsewhere": one.elsewhere} for one in report.loops
+        {"loop": loop.verb, "late": loop.late, "next_ms": loop.next_ms, "elsewhere": loop.elsewhere}
+        for loop in report.loops
     ]
     return {
         "taken_at_ms": report.taken_ms,
         "loops": loop_documents,
-        "next": [_build_next_job(engine, each, report.taken_ms) for each in report.coming],
+        "next": [_build_next_job_document(engine, job, report.taken_ms) for job in report.coming],
     }
 
 
-def _build_next_job(engine: Engine, coming: UpcomingJob, taken_ms: int) -> dict[str, Any]:
-    """Return one job that a loop will move next as a JSON document."""
+def _build_next_job_document(engine: Engine, coming: UpcomingJob, taken_ms: int) -> dict[str, Any]:
+    """Build the JSON document of a job that the dispatcher or reaper will move next."""
     from rqtui.reports.loops import format_target_places
 
     job = coming.job
@@ -70,37 +71,39 @@ def _build_next_job(engine: Engine, coming: UpcomingJob, taken_ms: int) -> dict[
     }
 
 
-def _write_table(engine: Engine, report: Report) -> None:
+def _write_loop_tables(engine: Engine, report: Report) -> None:
     from rqtui.reports.loops import format_target_places
     from rqtui.text.formats import format_quantity
     from rqtui.text.masking import mask_text
     from rqtui.text.names import find_duplicate_names, format_queue_name
 
-    for one in report.loops:
+    for loop in report.loops:
         text = (
-            "nothing waits for it" if one.next_ms is None else f"{one.late} late, the next {_format_time(one.next_ms)}"
+            "nothing waits for it"
+            if loop.next_ms is None
+            else f"{loop.late} late, the next {_format_due_time(loop.next_ms)}"
         )
-        runs = f"; {format_quantity(one.elsewhere, 'screen')} elsewhere" if one.elsewhere else ""
-        output.write_lines([f"{one.verb}: {text}{runs}"])
-    both = find_duplicate_names(engine.refs)
+        runs = f"; {format_quantity(loop.elsewhere, 'screen')} elsewhere" if loop.elsewhere else ""
+        output.write_lines([f"{loop.verb}: {text}{runs}"])
+    shared_names = find_duplicate_names(engine.refs)
     rows = [
         [
-            _format_time(each.in_ms),
-            each.verb,
-            format_queue_name(each.ref, both),
-            documents.format_id(each.job.id),
-            mask_text(each.job.worker),
-            f"{each.job.attempts}/{each.job.max_attempts}" if each.job.max_attempts else str(each.job.attempts),
-            format_target_places(each.verb, each.job, engine.systems[each.ref.system]) or "gone",
+            _format_due_time(job.in_ms),
+            job.verb,
+            format_queue_name(job.ref, shared_names),
+            documents.format_id(job.job.id),
+            mask_text(job.job.worker),
+            f"{job.job.attempts}/{job.job.max_attempts}" if job.job.max_attempts else str(job.job.attempts),
+            format_target_places(job.verb, job.job, engine.systems[job.ref.system]) or "gone",
         ]
-        for each in report.coming
+        for job in report.coming
     ]
     if rows:
         output.write_table(("when", "loop", "queue", "id", "worker", "tried", "becomes"), rows, right=("when", "tried"))
 
 
-def _format_time(in_ms: int) -> str:
-    """Return a time until now as text: `in 5s`, or `5s late`."""
+def _format_due_time(in_ms: int) -> str:
+    """Format the time until a job is due: `in 5s`, or `5s late`."""
     from rqtui.text.formats import format_age
 
     return f"{format_age(-in_ms)} late" if in_ms <= -1000 else f"in {format_age(max(0, in_ms))}"

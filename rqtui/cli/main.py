@@ -69,10 +69,10 @@ ALIASES = {"layouts": "systems"}  # former names of commands; they work, and the
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command line, given without the program's name, and return the exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Run one `rqtui` command line, given without the program's name, and return the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
     _open_closed_streams()
-    if words == ["--version"]:
+    if arguments == ["--version"]:
         try:
             print(f"rqtui {__version__}", flush=True)
         except OSError as error:
@@ -83,42 +83,42 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")  # unsupported letters are printed as escapes
     if os.environ.get(COMPLETION):
         _speed_up_completion()
-    elif not words or (len(words) == 1 and "://" in words[0] and not words[0].startswith("-")):
-        return _open_screen(*words)
-    if "--debug" in words:
-        sys.excepthook = _print_traceback
+    elif not arguments or (len(arguments) == 1 and "://" in arguments[0] and not arguments[0].startswith("-")):
+        return _open_screen(*arguments)
+    if "--debug" in arguments:
+        sys.excepthook = _print_masked_traceback
     from rqtui.cli.signals import INTERRUPTED, LONG_RUNNING, choose_signal_exit_code, interrupt_on_signals
 
-    command, code = next((word for word in words if word in COMMANDS), ""), INTERRUPTED
+    command, code = next((argument for argument in arguments if argument in COMMANDS), ""), INTERRUPTED
     with (
         suppress(KeyboardInterrupt),
         interrupt_on_signals(runs_on=command in LONG_RUNNING) as signals,
     ):  # also during start-up
-        code = _run_command(words)
+        code = _run_command_line(arguments)
     return choose_signal_exit_code(signals, command) if signals else code
 
 
-def _run_command(words: Sequence[str]) -> int:
-    """Parse and run one command line with typer and return its exit code."""
+def _run_command_line(arguments: Sequence[str]) -> int:
+    """Parse one command line with typer, run its command, and return the exit code."""
     import typer
 
     app = build_application()
     try:
-        code = app(words, prog_name="rqtui", standalone_mode=False)
+        code = app(arguments, prog_name="rqtui", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _report_usage_error(error, words)
+        return _report_usage_error(error, arguments)
     except typer.Abort:
         return 130
     except SystemExit as error:  # raised by typer's completion
         return error.code if isinstance(error.code, int) else int(error.code is not None)
-    except OSError as error:  # raised while help is printed; `run_guarded` handles the output of commands
+    except OSError as error:  # raised while help is printed; `run_with_error_handling` handles the output of commands
         return _report_write_error(error)
     return code if isinstance(code, int) else 0
 
 
 def _report_write_error(error: OSError) -> int:
-    """Report that stdout cannot be written and return the exit code; 0 if its reader closed the pipe."""
+    """Print that stdout cannot be written, and return the exit code; 0 if the reader of a pipe closed it."""
     from rqtui.cli import session
 
     if isinstance(error, BrokenPipeError):  # the reader closed the pipe
@@ -127,8 +127,8 @@ def _report_write_error(error: OSError) -> int:
     return session.report_write_error(error)
 
 
-def _print_traceback(_kind: type[BaseException], error: BaseException, _trace: Any) -> None:
-    """Print a traceback with masked secrets; replaces `sys.excepthook`, which prints messages unmasked."""
+def _print_masked_traceback(_kind: type[BaseException], error: BaseException, _trace: Any) -> None:
+    """Print a traceback with masked secrets. Replaces `sys.excepthook`, which prints messages unmasked."""
     from rqtui.cli import output
 
     output.print_traceback(error)
@@ -171,7 +171,7 @@ def _open_screen(url: str | None = None) -> int:
 
 
 def build_application() -> typer.Typer:
-    """Return the typer application. Its group imports each command when it is needed."""
+    """Build the typer application of `rqtui`. Its commands are imported when they are needed."""
     import typer
 
     from rqtui.cli import screen, session
@@ -185,18 +185,18 @@ def build_application() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
-    def root(**values: Any) -> None:
+    def read_root_options(**values: Any) -> None:
         context = values.pop("context")
         if values.pop("is_version"):
             print(f"rqtui {__version__}")
             raise typer.Exit
         context.obj = values
         if context.invoked_subcommand is None:
-            code = session.open_screen(values, screen.screen)
+            code = session.open_screen_with_options(values, screen.screen)
             raise typer.Exit(code)
 
-    root.__doc__ = _HELP
-    app.callback(invoke_without_command=True)(session.add_common_options(root))
+    read_root_options.__doc__ = _HELP
+    app.callback(invoke_without_command=True)(session.add_common_options(read_root_options))
     return app
 
 
@@ -207,14 +207,14 @@ Without a command it opens the screen: rqtui [URL].
 
 
 def _define_group_class() -> type[Any]:
-    """Return the typer group class that also accepts a URL as the first word.
+    """Define the typer group class that also accepts a Redis URL as the first word.
 
     The class is defined inside a function because typer is imported late.
     """
     from typer.core import TyperCommand, TyperGroup
 
     class Group(TyperGroup):
-        """The commands of rqtui, and the form `rqtui URL`."""
+        """The typer group of all rqtui commands, which also accepts `rqtui URL`."""
 
         def list_commands(self, ctx: Any) -> list[str]:
             """Return the names of all commands, in the order of the help."""
@@ -227,14 +227,14 @@ def _define_group_class() -> type[Any]:
                     formatter.write_dl([(name, _load_summary(name)) for name in commands])
 
         def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            """Return the command named `cmd_name`, built at its first use; None if it is unknown."""
+            """Return the command named `cmd_name`, built at its first use; None for an unknown command."""
             cmd_name = ALIASES.get(cmd_name, cmd_name)
             if cmd_name in COMMANDS and cmd_name not in self.commands:
                 self.commands[cmd_name] = _build_command(cmd_name)
             return super().get_command(ctx, cmd_name)
 
         def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-            """Return the completions for a word that begins with `incomplete`.
+            """Return the shell completions for a word that begins with `incomplete`.
 
             Commands are registered with their names and help texts only, since completing a command's name needs no
             options.
@@ -242,25 +242,28 @@ def _define_group_class() -> type[Any]:
             shows_help = os.environ.get(COMPLETION) != "complete_bash"
             for name in COMMANDS:
                 if name.startswith(incomplete):
-                    self.commands[name] = TyperCommand(name, help=_load_function(name).__doc__ if shows_help else None)
+                    self.commands[name] = TyperCommand(
+                        name, help=_load_command_function(name).__doc__ if shows_help else None
+                    )
             return super().shell_complete(ctx, incomplete)
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Parse the arguments, with a first word that contains `://` turned into `--url`."""
-            words = list(args)
+            """Parse the command line, with a first word that contains `://` turned into `--url`."""
+            arguments = list(args)
             if not ctx.resilient_parsing:
-                _opts, rest, _order = self.make_parser(ctx).parse_args(list(args))
-                if rest and "://" in rest[0]:
-                    words = [*args[: len(args) - len(rest)], "--url", rest[0], *rest[1:]]
-                    _opts, more, _order = self.make_parser(ctx).parse_args(list(words))
-                    if more:
+                _opts, parsed, _order = self.make_parser(ctx).parse_args(list(args))
+                if parsed and "://" in parsed[0]:
+                    arguments = [*args[: len(args) - len(parsed)], "--url", parsed[0], *parsed[1:]]
+                    _opts, others, _order = self.make_parser(ctx).parse_args(list(arguments))
+                    if others:
                         ctx.fail(
-                            f"after a URL only options may follow; write: rqtui {more[0]} … --url {_mask_url(rest[0])}"
+                            "after a URL only options may follow; write: "
+                            f"rqtui {others[0]} … --url {_mask_url(parsed[0])}"
                         )
-            return super().parse_args(ctx, words)
+            return super().parse_args(ctx, arguments)
 
         def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-            """Return the command to run; fail with a sentence that suggests the nearest name if there is none."""
+            """Return the command that the user typed; for an unknown one, fail with a suggestion."""
             is_word = bool(args) and not args[0].startswith("-") and not ctx.resilient_parsing
             if is_word and self.get_command(ctx, args[0]) is None:
                 hint = _suggest_command(args[0], self.list_commands(ctx))
@@ -270,19 +273,26 @@ def _define_group_class() -> type[Any]:
     return Group
 
 
-def _suggest_command(word: str, commands: Sequence[str]) -> str:
-    """Return a sentence that suggests a command or a verb of `act` for an unknown command; empty if none is near."""
+def _suggest_command(unknown_name: str, commands: Sequence[str]) -> str:
+    """Return a sentence that suggests a command or a verb of `act` for an unknown command name.
+
+    The text is empty without a similar name.
+    """
     from rqtui.cli import synonyms
     from rqtui.verbs import VERBS_BY_NAME
 
-    near = (
-        synonyms.find_exact(word, commands)
-        or synonyms.find_exact(word, VERBS_BY_NAME)
-        or synonyms.find_nearest(word, [*commands, *VERBS_BY_NAME])
+    nearest_name = (
+        synonyms.find_synonym(unknown_name, commands)
+        or synonyms.find_synonym(unknown_name, VERBS_BY_NAME)
+        or synonyms.find_nearest_name(unknown_name, [*commands, *VERBS_BY_NAME])
     )
-    if not near:
+    if not nearest_name:
         return ""
-    return f' Did you mean "{near}"?' if near in commands else f' Did you mean "rqtui act {near} QUEUE"?'
+    return (
+        f' Did you mean "{nearest_name}"?'
+        if nearest_name in commands
+        else f' Did you mean "rqtui act {nearest_name} QUEUE"?'
+    )
 
 
 def _build_command(name: str) -> Any:
@@ -292,11 +302,11 @@ def _build_command(name: str) -> Any:
     from rqtui.cli.session import register_command
 
     alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-    register_command(alone, name, **COMMANDS[name])(_load_function(name))
+    register_command(alone, name, **COMMANDS[name])(_load_command_function(name))
     return typer.main.get_command(alone)
 
 
-def _load_function(name: str) -> Any:
+def _load_command_function(name: str) -> Any:
     """Import the module of the command `name` and return its function."""
     from importlib import import_module
 
@@ -305,7 +315,7 @@ def _load_function(name: str) -> Any:
 
 def _load_summary(name: str) -> str:
     """Return the first paragraph of the help of the command `name`, without line breaks."""
-    return " ".join(_load_function(name).__doc__.partition("\n\n")[0].split())
+    return " ".join(_load_command_function(name).__doc__.partition("\n\n")[0].split())
 
 
 def _mask_url(url: str) -> str:
@@ -314,13 +324,13 @@ def _mask_url(url: str) -> str:
     return mask(url)
 
 
-def _report_usage_error(error: Any, words: Sequence[str]) -> int:
-    """Print a typer error as one sentence with masked URLs and return the exit code."""
+def _report_usage_error(error: Any, arguments: Sequence[str]) -> int:
+    """Print an error of typer as one sentence with masked URLs and return the exit code."""
     from rqtui.cli import output
 
-    for word in words:
-        if ":" in word and "@" in word:  # a URL, perhaps without "://"
-            error.message = str(error.message).replace(word, _mask_url(word))
+    for argument in arguments:
+        if ":" in argument and "@" in argument:  # a URL, perhaps without "://"
+            error.message = str(error.message).replace(argument, _mask_url(argument))
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "rqtui"
     sentence = error.format_message().rstrip()
@@ -328,7 +338,7 @@ def _report_usage_error(error: Any, words: Sequence[str]) -> int:
     sentence = _TYPE_MESSAGE.sub(lambda match: _PLAIN_TYPES[match["type"]], sentence)
     usage = _format_usage(context) if sentence.startswith(("missing argument", "got unexpected")) else ""
     output.print_message(f"{sentence}{'' if sentence.endswith(('.', '?')) else '.'}{usage} See: {path} --help")
-    if "--debug" in words:
+    if "--debug" in arguments:
         raise error
     failure = COMMANDS.get(context.info_name or "", {}).get("failure") if context is not None else None
     return failure or int(getattr(error, "exit_code", 2))
@@ -339,22 +349,22 @@ _PLAIN_TYPES = {"int": "a whole number is needed", "float": "a number is needed"
 
 
 def _format_usage(context: Any) -> str:
-    """Return a sentence with the command and its arguments as they are written; empty without a context."""
+    """Return a sentence with a command and its arguments as a user types them; empty without a context."""
     if context is None:
         return ""
-    parameters = [one for one in context.command.params if one.param_type_name == "argument"]
+    parameters = [option for option in context.command.params if option.param_type_name == "argument"]
     names = [parameter.metavar or parameter.name.upper() for parameter in parameters]
     return f" Write: {' '.join([context.command_path, *names])}."
 
 
 def _speed_up_completion() -> None:
-    """Replace the parts of typer's completion that are slow and not needed: 0.18 s become 0.09 s.
+    """Replace the slow parts of typer's shell completion: 0.18 s become 0.09 s.
 
     typer would import rich to strip markup from help texts that have none, and check values that are not used.
     """
     from typer import core
 
-    def unchecked(_parameter: Any, _context: Any, value: Any) -> Any:
+    def accept_any_value(_parameter: Any, _context: Any, value: Any) -> Any:
         return value
 
     with suppress(ImportError):  # not a public API; without it completion is only slower
@@ -362,4 +372,4 @@ def _speed_up_completion() -> None:
 
         _completion_classes._sanitize_help_text = lambda text: text
     for kind in (core.TyperOption, core.TyperArgument):
-        kind.process_value = unchecked  # type: ignore[method-assign,assignment]
+        kind.process_value = accept_any_value  # type: ignore[method-assign,assignment]

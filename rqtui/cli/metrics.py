@@ -37,7 +37,7 @@ def metrics(
     ] = 500,
     no_wait: NO_WAIT = False,
 ) -> int:
-    """Print depths, ages, workers and counters as Prometheus reads them: once, or served.
+    """Print depths, ages, workers and counters in Prometheus format: once, or with --listen over HTTP.
 
     Example: rqtui metrics --listen 127.0.0.1:9753
     """
@@ -45,19 +45,19 @@ def metrics(
 
     if most < 1:
         raise UsageError("--most is a whole number from 1 on.")
-    scrapes = Scrapes(session)
+    scrapes = SnapshotSource(session)
     if listen is None:
-        snapshot, seconds = scrapes.take()
+        snapshot, seconds = scrapes.take_snapshot()
         output.write_lines(format_exposition(snapshot, seconds, most).splitlines())
         return DONE if snapshot else UNREACHABLE
-    at = parse_address(listen)
-    if no_wait and scrapes.take()[0] is None:
+    at = parse_listen_address(listen)
+    if no_wait and scrapes.take_snapshot()[0] is None:
         return UNREACHABLE
-    return _serve(session, scrapes, most, *at)
+    return _serve_metrics(session, scrapes, most, *at)
 
 
-class Scrapes:
-    """One engine that takes snapshots for HTTP requests, one request at a time."""
+class SnapshotSource:
+    """An engine that takes snapshots for the HTTP requests of Prometheus, one request at a time."""
 
     def __init__(self, session: Session) -> None:
         self._engine: Engine = session.create_engine(reached=False)
@@ -66,8 +66,11 @@ class Scrapes:
         self._due_s = 0.0
         self._last_error = ""
 
-    def take(self) -> tuple[Snapshot | None, float]:
-        """Return a snapshot of all queues and the seconds it took; None while Redis is away, which is reported once."""
+    def take_snapshot(self) -> tuple[Snapshot | None, float]:
+        """Take a snapshot of all queues, and return it with the seconds that it took.
+
+        The snapshot is None while Redis is away, which is reported once.
+        """
         from rqtui.connection.connect import check_connection
         from rqtui.connection.nodes import ping
 
@@ -88,21 +91,21 @@ class Scrapes:
             return self._drop_derived_counters(snapshot), time.monotonic() - began
 
     def _drop_derived_counters(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with counters that never decrease: Prometheus takes a decrease for a restart."""
+        """Return a snapshot without counters that can decrease: Prometheus takes a decrease for a restart."""
 
-        def keep_counters(queue: Queue) -> Queue:
+        def drop_queue_counters(queue: Queue) -> Queue:
             derived = self._engine.systems[queue.system].derived_counters
             if not derived & queue.counters.keys():
                 return queue
             return queue._replace(counters={name: n for name, n in queue.counters.items() if name not in derived})
 
-        return replace(snapshot, queues=tuple(map(keep_counters, snapshot.queues)))
+        return replace(snapshot, queues=tuple(map(drop_queue_counters, snapshot.queues)))
 
-    def listen(self) -> None:
-        """Start to listen to the Pub/Sub events of the systems, for the next scrapes."""
+    def start_listening(self) -> None:
+        """Start to listen to the systems' Pub/Sub events, so that later snapshots count them."""
         self._engine.start_listening()
 
-    def collect_events(self) -> None:
+    def deliver_events(self) -> None:
         """Pass the Pub/Sub events that arrived to their systems."""
         with self._lock:
             self._engine.deliver_events()
@@ -112,7 +115,7 @@ class Scrapes:
         self._engine.stop_listening()
 
     def _report_error(self, error: Exception) -> None:
-        """Print an error unless it was the last one printed."""
+        """Print a connection error unless it was the last one printed."""
         from rqtui.connection.redis_errors.connecting import describe_connection_error
 
         sentence = describe_connection_error(error, self._url)
@@ -121,8 +124,11 @@ class Scrapes:
         self._last_error = sentence
 
 
-def parse_address(listen: str) -> tuple[str, int]:
-    """Parse `HOST:PORT`, `:PORT` or `PORT`, with an IPv6 address in brackets. Raises UsageError."""
+def parse_listen_address(listen: str) -> tuple[str, int]:
+    """Parse the address of `--listen`: `HOST:PORT`, `:PORT` or `PORT`, with an IPv6 host in brackets.
+
+    Raises UsageError.
+    """
     host, colon, port = listen.rpartition(":")
     host = (host[1:-1] if host.startswith("[") and host.endswith("]") else host) or "127.0.0.1"
     if not (port.isascii() and port.isdigit() and int(port) <= 65535) or (colon and ":" in host and listen[0] != "["):
@@ -132,27 +138,27 @@ def parse_address(listen: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _serve(session: Session, scrapes: Scrapes, most: int, host: str, port: int) -> int:
-    """Serve metrics until a signal ends the command; return the exit code."""
-    from rqtui.cli.metrics_server import IDLE_S, Server
+def _serve_metrics(session: Session, source: SnapshotSource, max_queues: int, host: str, port: int) -> int:
+    """Serve metrics over HTTP until a signal ends the command, and return the exit code."""
+    from rqtui.cli.metrics_server import IDLE_S, MetricsServer
     from rqtui.connection.connect import mask
 
     try:
-        server = Server((host, port), scrapes.take, most)
+        server = MetricsServer((host, port), source.take_snapshot, max_queues)
     except OSError as error:
         raise UsageError(f"nothing can listen at {host}:{port}: {error.strerror or error}.") from None
     with server, stop_on_signals() as stop:
-        shown = f"[{host}]" if ":" in host else host
-        at = f"http://{shown}:{server.server_address[1]}"
+        url_host = f"[{host}]" if ":" in host else host
+        at = f"http://{url_host}:{server.server_address[1]}"
         output.print_message(f"{at}/metrics and {at}/healthz tell of {mask(session.settings.url)}; Ctrl+C ends it.")
         if host not in ("127.0.0.1", "::1", "localhost"):
             output.print_message("whoever reaches that address reads the names of your queues: there is no password.")
         thread = threading.Thread(target=server.serve_forever, name="rqtui-metrics", daemon=True)
-        scrapes.listen()
+        source.start_listening()
         thread.start()
         while not stop.wait(EVENT_POLL_S):
-            scrapes.collect_events()
-        scrapes.close()
+            source.deliver_events()
+        source.close()
         server.shutdown()
         thread.join(IDLE_S)
     return stop.code

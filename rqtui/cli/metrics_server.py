@@ -1,4 +1,4 @@
-"""Serve metrics over HTTP for `metrics --listen`. Separate, because no other command needs its imports."""
+"""Serve metrics over HTTP for `metrics --listen`. The module is separate: no other command needs its imports."""
 
 from __future__ import annotations
 
@@ -12,31 +12,33 @@ if TYPE_CHECKING:
 IDLE_S = 10.0  # seconds after which an idle client is disconnected
 
 
-class Server(ThreadingHTTPServer):
-    """An HTTP server that answers each request on its own thread, so that a slow client does not delay others.
+class MetricsServer(ThreadingHTTPServer):
+    """An HTTP server for metrics that answers each request on its own thread, so that no slow client delays others.
 
     `take` returns a snapshot, or None while Redis is away, and the seconds that it took.
     """
 
     daemon_threads = True
 
-    def __init__(self, where: tuple[str, int], take: Callable[[], tuple[Snapshot | None, float]], most: int) -> None:
+    def __init__(
+        self, address: tuple[str, int], take: Callable[[], tuple[Snapshot | None, float]], max_queues: int
+    ) -> None:
         import socket
 
-        self.address_family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
-        self.take, self.most = take, most
-        super().__init__(where, _Handler)
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        self.take, self.most = take, max_queues
+        super().__init__(address, _Handler)
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """The handler of `/metrics` and `/healthz`."""
+    """The HTTP request handler of `/metrics` and `/healthz`."""
 
-    server: Server
+    server: MetricsServer
     timeout = IDLE_S
     server_version, sys_version = "rqtui", ""
 
     def do_GET(self) -> None:
-        """Answer a request with the metrics, the health or 404."""
+        """Answer an HTTP request with the metrics, the health or 404."""
         from rqtui.reports.prometheus import CONTENT_TYPE, format_exposition
 
         path = self.path.partition("?")[0]

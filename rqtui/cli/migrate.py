@@ -38,12 +38,12 @@ def migrate(
         bool, typer.Option("--lossy", help="Also move jobs that lose something by it; list what each loses.")
     ] = False,
 ) -> int:
-    """Move the jobs of another system's queue to a native one; its workers and producers may go on.
+    """Move the jobs of another system's queue to a native queue, while workers and producers run.
 
-    Each job keeps its order, priority, attempts, times and errors. A job that asks for what the native queue cannot
-    do stays, and is listed with the reason; see --lossy.
+    Each job keeps its order, priority, attempts, times and errors. A job that asks for what the native queue cannot do
+    stays, and is listed with the reason; see --lossy.
 
-    It may be stopped and run again: no job is lost, and none is moved twice.
+    The command may be stopped and run again: no job is lost, and none is moved twice.
 
     Example: rqtui migrate redisched:mail native:mail --dry-run
     """
@@ -77,29 +77,29 @@ def migrate(
     if dry_run:
         with output.show_progress("looking", total) as bar:
             for looked_at in migration.check_all_jobs():
-                bar.step(looked_at)
-        return _write_report(session, migration, DONE, dry_run=True)
-    return _write_report(session, migration, _run_steps(migration, total))
+                bar.add_steps(looked_at)
+        return _write_migration_report(session, migration, DONE, dry_run=True)
+    return _write_migration_report(session, migration, _run_migration(migration, total))
 
 
 def _add_systems(session: Session, source: str) -> Session:
-    """Return the session with the systems of source and target added, if `--system` named others."""
+    """Return the session with the systems of source and target added, if `--system` names only others."""
     from rqtui.systems.registry import parse_name
 
-    given = session.settings.systems
-    wanted = [DEFAULT_SYSTEM, *([parse_name(source)] if ":" in source else [])] if given else []
-    missing = [name for name in wanted if name not in map(parse_name, given)]
-    return replace(session, settings=replace(session.settings, systems=(*given, *missing)))
+    named_systems = session.settings.systems
+    needed_systems = [DEFAULT_SYSTEM, *([parse_name(source)] if ":" in source else [])] if named_systems else []
+    missing = [name for name in needed_systems if name not in map(parse_name, named_systems)]
+    return replace(session, settings=replace(session.settings, systems=(*named_systems, *missing)))
 
 
-def _run_steps(migration: Migration, total: int) -> int:
-    """Run the migration until its end, a signal or an error, which is printed to stderr; return the exit code."""
+def _run_migration(migration: Migration, total: int) -> int:
+    """Run a migration until its end, a signal or an error, which is printed to stderr; return the exit code."""
     code = DONE
     with stop_on_signals() as stop:
         try:
             with output.show_progress("migrating", total) as bar:
                 for moved in migration.move_jobs():
-                    bar.step(moved)
+                    bar.add_steps(moved)
                     if stop.is_set():
                         break
         except RqtuiError as error:
@@ -121,10 +121,10 @@ def _run_steps(migration: Migration, total: int) -> int:
     return code
 
 
-def _write_report(session: Session, migration: Migration, code: int, *, dry_run: bool = False) -> int:
-    """Print the report of the migration as JSON or as text; return the exit code."""
+def _write_migration_report(session: Session, migration: Migration, code: int, *, dry_run: bool = False) -> int:
+    """Print the report of a migration as JSON or as text, and return the exit code."""
     report = migration.report
-    left = {documents.encode_text(place): number for place, number in report.remaining.items() if number}
+    remaining = {documents.encode_text(place): number for place, number in report.remaining.items() if number}
     if session.as_json:
         document: dict[str, Any] = {
             "source": _format_ref(migration.source),
@@ -132,32 +132,37 @@ def _write_report(session: Session, migration: Migration, code: int, *, dry_run:
             "moved": report.moved,
             "known": report.already_copied,
             "finished": report.released_copies,
-            "skipped": [{**documents.build_id_fields(one.id), "text": one.text} for one in report.skipped],
-            "losses": [{**documents.build_id_fields(one.id), "text": one.text} for one in report.losses],
-            "left": sum(left.values()),
-            "left_places": left,
+            "skipped": [
+                {**documents.build_id_fields(skipped_job.id), "text": skipped_job.text}
+                for skipped_job in report.skipped
+            ],
+            "losses": [
+                {**documents.build_id_fields(skipped_job.id), "text": skipped_job.text} for skipped_job in report.losses
+            ],
+            "left": sum(remaining.values()),
+            "left_places": remaining,
         }
         if dry_run:
             document = {**document, "dry_run": True, "would": report.would_move}
         output.write_json(document)
     else:
-        _write_jobs(report.skipped, "why it would stay" if dry_run else "why it was not moved")
-        _write_jobs(report.losses, "what it would lose" if dry_run else "what it lost")
-        what = _format_counts(report.would_move) + " would move" if dry_run else f"{report.moved} moved"
-        rest = [f"{report.already_copied} of these there already"] if report.already_copied else []
-        rest += [f"finished from a broken-off run: {report.released_copies}"] if report.released_copies else []
-        rest += [f"{len(report.skipped)} skipped"] if report.skipped else []
-        rest += [f"with losses: {len(report.losses)}"] if report.losses else []
-        rest += [f"left: {_format_counts(left)}"] if left else []
-        output.write_lines([_sanitise(" · ".join([what, *rest]))])
+        _write_skipped_jobs(report.skipped, "why it would stay" if dry_run else "why it was not moved")
+        _write_skipped_jobs(report.losses, "what it would lose" if dry_run else "what it lost")
+        moved_text = _format_counts(report.would_move) + " would move" if dry_run else f"{report.moved} moved"
+        details = [f"{report.already_copied} of these there already"] if report.already_copied else []
+        details += [f"finished from a broken-off run: {report.released_copies}"] if report.released_copies else []
+        details += [f"{len(report.skipped)} skipped"] if report.skipped else []
+        details += [f"with losses: {len(report.losses)}"] if report.losses else []
+        details += [f"left: {_format_counts(remaining)}"] if remaining else []
+        output.write_lines([_sanitise_text(" · ".join([moved_text, *details]))])
     return code or (DONE if report.is_complete else REFUSED)
 
 
-def _write_jobs(jobs: Sequence[Skipped], heading: str) -> None:
-    """Print the first of these jobs with their reasons, and how many more there are."""
+def _write_skipped_jobs(jobs: Sequence[Skipped], heading: str) -> None:
+    """Print the first 50 jobs that were skipped or changed, with their reasons, and how many more there are."""
     if jobs:
         output.write_table(
-            ("id", heading), [[_shorten_id(documents.format_id(one.id)), one.text] for one in jobs[:SCREENFUL]]
+            ("id", heading), [[_shorten_id(documents.format_id(job.id)), job.text] for job in jobs[:SCREENFUL]]
         )
     if len(jobs) > SCREENFUL:
         output.print_message(f"… and {len(jobs) - SCREENFUL} more; --json has them all.")
@@ -172,11 +177,11 @@ def _format_ref(ref: Ref) -> str:
 
 
 def _format_counts(places: dict[str, int]) -> str:
-    """Return the counts per place as text, for example `3 ready, 1 dead`."""
+    """Format the number of jobs per place as text, for example `3 ready, 1 dead`."""
     return ", ".join(f"{number} {place}" for place, number in places.items()) or "nothing"
 
 
-def _sanitise(text: str) -> str:
+def _sanitise_text(text: str) -> str:
     from rqtui.text.sanitise import safe
 
     return safe(text)

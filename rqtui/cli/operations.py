@@ -1,4 +1,4 @@
-"""Implement `operations`: list the changes made from this machine, from its local journal, without Redis."""
+"""Implement `operations`: list the changes made from this machine, from its local journal. Redis is not needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def operations(
     limit: Annotated[int, typer.Option("--limit", metavar="N", help="So many at most, the newest.")] = 50,
     everywhere: Annotated[bool, typer.Option("--all", help="The changes of all servers, each with its own.")] = False,
 ) -> int:
-    """List the changes made from this machine: time, author, answers.
+    """List the changes made from this machine: time, author and outcomes.
 
     Example: rqtui operations --markdown
     """
@@ -33,54 +33,61 @@ def operations(
     if limit < 1:
         raise UsageError("--limit is a whole number from 1 on.")
     problems: list[str] = []
-    noted, here = journal.load_operations(find_state_folder(), problems=problems), mask(session.settings.url)
-    shown_operations = [one for one in noted if everywhere or one.url == here][:limit]
+    recorded_operations, server_url = (
+        journal.load_operations(find_state_folder(), problems=problems),
+        mask(session.settings.url),
+    )
+    shown_operations = [operation for operation in recorded_operations if everywhere or operation.url == server_url][
+        :limit
+    ]
     if session.as_json:
         output.write_json(postmortem.build_document(shown_operations))
     elif is_markdown:
         output.write_lines(
             postmortem.build_markdown(
-                shown_operations, _load_sightings(shown_operations, here), problems=problems
+                shown_operations, _load_sightings(shown_operations, server_url), problems=problems
             ).splitlines()
         )
     elif shown_operations:
-        _write_table(shown_operations, everywhere)
+        _write_operation_table(shown_operations, everywhere)
     elif not problems:
         output.print_message("no change was made from here.")
     for problem in problems:
         output.print_message(problem)
-    if others := 0 if everywhere else sum(one.url != here for one in noted):
-        many = f"{others} changes of other servers are left out; --all tells them"
-        output.print_message("1 change of other servers is left out; --all tells it." if others == 1 else f"{many}.")
+    if other_count := 0 if everywhere else sum(operation.url != server_url for operation in recorded_operations):
+        hint = f"{other_count} changes of other servers are left out; --all tells them"
+        output.print_message(
+            "1 change of other servers is left out; --all tells it." if other_count == 1 else f"{hint}."
+        )
     return REFUSED if problems else DONE
 
 
 def _load_sightings(operations: Sequence[Operation], url: str) -> list[Sighting]:
-    """Return the findings that screens on this server recorded since an hour before the first of the changes."""
+    """Load the findings that screens recorded on this server since an hour before the first of the operations."""
     from rqtui.config.state_folder import find_state_folder
     from rqtui.operations import journal
     from rqtui.reports.postmortem import HOUR_MS
 
-    since_ms = min((each.began_ms or each.at_ms for each in operations), default=0) - HOUR_MS
-    return [one for one in journal.load_sightings(find_state_folder(), url) if one.at_ms >= since_ms]
+    since_ms = min((operation.began_ms or operation.at_ms for operation in operations), default=0) - HOUR_MS
+    return [sighting for sighting in journal.load_sightings(find_state_folder(), url) if sighting.at_ms >= since_ms]
 
 
-def _write_table(shown_operations: Sequence[Operation], everywhere: bool) -> None:
-    """Print the operations as a table."""
+def _write_operation_table(shown_operations: Sequence[Operation], everywhere: bool) -> None:
+    """Print operations of the journal as a table."""
     from rqtui.operations import journal
 
     titles = ("time", *(["server"] if everywhere else ()), "verb", "queue", "jobs", "answers", "undo", "who")
     cells = [
         [
-            journal.format_clock(one.at_ms),
-            *([one.url] if everywhere else ()),
-            one.verb,
-            one.full_queue_label,
-            str(one.count),
-            one.describe_outcomes(),
-            journal.describe_undo(one),
-            one.who,
+            journal.format_clock(operation.at_ms),
+            *([operation.url] if everywhere else ()),
+            operation.verb,
+            operation.full_queue_label,
+            str(operation.count),
+            operation.describe_outcomes(),
+            journal.describe_undo(operation),
+            operation.who,
         ]
-        for one in shown_operations
+        for operation in shown_operations
     ]
     output.write_table(titles, cells)

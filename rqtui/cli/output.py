@@ -2,7 +2,8 @@
 
 No command writes in another way, except `bench`, which shows no data. JSON is pure ASCII, and every line and cell is
 sanitised, so that no control byte of a job reaches the terminal. The one exception is `show --raw`, which refuses to
-write to a terminal. Secrets are masked here again, whatever a command did before, unless it runs with `--reveal`.
+write to a terminal. Secrets are masked here again, whatever a command did before, unless the command runs with
+`--reveal`.
 """
 
 from __future__ import annotations
@@ -49,23 +50,23 @@ def write_json(document: Any, *, is_stream: bool = False) -> None:
 
 
 def write_long_json(document: dict[str, Any], name: str, rows: Iterable[Any]) -> None:
-    """Write one JSON document, as `write_json` does, whose list `name` is filled from `rows` one at a time.
+    """Write one JSON document to stdout whose list `name` is filled from `rows` one at a time.
 
-    The rows need not fit into memory.
+    The rows need not fit into memory. The format is that of `write_json`.
     """
     indent = 2 if sys.stdout.isatty() else None
     placeholder = uuid4().hex
-    before, after = json.dumps({**document, name: [placeholder]}, allow_nan=False, indent=indent).split(
+    head_text, tail_text = json.dumps({**document, name: [placeholder]}, allow_nan=False, indent=indent).split(
         f'"{placeholder}"'
     )
-    comma = before[before.rindex("[") + 1 :]
-    head = before.removesuffix(comma)
+    comma = head_text[head_text.rindex("[") + 1 :]
+    head = head_text.removesuffix(comma)
     prefix = head
     for row in rows:
         text = json.dumps(row, allow_nan=False, indent=indent).replace("\n", comma or "\n")
         sys.stdout.write((prefix + comma + text).replace("\x7f", "\\u007f"))
         prefix = "," if indent else ", "
-    sys.stdout.write(("" if prefix != head else prefix) + after.replace("\x7f", "\\u007f") + "\n")
+    sys.stdout.write(("" if prefix != head else prefix) + tail_text.replace("\x7f", "\\u007f") + "\n")
 
 
 def write_lines(lines: Iterable[str], stream: TextIO | None = None) -> None:
@@ -106,7 +107,7 @@ def print_foreign_line(line: bytes, to: TextIO) -> None:
 
 
 def write_bytes(raw: bytes) -> None:
-    """Write bytes unchanged to stdout. The caller ensures that they harm no terminal, or that stdout is none."""
+    """Write bytes unchanged to stdout. The caller ensures that stdout is no terminal or the bytes are harmless."""
     sys.stdout.flush()
     sys.stdout.buffer.write(raw)
     sys.stdout.buffer.flush()
@@ -152,11 +153,11 @@ def write_table(titles: Sequence[str], rows: Sequence[Sequence[str]], right: Col
         _write_rich_table(titles, cells, right)
         return
     for row in (titles, *cells):
-        parts = [
+        padded_cells = [
             fit_to_width(cell, width, "right" if title in right else "left")
             for cell, width, title in zip(row, widths, titles, strict=True)
         ]
-        sys.stdout.write("  ".join(parts).rstrip() + "\n")
+        sys.stdout.write("  ".join(padded_cells).rstrip() + "\n")
     sys.stdout.flush()
 
 
@@ -174,23 +175,23 @@ def _write_rich_table(titles: Sequence[str], cells: Sequence[Sequence[str]], rig
 
 
 class Progress:
-    """A progress bar on stderr. It appears when an operation takes longer than one second, and only on a terminal."""
+    """A progress bar on stderr that appears after one second, and only on a terminal."""
 
-    def __init__(self, what: str, total: int | None) -> None:
-        self.what, self.total, self.done = what, total, 0
+    def __init__(self, label: str, total: int | None) -> None:
+        self.label, self.total, self.done = label, total, 0
         self._began = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
 
-    def step(self, amount: int) -> None:
-        """Count `amount` more steps as done and update the bar."""
+    def add_steps(self, amount: int) -> None:
+        """Count `amount` more steps as done and update the progress bar."""
         self.done += amount
         if self._bar is None and sys.stderr.isatty() and time.monotonic() - self._began > PROGRESS_DELAY_S:
-            self._open()
+            self._open_bar()
         if self._bar is not None:
             self._bar.update(self._task, completed=self.done)
 
-    def _open(self) -> None:
+    def _open_bar(self) -> None:
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -203,18 +204,18 @@ class Progress:
         )
         self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
         self._bar.start()
-        self._task = self._bar.add_task(self.what, total=self.total)
+        self._task = self._bar.add_task(self.label, total=self.total)
 
     def close(self) -> None:
-        """Remove the bar from the terminal."""
+        """Remove the progress bar from the terminal."""
         if self._bar is not None:
             self._bar.stop()
 
 
 @contextmanager
-def show_progress(what: str, total: int | None = None) -> Iterator[Progress]:
-    """Yield a progress bar labelled `what`, which is removed when the block ends."""
-    bar = Progress(what, total)
+def show_progress(label: str, total: int | None = None) -> Iterator[Progress]:
+    """Yield a progress bar with the text `label`. The bar is removed when the `with` block ends."""
+    bar = Progress(label, total)
     try:
         yield bar
     finally:

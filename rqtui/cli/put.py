@@ -21,7 +21,7 @@ import typer
 from rqtui import files
 from rqtui.cli import documents, output
 from rqtui.cli.arguments import QUEUE
-from rqtui.cli.json_body import encode_body, encode_text, parse_json
+from rqtui.cli.json_body import encode_json_body, encode_text, parse_strict_json
 from rqtui.cli.session import DONE, INTERRUPTED, REFUSED, Session
 from rqtui.errors import Refused, RqtuiError, UsageError
 from rqtui.ids import ID_BYTES
@@ -67,33 +67,33 @@ def put(
     ] = None,
     is_raw: Annotated[bool, typer.Option("--raw", help="The body is bytes, not JSON; stored as it is.")] = False,
 ) -> int:
-    """Put a job, or many, into a queue.
+    """Put one or many jobs into a queue.
 
-    An id that the queue knows already is left as it is, so the same line may run again. How long a queue knows an id
-    depends on its system: see its page. Sidekiq and Celery keep no record of ids, so --id is refused there.
+    A job whose id exists in the queue is left as it is, so the same line may run again. How long a queue remembers an
+    id depends on its system: see the page of the system. Sidekiq and Celery store no ids, so --id is refused there.
 
     Example: rqtui put mail '{"to": "a@b.c"}' --id welcome:42 --delay 3d
     """
     session.refuse_if_read_only("put")
-    given = {
+    fields = {
         "id": id, "name": name, "delay": delay, "due": due, "priority": priority, "ttr": ttr,
         "max_attempts": max_attempts, "backoff": backoff, "keep": keep, "opts": opts,
     }  # fmt: skip
-    given = {key: value for key, value in given.items() if value is not None}
+    fields = {key: value for key, value in fields.items() if value is not None}
     if lines is None:
         if body is None:
             raise UsageError("put needs a body: JSON such as '{\"to\": 1}', or - to read it, or --lines FILE for many.")
-        described = {**_check_fields(given, ""), "body": _read_body(body, is_raw)}
-        return _put_one(session, queue, described)
+        described = {**_convert_job_fields(fields, ""), "body": _read_body_argument(body, is_raw)}
+        return _put_one_job(session, queue, described)
     if body is not None:
         raise UsageError("--lines brings the bodies; leave BODY away.")
-    if "id" in given:
+    if "id" in fields:
         raise UsageError("--id names one job; with --lines each line has its own.")
-    return _put_lines(session, queue, lines, _check_fields(given, ""))
+    return _put_jobs_from_lines(session, queue, lines, _convert_job_fields(fields, ""))
 
 
 def _open_queue(session: Session, name: str) -> Queue | _ForeignQueue:
-    """Return the queue to put into. Raises Refused if `enqueue` is denied there."""
+    """Open the queue that `put` writes to. Raises Refused if `enqueue` is denied there."""
     engine = session.create_engine()
     ref = engine.resolve_or_discover(name)
     engine.raise_if_refused("enqueue", ref)
@@ -101,37 +101,37 @@ def _open_queue(session: Session, name: str) -> Queue | _ForeignQueue:
         engine.systems[ref.system].learn_job_format(engine.client, ref.queue)
         return _ForeignQueue(engine, ref)
     if ref not in engine.refs and not name.startswith(f"{ref.system}:"):  # it may be an empty queue of another system
-        new = f"{ref.queue} is a new {ref.system} queue"
-        output.print_message(f"{new}; another system's is put into as SYSTEM:QUEUE.")
+        notice = f"{ref.queue} is a new {ref.system} queue"
+        output.print_message(f"{notice}; another system's is put into as SYSTEM:QUEUE.")
     from rqtui.client.queue import BYTES, Queue
 
     return Queue(ref.queue, engine.client, codec=BYTES)
 
 
 class _ForeignQueue:
-    """A queue of a system without a client class, with the methods of `Queue` that `put` needs."""
+    """A queue of a system without a client class. Its methods are those of `Queue` that `put` needs."""
 
     def __init__(self, engine: Engine, ref: Ref) -> None:
         self.name = ref.queue
         self._engine, self._ref = engine, ref
 
     def put(self, **described: Any) -> Put:
-        """Put one job and return its result, with the id that the system gave it."""
-        return self._send([described])[0]
+        """Put one job and return the result, with the id that the system gave the job."""
+        return self._send_batch([described])[0]
 
     def put_batches(self, items: Iterable[dict[str, Any]]) -> Iterator[list[Put]]:
-        """Put jobs in batches and yield the results of each batch. Each call puts all of its jobs or none."""
+        """Put jobs in batches and yield the results of each batch. A batch is put as a whole or not at all."""
         batch: list[dict[str, Any]] = []
         for item in items:
             batch.append(item)
             if len(batch) == BATCH:
-                yield self._send(batch)
+                yield self._send_batch(batch)
                 batch = []
         if batch:
-            yield self._send(batch)
+            yield self._send_batch(batch)
 
-    def _send(self, items: list[dict[str, Any]]) -> list[Put]:
-        """Put one batch. Raises UsageError for an id that the system cannot record, and Refused for an error reply."""
+    def _send_batch(self, items: list[dict[str, Any]]) -> list[Put]:
+        """Put one batch of jobs. Raises UsageError for an id that the system cannot store, or Refused."""
         from rqtui.client.calls import Put, build_columns
 
         rows = []
@@ -143,10 +143,10 @@ class _ForeignQueue:
                 "second put of that runs again."
             )
         for item in items:
-            given = dict(item)
-            row: dict[str, Any] = {"body": given.pop("body")}
-            row |= {name: given.pop(name) for name in ("id", "opts") if name in given}
-            rows.append({**row, **build_columns(given)})
+            job_fields = dict(item)
+            row: dict[str, Any] = {"body": job_fields.pop("body")}
+            row |= {name: job_fields.pop(name) for name in ("id", "opts") if name in job_fields}
+            rows.append({**row, **build_columns(job_fields)})
         outcomes = self._engine.send_request(system.put_request(self.name, rows))
         for outcome in outcomes:
             if outcome.word == "error":
@@ -156,69 +156,69 @@ class _ForeignQueue:
         return [Put(to_text(outcome.id), outcome.word) for outcome in outcomes]
 
 
-def _put_one(session: Session, name: str, described: dict[str, Any]) -> int:
+def _put_one_job(session: Session, name: str, job_fields: dict[str, Any]) -> int:
     queue = _open_queue(session, name)
-    if "opts" in described and not isinstance(queue, _ForeignQueue):
+    if "opts" in job_fields and not isinstance(queue, _ForeignQueue):
         raise UsageError(f"a job of {queue.name} has no opts; it has {', '.join(_FIELDS[:-1])}.")
-    done = queue.put(**described)
-    _write_results(session, queue.name, [done])
-    return DONE if done.word in ACCEPTED_WORDS else REFUSED
+    result = queue.put(**job_fields)
+    _write_put_results(session, queue.name, [result])
+    return DONE if result.word in ACCEPTED_WORDS else REFUSED
 
 
-def _write_results(session: Session, queue: str, puts: list[Put]) -> None:
+def _write_put_results(session: Session, queue: str, puts: list[Put]) -> None:
     if session.as_json:
         results = [{**documents.build_id_fields(to_bytes(put.id)), "word": put.word} for put in puts]
         output.write_json({**documents.build_queue_fields(queue), "results": results})
         return
     from rqtui.text.sanitise import format_id
 
-    words = {"moved": "enqueued", "exists": "exists already"}
-    output.write_lines([f"{format_id(put.id)}  {words.get(put.word, put.word)}" for put in puts])
+    texts = {"moved": "enqueued", "exists": "exists already"}
+    output.write_lines([f"{format_id(put.id)}  {texts.get(put.word, put.word)}" for put in puts])
 
 
-def _read_body(word: str, is_raw: bool) -> bytes:
-    """Read the body from the argument, or from stdin for `-`, and encode it. Raises UsageError if it is too long."""
-    raw = files.read_limited_bytes(sys.stdin.buffer, MAX_BODY_BYTES + 1) if word == "-" else to_bytes(word)
+def _read_body_argument(argument: str, is_raw: bool) -> bytes:
+    """Read a job's body from the argument, or from stdin for `-`. Raises UsageError if it is too long."""
+    raw = files.read_limited_bytes(sys.stdin.buffer, MAX_BODY_BYTES + 1) if argument == "-" else to_bytes(argument)
     if len(raw) > MAX_BODY_BYTES:
         raise UsageError(
             f"the body has more than {MAX_BODY_BYTES} bytes, which is the most that Redis stores in one value."
         )
-    return raw if is_raw else encode_body(raw)
+    return raw if is_raw else encode_json_body(raw)
 
 
-def _check_fields(given: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return the fields of a job as the client takes them. Raises UsageError for an unknown or invalid field.
+def _convert_job_fields(fields: dict[str, Any], location: str) -> dict[str, Any]:
+    """Check the fields of a job and convert them for the client. Raises UsageError for an unknown or invalid field.
 
-    `where` (for example `line 7: `) begins the error message.
+    `location` (for example `line 7: `) begins the error message.
     """
     from rqtui import durations
 
-    unknown = [name for name in given if name not in _FIELDS]
+    unknown = [name for name in fields if name not in _FIELDS]
     if unknown:
-        raise UsageError(f'{where}there is no "{unknown[0]}"; a job has {", ".join(_FIELDS)}.')
+        raise UsageError(f'{location}there is no "{unknown[0]}"; a job has {", ".join(_FIELDS)}.')
     for name in _NUMBERS:
-        if name in given and (not isinstance(given[name], int) or isinstance(given[name], bool)):
-            raise UsageError(f"{where}{name} is a whole number, not {given[name]!r:.40}.")
+        if name in fields and (not isinstance(fields[name], int) or isinstance(fields[name], bool)):
+            raise UsageError(f"{location}{name} is a whole number, not {fields[name]!r:.40}.")
     for name in ("id", "name"):
-        if name in given and not isinstance(given[name], str):
-            raise UsageError(f"{where}{name} is text, not {given[name]!r:.40}.")
-    if "id" in given and not 1 <= len(to_bytes(given["id"])) <= ID_BYTES:
-        raise UsageError(f"{where}an id has 1 to {ID_BYTES} bytes; this one has {len(to_bytes(given['id']))}.")
-    if "delay" in given and "due" in given:
-        raise UsageError(f"{where}delay and due exclude each other: give one of them.")
+        if name in fields and not isinstance(fields[name], str):
+            raise UsageError(f"{location}{name} is text, not {fields[name]!r:.40}.")
+    if "id" in fields and not 1 <= len(to_bytes(fields["id"])) <= ID_BYTES:
+        raise UsageError(f"{location}an id has 1 to {ID_BYTES} bytes; this one has {len(to_bytes(fields['id']))}.")
+    if "delay" in fields and "due" in fields:
+        raise UsageError(f"{location}delay and due exclude each other: give one of them.")
     try:
         for name in _DURATIONS:
-            if name in given:
-                durations.parse_duration(given[name], name)
-        if "backoff" in given:
-            durations.parse_duration_range(given["backoff"])
-        return {**given, "due": _parse_due(given["due"])} if "due" in given else given
+            if name in fields:
+                durations.parse_duration(fields[name], name)
+        if "backoff" in fields:
+            durations.parse_duration_range(fields["backoff"])
+        return {**fields, "due": _parse_due_time(fields["due"])} if "due" in fields else fields
     except UsageError as error:
-        raise UsageError(f"{where}{error}") from None
+        raise UsageError(f"{location}{error}") from None
 
 
-def _parse_due(value: object) -> datetime | int:
-    """Parse a point in time: ISO 8601 with a time zone, or milliseconds since 1970. Raises UsageError."""
+def _parse_due_time(value: object) -> datetime | int:
+    """Parse a due time: ISO 8601 with a time zone, or milliseconds since 1970. Raises UsageError."""
     from rqtui import durations
 
     instant: Any = value
@@ -235,47 +235,53 @@ def _parse_due(value: object) -> datetime | int:
 # ── many ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _put_lines(session: Session, name: str, path: str, common: dict[str, Any]) -> int:
-    """Put a job for each line of a file or of stdin, and print the results; return the exit code."""
+def _put_jobs_from_lines(session: Session, name: str, path: str, common: dict[str, Any]) -> int:
+    """Put one job for each line of a file or of stdin, print the results, and return the exit code."""
     queue = _open_queue(session, name)
     results: list[Put] = []
-    words = Counter({"moved": 0, "exists": 0})
+    counts_by_word = Counter({"moved": 0, "exists": 0})
     try:
-        with _open_source(path) as source, output.show_progress(f"putting into {queue.name}") as bar:
+        with _open_lines_source(path) as source, output.show_progress(f"putting into {queue.name}") as bar:
             if _is_regular_file(source):
                 start = source.tell()
-                bar.total = sum(1 for _line in _read_jobs(source, common))
+                bar.total = sum(1 for _line in _read_jobs_from_lines(source, common))
                 source.seek(start)
-            for puts in queue.put_batches(_read_jobs(source, common)):
+            for puts in queue.put_batches(_read_jobs_from_lines(source, common)):
                 for put in puts:
-                    words[put.word] += 1
+                    counts_by_word[put.word] += 1
                 results += puts if session.as_json else ()
-                bar.step(len(puts))
+                bar.add_steps(len(puts))
     except KeyboardInterrupt:
-        in_already = sum(words.values())
+        in_already = sum(counts_by_word.values())
         output.print_message(f"interrupted: jobs in the queue: {in_already}, and perhaps the batch that was under way.")
-        _write_summary(session, queue.name, results, words)
+        _write_put_summary(session, queue.name, results, counts_by_word)
         return INTERRUPTED
     except RqtuiError as error:
-        in_already = sum(words.values())
+        in_already = sum(counts_by_word.values())
         if not in_already:
             raise
         output.print_message(f"{error} Jobs in the queue from the batches before: {in_already}.")
-        _write_summary(session, queue.name, results, words)
+        _write_put_summary(session, queue.name, results, counts_by_word)
         return REFUSED
-    _write_summary(session, queue.name, results, words)
-    return DONE if words.keys() <= ACCEPTED_WORDS else REFUSED
+    _write_put_summary(session, queue.name, results, counts_by_word)
+    return DONE if counts_by_word.keys() <= ACCEPTED_WORDS else REFUSED
 
 
-def _write_summary(session: Session, queue: str, results: list[Put], words: Counter[str]) -> None:
+def _write_put_summary(session: Session, queue: str, results: list[Put], counts_by_word: Counter[str]) -> None:
     if session.as_json:
-        _write_results(session, queue, results)
+        _write_put_results(session, queue, results)
         return
-    rest = [f", {number} {word}" for word, number in words.items() if word not in ("moved", "exists")]
-    output.write_lines([f"{words['moved']} enqueued, {words['exists']} exist already{''.join(rest)}"])
+    refusals = [
+        f", {number} {outcome_word}"
+        for outcome_word, number in counts_by_word.items()
+        if outcome_word not in ("moved", "exists")
+    ]
+    output.write_lines(
+        [f"{counts_by_word['moved']} enqueued, {counts_by_word['exists']} exist already{''.join(refusals)}"]
+    )
 
 
-def _open_source(path: str) -> AbstractContextManager[BinaryIO]:
+def _open_lines_source(path: str) -> AbstractContextManager[BinaryIO]:
     if path == "-":
         return nullcontext(sys.stdin.buffer)
     try:
@@ -285,31 +291,31 @@ def _open_source(path: str) -> AbstractContextManager[BinaryIO]:
 
 
 def _is_regular_file(source: BinaryIO) -> bool:
-    """Return whether the source is a regular file, which can be read twice; a pipe cannot."""
+    """Return whether `source` is a regular file, which can be read twice. A pipe cannot."""
     try:
         return stat.S_ISREG(os.fstat(source.fileno()).st_mode) and source.seekable()
     except OSError:
         return False
 
 
-def _read_jobs(source: BinaryIO, common: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield each line as a job for `put_batches`, without empty lines. Raises UsageError that names the line."""
+def _read_jobs_from_lines(source: BinaryIO, common: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Parse each non-empty line of `source` into a job for `put_batches`. Raises UsageError that names the line."""
     for number, line in enumerate(iter(lambda: source.readline(MAX_BODY_BYTES + 1), b""), 1):
         if not line.strip():
             continue
-        where = f"line {number}: "
+        location = f"line {number}: "
         if len(line) > MAX_BODY_BYTES:
-            raise UsageError(f"{where}it has more than {MAX_BODY_BYTES} bytes.")
+            raise UsageError(f"{location}it has more than {MAX_BODY_BYTES} bytes.")
         try:
-            job = parse_json(line.decode())
+            job = parse_strict_json(line.decode())
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"{where}it is not JSON ({error}).") from None
+            raise UsageError(f"{location}it is not JSON ({error}).") from None
         if not isinstance(job, dict) or "body" not in job:
-            raise UsageError(f'{where}a line is an object with a "body", as in {{"body": {{"to": 1}}, "id": "a"}}.')
-        named = {key.replace("-", "_"): value for key, value in job.items() if value is not None or key == "body"}
-        body = named.pop("body")
+            raise UsageError(f'{location}a line is an object with a "body", as in {{"body": {{"to": 1}}, "id": "a"}}.')
+        fields = {key.replace("-", "_"): value for key, value in job.items() if value is not None or key == "body"}
+        body = fields.pop("body")
         text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False, separators=(",", ":"))
         try:
-            yield {**common, **_check_fields(named, where), "body": encode_text(text)}
+            yield {**common, **_convert_job_fields(fields, location), "body": encode_text(text)}
         except UsageError as error:
-            raise UsageError(str(error) if str(error).startswith(where) else f"{where}{error}") from None
+            raise UsageError(str(error) if str(error).startswith(location) else f"{location}{error}") from None

@@ -8,7 +8,7 @@ import typer
 
 from rqtui.cli import documents
 from rqtui.cli.arguments import QUEUES
-from rqtui.cli.loop_runner import ONCE, Report, check_batch_size, run_loop
+from rqtui.cli.loop_runner import ONCE, Report, check_batch_size, run_foreground_loop
 from rqtui.cli.session import NO_WAIT, Session
 from rqtui.errors import UsageError
 
@@ -30,28 +30,28 @@ def reap(
     once: ONCE = False,
     no_wait: NO_WAIT = False,
 ) -> int:
-    """Reap expired leases, until stopped.
+    """Run the reaper on queues, which returns or buries jobs with expired leases, until stopped.
 
     Example: rqtui reap mail --once --json
     """
     if every_s is not None and not 0.01 <= every_s <= 86_400:  # a day; NaN is refused too
         raise UsageError("--every is a number of seconds between 0.01 and 86400.")
     check_batch_size(limit, "--limit")
-    report = Report(session, _build_line, ("queue", "ready", "dead", "next_ms"), verbose or once)
+    report = Report(session, _build_reap_line, ("queue", "ready", "dead", "next_ms"), verbose or once)
     args: dict[str, object] = {"gc": True} if gc else {}
-    return run_loop(
+    return run_foreground_loop(
         session, "reap", queues, report, limit=limit, every_s=every_s, once=once, args=args, no_wait=no_wait
     )
 
 
-def _build_line(step: ScriptStep | None, queue: str, done: Round) -> dict[str, Any]:
-    """Return the printed line of one step of the reaper, or of a queue while the loop backs off."""
-    values = step.values if step else {}
-    reaped = {"ready": values.get("ready", 0), "dead": values.get("dead", 0)}
-    next_ms = values.get("next_ms", -1)
+def _build_reap_line(step: ScriptStep | None, queue: str, finished_round: Round) -> dict[str, Any]:
+    """Build the printed line of one step of the reaper, or of a queue while the reaper backs off."""
+    reply_values = step.values if step else {}
+    reaped = {"ready": reply_values.get("ready", 0), "dead": reply_values.get("dead", 0)}
+    next_ms = reply_values.get("next_ms", -1)
     line: dict[str, Any] = {
         **documents.build_queue_fields(queue),
         "reaped": reaped,
         "next_ms": next_ms if next_ms >= 0 else None,
     }
-    return line if step else {**line, "backing_off_ms": round(done.wait_s * 1000)}
+    return line if step else {**line, "backing_off_ms": round(finished_round.wait_s * 1000)}

@@ -1,4 +1,4 @@
-"""Implement `redis`: print the state of the Redis server, as the screen's Redis view does. It changes nothing."""
+"""Implement `redis`: print the state of the Redis server, as in the screen's Redis view. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def redis(session: Session) -> int:
 
     server_report = report.read_report(session.create_engine().client)
     if session.as_json:
-        output.write_json(_build_document(session, server_report))
+        output.write_json(_build_server_document(session, server_report))
         return DONE
     from rqtui.reports.redis_panels import build_panels
 
@@ -39,8 +39,8 @@ def redis(session: Session) -> int:
     return DONE
 
 
-def _build_document(session: Session, report: Report) -> dict[str, Any]:
-    """Return the server report as a JSON document."""
+def _build_server_document(session: Session, report: Report) -> dict[str, Any]:
+    """Build the JSON document about the Redis server."""
     from rqtui.connection.connect import mask
 
     server = report.server
@@ -84,6 +84,6 @@ def _build_document(session: Session, report: Report) -> dict[str, Any]:
             for s in report.slow
         ],
         "keyspace": [{"db": db, "keys": keys, "expiring": ttl} for db, keys, ttl in report.keyspace],
-        "findings": [findings.build_document(each, "") for each in report.findings],
+        "findings": [findings.build_finding_document(finding, "") for finding in report.findings],
         "missing": dict(report.missing or {}),
     }

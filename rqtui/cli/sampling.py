@@ -1,4 +1,4 @@
-"""Provide what commands share whose reports read many jobs: a progress bar, the sample size and missing data."""
+"""Provide what commands share that read many jobs: a progress bar, and messages about the size of a sample."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def run_to_end(steps: Iterable[T | None], what: str) -> T:
-    """Return the finished report, the last item of `steps`, with a progress bar while it is built."""
+def build_with_progress(steps: Iterable[T | None], label: str) -> T:
+    """Build a report step by step with a progress bar, and return the finished report, the last item of `steps`."""
     report: T | None = None
-    with output.show_progress(what) as bar:
+    with output.show_progress(label) as bar:
         for step in steps:
-            bar.step(1)
+            bar.add_steps(1)
             report = step if step is not None else report
     assert report is not None
     return report
 
 
-def describe_silent_systems(engine: Engine, refs: Iterable[Ref], what: str) -> str:
-    """Return the systems of these queues that do not know the field `what`, as the beginning of a sentence.
+def describe_silent_systems(engine: Engine, refs: Iterable[Ref], field: str) -> str:
+    """Return the systems of the queues that do not store `field`, as the beginning of a sentence.
 
-    Empty if all systems know it.
+    The text is empty if all systems store the field.
     """
-    silent = sorted({ref.system for ref in refs if what not in engine.systems[ref.system].known_fields})
+    silent = sorted({ref.system for ref in refs if field not in engine.systems[ref.system].known_fields})
     return f"{' and '.join(silent)} {'keeps' if len(silent) == 1 else 'keep'}" if silent else ""
 
 
 def build_size_document(size: Extent) -> dict[str, Any]:
-    """Return as JSON how many jobs were read of how many, and when."""
+    """Build the JSON fields that report how many jobs were read of how many, and when."""
     return {"taken_at_ms": size.taken_ms, "looked": size.looked, "of": size.of, "exact": size.is_complete}
 
 
-def write_size(size: Extent, empty: str) -> None:
-    """Report on stderr which jobs and queues were left out, and print the sentence `empty` if it is not empty."""
+def write_sample_size(size: Extent, empty: str) -> None:
+    """Print on stderr which jobs and queues were not read, and the sentence `empty` unless it is ""."""
     for line in _iterate_size_lines(size, empty):
         output.print_message(line)
 
@@ -57,6 +57,6 @@ def _iterate_size_lines(size: Extent, empty: str) -> Iterator[str]:
         yield f"{empty}."
 
 
-def choose_exit_code(size: Extent) -> int:
-    """Return the exit code of a sampling command: 1 if a queue could not be read, else 0."""
+def choose_sampling_exit_code(size: Extent) -> int:
+    """Return the exit code of a command that reads many jobs: 1 if a queue could not be read, else 0."""
     return REFUSED if size.problems else DONE

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def schedules(session: Session, queues: QUEUES = None) -> int:
-    """List what is enqueued again and again: when, into which queue, and who sees to it.
+    """List the recurring jobs: when each is enqueued, into which queue, and which process enqueues it.
 
     Example: rqtui schedules --json
     """
@@ -23,19 +23,19 @@ def schedules(session: Session, queues: QUEUES = None) -> int:
 
     engine, refs = open_engine(session, queues)
     systems = {ref.system for ref in refs}
-    found, now_ms, problems = report.load_schedules(engine, systems, refs if queues else ())
+    found_schedules, now_ms, problems = report.load_schedules(engine, systems, refs if queues else ())
     for problem in problems:
         output.print_message(problem)
     if session.as_json:
-        output.write_json([_build_schedule(each) for each in found])
+        output.write_json([_build_schedule_document(schedule) for schedule in found_schedules])
     else:
-        _write_table(found, now_ms)
-        if not found:
+        _write_schedule_table(found_schedules, now_ms)
+        if not found_schedules:
             output.print_message(f"{report.explain_absence(systems)}.")
     return REFUSED if problems else DONE
 
 
-def _build_schedule(schedule: Schedule) -> dict[str, Any]:
+def _build_schedule_document(schedule: Schedule) -> dict[str, Any]:
     return {
         "name": documents.mask_data(schedule.name) or "",
         **documents.build_queue_fields(schedule.queue),
@@ -50,33 +50,33 @@ def _build_schedule(schedule: Schedule) -> dict[str, Any]:
     }
 
 
-def _write_table(found_schedules: Iterable[Schedule], now_ms: int) -> None:
+def _write_schedule_table(found_schedules: Iterable[Schedule], now_ms: int) -> None:
     from rqtui.text.formats import format_age
 
     rows = [
         [
-            "wrong" if each.problem else "on" if each.enabled else "off",
-            mask_text(each.name),
-            each.queue,
-            each.system,
-            each.pattern,
-            _format_next(each, now_ms),
-            "" if each.last_ms is None else f"{format_age(max(0, now_ms - each.last_ms))} ago",
-            each.owner,
-            mask_text(each.problem or each.call),
+            "wrong" if schedule.problem else "on" if schedule.enabled else "off",
+            mask_text(schedule.name),
+            schedule.queue,
+            schedule.system,
+            schedule.pattern,
+            _format_next_due(schedule, now_ms),
+            "" if schedule.last_ms is None else f"{format_age(max(0, now_ms - schedule.last_ms))} ago",
+            schedule.owner,
+            mask_text(schedule.problem or schedule.call),
         ]
-        for each in found_schedules
+        for schedule in found_schedules
     ]
     titles = ("state", "schedule", "queue", "system", "pattern", "next", "last", "whose", "call or problem")
     if rows:
         output.write_table(titles, rows, right=("next", "last"))
 
 
-def _format_next(each: Schedule, now_ms: int) -> str:
-    """Return when the schedule is next due, as text."""
+def _format_next_due(schedule: Schedule, now_ms: int) -> str:
+    """Format when a schedule is next due."""
     from rqtui.text.formats import format_age
 
-    if each.next_ms is None:
+    if schedule.next_ms is None:
         return ""
-    left_ms = each.next_ms - now_ms
+    left_ms = schedule.next_ms - now_ms
     return f"in {format_age(left_ms)}" if left_ms >= 0 else f"{format_age(-left_ms)} late"

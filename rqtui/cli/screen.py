@@ -1,4 +1,4 @@
-"""Open the screen. Apart from `cli/demo.py`, no other module of `cli` imports from `tui`.
+"""Open the terminal screen. Apart from `cli/demo.py`, no other module of `cli` imports from `tui`.
 
 This module does not import typer, whose import takes longer than the first snapshot.
 """
@@ -21,7 +21,7 @@ SWITCH_INTERVAL_S = 0.0005
 
 
 def screen(settings: Settings) -> int:
-    """Open the screen and return its exit code. Raises UsageError without a terminal or for a wrong URL."""
+    """Open the terminal screen and return its exit code. Raises UsageError without a terminal or for a wrong URL."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the screen needs a terminal. Without one: rqtui snapshot, rqtui jobs, rqtui --help.")
     # Two garbage collections of the modules just imported free nothing, and take a fifth of the time to the first
@@ -36,8 +36,8 @@ def screen(settings: Settings) -> int:
         gc.enable()
 
 
-def find_problems(config: Config) -> list[str]:
-    """Return the errors in the config file that only the screen can find: unknown keys and themes."""
+def find_screen_config_errors(config: Config) -> list[str]:
+    """Return the config file errors that only the screen can find: unknown keys and themes."""
     from rqtui.tui.services.keymap import find_theme_problems, validate_keymap
 
     return [*validate_keymap(config.keymap, config).problems, *find_theme_problems(config)]

@@ -35,14 +35,14 @@ def script(
     for sentence in left_out:
         output.print_message(sentence)
     if folder is None:
-        output.write_bytes(_find_script(folders, name).source.encode())
+        output.write_bytes(_find_bundled_script(folders, name).source.encode())
         return DONE
-    number = _write_scripts(folders, folder)
+    number = _write_script_files(folders, folder)
     output.print_message(f"wrote {number} scripts to {folder}.")
     return REFUSED if left_out else DONE
 
 
-def _find_script(folders: Mapping[str, Mapping[str, Script]], name: str) -> Script:
+def _find_bundled_script(folders: Mapping[str, Mapping[str, Script]], name: str) -> Script:
     system, _, verb = name.partition("/")
     if system not in folders:
         raise UsageError(f"there is no system {system}; the systems: {', '.join(folders)}.")
@@ -51,13 +51,13 @@ def _find_script(folders: Mapping[str, Mapping[str, Script]], name: str) -> Scri
     return folders[system][verb]
 
 
-def _write_scripts(folders: Mapping[str, Mapping[str, Script]], folder: Path) -> int:
-    """Write each script to FOLDER/SYSTEM/VERB.lua, over an existing file, and return their number."""
+def _write_script_files(folders: Mapping[str, Mapping[str, Script]], folder: Path) -> int:
+    """Write each script to FOLDER/SYSTEM/VERB.lua and return the number of files. Existing files are overwritten."""
     try:
         for system, scripts in folders.items():
             (folder / system).mkdir(parents=True, exist_ok=True)
-            for verb, found in scripts.items():
-                (folder / system / f"{verb}.lua").write_bytes(found.source.encode())
+            for verb, script in scripts.items():
+                (folder / system / f"{verb}.lua").write_bytes(script.source.encode())
     except OSError as error:
         raise UsageError(f"{error.filename or folder} cannot be written: {error.strerror}.") from error
     return sum(map(len, folders.values()))

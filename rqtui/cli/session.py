@@ -60,7 +60,7 @@ COMMON_OPTIONS: dict[str, Any] = {
 
 
 def _complete_profiles(incomplete: str) -> list[str]:
-    """Return the names of profiles that begin with `incomplete`, for the shell's completion."""
+    """Return the names of config profiles that begin with `incomplete`, for shell completion."""
     from rqtui.config.file import load_config
     from rqtui.text.sanitise import safe
 
@@ -97,18 +97,18 @@ _DEFAULTS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The settings of one run of one command."""
+    """The settings of one run of a command."""
 
     settings: Settings
     as_json: bool = False
     in_force: EffectiveSettings | None = None  # the settings with their sources
 
     def create_engine(self, *, discover: bool = False, reached: bool = True, runs_on: bool = False) -> Engine:
-        """Return an engine connected to the Redis of the settings. With `discover` it finds every queue first.
+        """Return an engine connected to the configured Redis. With `discover` the engine finds every queue first.
 
         Raises Unreachable or Denied at once if Redis cannot be used, unless `reached` is False. `runs_on` is for
-        commands that run until they are stopped: it also raises while Redis loads its data, when it accepts connections
-        but no commands.
+        commands that run until they are stopped: the call also raises while Redis loads its data and accepts
+        connections but no commands.
         """
         from rqtui.connection.connect import check_connection, translate_errors
         from rqtui.connection.nodes import ping
@@ -133,7 +133,7 @@ class Session:
         return engine
 
     def wait_for(self, begin: Callable[[], T], *, no_wait: bool) -> T:
-        """Return the result of `begin`, called again with a growing delay while Redis is away or loads its data.
+        """Call `begin` again and again, with a growing delay, until Redis answers, and return the result.
 
         Each failure is printed. With `no_wait` the first error is raised. Errors that waiting does not solve are always
         raised: Denied, WrongType, and everything that is not a ServerError.
@@ -155,34 +155,34 @@ class Session:
                 time.sleep(wait_s)
 
     def format_retry(self, error: str, wait_s: float) -> str:
-        """Return the sentence for a request that failed and is sent again after `wait_s`, with the server's address."""
+        """Return the message for a failed request that is sent again after `wait_s`, with the server's address."""
         from rqtui.connection.redis_errors.connecting import add_address
 
         return f"{add_address(error, self.settings.url)} Next try in {wait_s:g} s."
 
     def find_queues(self, engine: Engine, names: Sequence[str]) -> list[Ref]:
-        """Return the queues in `names` without duplicates, or all queues that were found if no name is given."""
+        """Return the queues in `names` without duplicates, or all queues of the engine if no name is given."""
         return list(dict.fromkeys(engine.resolve_or_discover(name) for name in names)) if names else list(engine.refs)
 
-    def note_reveal(self, command: str, values: Mapping[str, Any]) -> None:
-        """Record in the journal, before anything is printed, that this command shows secrets unmasked."""
+    def record_reveal(self, command: str, arguments: Mapping[str, Any]) -> None:
+        """Record in the journal that this command shows secrets. The record is written before anything is printed."""
         from rqtui.config.state_folder import find_state_folder
         from rqtui.operations.journal import Journal
 
         words = [command]
-        for value in values.values():
+        for value in arguments.values():
             words += [item for item in (value if isinstance(value, list) else [value]) if isinstance(item, str)]
         journal = Journal(find_state_folder(), self.settings.url, self.settings.profile)
         journal.record_reveal(" ".join(words))
         if journal.problem:
             output.print_message(journal.problem)
 
-    def refuse_if_read_only(self, what: str) -> None:
-        """Raise ReadOnly if this session is read-only. For changes that do not go through `Engine.acts`."""
+    def refuse_if_read_only(self, command: str) -> None:
+        """Raise ReadOnly if this session is read-only. For changes that do not call `Engine.acts`."""
         if self.settings.read_only:
             is_option = self.settings.is_asked_read_only or not self.settings.profile
-            why = "--read-only is set" if is_option else f'the profile "{self.settings.profile}" is read-only'
-            raise errors.ReadOnly(f"{what} changes queues, and {why}.")
+            reason = "--read-only is set" if is_option else f'the profile "{self.settings.profile}" is read-only'
+            raise errors.ReadOnly(f"{command} changes queues, and {reason}.")
 
 
 def register_command(
@@ -194,49 +194,49 @@ def register_command(
     takes_broken: bool = False,
     reveals: bool = False,
 ) -> Callable[..., Any]:
-    """Return a decorator that registers a function `(session, …)` as the command `name`.
+    """Return a decorator that registers a function `(session, …)` as the command `name` with typer.
 
     The common options are added, and `--json` unless `has_json` is False. `failure` replaces the exit code of errors.
     `reveals` adds `--reveal`, which turns masking off for this run and is recorded in the journal. Only a command with
     `takes_broken` runs when the config file has errors, because the broken lines may have forbidden the command.
     """
 
-    def register(function: Callable[..., int | None]) -> Callable[..., int | None]:
+    def register_function(function: Callable[..., int | None]) -> Callable[..., int | None]:
         own = [p for p in inspect.signature(function, eval_str=True).parameters.values() if p.name != "session"]
 
         @functools.wraps(function)
-        def run(**values: Any) -> None:
+        def run_from_command_line(**values: Any) -> None:
             context: typer.Context = values.pop("context")
             as_json = bool(values.pop("as_json", False))
             is_revealed = bool(values.pop("is_revealed", False))
             given = {option: values.pop(option) for option in COMMON_OPTIONS}
             before = context.obj or {}
 
-            def work() -> int | None:
+            def run_command() -> int | None:
                 session = _build_session(before, given, as_json, takes_broken)
                 if is_revealed:
-                    session.note_reveal(name, values)
+                    session.record_reveal(name, values)
                 with reveal_secrets(is_revealed):
                     return function(session, **values)
 
-            code = run_guarded(work, failure, given, name)
+            code = run_with_error_handling(run_command, failure, given, name)
             if code:
                 raise typer.Exit(code)
 
         added = {"context": typer.Context, **({"as_json": JSON_OPTION} if has_json else {})}
         added |= {**({"is_revealed": REVEAL_OPTION} if reveals else {}), **COMMON_OPTIONS}
         options = [_build_parameter(option, annotation) for option, annotation in added.items()]
-        _set_signature(run, [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options)
-        app.command(name)(run)
+        _set_signature(run_from_command_line, [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + options)
+        app.command(name)(run_from_command_line)
         return function
 
-    return register
+    return register_function
 
 
 def add_common_options(root: Callable[..., None]) -> Callable[..., None]:
     """Add the common options and --version to the signature of the root callback, and return the callback.
 
-    It is called with `context`, `is_version` and one argument for each option.
+    Typer calls the callback with `context`, `is_version` and one argument for each option.
     """
     version = Annotated[bool, typer.Option("--version", help="Say which version this is.")]
     added = {"context": typer.Context, "is_version": version, **COMMON_OPTIONS, **SCREEN_OPTIONS}
@@ -244,9 +244,12 @@ def add_common_options(root: Callable[..., None]) -> Callable[..., None]:
     return root
 
 
-def open_screen(given: dict[str, Any], screen: Callable[[Settings], int]) -> int:
-    """Open the screen with the given options, even if the config file has errors; return the exit code."""
-    return run_guarded(lambda: screen(_resolve_settings(given, _DEFAULTS).settings), None, given)
+def open_screen_with_options(options: dict[str, Any], screen: Callable[[Settings], int]) -> int:
+    """Open the screen with the command line's options and return the exit code.
+
+    Errors in the config file do not prevent the screen from opening.
+    """
+    return run_with_error_handling(lambda: screen(_resolve_settings(options, _DEFAULTS).settings), None, options)
 
 
 def _build_parameter(name: str, annotation: Any) -> inspect.Parameter:
@@ -255,17 +258,19 @@ def _build_parameter(name: str, annotation: Any) -> inspect.Parameter:
 
 
 def _set_signature(function: Any, parameters: list[inspect.Parameter]) -> None:
-    """Set the signature that typer reads from `function`."""
+    """Set the signature that typer reads from a function."""
     function.__signature__ = inspect.Signature(parameters)
     function.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
 
 
-def _build_session(before: Mapping[str, Any], after: Mapping[str, Any], as_json: bool, takes_broken: bool) -> Session:
+def _build_session(
+    options_before: Mapping[str, Any], options_after: Mapping[str, Any], as_json: bool, takes_broken: bool
+) -> Session:
     """Build the session from the options before and after the command's name.
 
     Raises UsageError if the config file has errors, unless `takes_broken`.
     """
-    in_force = _resolve_settings(before, after)
+    in_force = _resolve_settings(options_before, options_after)
     if in_force.settings.problems and not takes_broken:
         raise errors.UsageError("\n".join(in_force.settings.problems))
     if in_force.settings.redact:
@@ -277,46 +282,46 @@ def _build_session(before: Mapping[str, Any], after: Mapping[str, Any], as_json:
     return Session(in_force.settings, as_json, in_force)
 
 
-def _resolve_settings(before: Mapping[str, Any], after: Mapping[str, Any]) -> EffectiveSettings:
-    """Return the effective settings. An option after the command's name wins over one before it; systems add up.
+def _resolve_settings(options_before: Mapping[str, Any], options_after: Mapping[str, Any]) -> EffectiveSettings:
+    """Compute the effective settings. An option after the command's name wins over one before; systems add up.
 
     Raises UsageError for an unknown log format.
     """
     from rqtui.config.resolve import CommandLine, resolve_settings
 
-    def last(name: str) -> Any:
-        return after[name] if after[name] is not None else before.get(name)
+    def find_last_value(name: str) -> Any:
+        return options_after[name] if options_after[name] is not None else options_before.get(name)
 
-    def is_set(name: str) -> bool:
-        return bool(after.get(name) or before.get(name))
+    def is_switch_set(name: str) -> bool:
+        return bool(options_after.get(name) or options_before.get(name))
 
-    log_format = after["log_format"] or before.get("log_format")
+    log_format = options_after["log_format"] or options_before.get("log_format")
     if log_format not in (None, "text", "json"):
         raise errors.UsageError(f'--log-format is text or json, not "{log_format}".')
-    options = [given.get(name) for given in (before, after) for name in ("systems", "layouts")]
+    options = [position.get(name) for position in (options_before, options_after) for name in ("systems", "layouts")]
     systems = tuple(system for option in options for system in option or ())
     switches = ("read_only", "walks_all", "is_debug", "is_calm", "is_ascii")
     return resolve_settings(
         CommandLine(
-            last("url"),
+            find_last_value("url"),
             systems,
             log_format=log_format,
-            profile=last("profile") or "",
-            config=last("config") or "",
-            **{name: is_set(name) for name in switches},
+            profile=find_last_value("profile") or "",
+            config=find_last_value("config") or "",
+            **{name: is_switch_set(name) for name in switches},
         )
     )
 
 
-def run_guarded(
+def run_with_error_handling(
     work: Callable[[], int | None],
     failure: int | None = None,
     given: dict[str, Any] | None = None,
     command: str = "",
 ) -> int:
-    """Run a command's `work` and return its exit code. An error becomes a sentence on stderr and its exit code.
+    """Run a command's `work`, turn an error into a sentence on stderr, and return the exit code.
 
-    A closed stdout gives 0. A signal gives 130, or the code that RUN_ON has for this command.
+    A closed stdout gives 0. A signal gives 130, or the code that LONG_RUNNING has for this command.
     """
     is_debug = bool((given or {}).get("is_debug")) or "--debug" in sys.argv
     signals: list[int] = []
@@ -353,7 +358,7 @@ def run_guarded(
 
 
 def report_write_error(error: OSError, more: str = "", code: int = REFUSED) -> int:
-    """Report that stdout cannot be written, for example on a full disk, and return `code`."""
+    """Print that stdout cannot be written, for example on a full disk, and return `code`."""
     discard_stdout()
     output.print_message(f"what this command prints cannot be written: {error.strerror or error}.{more}")
     return code

@@ -1,4 +1,4 @@
-"""Parse `--set field=value` by the types in a script's header, into the arguments of a verb."""
+"""Parse `--set field=value` into the arguments of a verb, by the types in the script's header."""
 
 from __future__ import annotations
 
@@ -18,41 +18,40 @@ INSTANT_FIELDS = frozenset({"due_ms"})
 YES, NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
-def parse_fields(script: Script, given: Sequence[str], options: Collection[str] = ()) -> dict[str, object]:
-    """Return the arguments of `--set field=value`, by the types in the script's header. Raises UsageError.
+def parse_set_options(script: Script, assignments: Sequence[str], options: Collection[str] = ()) -> dict[str, object]:
+    """Parse the `--set field=value` options into arguments of a script. Raises UsageError.
 
     A field `…_ms` takes a duration and may be named without `_ms`. A plain number is milliseconds in `delay_ms=` and
-    seconds in `delay=`. A point in time (`due`) is ISO 8601, or milliseconds since 1970.
-
-    The system's `options` are not accepted as fields unless a verb asks for them: one call under another prefix would
-    lock other names than the workers use.
+    seconds in `delay=`. A point in time (`due`) is ISO 8601, or milliseconds since 1970. The system's `options` are not
+    accepted as fields unless a verb asks for them: one call under another prefix would lock other names than the
+    workers use.
     """
     verb_fields = {field.name for row in VERBS for field in row.form}
     hidden = RESERVED_FIELDS | (set(options) - verb_fields)
     args = {arg.name: arg for arg in (*script.args, *script.each) if arg.name not in hidden}
     if {"name", "value"} <= set(args):
-        return dict(_parse_setting(each) for each in given)
+        return dict(_parse_queue_setting(assignment) for assignment in assignments)
     form: dict[str, object] = {}
-    for each in given:
-        name, equals, value = each.partition("=")
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
         name = name.strip().replace("-", "_")
         in_seconds = name not in args and f"{name}_ms" in args
         arg = args.get(f"{name}_ms" if in_seconds else name)
         if not equals or arg is None:
             names = ", ".join(args) or "it has none"
-            raise UsageError(f'--set {each}: {script.name} has no field "{name}"; its fields: {names}.')
-        form[arg.name] = _parse_value(arg, value, in_seconds)
+            raise UsageError(f'--set {assignment}: {script.name} has no field "{name}"; its fields: {names}.')
+        form[arg.name] = _convert_field_value(arg, value, in_seconds)
     asked = {field.name for field in find_verb(script.name).form}
     if missing := [arg.name for arg in script.args if arg.name in asked - form.keys() and not arg.optional]:
         raise UsageError(f"{script.name} needs --set {missing[0]}=VALUE.")
     return form
 
 
-def _parse_setting(given: str) -> tuple[str, object]:
-    """Parse one `name=value` of a queue setting. A duration in a `…_ms` setting becomes milliseconds."""
-    name, equals, value = given.partition("=")
+def _parse_queue_setting(assignment: str) -> tuple[str, object]:
+    """Parse one `name=value` of a queue setting. The duration of a `…_ms` setting becomes milliseconds."""
+    name, equals, value = assignment.partition("=")
     if not equals:
-        raise UsageError(f"--set {given}: write SETTING=VALUE; an empty value brings the default back.")
+        raise UsageError(f"--set {assignment}: write SETTING=VALUE; an empty value brings the default back.")
     if name.endswith("_ms") and value.strip() and not value.strip().isdigit():
         from rqtui import durations
 
@@ -60,8 +59,8 @@ def _parse_setting(given: str) -> tuple[str, object]:
     return name, value
 
 
-def _parse_value(arg: Arg, value: str, in_seconds: bool) -> object:
-    """Convert a value by the type of its argument. Raises UsageError."""
+def _convert_field_value(arg: Arg, value: str, in_seconds: bool) -> object:
+    """Convert a field's value to the type in the script's header. Raises UsageError."""
     if arg.type in ("str", "bytes"):
         return value
     if arg.type == "bool":
@@ -78,13 +77,15 @@ def _parse_value(arg: Arg, value: str, in_seconds: bool) -> object:
         return int(value) if arg.type == "int" else float(value)
     except ValueError:
         if arg.name.endswith("_ms"):
-            how = f"milliseconds, or 500ms, 30s, 5m, 2h or 3d; in {arg.name.removesuffix('_ms')}= a number is seconds"
-            raise UsageError(f"--set {arg.name}: it is {how}; not {value!r:.40}.") from None
+            allowed_forms = (
+                f"milliseconds, or 500ms, 30s, 5m, 2h or 3d; in {arg.name.removesuffix('_ms')}= a number is seconds"
+            )
+            raise UsageError(f"--set {arg.name}: it is {allowed_forms}; not {value!r:.40}.") from None
         raise UsageError(f"--set {arg.name}: it is a number, not {value!r:.40}.") from None
 
 
 def _parse_instant(arg: Arg, value: str) -> object:
-    """Parse a point in time into milliseconds; an optional one may be empty. Raises UsageError."""
+    """Parse a point in time into milliseconds; empty is allowed for an optional field. Raises UsageError."""
     from datetime import datetime
 
     from rqtui import durations
@@ -93,8 +94,8 @@ def _parse_instant(arg: Arg, value: str) -> object:
     if arg.optional and not value:
         return ""
     try:
-        given = int(value) if value.isascii() and value.isdigit() else datetime.fromisoformat(value)
+        moment = int(value) if value.isascii() and value.isdigit() else datetime.fromisoformat(value)
     except ValueError:
-        how = "2026-12-01T08:00Z, or milliseconds since 1970; for a time from now there is delay="
-        raise UsageError(f"--set {name}: it is an instant, {how}; not {value!r:.40}.") from None
-    return durations.parse_instant(given, f"--set {name}")
+        allowed_forms = "2026-12-01T08:00Z, or milliseconds since 1970; for a time from now there is delay="
+        raise UsageError(f"--set {name}: it is an instant, {allowed_forms}; not {value!r:.40}.") from None
+    return durations.parse_instant(moment, f"--set {name}")

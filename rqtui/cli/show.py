@@ -20,17 +20,17 @@ def show(
     session: Session,
     queue: QUEUE,
     id: Annotated[str, typer.Argument(metavar="ID", help="The job; base64:… where its id is no text.")],
-    whole: Annotated[bool, typer.Option("--body", help="The whole body, however long it is.")] = False,
+    has_whole_body: Annotated[bool, typer.Option("--body", help="The whole body, however long it is.")] = False,
     is_raw: Annotated[bool, typer.Option("--raw", help="Nothing but the bytes of the body, on stdout.")] = False,
 ) -> int:
-    """Show one job: its body and its failed attempts.
+    """Show one job with its body and its failed attempts.
 
     Example: rqtui show mail welcome:42 --json
     """
     engine = session.create_engine()
     ref = engine.resolve_or_discover(queue)
     raw_id = documents.parse_id(id)
-    job = engine.fetch_job(ref, raw_id, -1 if whole or is_raw else documents.BODY_BYTES)
+    job = engine.fetch_job(ref, raw_id, -1 if has_whole_body or is_raw else documents.BODY_BYTES)
     if job is None:
         output.print_message(f'there is no job "{id}" in {ref.queue}.')
         return REFUSED
@@ -50,18 +50,21 @@ def show(
             }
         )
         return DONE
-    _write_job(job, whole, counts_tries="tried" in engine.systems[ref.system].known_fields)
+    _write_job(job, has_whole_body, counts_tries="tried" in engine.systems[ref.system].known_fields)
     return DONE
 
 
-def _write_job(job: Job, whole: bool, *, counts_tries: bool) -> None:
-    """Print a job as text. `whole` prints the entire body; `counts_tries` means that its system counts attempts."""
+def _write_job(job: Job, has_whole_body: bool, *, counts_tries: bool) -> None:
+    """Print one job as text, with all of its body if `has_whole_body`.
+
+    `counts_tries` means that the system counts attempts.
+    """
     from rqtui.text import facts
     from rqtui.text.body import render_body_pieces
     from rqtui.text.formats import format_size
     from rqtui.text.sanitise import safe
 
-    properties = _list_properties(job, counts_tries=counts_tries)
+    properties = _list_job_properties(job, counts_tries=counts_tries)
     lines = [f"{name:<12} {safe(value)}" for name, value in properties if value]
     lines += [line for fact in job.facts for line in facts.build_fact_lines(fact)]
     lines += _build_failure_lines(job)
@@ -70,15 +73,15 @@ def _write_job(job: Job, whole: bool, *, counts_tries: bool) -> None:
     if job.body is None and job.body_bytes:
         lines.append("  too long to show; --body shows it, --raw writes it")
     if job.body is not None:
-        most = max(1, len(job.body)) if whole else documents.BODY_BYTES
+        max_bytes = max(1, len(job.body)) if has_whole_body else documents.BODY_BYTES
         output.write_lines(lines)
-        output.write_indented(render_body_pieces(job.body, most_bytes=most), "  ")
+        output.write_indented(render_body_pieces(job.body, most_bytes=max_bytes), "  ")
         return
     output.write_lines(lines)
 
 
-def _list_properties(job: Job, *, counts_tries: bool) -> list[tuple[str, Any]]:
-    """Return the label and the value of each property of a job; the value is empty if the job has none."""
+def _list_job_properties(job: Job, *, counts_tries: bool) -> list[tuple[str, Any]]:
+    """Return the label and the value of each property of a job; the value is empty if unknown."""
     from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import format_id
 
@@ -104,7 +107,7 @@ def _list_properties(job: Job, *, counts_tries: bool) -> list[tuple[str, Any]]:
 
 
 def _build_failure_lines(job: Job) -> list[str]:
-    """Return the lines of each failed attempt: the time, the worker and the last lines of the error."""
+    """Return the text lines for each failed attempt of a job: the time, the worker and the last lines of the error."""
     from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import safe, safe_lines
 
@@ -113,15 +116,15 @@ def _build_failure_lines(job: Job) -> list[str]:
         failures.append((0, "", job.error))  # some systems store only the last error, as Celery does
     lines = []
     for end_ms, worker, error in failures:
-        first, *rest = safe_lines(mask_text(error)) or [""]
-        parts = (_format_moment(end_ms), safe(mask_text(worker)), first)
-        lines.append(f"{'failed':<12} {'  '.join(filter(None, parts))}")
-        lines += [" " * 13 + line for line in rest[-12:]]
+        first, *other_lines = safe_lines(mask_text(error)) or [""]
+        cells = (_format_moment(end_ms), safe(mask_text(worker)), first)
+        lines.append(f"{'failed':<12} {'  '.join(filter(None, cells))}")
+        lines += [" " * 13 + line for line in other_lines[-12:]]
     return lines
 
 
 def _format_moment(ms: int | None) -> str:
-    """Format a time (ms since 1970); empty for a missing time."""
+    """Format a time in ms since 1970; empty for a missing time."""
     from rqtui.text.formats import format_moment
 
     return format_moment(ms) if ms else ""

@@ -1,8 +1,8 @@
 """Handle SIGINT, SIGTERM and SIGHUP so that a command ends in good order.
 
-Commands that run on get an event and end after the step in progress. All others are interrupted, as by Ctrl+C, and
-report what was done. A request that Redis does not answer delays no exit: after a second its connection is cut, and the
-client sees a lost connection. A SIGHUP that was ignored at the start (`nohup`) stays ignored.
+Commands that run until they are stopped get an event and end after the step in progress. All others are interrupted, as
+by Ctrl+C, and report what was done. A request that Redis does not answer delays no exit: after a second its connection
+is cut, and the client sees a lost connection. A SIGHUP that was ignored at the start (`nohup`) stays ignored.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ LONG_RUNNING = {"work": DONE, "dispatch": TERMINATED, "reap": DONE}
 
 
 class Stop(threading.Event):
-    """An event set by a signal. `code` is the command's exit code: 130 after Ctrl+C, else 0, or as in RUN_ON."""
+    """A threading event that a signal sets.
+
+    `code` is the command's exit code: 130 after Ctrl+C, else 0 or as in LONG_RUNNING.
+    """
 
     code = DONE
     is_requested = False  # set by the handler itself, slightly before the event
@@ -44,7 +47,7 @@ def stop_on_signals(*clients: Redis, command: str = "") -> Iterator[Stop]:
     """
     stop = Stop()
 
-    def end(number: int, _frame: object) -> None:
+    def start_ending(number: int, _frame: object) -> None:
         if number == signal.SIGINT:
             if stop.is_requested:
                 raise KeyboardInterrupt
@@ -53,9 +56,9 @@ def stop_on_signals(*clients: Redis, command: str = "") -> Iterator[Stop]:
             stop.code = LONG_RUNNING.get(command, DONE)
         stop.is_requested = True
         # Not `stop.set()` here: the code that was interrupted may be inside `wait`, holding the lock that it takes.
-        threading.Thread(target=_set_and_cut, args=(stop, clients), name="rqtui-ending", daemon=True).start()
+        threading.Thread(target=_stop_and_cut_requests, args=(stop, clients), name="rqtui-ending", daemon=True).start()
 
-    with _install_handler(end, _SIGNAL_NAMES):
+    with _install_signal_handler(start_ending, _SIGNAL_NAMES):
         yield stop
 
 
@@ -68,22 +71,22 @@ def interrupt_on_signals(*, runs_on: bool = False) -> Iterator[list[int]]:
     """
     received: list[int] = []
 
-    def interrupt(number: int, _frame: object) -> None:
+    def raise_interrupt(number: int, _frame: object) -> None:
         received.append(number)
         raise KeyboardInterrupt
 
-    with _install_handler(interrupt, _SIGNAL_NAMES if runs_on else _SIGNAL_NAMES[1:]):
+    with _install_signal_handler(raise_interrupt, _SIGNAL_NAMES if runs_on else _SIGNAL_NAMES[1:]):
         yield received
 
 
-def choose_signal_exit_code(came: Sequence[int], command: str) -> int:
-    """Return the exit code of a command interrupted by these signals; for commands in RUN_ON, as `Stop.code`."""
-    if command not in LONG_RUNNING or not came or signal.SIGINT in came:
+def choose_signal_exit_code(received: Sequence[int], command: str) -> int:
+    """Return the exit code of a command that received these signals; for commands in LONG_RUNNING, as `Stop.code`."""
+    if command not in LONG_RUNNING or not received or signal.SIGINT in received:
         return INTERRUPTED
-    return LONG_RUNNING[command] if signal.SIGTERM in came else DONE
+    return LONG_RUNNING[command] if signal.SIGTERM in received else DONE
 
 
-def _set_and_cut(stop: Stop, clients: Iterable[Redis]) -> None:
+def _stop_and_cut_requests(stop: Stop, clients: Iterable[Redis]) -> None:
     stop.set()
     if clients:
         time.sleep(CUT_DELAY_S)
@@ -92,7 +95,7 @@ def _set_and_cut(stop: Stop, clients: Iterable[Redis]) -> None:
 
 
 def _shut_down_connections(client: Redis) -> None:
-    """Shut down the sockets of the client's connections in use. They are not closed, because other threads use them."""
+    """Shut down the sockets that a client is using. They are not closed, because other threads use them."""
     pool: Any = client.connection_pool
     for connection in [*getattr(pool, "_in_use_connections", ())]:
         with suppress(OSError, AttributeError):  # the connection was closed in the meantime
@@ -100,20 +103,20 @@ def _shut_down_connections(client: Redis) -> None:
 
 
 @contextmanager
-def _install_handler(handler: Callable[[int, Any], None], names: Iterable[str]) -> Iterator[None]:
-    """Install `handler` for these signals until the block ends. Does nothing outside the main thread."""
+def _install_signal_handler(handler: Callable[[int, Any], None], names: Iterable[str]) -> Iterator[None]:
+    """Install `handler` for the named signals until the `with` block ends. Does nothing outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
     numbers = [number for number in numbers if not _is_ignored(number)]
-    before = {number: signal.signal(number, handler) for number in numbers}
+    previous_handlers = {number: signal.signal(number, handler) for number in numbers}
     try:
         with _wake_main_thread():
             yield
     finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+        for number, previous_handler in previous_handlers.items():
+            signal.signal(number, previous_handler)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Implement `snapshot`: print counts, workers and health of queues, once or repeatedly. It changes nothing."""
+"""Implement `snapshot`: print counts, workers and health of queues, once or repeatedly. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def snapshot(
     watch_s: Annotated[float | None, typer.Option("--watch", metavar="SECONDS", help="Again and again.")] = None,
     no_wait: NO_WAIT = False,
 ) -> int:
-    """Print counts, workers and the verdict of queues.
+    """Print the counts, the workers and the health of queues, once or repeatedly.
 
     Example: rqtui snapshot mail --json
     """
@@ -38,13 +38,15 @@ def snapshot(
         raise UsageError("--watch is a number of seconds between 0.05 and 86400.")
     if watch_s is None:
         engine = session.create_engine(discover=not queues)
-        _write_snapshot(session, engine, _take_snapshot(session, engine, queues), is_stream=False, is_all=not queues)
+        _write_snapshot(
+            session, engine, _take_sorted_snapshot(session, engine, queues), is_stream=False, is_all=not queues
+        )
         return DONE
-    return _watch(session, queues, watch_s, no_wait)
+    return _watch_snapshots(session, queues, watch_s, no_wait)
 
 
-def _watch(session: Session, queues: list[str] | None, watch_s: float, no_wait: bool) -> int:
-    """Print a snapshot every `watch_s` seconds. While Redis is away, report the error and retry."""
+def _watch_snapshots(session: Session, queues: list[str] | None, watch_s: float, no_wait: bool) -> int:
+    """Print a snapshot of queues every `watch_s` seconds. While Redis is away, print the error and retry."""
     engine, failures = (
         session.wait_for(lambda: session.create_engine(discover=not queues, runs_on=True), no_wait=no_wait),
         0,
@@ -55,21 +57,21 @@ def _watch(session: Session, queues: list[str] | None, watch_s: float, no_wait: 
             if not queues:
                 for _chunk in engine.discover():
                     pass
-            taken = _take_snapshot(session, engine, queues)
+            taken = _take_sorted_snapshot(session, engine, queues)
         except ServerError as error:
             wait_s = compute_reconnect_delay_s(failures)
             failures += 1
             output.print_message(session.format_retry(str(error), wait_s))
-            _wait(engine, wait_s)
+            _wait_and_deliver_events(engine, wait_s)
             continue
         failures = 0
         if not session.as_json:
             output.clear_terminal()
         _write_snapshot(session, engine, taken, is_stream=True, is_all=not queues)
-        _wait(engine, watch_s)
+        _wait_and_deliver_events(engine, watch_s)
 
 
-def _wait(engine: Engine, seconds: float) -> None:
+def _wait_and_deliver_events(engine: Engine, seconds: float) -> None:
     """Wait for some seconds, and pass the Pub/Sub events that arrive to their systems."""
     until_s = time.monotonic() + seconds
     while (left_s := until_s - time.monotonic()) > 0:
@@ -77,8 +79,8 @@ def _wait(engine: Engine, seconds: float) -> None:
         engine.deliver_events()
 
 
-def _take_snapshot(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
-    """Take a snapshot of the queues, sorted by urgency; queues named by the user keep their order."""
+def _take_sorted_snapshot(session: Session, engine: Engine, queues: list[str] | None) -> Snapshot:
+    """Take a snapshot of queues, the most urgent first; queues named by the user keep their order."""
     from rqtui.engine.health.urgency import compute_weight_step
     from rqtui.model import Focus
 
@@ -94,7 +96,7 @@ def _take_snapshot(session: Session, engine: Engine, queues: list[str] | None) -
 
 
 def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_stream: bool, is_all: bool) -> None:
-    """Print a snapshot as JSON or as a table. `is_all`: it has all known queues of each system."""
+    """Print a snapshot as JSON or as a table. `is_all` means that it has all known queues of each system."""
     from rqtui.connection.connect import mask, probe
     from rqtui.model import Ref
     from rqtui.reports.shared_places import describe_unassigned as unassigned
@@ -109,7 +111,7 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
             "server": {"url": mask(session.settings.url), "kind": info.kind, "version": info.version},
             "queues": [build_queue_document(queue) for queue in taken.queues],
             "shared": [_build_shared_place(place) for place in shared],
-            "unspoken": [_build_unsupported(other) for other in engine.unsupported_systems],
+            "unspoken": [_build_unsupported_system(unsupported) for unsupported in engine.unsupported_systems],
         }
         output.write_json(document, is_stream=is_stream)
         return
@@ -118,14 +120,14 @@ def _write_snapshot(session: Session, engine: Engine, taken: Snapshot, *, is_str
     if not taken.queues:
         output.write_lines([f"no queues at {mask(session.settings.url)} ({info.title})"])
         return
-    _write_queues(taken.queues, taken.taken_ms)
+    _write_queue_table(taken.queues, taken.taken_ms)
     if words := unassigned(shared):
         output.print_message(words)
     report_unheard_places(engine, [Ref(queue.system, queue.name) for queue in taken.queues])
 
 
 def build_queue_document(queue: Queue) -> dict[str, Any]:
-    """Return the counts and findings of a queue as a JSON document."""
+    """Build the JSON document with the counts and findings of a queue."""
     return {
         **documents.build_queue_fields(queue.name),
         "layout": queue.system,
@@ -134,15 +136,15 @@ def build_queue_document(queue: Queue) -> dict[str, Any]:
         "oldest_ready_ms": queue.oldest_ready_ms,
         "overdue": queue.overdue,
         "expired": queue.expired,
-        "places": [_build_place(count) for count in queue.counts],
+        "places": [_build_place_count(count) for count in queue.counts],
         "verdict": {"severity": queue.verdict.severity, "text": documents.escape_undecodable(queue.verdict.text)},
         "unknown": list(queue.unknown),
         **({"error": documents.escape_undecodable(queue.error)} if queue.error else {}),
     }
 
 
-def _build_place(count: Count) -> dict[str, Any]:
-    """Return the count of a place as JSON. The count is null if it is unknown; see `build_coverage_fields`."""
+def _build_place_count(count: Count) -> dict[str, Any]:
+    """Build the JSON of a place's count. The count is null if it is unknown; see `build_coverage_fields`."""
     return {
         "place": count.place,
         "state": count.state.value,
@@ -152,13 +154,13 @@ def _build_place(count: Count) -> dict[str, Any]:
     }
 
 
-def _build_unsupported(other: UnsupportedSystem) -> dict[str, Any]:
-    """Return a queue system that was detected in the same Redis, but that rqtui does not support."""
-    return {"system": other.system, "keys": other.keys, "queues": other.queues}
+def _build_unsupported_system(unsupported: UnsupportedSystem) -> dict[str, Any]:
+    """Build the JSON of a queue system that is in the same Redis, but that rqtui does not support."""
+    return {"system": unsupported.system, "keys": unsupported.keys, "queues": unsupported.queues}
 
 
 def _build_shared_place(place: SharedPlace) -> dict[str, Any]:
-    """Return the count of a place that all queues of a system share.
+    """Build the JSON of a place that all queues of a system share.
 
     `unassigned` is the number of its jobs that belong to no queue, or null if it is unknown.
     """
@@ -171,8 +173,8 @@ def _build_shared_place(place: SharedPlace) -> dict[str, Any]:
     }
 
 
-def _write_queues(queues: Sequence[Queue], now_ms: int) -> None:
-    """Print the queues as a table that fits the terminal."""
+def _write_queue_table(queues: Sequence[Queue], now_ms: int) -> None:
+    """Print the counts of queues as a table that fits the terminal."""
     from rqtui.model import State
     from rqtui.text.formats import UNKNOWN, format_age, format_time_left
     from rqtui.text.sanitise import safe
@@ -182,9 +184,13 @@ def _write_queues(queues: Sequence[Queue], now_ms: int) -> None:
     titles: list[str] = ["queue", "system", *states, "workers", "oldest", "verdict"]
     rows: list[list[str]] = []
     for queue in queues:
-        counts = [_format_count(queue, state) for state in states]
-        more = len(queue.findings) - 1
-        verdict = f"{queue.findings[0].text}{f' · {more} more' if more else ''}" if more >= 0 else queue.verdict.text
+        counts = [_format_state_count(queue, state) for state in states]
+        more_findings = len(queue.findings) - 1
+        verdict = (
+            f"{queue.findings[0].text}{f' · {more_findings} more' if more_findings else ''}"
+            if more_findings >= 0
+            else queue.verdict.text
+        )
         verdict = "  ".join(filter(None, [format_time_left(queue.verdict.until_ms, now_ms), verdict]))
         workers = UNKNOWN if queue.workers is None else str(queue.workers)
         rows.append(
@@ -192,12 +198,12 @@ def _write_queues(queues: Sequence[Queue], now_ms: int) -> None:
         )
     width = output.measure_terminal()
     if width is not None:
-        titles, rows = fit_table(titles, rows, width)
+        titles, rows = fit_queue_table(titles, rows, width)
     output.write_table(titles, rows, right=(*states, *_RIGHT_ALIGNED))
 
 
-def _format_count(queue: Queue, state: State) -> str:
-    """Return how many jobs of the queue are in a state, as text; `~` marks an estimate."""
+def _format_state_count(queue: Queue, state: State) -> str:
+    """Format how many jobs of a queue are in a state; `~` marks an estimate."""
     from rqtui.text.formats import UNKNOWN, format_count
 
     counts = [number for number in queue.counts if number.state is state and number.is_count_known]
@@ -205,8 +211,8 @@ def _format_count(queue: Queue, state: State) -> str:
     return format_count(sum(number.count for number in counts), is_exact, 11) if counts else UNKNOWN
 
 
-def fit_table(titles: list[str], rows: list[list[str]], width: int) -> tuple[list[str], list[list[str]]]:
-    """Fit a table into a terminal `width` cells wide. Returns its titles and rows.
+def fit_queue_table(titles: list[str], rows: list[list[str]], width: int) -> tuple[list[str], list[list[str]]]:
+    """Fit the table of queues into a terminal `width` cells wide, and return its titles and rows.
 
     Columns without information are removed, queue names are shortened to the part that differs, and verdicts are cut at
     the end. Numbers are never cut.
@@ -217,12 +223,12 @@ def fit_table(titles: list[str], rows: list[list[str]], width: int) -> tuple[lis
     widths = [max(map(cell_len, column)) for column in zip(titles, *rows, strict=True)]
     room = width - sum(widths[1:-1]) - 2 * (len(titles) - 1)
     if room < _MIN_NAME_CELLS + _MIN_VERDICT_CELLS:
-        values = {title: {row[at] for row in rows} for at, title in enumerate(titles)}
-        idle = next((t for t in titles[2:-1] if values[t] <= {ZERO, "0"}), "")
-        idle = idle or ("system" if "system" in titles and len(values["system"]) == 1 else "")
+        values_by_title = {title: {row[at] for row in rows} for at, title in enumerate(titles)}
+        idle = next((t for t in titles[2:-1] if values_by_title[t] <= {ZERO, "0"}), "")
+        idle = idle or ("system" if "system" in titles and len(values_by_title["system"]) == 1 else "")
         if idle:
             at = titles.index(idle)
-            return fit_table(titles[:at] + titles[at + 1 :], [row[:at] + row[at + 1 :] for row in rows], width)
+            return fit_queue_table(titles[:at] + titles[at + 1 :], [row[:at] + row[at + 1 :] for row in rows], width)
     verdict = min(widths[-1], max(_MIN_VERDICT_CELLS, room - widths[0]))
     names = elide_names(frozenset(row[0] for row in rows), max(_MIN_NAME_CELLS, room - verdict))
     return titles, [[names[row[0]], *row[1:-1], fit_to_width(row[-1], min(verdict, cell_len(row[-1])))] for row in rows]

@@ -1,4 +1,4 @@
-"""Implement `stats`: print the jobs enqueued and completed in each queue, minute by minute. It changes nothing."""
+"""Implement `stats`: print how many jobs were enqueued and completed per minute in each queue. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def stats(
     queues: QUEUES = None,
     minutes: Annotated[int, typer.Option("--minutes", metavar="N", help="How far back, 1 to 1440.")] = 60,
 ) -> int:
-    """Show jobs in and out of queues, minute by minute, with totals and rates.
+    """Show the jobs enqueued and completed in queues, minute by minute, with totals and rates.
 
     Example: rqtui stats mail --minutes 60 --json
     """
@@ -48,7 +48,7 @@ def stats(
         if wrong := queue.error or (str(history) if isinstance(history, RqtuiError) else ""):
             output.print_message(f"{ref.queue}: {wrong}")
         documents_.append(
-            _build_statistics(
+            _build_queue_statistics(
                 ref,
                 queue,
                 history if isinstance(history, report.History) and history.counters else None,
@@ -59,12 +59,14 @@ def stats(
     if session.as_json:
         output.write_json(documents_)
         return DONE
-    _write_stats([ref.queue for ref in refs], documents_)
+    _write_statistics_table([ref.queue for ref in refs], documents_)
     return DONE
 
 
-def _build_statistics(ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms: int) -> dict[str, Any]:
-    """Return the statistics of one queue over the last `minutes` as a JSON document."""
+def _build_queue_statistics(
+    ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms: int
+) -> dict[str, Any]:
+    """Build the JSON document with the statistics of one queue over the last `minutes`."""
     from rqtui.engine import history as report
 
     begin_ms = now_ms - minutes * report.MINUTE_MS
@@ -99,22 +101,22 @@ def _build_statistics(ref: Ref, queue: Queue, history: History | None, minutes: 
 _COUNTS_NOTHING = {"bullmq": "no worker keeps metrics"}  # by system
 
 
-def _write_stats(names: Sequence[str], statistics: Sequence[dict[str, Any]]) -> None:
-    """Print the statistics as a table with a sparkline of completed jobs."""
+def _write_statistics_table(names: Sequence[str], statistics: Sequence[dict[str, Any]]) -> None:
+    """Print the statistics of queues as a table with a sparkline of completed jobs."""
     from rqtui.text.formats import UNKNOWN, build_sparkline, format_count, format_rate
 
     titles = ("queue", "system", "in", "out", "failed", "waiting", "out by the minute")
     rows = []
-    for queue, one in zip(names, statistics, strict=True):
-        rates = one["rates"] or {}
-        shown = [
+    for queue, queue_statistics in zip(names, statistics, strict=True):
+        rates = queue_statistics["rates"] or {}
+        rate_cells = [
             format_rate(rate) if (rate := rates.get(f"{name}_s")) is not None else UNKNOWN if rates else ""
             for name in ("in", "out", "failed")
         ]
         trend = (
-            build_sparkline([row["out"] for row in one["minutes"] or ()], 40)
-            if one["minutes"]
-            else _COUNTS_NOTHING.get(one["layout"], "counts nothing")
+            build_sparkline([row["out"] for row in queue_statistics["minutes"] or ()], 40)
+            if queue_statistics["minutes"]
+            else _COUNTS_NOTHING.get(queue_statistics["layout"], "counts nothing")
         )
-        rows.append([queue, one["layout"], *shown, format_count(one["waiting"]), trend])
+        rows.append([queue, queue_statistics["layout"], *rate_cells, format_count(queue_statistics["waiting"]), trend])
     output.write_table(titles, rows, right=("in", "out", "failed", "waiting"))

@@ -1,4 +1,4 @@
-"""Map words of other programs to the commands and verbs of rqtui.
+"""Map words of other programs to the commands and verbs of rqtui, for error messages.
 
 A synonym is never run as the command it means, since the user may have meant something else. It only appears in the
 error message as a suggestion.
@@ -38,14 +38,14 @@ _SYNONYMS = {
 _COMMAND_OF = {synonym: command for command, words in _SYNONYMS.items() for synonym in words.split()}
 
 
-def find_exact(word: str, candidates: Collection[str]) -> str:
-    """Return the word in `candidates` that equals `word` or that `word` is a synonym of; "" if there is none."""
+def find_synonym(word: str, candidates: Collection[str]) -> str:
+    """Return the candidate that equals `word` or that `word` is a synonym of; "" if there is none."""
     command = _COMMAND_OF.get(word.lower(), word)
     return command if command in candidates else ""
 
 
-def find_nearest(word: str, candidates: Collection[str], likeness: float = 0.6) -> str:
-    """Return the word in `candidates` that is written like `word` or has a synonym like it; "" if there is none."""
+def find_nearest_name(word: str, candidates: Collection[str], likeness: float = 0.6) -> str:
+    """Return the candidate that `word` is a synonym of, else the one spelled most like `word`, else ""."""
     synonyms = (synonym for synonym, command in _COMMAND_OF.items() if command in candidates)
     near = next(iter(get_close_matches(word.lower(), [*candidates, *synonyms], n=1, cutoff=likeness)), "")
     return near if near in candidates else _COMMAND_OF.get(near, "")

@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def systems(session: Session) -> int:
-    """List the systems that rqtui speaks; needs no Redis.
+    """List the queue systems that rqtui supports; needs no Redis.
 
     Example: rqtui systems --json
     """
     from rqtui.systems import by_sight, registry
 
-    found, left_out = registry.create_every()
-    documents_ = [_build_system(system, registry.find_package(system.name)) for system in found]
+    found_systems, left_out = registry.create_every()
+    documents_ = [_build_system_document(system, registry.find_package(system.name)) for system in found_systems]
     for sentence in left_out:
         output.print_message(sentence)
     if session.as_json:
@@ -39,8 +39,8 @@ def systems(session: Session) -> int:
     return REFUSED if left_out else DONE
 
 
-def _build_system(system: System, package: str) -> dict[str, Any]:
-    """Return a system as JSON. `package` is the installed package that provides it; null for rqtui itself."""
+def _build_system_document(system: System, package: str) -> dict[str, Any]:
+    """Build the JSON document of a system. `package` names the installed package that provides it, or is None."""
     return {
         "layout": system.name,
         "package": package or None,

@@ -35,7 +35,7 @@ def undo(
     number: Annotated[int, typer.Argument(metavar="[N]", help="Which: 1 is the last change, 2 the one before.")] = 1,
     is_list: Annotated[bool, typer.Option("--list", help="Only say which changes can be undone.")] = False,
 ) -> int:
-    """Undo a change made from this machine, where the jobs still are as it left them.
+    """Undo a change made from this machine, for each job that did not change since.
 
     Example: rqtui undo --list
     """
@@ -50,16 +50,16 @@ def undo(
         output.print_message(f"a change {operation.describe_interruption()}; what was done of it can be undone.")
     changes = _read_changes(folder, url)
     if is_list:
-        return _list_changes(session, folder, list(changes))
-    chosen = _choose_change(changes, number, url)
+        return _print_undoable_changes(session, folder, list(changes))
+    chosen = _choose_change_by_number(changes, number, url)
     session.refuse_if_read_only("undo")
-    outcomes = _revert_change(session.create_engine(), folder, chosen, url)
+    outcomes = _revert_change_with_progress(session.create_engine(), folder, chosen, url)
     _record_undo(journal, folder, chosen, outcomes)
-    return _write_outcomes(session, chosen, outcomes)
+    return _write_undo_outcomes(session, chosen, outcomes)
 
 
-def _choose_change(changes: Iterable[Change], number: int, url: str) -> Change:
-    """Return the change with this number among those not undone; 1 is the last one. Raises UsageError or Refused."""
+def _choose_change_by_number(changes: Iterable[Change], number: int, url: str) -> Change:
+    """Return the change with the given number among those not undone; 1 is the newest. Raises UsageError or Refused."""
     if number < 1:
         raise UsageError("N is a whole number from 1 on: 1 is the last change.")
     able = list(islice((change for change in changes if not _is_undone(change)), number))
@@ -74,8 +74,8 @@ def _choose_change(changes: Iterable[Change], number: int, url: str) -> Change:
     return able[-1]
 
 
-def _revert_change(engine: Engine, folder: Path, change: Change, url: str) -> list[Outcome]:
-    """Revert the change in all its queues, with a progress bar, and return the outcomes."""
+def _revert_change_with_progress(engine: Engine, folder: Path, change: Change, url: str) -> list[Outcome]:
+    """Revert a change in all its queues, with a progress bar, and return the outcomes."""
     from rqtui.operations import revert
 
     names = [record.name for record in change]
@@ -88,26 +88,26 @@ def _revert_change(engine: Engine, folder: Path, change: Change, url: str) -> li
     with output.show_progress(f"undo {change[0].verb}", sum(len(record.states_after) for record in change)) as bar:
         for chunk in steps:
             outcomes += chunk
-            bar.step(len(chunk))
+            bar.add_steps(len(chunk))
     return outcomes
 
 
 def _record_undo(journal: Journal, folder: Path, change: Change, outcomes: Sequence[Outcome]) -> None:
-    """Record the undo in the journal, and mark the records that were undone whole.
+    """Record an undo in the journal, and mark the undo records that were reverted completely.
 
     If a reply was lost, a record stays unmarked, and the same command continues.
     """
     from rqtui.operations import undo_files
 
-    first, *others = change
+    first, *other_records = change
     journal.record_change(
         "undo",
         first.queue,
         first.system,
         [outcome.id for outcome in outcomes if outcome.id],
         Counter(outcome.text for outcome in outcomes),
-        others=[record.queue for record in others],
-        other_systems=[record.system for record in others],
+        others=[record.queue for record in other_records],
+        other_systems=[record.system for record in other_records],
     )
     names = [record.name for record in change]
     if undone := [name for name in names if undo_files.read_record(folder, name).undone_at_ms]:
@@ -115,10 +115,10 @@ def _record_undo(journal: Journal, folder: Path, change: Change, outcomes: Seque
 
 
 def _read_changes(folder: Path, url: str) -> Iterator[Change]:
-    """Yield the changes made to this Redis, newest first. A change of several queues has a record for each queue.
+    """Read the changes made to this Redis from their undo records, newest first.
 
-    A change with too many jobs has no record and is yielded with an empty name, so that undo never reverts the change
-    before it instead.
+    A change of several queues has a record for each queue. A change with too many jobs has no record and is yielded
+    with an empty name, so that undo never reverts the change before it instead.
     """
     from rqtui.operations import undo_files
     from rqtui.operations.journal import load_operations
@@ -129,18 +129,31 @@ def _read_changes(folder: Path, url: str) -> Iterator[Change]:
     names, operations = undo_files.list_records(folder), load_operations(folder.parent, problems=problems)
     for problem in problems:
         output.print_message(f"{problem} So a change of several queues is listed as one change for each queue.")
-    together = {name: each.undo for each in operations for name in each.undo}
+    together = {name: operation.undo for operation in operations for name in operation.undo}
     large = [
-        (UndoRecord("", each.verb, each.system, each.queue, each.url, each.who, each.at_ms, unsaved_count=each.count),)
-        for each in operations
-        if each.url == url and is_too_large_to_undo(each)
+        (
+            UndoRecord(
+                "",
+                operation.verb,
+                operation.system,
+                operation.queue,
+                operation.url,
+                operation.who,
+                operation.at_ms,
+                unsaved_count=operation.count,
+            ),
+        )
+        for operation in operations
+        if operation.url == url and is_too_large_to_undo(operation)
     ]
-    seen: set[str] = set()
+    seen_names: set[str] = set()
     for name in names:
-        if name not in seen:
+        if name not in seen_names:
             group = set(together.get(name, ())) | {name}
-            seen |= group
-            if change := tuple(_read_records(folder, url, [each for each in names if each in group])):
+            seen_names |= group
+            if change := tuple(
+                _read_undo_records(folder, url, [operation for operation in names if operation in group])
+            ):
                 while large and large[0][0].at_ms > change[0].at_ms:
                     yield large.pop(0)
                 yield change[::-1]
@@ -148,62 +161,70 @@ def _read_changes(folder: Path, url: str) -> Iterator[Change]:
 
 
 def _is_undone(change: Change) -> bool:
-    """Return whether all records of the change were undone."""
-    return all(one.undone_at_ms for one in change)
+    """Return whether all undo records of a change were reverted."""
+    return all(record.undone_at_ms for record in change)
 
 
-def _read_records(folder: Path, url: str, names: Sequence[str]) -> Iterator[UndoRecord]:
-    """Yield the records among `names` that belong to this Redis. Report and skip a record that cannot be read."""
+def _read_undo_records(folder: Path, url: str, names: Sequence[str]) -> Iterator[UndoRecord]:
+    """Yield the undo records of the Redis at `url`. Report and skip a record that cannot be read."""
     from rqtui.operations import undo_files
     from rqtui.systems import registry
 
     for name in names:
         try:
-            one = undo_files.read_record(folder, name)
+            record = undo_files.read_record(folder, name)
         except UsageError as error:
             output.print_message(str(error))
             continue
-        if one.url != url or not (one.is_changed or one.unanswered):
+        if record.url != url or not (record.is_changed or record.unanswered):
             continue
-        if one.system in registry.list_names():
-            yield one
+        if record.system in registry.list_names():
+            yield record
         else:
-            output.print_message(f"the undo record {name} is of a system that is not known here: {one.system}.")
+            output.print_message(f"the undo record {name} is of a system that is not known here: {record.system}.")
 
 
-def _write_outcomes(session: Session, chosen: Change, outcomes: list[Outcome]) -> int:
-    """Print the outcomes of the undo as JSON or as sentences; return the exit code."""
-    moved, verb, queues = sum(one.moved for one in outcomes), chosen[0].verb, _name_queues(chosen, with_system=False)
-    is_of_several = len({one.system for one in chosen}) > 1
+def _write_undo_outcomes(session: Session, chosen: Change, outcomes: list[Outcome]) -> int:
+    """Print the outcomes of an undo as JSON or as sentences, and return the exit code."""
+    moved, verb, queues = (
+        sum(outcome.moved for outcome in outcomes),
+        chosen[0].verb,
+        _list_queue_names(chosen, with_system=False),
+    )
+    is_of_several = len({outcome.system for outcome in chosen}) > 1
     if session.as_json:
         document = {"verb": "undo", "of": verb, "queue": queues[0], "others": queues[1:], "moved": moved}
         output.write_json({**document, "results": documents.build_outcomes(outcomes)})
     else:
-        words = Counter((one.text, bool(one.id)) for one in outcomes)  # an outcome without an id is about a queue
-        parts = [text if count == 1 and not is_job else f"{count} {text}" for (text, is_job), count in words.items()]
-        summary = " · ".join(parts) or "nothing was changed"
+        counts_by_text = Counter(
+            (outcome.text, bool(outcome.id)) for outcome in outcomes
+        )  # an outcome without an id is about a queue
+        summary_parts = [
+            text if count == 1 and not is_job else f"{count} {text}" for (text, is_job), count in counts_by_text.items()
+        ]
+        summary = " · ".join(summary_parts) or "nothing was changed"
         output.print_message(
-            f"undo of {verb} ({_format_queues(_name_queues(chosen, with_system=is_of_several))}): {summary}"
+            f"undo of {verb} ({_format_queue_names(_list_queue_names(chosen, with_system=is_of_several))}): {summary}"
         )
-        refused = [one for one in outcomes if one.word == "refused"]
-        for one in refused[:SCREENFUL]:
-            output.print_message(f"{documents.encode_text(one.id) or repr('')} was not put back: {one.text}.")
+        refused = [outcome for outcome in outcomes if outcome.word == "refused"]
+        for outcome in refused[:SCREENFUL]:
+            output.print_message(f"{documents.encode_text(outcome.id) or repr('')} was not put back: {outcome.text}.")
         if len(refused) > SCREENFUL:
             output.print_message(f"… and {len(refused) - SCREENFUL} more; --json has them all.")
-    return DONE if all(one.word in _SUCCESS_WORDS for one in outcomes) else REFUSED
+    return DONE if all(outcome.word in _SUCCESS_WORDS for outcome in outcomes) else REFUSED
 
 
-def _name_queues(change: Change, *, with_system: bool) -> list[str]:
-    """Return the names of the change's queues, with their systems if `with_system`."""
-    return [f"{one.system}:" * with_system + documents.format_word(one.queue) for one in change]
+def _list_queue_names(change: Change, *, with_system: bool) -> list[str]:
+    """Return the names of a change's queues, with their systems if `with_system`."""
+    return [f"{record.system}:" * with_system + documents.format_word(record.queue) for record in change]
 
 
-def _format_queues(queues: Sequence[str]) -> str:
-    """Return the queue's name; for several queues `mail and 2 more`."""
+def _format_queue_names(queues: Sequence[str]) -> str:
+    """Return the only queue's name; for several queues `mail and 2 more`."""
     return queues[0] if len(queues) == 1 else f"{queues[0]} and {len(queues) - 1} more"
 
 
-def _list_changes(session: Session, folder: Path, changes: list[Change]) -> int:
+def _print_undoable_changes(session: Session, folder: Path, changes: list[Change]) -> int:
     """Print the changes that can be undone, numbered from the newest; return the exit code."""
     from rqtui.operations.journal import format_clock
 
@@ -211,9 +232,9 @@ def _list_changes(session: Session, folder: Path, changes: list[Change]) -> int:
     rows: list[dict[str, Any]] = []
     for change in changes:
         number = None if _is_undone(change) else next(numbers)
-        queue, *others = _name_queues(change, with_system=True)
-        jobs = sum(len(one.states_after) if one.name else one.unsaved_count for one in change)
-        row = {"n": number, "at_ms": change[0].at_ms, "verb": change[0].verb, "queue": queue, "others": others}
+        queue, *other_queues = _list_queue_names(change, with_system=True)
+        jobs = sum(len(record.states_after) if record.name else record.unsaved_count for record in change)
+        row = {"n": number, "at_ms": change[0].at_ms, "verb": change[0].verb, "queue": queue, "others": other_queues}
         rows.append({**row, "jobs": jobs, "can_be_undone": bool(change[0].name)})
     if session.as_json:
         output.write_json({"undo": rows})
@@ -223,7 +244,7 @@ def _list_changes(session: Session, folder: Path, changes: list[Change]) -> int:
             "undone" if row["n"] is None else str(row["n"]),
             format_clock(row["at_ms"]),
             row["verb"],
-            _format_queues([row["queue"], *row["others"]]),
+            _format_queue_names([row["queue"], *row["others"]]),
             str(row["jobs"]) + ("" if row["can_be_undone"] else " (no undo)"),
         ]
         for row in rows

@@ -27,7 +27,7 @@ STDERR = 2
 def work(
     session: Session,
     queue: QUEUE,
-    words: Annotated[
+    command: Annotated[
         list[str] | None, typer.Argument(metavar="-- COMMAND [ARG]...", help="What runs for each job.")
     ] = None,
     concurrency: Annotated[int, typer.Option("--concurrency", metavar="N", help="So many at once.")] = 1,
@@ -40,9 +40,9 @@ def work(
 ) -> int:
     """Run a command for each job of a queue.
 
-    The body is on its standard input; RQTUI_QUEUE, RQTUI_ID and RQTUI_ATTEMPT are in its environment. Exit 0 acks, 75
-    (EX_TEMPFAIL) releases, anything else rejects with the end of its standard error. What it prints is passed on by
-    whole lines; those that begin with `rqtui:` are ours.
+    The job's body is on the standard input of the command; RQTUI_QUEUE, RQTUI_ID and RQTUI_ATTEMPT are in its
+    environment. Exit 0 acks, 75 (EX_TEMPFAIL) releases, anything else rejects with the end of its standard error. The
+    output of the command is passed on by whole lines; lines that begin with `rqtui:` are printed by rqtui.
 
     Example: rqtui work mail --concurrency 4 -- ./send-mail --fast
     """
@@ -55,20 +55,23 @@ def work(
     from rqtui.client.subprocess_worker import check_arguments
     from rqtui.client.subprocess_worker import run_command_per_job as run
 
-    check_arguments(words or [], concurrency, max_jobs)
-    ref = session.wait_for(lambda: _find_queue(session, queue), no_wait=no_wait)
-    reporter = _Reporter(session, ref.queue)
-    with Queue(ref.queue, session.settings.url, codec=BYTES) as named, stop_on_signals(named.client) as stop:
+    check_arguments(command or [], concurrency, max_jobs)
+    ref = session.wait_for(lambda: _find_native_queue(session, queue), no_wait=no_wait)
+    reporter = _RunPrinter(session, ref.queue)
+    with (
+        Queue(ref.queue, session.settings.url, codec=BYTES) as worker_queue,
+        stop_on_signals(worker_queue.client) as stop,
+    ):
         counts = run(
-            named,
-            words or [],
+            worker_queue,
+            command or [],
             concurrency=concurrency,
             ttr_ms=ttr_ms,
             burst=burst,
             max_jobs=max_jobs,
             stop=stop,
             report=reporter,
-            say=reporter.print_line,
+            say=reporter.print_command_line,
         )
     if not session.as_json:
         output.print_message(
@@ -77,8 +80,11 @@ def work(
     return stop.code
 
 
-def _find_queue(session: Session, queue: str) -> Ref:
-    """Return the queue to work on. Raises UsageError for another system, and Refused if a needed verb is denied."""
+def _find_native_queue(session: Session, queue: str) -> Ref:
+    """Return the queue whose jobs the command works on.
+
+    Raises UsageError for another system, and Refused if a needed verb is denied.
+    """
     engine = session.create_engine(runs_on=True)
     ref = engine.resolve_or_discover(queue)
     if not engine.systems[ref.system].has_client:
@@ -88,21 +94,21 @@ def _find_queue(session: Session, queue: str) -> Ref:
     return ref
 
 
-class _Reporter:
-    """Prints one line for each run on stdout, as JSON with --json, between the output lines of the commands."""
+class _RunPrinter:
+    """A printer of one line for each run of a command, as JSON with --json, between the lines that commands print."""
 
     def __init__(self, session: Session, queue: str) -> None:
         self._session, self._queue = session, queue
         self._turn = threading.Lock()
 
-    def print_line(self, _id: str, stream: int, line: bytes) -> None:
-        """Print a line of a command's output."""
+    def print_command_line(self, _id: str, stream: int, line: bytes) -> None:
+        """Print a line that the command wrote to its stdout or stderr."""
         is_error = stream == STDERR or self._session.as_json  # with --json, stdout is reserved for documents
         with self._turn:
             output.print_foreign_line(line, sys.stderr if is_error else sys.stdout)
 
-    def __call__(self, ran: JobRun) -> None:
-        """Print the result of one run."""
+    def __call__(self, job_run: JobRun) -> None:
+        """Print the result of one run of the command."""
         from rqtui.text.formats import format_duration
         from rqtui.text.masking import mask_text
         from rqtui.text.sanitise import format_id
@@ -111,22 +117,22 @@ class _Reporter:
             if self._session.as_json:
                 line = {
                     **documents.build_queue_fields(self._queue),
-                    **documents.build_id_fields(to_bytes(ran.id)),
-                    "name": documents.mask_data(ran.name),
-                    "attempt": ran.attempt,
-                    "outcome": ran.outcome,
-                    "exit_code": ran.exit_code,
-                    "run_ms": round(ran.seconds * 1000),
-                    "error": documents.mask_data(ran.error),
+                    **documents.build_id_fields(to_bytes(job_run.id)),
+                    "name": documents.mask_data(job_run.name),
+                    "attempt": job_run.attempt,
+                    "outcome": job_run.outcome,
+                    "exit_code": job_run.exit_code,
+                    "run_ms": round(job_run.seconds * 1000),
+                    "error": documents.mask_data(job_run.error),
                 }
                 output.write_json(line, is_stream=True)
                 return
-            words = [
-                format_id(ran.id),
-                mask_text(ran.name),
-                ran.outcome,
-                format_duration(ran.seconds * 1000),
-                mask_text(ran.error.strip().split("\n")[-1])[:200],
+            cells = [
+                format_id(job_run.id),
+                mask_text(job_run.name),
+                job_run.outcome,
+                format_duration(job_run.seconds * 1000),
+                mask_text(job_run.error.strip().split("\n")[-1])[:200],
             ]
             # The prefix distinguishes this line from the output of a command.
-            output.write_lines(["rqtui: " + "  ".join(filter(None, words))])
+            output.write_lines(["rqtui: " + "  ".join(filter(None, cells))])

@@ -1,4 +1,4 @@
-"""Implement `workers`: list the workers of the queues and the jobs that each holds. The command changes nothing."""
+"""Implement `workers`: list the workers of queues and the jobs that each worker holds. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def workers(
         ),
     ] = "",
 ) -> int:
-    """Show the workers of the queues: the jobs that each holds, and its last sign of life.
+    """Show the workers of queues: the jobs that each worker holds, and its last sign of life.
 
     Example: rqtui workers mail --json
     """
@@ -39,19 +39,19 @@ def workers(
     if inspect:
         return _inspect_worker(session, engine, refs, inspect)
     seconds = listen_for_heartbeats(engine, refs)
-    seats, now_ms, problems = report.load_workers(engine, refs)
+    entries, now_ms, problems = report.load_workers(engine, refs)
     for problem in problems:
         output.print_message(problem)
     if session.as_json:
-        output.write_json([_build_worker(seat, now_ms) for seat in seats])
+        output.write_json([_build_worker_document(entry, now_ms) for entry in entries])
     else:
-        _write_workers(seats, now_ms)
+        _write_worker_table(entries, now_ms)
         if not seconds:
             report_unheard_places(engine, refs)
         if silent := describe_silent_systems(engine, refs, "worker"):
             output.print_message(f"{silent} no names of workers.")
         within = f" within {seconds:.1f} s" if seconds else ""
-        if not seats:
+        if not entries:
             output.print_message(f"no worker has given a sign of life{within}, and none holds a job.")
         elif within:
             output.print_message(f"Redis stores no list of these workers: they gave a sign of life{within}.")
@@ -88,35 +88,35 @@ def _inspect_worker(session: Session, engine: Engine, refs: Sequence[Ref], worke
     return REFUSED if inspection.missing else DONE
 
 
-def _build_worker(seat: WorkerEntry, now_ms: int) -> dict[str, Any]:
-    """Return a worker as JSON. Values from its heartbeat are null if it never sent one."""
+def _build_worker_document(entry: WorkerEntry, now_ms: int) -> dict[str, Any]:
+    """Build the JSON document of a worker. Values from its heartbeat are null if it never sent one."""
     from rqtui.model import Worker
     from rqtui.reports.workers import TROUBLED
 
-    worker, has_heartbeat = seat.worker or Worker(seat.name, seat.ref.queue, 0, 0), seat.worker is not None
+    worker, has_heartbeat = entry.worker or Worker(entry.name, entry.ref.queue, 0, 0), entry.worker is not None
     return {
         "worker": documents.mask_data(worker.name) or "",
-        **documents.build_queue_fields(seat.ref.queue),
-        "queues": [documents.encode_text(queue) for queue in seat.queues],
-        "layout": seat.ref.system,
+        **documents.build_queue_fields(entry.ref.queue),
+        "queues": [documents.encode_text(queue) for queue in entry.queues],
+        "layout": entry.ref.system,
         "beat_at_ms": worker.heartbeat_ms or None,
         "ttl_ms": worker.ttl_ms if has_heartbeat else None,
-        "late": worker.is_late(now_ms) if has_heartbeat else seat.standing in TROUBLED,
+        "late": worker.is_late(now_ms) if has_heartbeat else entry.standing in TROUBLED,
         "order": worker.order if has_heartbeat else None,
         "started_at_ms": worker.started_ms,
         "pid": worker.pid or None,
         "host": documents.encode_text(worker.host) or None,
         "job": documents.encode_text(worker.job) or None,
-        "state": seat.standing.value,
+        "state": entry.standing.value,
         "system_state": documents.mask_data(worker.state),
         "facts": documents.build_facts(worker.facts),
-        "held": [_build_held_job(job) for job in seat.jobs],
-        "exact": seat.is_whole,
+        "held": [_build_held_job_document(job) for job in entry.jobs],
+        "exact": entry.is_whole,
     }
 
 
 def _format_heartbeat(worker: Worker | None, now_ms: int) -> str:
-    """Return how long ago the worker's last heartbeat was, as text."""
+    """Format how long ago a worker sent its last heartbeat; `never` for a missing worker."""
     from rqtui.text.formats import format_age
 
     if worker is None:
@@ -124,7 +124,7 @@ def _format_heartbeat(worker: Worker | None, now_ms: int) -> str:
     return f"{format_age(now_ms - worker.heartbeat_ms)} ago" if worker.heartbeat_ms else "not known"
 
 
-def _build_held_job(job: Job) -> dict[str, Any]:
+def _build_held_job_document(job: Job) -> dict[str, Any]:
     return {
         **documents.build_id_fields(job.id),
         "name": documents.mask_data(job.name),
@@ -133,29 +133,29 @@ def _build_held_job(job: Job) -> dict[str, Any]:
     }
 
 
-def _write_workers(seats: Iterable[WorkerEntry], now_ms: int) -> None:
+def _write_worker_table(entries: Iterable[WorkerEntry], now_ms: int) -> None:
     from rqtui.reports.workers import choose_fact_names, format_worker_fact
     from rqtui.text.formats import ZERO, format_age, shorten_job_id
     from rqtui.text.masking import mask_text
     from rqtui.text.sanitise import safe
 
-    rows, listed = [], list(seats)
+    rows, listed = [], list(entries)
     names = choose_fact_names(listed)
-    for seat in listed:
-        job, worker = seat.job, seat.worker
-        held = len(seat.jobs)
+    for entry in listed:
+        job, worker = entry.job, entry.worker
+        job_count = len(entry.jobs)
         reported_id = worker.job if worker else b""  # empty if the worker reports no job
         rows.append(
             [
-                seat.standing.value,
-                mask_text(seat.name),
-                ", ".join(seat.queues),
-                seat.ref.system,
-                str(held),
-                *(format_worker_fact(seat, name) or ZERO for name in names),
+                entry.standing.value,
+                mask_text(entry.name),
+                ", ".join(entry.queues),
+                entry.ref.system,
+                str(job_count),
+                *(format_worker_fact(entry, name) or ZERO for name in names),
                 mask_text(job.name) if job else "",
                 shorten_job_id(job.id if job else reported_id, 48) if job or reported_id else "",
-                "" if seat.since_ms is None else format_age(now_ms - seat.since_ms),
+                "" if entry.since_ms is None else format_age(now_ms - entry.since_ms),
                 _format_heartbeat(worker, now_ms),
                 " @ ".join(part for part in (worker.pid, worker.host) if part) if worker else "",
             ]

@@ -11,7 +11,7 @@ import pytest
 from ptys import in_pty
 from waiting import wait_until
 
-from rqtui.cli.demo import _format_check, list_scenarios
+from rqtui.cli.demo import _format_job_check, list_scenarios
 from rqtui.cli.demo import run_scenario as demo
 from rqtui.connection.embedded import start_server
 from rqtui.errors import UsageError
@@ -161,4 +161,4 @@ def test_a_demo_that_is_killed_leaves_no_folder_behind(tmp_path: Path, words: li
 
 def test_jobs_that_are_lost_are_told_by_their_number() -> None:
     found = {"findings": [], "lost": 2, "digest": "4f", "seed": 1, "server": {"title": "Redis 7"}}
-    assert _format_check(found) == ["  LOST 2 jobs", "jobs 4f (seed 1) on Redis 7"]
+    assert _format_job_check(found) == ["  LOST 2 jobs", "jobs 4f (seed 1) on Redis 7"]

@@ -8,7 +8,7 @@ from redis import Redis
 from shell import shell
 
 from rqtui.cli import demo
-from rqtui.cli.metrics import parse_address
+from rqtui.cli.metrics import parse_listen_address
 from rqtui.client.queue import Queue
 from rqtui.errors import UsageError
 
@@ -66,7 +66,7 @@ def test_the_numbers_of_a_demo(given: dict[str, float], is_good: bool) -> None:
 )  # fmt: skip
 def test_an_address_to_listen_at(listen: str, host: str, port: int) -> None:
     if host:
-        assert parse_address(listen) == (host, port)
+        assert parse_listen_address(listen) == (host, port)
     else:
         with pytest.raises(UsageError, match="is no address"):
-            parse_address(listen)
+            parse_listen_address(listen)

@@ -70,29 +70,29 @@ def write_document(document: Any) -> None:
 
 
 def show_worker(entry: WorkerEntry) -> None:
-    workers._write_workers([entry], NOW_MS)
-    write_document(workers._build_worker(entry, NOW_MS))
+    workers._write_worker_table([entry], NOW_MS)
+    write_document(workers._build_worker_document(entry, NOW_MS))
 
 
 def show_kind(kind: Kind) -> None:
-    kinds._write_kinds(Kinds((kind,), Extent(NOW_MS)), REFS)
-    write_document(kinds._build_kind(kind, True))
+    kinds._write_kind_table(Kinds((kind,), Extent(NOW_MS)), REFS)
+    write_document(kinds._build_kind_document(kind, True))
 
 
 def show_group(group: Group) -> None:
     other = replace(group, dead=10, retrying=0)
-    errors._write_errors(Errors((group, other), Extent(NOW_MS)), REFS)
-    write_document(errors._build_group(group, False))
+    errors._write_error_table(Errors((group, other), Extent(NOW_MS)), REFS)
+    write_document(errors._build_error_group(group, False))
 
 
 def show_schedule(schedule: Schedule) -> None:
-    schedules._write_table([schedule], NOW_MS)
-    write_document(schedules._build_schedule(schedule))
+    schedules._write_schedule_table([schedule], NOW_MS)
+    write_document(schedules._build_schedule_document(schedule))
 
 
 def show_loops(report: Report) -> None:
-    loops._write_table(ENGINE, report)
-    write_document(loops._build_document(ENGINE, report))
+    loops._write_loop_tables(ENGINE, report)
+    write_document(loops._build_loops_document(ENGINE, report))
 
 
 def show_upcoming(coming: UpcomingJob) -> None:
@@ -106,7 +106,7 @@ def show_loop(loop: LoopState) -> None:
 def show_finding(finding: Finding) -> None:
     for now_ms in (0, NOW_MS):
         output.write_lines(findings.format_findings([finding], "QUEUE", now_ms))
-    write_document(findings.build_document(finding, "QUEUE", "native", NOW_MS))
+    write_document(findings.build_finding_document(finding, "QUEUE", "native", NOW_MS))
 
 
 def show_job(job: Job) -> None:
@@ -115,23 +115,23 @@ def show_job(job: Job) -> None:
 
 
 def list_jobs(page: Page) -> None:
-    jobs._write_jobs(page, NOW_MS, frozenset(), "7", "mail")
-    jobs._write_jobs(page, NOW_MS, frozenset({"tried"}), None, "", ("ready", "reserved"))
-    write_document(jobs._build_document(page))
+    jobs._write_job_table(page, NOW_MS, frozenset(), "7", "mail")
+    jobs._write_job_table(page, NOW_MS, frozenset({"tried"}), None, "", ("ready", "reserved"))
+    write_document(jobs._build_page_document(page))
 
 
 def list_job(job: Job) -> None:
-    jobs._write_jobs(Page("mail", "native", job.place, (job,), 1), NOW_MS, frozenset(), None)
+    jobs._write_job_table(Page("mail", "native", job.place, (job,), 1), NOW_MS, frozenset(), None)
 
 
 def show_queue(queue: Queue) -> None:
-    snapshot._write_queues([queue, QUEUE._replace(name="news")], NOW_MS)
+    snapshot._write_queue_table([queue, QUEUE._replace(name="news")], NOW_MS)
     write_document(snapshot.build_queue_document(queue))
 
 
 def show_plan(plan: Plan) -> None:
-    act_result._write_plan(plan, "can be undone")
-    write_document(act_result._build_plan(plan, "can be undone"))
+    act_result._write_dry_run_counts(plan, "can be undone")
+    write_document(act_result._build_dry_run_counts(plan, "can be undone"))
 
 
 QUEUE = Queue(
@@ -259,13 +259,13 @@ def test_a_table_is_cut_to_each_width_of_a_terminal() -> None:
             for name, system in zip(names, system_names, strict=True)
         ]
         widest = sum(max(len(cell) for cell in column) for column in zip(titles, *rows, strict=True)) + 2 * 6
-        assert snapshot.fit_table(titles, rows, widest) == (titles, rows)
+        assert snapshot.fit_queue_table(titles, rows, widest) == (titles, rows)
         narrowest = (
             24 + 16 + len("oldest") + len("ready") + len("native") + 2 * 4
         )  # names, verdicts and the other columns
         previous = 0
         for width in range(50, widest + 1):
-            fitted_titles, fitted = snapshot.fit_table(titles, rows, width)
+            fitted_titles, fitted = snapshot.fit_queue_table(titles, rows, width)
             used = sum(max(map(len, column)) for column in zip(fitted_titles, *fitted, strict=True))
             used += 2 * (len(fitted_titles) - 1)
             kept = [title for title in titles if title in fitted_titles]
@@ -292,9 +292,9 @@ def test_documents_of_results_say_which_outcomes_are_a_success(capsys: pytest.Ca
     ):
         assert act_result._describe_outcome(replace(outcome, values={"token": token})) == said
     for number, has_table in ((50, True), (51, False)):
-        act_result._write_summary(MAIL, script, [outcome] * number, act_result.Counter({"moved": number}))
+        act_result._write_outcome_summary(MAIL, script, [outcome] * number, act_result.Counter({"moved": number}))
         result = capsys.readouterr()
         assert (len(result.out.splitlines()) == number + 1) is has_table
         assert result.err == f"rqtui: requeue: {number} moved\n"
-    act_result._write_summary(MAIL, script, [], act_result.Counter())
+    act_result._write_outcome_summary(MAIL, script, [], act_result.Counter())
     assert capsys.readouterr().err == "rqtui: requeue: no job matches\n"

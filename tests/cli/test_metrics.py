@@ -16,7 +16,7 @@ from families import in_one
 from redis import Redis
 from shell import shell, start_process
 
-from rqtui.cli.metrics import parse_address
+from rqtui.cli.metrics import parse_listen_address
 from rqtui.client.queue import Queue
 from rqtui.errors import UsageError
 from rqtui.model import Count, Snapshot, State
@@ -198,14 +198,14 @@ def test_while_redis_is_away_the_server_goes_on_and_tells_it() -> None:
 
 
 def test_a_port_alone_listens_on_the_loopback() -> None:
-    assert parse_address("9753") == parse_address(":9753") == ("127.0.0.1", 9753)
-    assert parse_address("[::1]:80") == ("::1", 80) and parse_address("0.0.0.0:1") == ("0.0.0.0", 1)
+    assert parse_listen_address("9753") == parse_listen_address(":9753") == ("127.0.0.1", 9753)
+    assert parse_listen_address("[::1]:80") == ("::1", 80) and parse_listen_address("0.0.0.0:1") == ("0.0.0.0", 1)
 
 
 @in_one("word", ["", "host", "host:", "host:99999", "::1:80", "h:8o"])
 def test_an_address_that_is_none_is_refused_in_words(word: str) -> None:
     with pytest.raises(UsageError, match="is no address"):
-        parse_address(word)
+        parse_listen_address(word)
 
 
 def test_a_port_that_is_taken_is_said_in_words(url: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from rqtui.cli.snapshot import fit_table
+from rqtui.cli.snapshot import fit_queue_table
 from rqtui.text.formats import ZERO
 
 TITLES = ["queue", "layout", "scheduled", "ready", "reserved", "done", "dead", "workers", "oldest", "verdict"]
@@ -28,7 +28,7 @@ ROWS = [
 
 def test_a_narrow_table_keeps_numbers_and_what_tells_names_apart() -> None:
     for width in (80, 100, 120):
-        titles, rows = fit_table(TITLES, ROWS, width)
+        titles, rows = fit_queue_table(TITLES, ROWS, width)
         assert {"queue", "ready", "dead", "verdict"} <= set(titles)
         assert len({row[0] for row in rows}) == len(ROWS)
         assert all(row[titles.index("ready")] == "12" for row in rows)
@@ -37,4 +37,4 @@ def test_a_narrow_table_keeps_numbers_and_what_tells_names_apart() -> None:
 
 
 def test_a_table_that_fits_stays_as_it_is() -> None:
-    assert fit_table(TITLES, ROWS, 200) == (TITLES, ROWS)
+    assert fit_queue_table(TITLES, ROWS, 200) == (TITLES, ROWS)

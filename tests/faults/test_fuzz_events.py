@@ -104,7 +104,7 @@ def test_whatever_is_published_an_ear_takes_it_and_all_of_it_can_be_shown(name: 
             seat = WorkerEntry(
                 Ref(name, worker.queue), worker.name, evaluate_health(worker, (), NOW_MS), worker, (), True
             )
-            json.dumps(workers._build_worker(seat, NOW_MS))
+            json.dumps(workers._build_worker_document(seat, NOW_MS))
         for figures in system.event_cache.build_kind_statistics():
             json.dumps(figures._asdict())
 

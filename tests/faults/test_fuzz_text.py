@@ -233,7 +233,7 @@ def read_spec(text: str) -> None:
 def read_field(text: str) -> None:
     for script in VERBS[::3]:
         with refused_or_not():
-            set_fields.parse_fields(script, [text])
+            set_fields.parse_set_options(script, [text])
 
 
 WISHES = st.dictionaries(

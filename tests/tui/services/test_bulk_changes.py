@@ -13,7 +13,7 @@ from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
 from shell import shell
 from textual.widgets import Button, Input
 
-from rqtui.cli.act_confirmation import confirm
+from rqtui.cli.act_confirmation import confirm_dangerous_verb
 from rqtui.cli.act_options import ActRequest
 from rqtui.cli.session import Session
 from rqtui.config.settings import Settings
@@ -303,10 +303,10 @@ def test_the_shell_asks_a_guarded_profile_for_the_queues_name(
         3,
     )
     if is_done:
-        confirm(*asked)
+        confirm_dangerous_verb(*asked)
         return
     with pytest.raises(Refused, match="nothing was changed"):
-        confirm(*asked)
+        confirm_dangerous_verb(*asked)
 
 
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
