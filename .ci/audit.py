@@ -18,8 +18,8 @@ TIMEOUT_S = 90
 NOT_AUDITED = "NOT AUDITED"
 
 
-def build_report(document: Mapping[str, Any], own: Sequence[str] = ("rqtui",)) -> tuple[list[str], int]:
-    """Return the lines that summarise a report of pip-audit, and the exit code."""
+def build_audit_report(document: Mapping[str, Any], own: Sequence[str] = ("rqtui",)) -> tuple[list[str], int]:
+    """Summarise the JSON report of pip-audit in lines of text, and return the lines with the exit code."""
     lines: list[str] = []
     packages = [package for package in document.get("dependencies", ()) if package["name"].lower() not in own]
     skipped = [package["name"] for package in packages if "vulns" not in package or package.get("skip_reason")]
@@ -34,15 +34,15 @@ def build_report(document: Mapping[str, Any], own: Sequence[str] = ("rqtui",)) -
     return lines, int(bool(vulnerable))
 
 
-def audit(command: Sequence[str]) -> tuple[list[str], int]:
-    """Run pip-audit and return the summary of its report. Without a report, nothing was audited."""
+def audit_packages(command: Sequence[str]) -> tuple[list[str], int]:
+    """Run pip-audit on the installed packages and return the summary. Without a report, no package was audited."""
     arguments = [*command, "--format", "json", "--progress-spinner", "off"]
     try:
         completed = subprocess.run(arguments, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return [f"{NOT_AUDITED}: pip-audit could not be run or did not end: {type(error).__name__}."], 0
     try:
-        return build_report(json.loads(completed.stdout))
+        return build_audit_report(json.loads(completed.stdout))
     except (ValueError, KeyError, TypeError, AttributeError):
         output = (completed.stderr or completed.stdout).strip().splitlines()
         return [
@@ -51,6 +51,6 @@ def audit(command: Sequence[str]) -> tuple[list[str], int]:
 
 
 if __name__ == "__main__":
-    lines, code = audit(sys.argv[1:] or [sys.executable, "-m", "pip_audit"])
+    lines, code = audit_packages(sys.argv[1:] or [sys.executable, "-m", "pip_audit"])
     print("\n".join(lines))
     sys.exit(code)

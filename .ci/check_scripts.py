@@ -18,15 +18,15 @@ from rqtui.testing import include_lint, script_lint
 ROOT = Path(__file__).resolve().parent.parent
 
 
-def list_faults() -> list[str]:
-    """Return a sentence for each fault of a script, of a block, and of their use of each other."""
+def list_script_faults() -> list[str]:
+    """List each mistake in a Lua script, in a block, or in how they include each other, as a sentence."""
     folders = [load_scripts(name) for name in list_script_folders()]
     scripts = [script for folder in folders for script in folder.values()]
     blocks = {block.path: block for folder in folders for block in folder.blocks.values()}
-    found = [sentence for block in blocks.values() for sentence in include_lint.list_block_faults(block)]
+    faults = [sentence for block in blocks.values() for sentence in include_lint.list_block_faults(block)]
     for script in scripts:
-        found += script_lint.find_differences(script, script.source, script.path) + include_lint.list_faults(script)
-    return found + include_lint.list_unused(scripts)
+        faults += script_lint.find_differences(script, script.source, script.path) + include_lint.list_faults(script)
+    return faults + include_lint.list_unused(scripts)
 
 
 def run_luacheck() -> int:
@@ -36,13 +36,13 @@ def run_luacheck() -> int:
         return subprocess.run(command, cwd=folder, check=False).returncode
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     try:
-        found = list_faults()
+        faults = list_script_faults()
     except ScriptError as error:  # a header or an include line that cannot be read
-        found = [str(error)]
-    print("\n".join(found) or "Every script fits its header and its blocks.")
-    return int(bool(found)) or (run_luacheck() if "--luacheck" in words else 0)
+        faults = [str(error)]
+    print("\n".join(faults) or "Every script fits its header and its blocks.")
+    return int(bool(faults)) or (run_luacheck() if "--luacheck" in arguments else 0)
 
 
 if __name__ == "__main__":

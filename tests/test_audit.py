@@ -1,4 +1,4 @@
-"""`.ci/audit.py`: what was found fails, and what nobody looked at is never told as fine."""
+"""Test `.ci/audit.py`: a vulnerability fails, and a package that was not audited is never reported as fine."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def test_a_finding_fails_and_what_was_not_audited_is_said(
 ) -> None:
     # pip-audit itself ends with 0 for what it does not know
     program = f"print({json.dumps({'dependencies': packages, 'fixes': []})!r})"
-    lines, ended = audit.audit([sys.executable, "-c", program])
+    lines, ended = audit.audit_packages([sys.executable, "-c", program])
     assert ended == code and (audit.NOT_AUDITED in " ".join(lines)) is says_not_audited
     assert code == 0 or any("CVE-2023-28858" in line and "4.5.3" in line for line in lines)
 
 
 @pytest.mark.parametrize("program", ["raise SystemExit('no network')", "print('{}')", "print('[]')", "print('null')"])
 def test_without_a_document_nothing_is_told_as_audited(audit: ModuleType, program: str) -> None:
-    lines, ended = audit.audit([sys.executable, "-c", program])
+    lines, ended = audit.audit_packages([sys.executable, "-c", program])
     assert ended == 0 and lines[0].startswith(audit.NOT_AUDITED)
 
 
 def test_a_program_that_is_not_there_is_told(audit: ModuleType) -> None:
-    assert audit.audit(["/nowhere/pip-audit"])[0][0].startswith(audit.NOT_AUDITED)
+    assert audit.audit_packages(["/nowhere/pip-audit"])[0][0].startswith(audit.NOT_AUDITED)

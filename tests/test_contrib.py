@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from doc_pages import is_accepted
-from families import in_one
+from doc_pages import is_command_accepted
+from families import run_in_one_test
 from redis import Redis
 
 from rqtui.reports.prometheus import build_families
@@ -69,9 +69,9 @@ def test_there_are_lines_to_look_at() -> None:
     assert {line.split()[1] for line in LINES} >= {"dispatch", "reap", "work", "metrics", "health", "acl"}
 
 
-@in_one("line", LINES)
+@run_in_one_test("line", LINES)
 def test_every_command_line_is_one_of_rqtui(line: str) -> None:
-    assert is_accepted(line)
+    assert is_command_accepted(line)
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)

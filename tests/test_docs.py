@@ -7,7 +7,7 @@ from pathlib import Path
 
 import generated_tables
 import pytest
-from doc_pages import PAGES, ROOT, find_commands, find_links, is_accepted
+from doc_pages import PAGES, ROOT, find_commands, find_links, is_command_accepted
 
 TEMPLATE = re.compile(r"SYSTEM|VERB|VIEW|COMMAND")  # a word that stands for a name
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -32,7 +32,7 @@ def test_every_file_that_a_page_links_to_exists() -> None:
 def test_every_command_line_of_a_page_is_one_of_rqtui() -> None:
     lines = {line: page for page in PAGES for line in find_commands(page)}
     assert len(lines) >= 50
-    unknown = [f"{name(page)}: {line}" for line, page in lines.items() if not is_accepted(line)]
+    unknown = [f"{name(page)}: {line}" for line, page in lines.items() if not is_command_accepted(line)]
     assert not unknown
 
 

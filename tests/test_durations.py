@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.durations import parse_duration, parse_duration_range, parse_instant
 from rqtui.errors import UsageError
 
 
-@in_one(
+@run_in_one_test(
     ("text", "ms"),
     [
         ("500ms", 500),
@@ -32,7 +32,7 @@ def test_a_duration_is_milliseconds_seconds_minutes_hours_days_or_plain_seconds(
     assert parse_duration(text) == ms  # type: ignore[arg-type]
 
 
-@in_one(
+@run_in_one_test(
     "value",
     ["", "soon", "1 week", "1h30m", "-5s", "1e3", "²", "0x10", "nan", -1, float("nan"), float("inf"), 1e300, 10**400]
     + ["200000d", True, None, b"5s", [], timedelta(seconds=-1), timedelta.max],
@@ -48,7 +48,7 @@ def test_a_range_has_one_end_or_two() -> None:
     assert parse_duration_range("2s") == (2000, None)
 
 
-@in_one("value", ["1h..1s", "..", "1s..", "1s..2s..3s", ("1s",), (1, 2, 3), None])
+@run_in_one_test("value", ["1h..1s", "..", "1s..", "1s..2s..3s", ("1s",), (1, 2, 3), None])
 def test_what_is_no_range_gets_a_sentence(value: object) -> None:
     with pytest.raises(UsageError, match=r"\.$"):
         parse_duration_range(value)  # type: ignore[arg-type]
@@ -59,7 +59,7 @@ def test_an_instant_is_an_aware_datetime_or_milliseconds_since_1970() -> None:
     assert parse_instant(1_796_112_000_000) == 1_796_112_000_000
 
 
-@in_one(
+@run_in_one_test(
     "value",
     [
         datetime(2026, 12, 1),

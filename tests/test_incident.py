@@ -1,7 +1,7 @@
-"""The incident of the demo of that name, mended by a person who knows the keys from the screen alone, at 80×24.
+"""Test the demo's incident, fixed by a person who knows the keys only from the screen, at 80×24.
 
-From the alarm to the report: three causes with 5 000 dead jobs, 20 000 that wait, 200 jobs in the hands of silent
-workers. The keys are counted; each step waits for what tells a person to press the next one.
+From the alarm to the report: three causes with 5 000 dead jobs, 20 000 that wait, 200 jobs held by silent workers. The
+keys are counted; each step waits for the text that suggests the next key.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import NARROW, Screen, on_screen
+from screens import NARROW, Screen, run_on_event_loop
 
 from rqtui.config.settings import Settings
 from rqtui.connection.embedded import start_server
@@ -24,7 +24,7 @@ DEAD, HELD = "rqtui:{orders}:dead", "rqtui:{orders}:reserved"
 
 @pytest.mark.matrix
 @pytest.mark.slow
-@on_screen
+@run_on_event_loop
 async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     pressed: list[str] = []

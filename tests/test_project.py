@@ -1,6 +1,6 @@
-"""What cannot be run here, and what nobody runs often: workflows, issue forms, hooks, and the words of CONTRIBUTING.
+"""Test what cannot be run here or runs rarely: workflows, issue forms, hooks, and commands in CONTRIBUTING.
 
-They are held against the schemas that check-jsonschema brings, and against one another.
+They are compared with the schemas of check-jsonschema, and with one another.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _steps() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _commands() -> Iterator[str]:
-    """Every line of shell that a workflow, `.ci/run` or CONTRIBUTING tells one to run."""
+    """Return every shell command of the workflows, `.ci/run` and CONTRIBUTING."""
     for _, step in _steps():
         yield from step.get("run", "").splitlines()
     yield from CI.splitlines()
@@ -121,7 +121,7 @@ def test_every_action_is_pinned_to_one_version_everywhere() -> None:
 
 
 def test_no_shell_of_a_workflow_holds_words_of_strangers() -> None:
-    """What stands in `${{ }}` is pasted before the shell reads the line; the environment carries it safely."""
+    """The text in `${{ }}` is pasted before the shell reads the line; environment variables pass it safely."""
     assert [step["run"] for _, step in _steps() if "${{" in step.get("run", "")] == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from doc_pages import ROOT, find_commands, find_links, is_accepted
+from doc_pages import ROOT, find_commands, find_links, is_command_accepted
 
 README = ROOT / "README.md"
 LINES = 130  # a newcomer reads it to the end
@@ -37,7 +37,7 @@ def test_the_readme_names_commands_of_each_face() -> None:
 
 @pytest.mark.parametrize("line", ["rqtui nosuch", "rqtui dispatch --nosuch", "sh dispatch"])
 def test_a_line_that_rqtui_does_not_know_would_be_found(line: str) -> None:
-    assert not is_accepted(line)
+    assert not is_command_accepted(line)
 
 
 def test_the_example_in_python_is_python() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from redis import Redis
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import shell
 from textual.widgets import Input
 
@@ -16,7 +16,7 @@ from rqtui.systems import registry
 LEFT_OUT = "means the system orizuru, which --system leaves out"
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_name_that_means_a_system_left_out_is_refused_on_the_screen(url: str, client: Redis) -> None:
     async with screen(url, systems=("native",)) as it:
         await it.press("N")

@@ -1,11 +1,11 @@
-"""What no rival has: each is shown by a kept picture and used by a test; both are named here, and both exist."""
+"""Test features that no other program has: each has a screenshot and a test; both are named here and exist."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-from families import in_one
+from families import run_in_one_test
 from shell import shell
 from text_snapshots import FOLDER, check_snapshot
 
@@ -64,7 +64,7 @@ STARS: dict[str, tuple[str, str, str]] = {
 }
 
 
-@in_one("star", STARS)
+@run_in_one_test("star", STARS)
 def test_a_star_is_shown_by_a_kept_picture_and_used_by_a_test(star: str) -> None:
     picture, words, test = STARS[star]
     assert words in (FOLDER / f"{picture}.txt").read_text("utf-8")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from screens import Screen, on_screen
+from screens import Screen, run_on_event_loop
 
 from rqtui.config.settings import Settings
 from rqtui.connection.embedded import start_server
@@ -31,7 +31,7 @@ def test_every_command_of_the_tour_is_one() -> None:
 
 @pytest.mark.matrix
 @pytest.mark.slow
-@on_screen
+@run_on_event_loop
 async def test_the_tour_can_be_followed_key_by_key() -> None:
     with start_server("auto") as server, create_run(find_scenario("incident"), server.url, 1, server.pid) as play:
         app = Cockpit(Settings(server.url, ("native",)), play, open_queue="orders", interval_s=0.25)

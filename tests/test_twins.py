@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from families import name_case
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, return_to_overview, screen
+from screens import WIDE, Seeded, return_to_overview, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.config.settings import Settings
@@ -21,7 +21,7 @@ Words = tuple[str, ...]
 
 @pytest.fixture
 def mail(client: Redis, url: str) -> Seeded:
-    """A queue with different numbers in each place, a worker that beats, minutes that were counted, and a change."""
+    """Plant a queue with different numbers in each place, a worker with heartbeats, counted minutes, and a change."""
     seeded = Seeded(client)
     seeded.put("held", max_attempts=4)
     seeded.reserve(ttr_ms=3_600_000)
@@ -110,7 +110,7 @@ def test_every_view_has_its_command() -> None:
 
 
 def printed(url: str, view: str) -> list[Words]:
-    """What the command of a view tells."""
+    """Return what the command of a view prints."""
     _keys, command, told = TWINS[view]
     ran = shell(url, *command, "--json")
     assert ran.code == 0, ran.err
@@ -125,7 +125,7 @@ def test_a_command_prints_what_the_view_shows(mail: Seeded, url: str) -> None:
         with name_case(view):
             rows_of[view] = printed(url, view)
 
-    @on_screen
+    @run_on_event_loop
     async def compare() -> None:
         async with screen(url, WIDE) as it:
             for view, (keys, _command, _told) in TWINS.items():
@@ -176,7 +176,7 @@ NOT_NATIVE = {"limit", "unschedule"}  # of other systems alone, and run in their
 
 
 def usual(verb: Verb) -> tuple[Words, str]:
-    """The way of a verb that is told ids and nothing else: what it takes goes where its header says, or stays."""
+    """Build the effect of a verb that takes only ids: its jobs move where its header says, or stay."""
     job = JOBS[verb.takes[0]]
     targets = registry.create_system("native").script(verb.name).targets or verb.takes
     return ("act", verb.name, "mail", job, *(["--yes"] if verb.is_dangerous else [])), f"{job} in {targets[0]}"
@@ -201,7 +201,7 @@ def test_what_a_key_does_the_shell_does(mail: Seeded, url: str, verb: str) -> No
     assert (job.place if job else "") == place
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_dispatcher_of_a_screen_leaves_denied_queues_alone(url: str, client: Redis) -> None:
     here, there = Seeded(client, "mail"), Seeded(client, "images")
     for seeded in (here, there):

@@ -100,7 +100,7 @@ def test_a_number_before_a_noun_has_its_singular() -> None:
 
 
 def _is_counted(before: ast.expr | None, words: ast.expr) -> bool:
-    """Whether a number stands before a plural; `7 of 1 000 jobs` and `at most 10 000 jobs` need no singular."""
+    """Return whether a number precedes a plural; `7 of 1 000 jobs` and `at most 10 000 jobs` need no singular."""
     is_of_many = isinstance(before, ast.Constant) and str(before.value).endswith((" of ", " most ", " to "))
     return isinstance(words, ast.Constant) and COUNTED.match(str(words.value)) is not None and not is_of_many
 

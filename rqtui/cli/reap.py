@@ -30,7 +30,7 @@ def reap(
     once: ONCE = False,
     no_wait: NO_WAIT = False,
 ) -> int:
-    """Run the reaper on queues, which returns or buries jobs with expired leases, until stopped.
+    """Move jobs whose leases expired back to ready, or to dead, until stopped.
 
     Example: rqtui reap mail --once --json
     """

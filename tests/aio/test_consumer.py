@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-from aio_facade import on_loop, until
+from aio_facade import run_on_event_loop, until
 from proxy import Proxy
 from redis import Redis
 
@@ -52,7 +52,7 @@ async def cancel(task: asyncio.Task[None]) -> None:
         await task
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_cancelled_consumer_that_waits_leaves_nothing_behind(client: Redis, url: str) -> None:
     before = asyncio.all_tasks()
     async with Queue("mail", url) as queue:
@@ -63,7 +63,7 @@ async def test_a_cancelled_consumer_that_waits_leaves_nothing_behind(client: Red
         assert asyncio.all_tasks() == before
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_consumer_that_is_cancelled_while_it_claims_gives_back_what_it_claimed(client: Redis, url: str) -> None:
     with Proxy(url) as proxy:
         async with Queue("mail", url) as direct, Queue("mail", proxy.url) as queue:
@@ -84,7 +84,7 @@ async def test_a_consumer_that_is_cancelled_while_it_claims_gives_back_what_it_c
             assert {job.attempt for job in await direct.reserve(1000)} == {1}
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_cancelled_handler_releases_its_job(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         await queue.put(1)
@@ -104,7 +104,7 @@ async def test_a_cancelled_handler_releases_its_job(client: Redis, url: str) -> 
         assert job.attempt == 1
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_loop_that_is_left_gives_back_what_was_not_begun(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         await queue.put_many(range(100))
@@ -180,7 +180,7 @@ except (asyncio.CancelledError, KeyboardInterrupt):
     assert client.zcard(READY) == (0 if ending == "stray" else 271 if ending in ("cancelled", "interrupted") else 270)
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_function_that_blocks_the_loop_is_told_of_once(
     client: Redis, url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -198,7 +198,7 @@ async def test_a_function_that_blocks_the_loop_is_told_of_once(
     assert "asyncio.to_thread" in told[0]
 
 
-@on_loop
+@run_on_event_loop
 async def test_stop_ends_it_from_another_thread_and_an_event_from_another_task(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         consumer = queue.consumer()
@@ -219,7 +219,7 @@ async def test_stop_ends_it_from_another_thread_and_an_event_from_another_task(c
             queue.consume(stop=threading.Event())  # type: ignore[arg-type]
 
 
-@on_loop
+@run_on_event_loop
 async def test_consumers_of_one_loop_share_the_work_and_each_job_runs_once(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         await queue.put_many(range(2000))
@@ -243,7 +243,7 @@ async def test_consumers_of_one_loop_share_the_work_and_each_job_runs_once(clien
         assert most == 8
 
 
-@on_loop
+@run_on_event_loop
 async def test_jobs_handled_in_tasks_of_their_own_keep_their_leases_inside_the_consumer(
     client: Redis, url: str
 ) -> None:
@@ -261,7 +261,7 @@ async def test_jobs_handled_in_tasks_of_their_own_keep_their_leases_inside_the_c
         assert (await queue.counts())["acked"] == 5 and (await queue.counts())["expired_ever"] == 0
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_consumer_that_is_left_may_be_used_again_at_once(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         await queue.put_many(range(50))
@@ -277,7 +277,7 @@ async def test_a_consumer_that_is_left_may_be_used_again_at_once(client: Redis, 
         assert len(set(seen)) == 30
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_job_that_came_back_by_anext_with_a_limit_does_not_end_the_consumer(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         await queue.put_many(range(3))
@@ -291,7 +291,7 @@ async def test_a_job_that_came_back_by_anext_with_a_limit_does_not_end_the_consu
         assert (await queue.counts())["acked"] == 3
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_loop_that_is_left_inside_its_context_gives_back_while_the_context_goes_on(
     client: Redis, url: str
 ) -> None:

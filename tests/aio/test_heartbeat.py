@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aio_facade import on_loop, until
-from families import in_one
+from aio_facade import run_on_event_loop, until
+from families import run_in_one_test
 
 from rqtui.aio.heartbeat import BLOCKED_S, Heartbeat
 from rqtui.client.outcome_buffer import OutcomeBuffer
@@ -37,7 +37,7 @@ class Beat(Heartbeat):
         return self.steps == steps and self._is_resting and not self._wake_event.is_set()
 
 
-@on_loop
+@run_on_event_loop
 async def test_it_wakes_at_once_for_a_job_and_ends_when_it_is_closed() -> None:
     beat = Beat()
     beat.start()
@@ -51,7 +51,7 @@ async def test_it_wakes_at_once_for_a_job_and_ends_when_it_is_closed() -> None:
     await beat.close()
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_cancelled_heartbeat_releases_the_leased_jobs_once() -> None:
     beat = Beat()
     await beat.close()
@@ -67,7 +67,7 @@ async def test_a_cancelled_heartbeat_releases_the_leased_jobs_once() -> None:
     assert beat.ends == 1
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_closed_heartbeat_does_not_rest() -> None:
     beat = Beat()
     beat._is_closed = True
@@ -83,7 +83,7 @@ class HeldJob(SimpleNamespace):
         super().__init__(token=token)
 
 
-@in_one(
+@run_in_one_test(
     "late_s, leases, warnings",
     [(BLOCKED_S, 1, 0), (BLOCKED_S + 0.01, 0, 0), (BLOCKED_S + 0.01, 1, 1), (-1.0, 1, 0), (60.0, 1, 1)],
 )

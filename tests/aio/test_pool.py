@@ -8,9 +8,9 @@ from typing import Any
 import fakeredis
 import pytest
 import redis
-from aio_facade import on_loop
+from aio_facade import run_on_event_loop
 from fakeredis.aioredis import FakeAsyncRedisConnection
-from families import in_one
+from families import run_in_one_test
 from proxy import Proxy
 from redis import Redis, exceptions
 from redis import asyncio as aioredis
@@ -46,7 +46,7 @@ def following(find: Finder, **options: Any) -> pools.Pool:
     return pools._copy_pool(Pool)
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_connection_follows_the_primary_after_it_was_told_to_leave(client: Redis, url: str) -> None:
     with Proxy(url) as proxy:
         find = Finder(url)
@@ -70,7 +70,7 @@ async def test_a_connection_follows_the_primary_after_it_was_told_to_leave(clien
         connection.leave()  # a closed connection has no writer
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_replica_is_refused_as_primary_and_a_write_to_one_searches_again(client: Redis, url: str) -> None:
     client.replicaof("127.0.0.1", 1)
     try:
@@ -94,7 +94,7 @@ async def test_a_replica_is_refused_as_primary_and_a_write_to_one_searches_again
         await each.disconnect()
 
 
-@on_loop
+@run_on_event_loop
 async def test_the_call_after_the_fiftieth_waits_for_a_free_connection(client: Redis, url: str) -> None:
     pool = pools.build_pool(url, "key")
     lent = [await pool.get_connection() for _ in range(50)]
@@ -107,7 +107,7 @@ async def test_the_call_after_the_fiftieth_waits_for_a_free_connection(client: R
     await pool.disconnect()
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_connection_that_must_reconnect_is_closed_when_it_is_returned(client: Redis, url: str) -> None:
     pool = pools.build_pool(url, "key")
     connection = await pool.get_connection()
@@ -119,7 +119,7 @@ async def test_a_connection_that_must_reconnect_is_closed_when_it_is_returned(cl
     assert not connection.is_connected and pool._idle == []
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_connection_with_unread_data_is_replaced(client: Redis, url: str) -> None:
     pool = pools.build_pool(url, "key")
     connection = await pool.get_connection()
@@ -140,7 +140,7 @@ class OwnAsyncConnection(theirs.Connection):
     """A connection class of the application."""
 
 
-@in_one(
+@run_in_one_test(
     "source, follows, expected",
     [
         (redis.Connection, False, theirs.Connection),
@@ -196,7 +196,7 @@ def test_a_pool_belongs_to_the_first_loop_that_uses_it() -> None:
         asyncio.run(check())
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_connection_that_fails_is_returned_to_the_pool() -> None:
     pool = pools.build_pool("redis://127.0.0.1:1", "key")
     for _ in range(3):

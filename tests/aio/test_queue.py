@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aio_facade import on_loop, until
+from aio_facade import run_on_event_loop, until
 from fakeredis import FakeAsyncRedis
 from fleet import Fleet
 from proxy import Proxy
@@ -49,7 +49,7 @@ def test_the_client_does_not_import_it() -> None:
     assert ended.stdout == "[]\n"
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_thousand_puts_at_once_share_some_connections(client: Redis, url: str) -> None:
     def connected() -> int:
         return sum(each["name"] == "thousand" for each in client.client_list())
@@ -97,7 +97,7 @@ asyncio.run(main())
     assert ready(client) == 2
 
 
-@on_loop
+@run_on_event_loop
 async def test_clients_of_redis_py_lend_their_server_not_their_options(client: Redis, url: str) -> None:
     async with aioredis.from_url(url, decode_responses=True, protocol=3) as theirs:
         with Redis.from_url(url, decode_responses=True) as blocking:
@@ -112,7 +112,7 @@ async def test_clients_of_redis_py_lend_their_server_not_their_options(client: R
             Queue("mail", wrong)  # type: ignore[arg-type]
 
 
-@on_loop
+@run_on_event_loop
 async def test_fakeredis_of_a_loop_is_a_server_as_well() -> None:
     async with Queue("mail", FakeAsyncRedis()) as queue:
         await queue.put_many([1, {"body": 2, "delay": "100ms"}])
@@ -125,7 +125,7 @@ async def test_fakeredis_of_a_loop_is_a_server_as_well() -> None:
         assert seen == [1, 2]
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_cancelled_put_leaves_no_reply_for_the_next(client: Redis, url: str) -> None:
     with Proxy(url) as proxy:
         async with Queue("mail", proxy.url) as queue:
@@ -142,7 +142,7 @@ async def test_a_cancelled_put_leaves_no_reply_for_the_next(client: Redis, url: 
             assert (await queue.counts())["ready"] == 3
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_server_that_says_nothing_is_unreachable_and_the_next_call_connects_anew(
     client: Redis, url: str
 ) -> None:
@@ -155,7 +155,7 @@ async def test_a_server_that_says_nothing_is_unreachable_and_the_next_call_conne
             assert (await queue.counts())["ready"] == 1
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_server_that_restarts_is_connected_to_anew(client, url: str) -> None:
     with Proxy(url) as proxy:
         async with Queue("mail", proxy.url) as queue:
@@ -167,7 +167,7 @@ async def test_a_server_that_restarts_is_connected_to_anew(client, url: str) -> 
             assert (await queue.put(2)).word == "moved"
 
 
-@on_loop
+@run_on_event_loop
 async def test_the_end_of_a_block_outside_of_a_consumer_is_told_at_once(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         await queue.put_many([{"body": 1, "id": "a"}, {"body": 2, "id": "b"}])
@@ -190,7 +190,7 @@ async def test_the_end_of_a_block_outside_of_a_consumer_is_told_at_once(client: 
         assert (again.id, again.attempt) == ("b", 1)
 
 
-@on_loop
+@run_on_event_loop
 async def test_batches_let_others_run_in_between(client: Redis, url: str) -> None:
     async with Queue("mail", url) as queue:
         turns = 0
@@ -214,7 +214,7 @@ def test_a_bad_option_is_refused_before_anything_is_awaited(url: str) -> None:
             call()
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_socket_of_the_file_system_is_a_server_as_well(tmp_path: Path) -> None:
     with Fleet() as fleet:
         fleet.start(unixsocket=str(tmp_path / "redis.sock"))
@@ -232,7 +232,7 @@ def test_what_only_connections_of_threads_can_do_is_refused_with_a_sentence() ->
         Queue("mail", checking)
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_queue_that_is_closed_keeps_no_connection_whose_credentials_are_renewed(
     client: Redis, url: str
 ) -> None:

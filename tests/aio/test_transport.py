@@ -1,4 +1,4 @@
-"""What goes on while its caller is cancelled."""
+"""Test that a request continues while its caller is cancelled."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from aio_facade import on_loop
+from aio_facade import run_on_event_loop
 
 from rqtui.aio.transport import shield_from_cancel
 
 
 async def cancel_caller(most_s: float, doing: Callable[[], Awaitable[Any]]) -> list[Any]:
-    """Cancels a caller once `doing` has begun; what the loop was told of tasks that nobody looked at."""
+    """Cancel a caller once `doing` has begun, and return what the loop reported about unawaited tasks."""
     told: list[Any] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
     task = asyncio.create_task(shield_from_cancel(most_s, doing))
@@ -29,7 +29,7 @@ async def cancel_caller(most_s: float, doing: Callable[[], Awaitable[Any]]) -> l
     return told
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_cancelled_caller_waits_for_the_end() -> None:
     ended = []
 
@@ -40,7 +40,7 @@ async def test_a_cancelled_caller_waits_for_the_end() -> None:
     assert await cancel_caller(20, doing) == [] and ended
 
 
-@on_loop
+@run_on_event_loop
 async def test_it_does_not_wait_for_ever() -> None:
     ended = []
 
@@ -54,7 +54,7 @@ async def test_it_does_not_wait_for_ever() -> None:
     assert await cancel_caller(0.05, doing) == [] and ended
 
 
-@on_loop
+@run_on_event_loop
 async def test_who_is_cancelled_once_more_waits_no_longer() -> None:
     doing = asyncio.Event()
 
@@ -73,7 +73,7 @@ async def test_who_is_cancelled_once_more_waits_no_longer() -> None:
     await asyncio.wait_for(doing.wait(), 20)
 
 
-@on_loop
+@run_on_event_loop
 async def test_an_error_of_what_went_on_is_looked_at() -> None:
     async def doing() -> None:
         await asyncio.sleep(0.01)
@@ -82,7 +82,7 @@ async def test_an_error_of_what_went_on_is_looked_at() -> None:
     assert await cancel_caller(20, doing) == []
 
 
-@on_loop
+@run_on_event_loop
 async def test_a_caller_that_is_not_cancelled_has_the_answer_or_the_error() -> None:
     async def failing() -> None:
         raise ValueError("no reply")

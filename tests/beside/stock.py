@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from shell import Ran, shell
-from soak_run import is_alive, list_descendants
+from soak_run import is_process_alive, list_descendants
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
@@ -51,7 +51,7 @@ class Worker:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.process.wait()
-        wait_until(lambda: not any(is_alive(pid) for pid in family), what="its children are gone")
+        wait_until(lambda: not any(is_process_alive(pid) for pid in family), what="its children are gone")
 
     def stop(self) -> None:
         """Suspend the process and its descendants."""

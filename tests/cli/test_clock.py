@@ -1,4 +1,4 @@
-"""Ages on the command line are told by the server's clock, however wrong that of this machine is."""
+"""Test that ages on the command line use the server's clock, however wrong this machine's clock is."""
 
 from __future__ import annotations
 

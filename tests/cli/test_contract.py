@@ -1,6 +1,6 @@
-"""The command line as a contract: each documented line runs, with its exit code and the exact shape of its JSON.
+"""Test the command line as a contract: each documented line runs, with its exit code and the exact shape of its JSON.
 
-The shapes stand in `json_shapes.py`.
+The shapes are in `json_shapes.py`.
 """
 
 from __future__ import annotations

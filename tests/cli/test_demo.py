@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ptys import in_pty
+from ptys import run_in_pty
 from waiting import wait_until
 
 from rqtui.cli.demo import _format_job_check, list_scenarios
@@ -144,7 +144,7 @@ def test_the_scenarios_are_listed_with_what_to_try(capsys: pytest.CaptureFixture
 def test_a_demo_that_is_killed_leaves_no_folder_behind(tmp_path: Path, words: list[str], key: bytes) -> None:
     folder = tmp_path / "tmp"
     folder.mkdir()
-    with in_pty([sys.executable, "-m", "rqtui", *words], TMPDIR=str(folder), RQTUI_CONFIG=os.devnull) as terminal:
+    with run_in_pty([sys.executable, "-m", "rqtui", *words], TMPDIR=str(folder), RQTUI_CONFIG=os.devnull) as terminal:
 
         def is_at_play() -> bool:
             terminal.read(0.1)

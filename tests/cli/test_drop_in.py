@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from proxy import Proxy
 from redis import Redis
 from shell import shell, start_process
@@ -253,7 +253,7 @@ def test_it_outlives_a_redis_that_goes_away(client: Redis, url: str) -> None:
         wait_until(lambda: client.llen("readytasklist") == 1, PATIENCE_S, "it was dispatched")
 
 
-@in_one(
+@run_in_one_test(
     ("words", "sentence"),
     [
         (("dispatch", "--system", "redisched", "-d", "later"), "--system dispatcher"),

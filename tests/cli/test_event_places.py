@@ -1,4 +1,4 @@
-"""Places without a key on the command line: null and a sentence where nobody listened, and who listens on."""
+"""Test places without a key on the command line: null and a sentence if no process listened, and who listens on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crier_system import Crier, add_jobs, crier, publish_end
+from crier_system import Crier, add_ready_jobs, crier, publish_end
 from redis import Redis
 from shell import Ran, build_environment, shell
 from waiting import wait_until
@@ -29,7 +29,7 @@ NOBODY = (
 @pytest.fixture
 def run(client: Redis, url: str, crier: type[Crier]) -> Callable[..., Ran]:
     """The command line, with four jobs that wait."""
-    add_jobs(client, "mail", "a", "b", "c", "d")
+    add_ready_jobs(client, "mail", "a", "b", "c", "d")
 
     def command(*words: str) -> Ran:
         ran = shell(url, "--system", "crier", *words)
@@ -42,7 +42,7 @@ def run(client: Redis, url: str, crier: type[Crier]) -> Callable[..., Ran]:
 @pytest.fixture
 def program(client: Redis, url: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Starts a command as a program of its own that knows the crier, once it listens."""
-    add_jobs(client, "mail", "a", "b", "c", "d")
+    add_ready_jobs(client, "mail", "a", "b", "c", "d")
     made: list[subprocess.Popen[bytes]] = []
 
     def start(*words: str) -> subprocess.Popen[bytes]:

@@ -1,4 +1,4 @@
-"""Events: what is recorded, for how long, and how `rqtui events` tells it."""
+"""Test which events are recorded, for how long, and how `rqtui events` prints them."""
 
 from __future__ import annotations
 

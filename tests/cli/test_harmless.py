@@ -1,8 +1,8 @@
-"""Nothing of a stranger reaches a stream as it is: every command, with hostile data in every value and field name.
+"""Test that no hostile text reaches a stream unchanged, with hostile data in every value and field name.
 
-ESC with its sequences, C1, bidi, invisible letters, line ends and bytes that are no text stand in queue names, ids,
-names, bodies, errors, workers, events and settings, on a terminal and in a pipe. The terminal of these tests is one
-without colours, so that no sequence at all is ours.
+Queue names, ids, names, bodies, errors, workers, events and settings contain ESC with its sequences, C1, bidi,
+invisible letters, line ends and bytes that are no text. Every command runs on a terminal and in a pipe. The terminal of
+these tests has no colours, so that no sequence at all is rqtui's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 import hostile_text
 import pytest
 import shell as shells
-from ptys import in_pty
+from ptys import run_in_pty
 from redis import Redis
 from shell import ROOT, build_environment, shell
 
@@ -42,7 +42,7 @@ MILD = "x\x9b31m\x9d0;x\x9c\u202e\u1160\u200b\u2028"  # where the scripts refuse
 
 
 def plant(client: Redis, url: str) -> None:
-    """Jobs of every system, well-formed around hostile words, and then such a word beside all that stands in a key."""
+    """Plant jobs of every system, well-formed around hostile words, and such a word beside the contents of each key."""
     with Queue("mail", url) as queue:
         queue.put({EVIL: [EVIL]}, id=EVIL, name=MILD)
         queue.put({EVIL: 1}, id="dead", name=MILD, max_attempts=1)
@@ -196,7 +196,7 @@ def test_no_command_lets_anything_through(world: str, monkeypatch: pytest.Monkey
         walked.add(command)
         ran = shell(world, *words[:at], *(options if command and has_json else ()), *words[at:])
         for stream, text in (("stdout", ran.out), ("stderr", ran.err)):
-            if harm := hostile_text.find_harm(text):
+            if harm := hostile_text.find_harmful_character(text):
                 found.append(f"{' '.join(map(safe, words))}: {stream} lets {harm} through: {safe(text)[:300]}")
         if "should not happen" in ran.err or "Traceback" in ran.err:
             found.append(f"{' '.join(map(safe, words))}: {ran.err}")
@@ -205,19 +205,19 @@ def test_no_command_lets_anything_through(world: str, monkeypatch: pytest.Monkey
 
 
 def test_a_real_terminal_gets_no_command_of_an_event(world: str) -> None:
-    with in_pty(
+    with run_in_pty(
         [sys.executable, "-m", "rqtui", "events", "mail"], RQTUI_URL=world, RQTUI_CONFIG=os.devnull
     ) as terminal:
         terminal.until_ended()
     assert "␛]0;owned".encode() in terminal.output
-    assert hostile_text.find_commands(terminal.output) == b""
+    assert hostile_text.find_foreign_control_characters(terminal.output) == b""
     assert b"\x1b" not in terminal.output
 
 
 def test_what_is_asked_on_a_terminal_is_harmless(world: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shells._Stream, "isatty", lambda self: True, raising=False)
     ran = shell(world, "act", "delete", f"safe_pop:list{EVIL}", "--place", "ready", "--all")
-    assert "[y/N]" in ran.err and hostile_text.find_harm(ran.err) == ""
+    assert "[y/N]" in ran.err and hostile_text.find_harmful_character(ran.err) == ""
 
 
 # -- what is no command ---------------------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ def test_a_page_of_operations_and_the_report_of_a_crash_are_harmless() -> None:
     operation = Operation(
         1, EVIL, EVIL, EVIL, "native", (RAW,), 1, {EVIL: 1}, EVIL, profile=EVIL, url=EVIL, others=(EVIL,)
     )
-    assert hostile_text.find_harm(build_markdown([operation])) == ""
-    assert hostile_text.find_harm(crash.format_traceback(ValueError(EVIL))) == ""
+    assert hostile_text.find_harmful_character(build_markdown([operation])) == ""
+    assert hostile_text.find_harmful_character(crash.format_traceback(ValueError(EVIL))) == ""
 
 
 def test_a_log_line_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
@@ -244,7 +244,7 @@ def test_a_log_line_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
     finally:
         logger.handlers, logger.level = before, level
     err = capsys.readouterr().err
-    assert "owned" in err and hostile_text.find_harm(err) == ""
+    assert "owned" in err and hostile_text.find_harmful_character(err) == ""
 
 
 def test_a_traceback_of_debug_is_harmless(url: str, tmp_path: Path) -> None:
@@ -252,7 +252,7 @@ def test_a_traceback_of_debug_is_harmless(url: str, tmp_path: Path) -> None:
     ran = subprocess.run(words, env=build_environment(url), capture_output=True, timeout=30)
     err = ran.stderr.decode("utf-8", "surrogateescape")
     assert "Traceback" in err and "owned" in err
-    assert hostile_text.find_harm(err) == ""
+    assert hostile_text.find_harmful_character(err) == ""
     assert ran.returncode == 1
 
 
@@ -268,11 +268,11 @@ def test_completion_offers_no_profile_that_is_not_what_it_looks_like(tmp_path: P
     ran = subprocess.run([sys.executable, "-m", "rqtui"], env=variables, capture_output=True, cwd=ROOT, timeout=30)
     out = ran.stdout.decode()
     assert "plain" in out and "owned" not in out
-    assert hostile_text.find_harm(out + ran.stderr.decode()) == ""
+    assert hostile_text.find_harmful_character(out + ran.stderr.decode()) == ""
 
 
 def test_no_command_writes_but_through_output() -> None:
-    """`print` and the streams' own `write` stand in `cli/output.py` alone, besides `--version`, which has no data."""
+    """Only `cli/output.py` calls `print` or the streams' own `write`, except for `--version`, which has no data."""
     found = []
     for path in sorted((ROOT / "rqtui" / "cli").glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -324,7 +324,7 @@ def test_no_character_that_commands_or_hides_stays() -> None:
 def test_every_command_line_of_this_test_is_hostile() -> None:
     """The words themselves would be noticed, were they let through."""
     assert (
-        hostile_text.find_harm(EVIL.replace("\n", ""))
-        and hostile_text.find_harm("\u1160")
-        and hostile_text.find_harm("\x7f")
+        hostile_text.find_harmful_character(EVIL.replace("\n", ""))
+        and hostile_text.find_harmful_character("\u1160")
+        and hostile_text.find_harmful_character("\x7f")
     )

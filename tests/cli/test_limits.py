@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import shell
 
@@ -29,7 +29,7 @@ NUMBERS = [
 ]
 
 
-@in_one(("command", "good", "bad"), NUMBERS, ids=str)
+@run_in_one_test(("command", "good", "bad"), NUMBERS, ids=str)
 def test_a_number_is_taken_up_to_its_bounds_and_refused_beyond(
     client: Redis, url: str, command: str, good: tuple[str, ...], bad: tuple[str, ...]
 ) -> None:
@@ -43,7 +43,7 @@ def test_a_number_is_taken_up_to_its_bounds_and_refused_beyond(
         assert command.rpartition(" ")[2] in ran.err or "whole number" in ran.err or number[0] == "-", (number, ran.err)
 
 
-@in_one(
+@run_in_one_test(
     ("given", "is_good"),
     [
         ({"seconds": demo.MAX_SECONDS}, True), ({"seconds": 1e-9}, True), ({"seconds": 0}, False),
@@ -56,7 +56,7 @@ def test_the_numbers_of_a_demo(given: dict[str, float], is_good: bool) -> None:
         demo.run_scenario("delays", **given)  # type: ignore[arg-type]
 
 
-@in_one(
+@run_in_one_test(
     ("listen", "host", "port"),
     [
         ("9000", "127.0.0.1", 9000), (":0", "127.0.0.1", 0), ("0.0.0.0:65535", "0.0.0.0", 65535), ("[::1]:9", "::1", 9),

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kept_text import assert_kept, yield_changes
+from kept_text import assert_lines_match_file, diff_lines
 
 from rqtui.cli import act_result, errors, findings, jobs, kinds, loops, output, schedules, show, snapshot, workers
 from rqtui.model import (
@@ -238,7 +238,7 @@ def text(capsys: pytest.CaptureFixture[str]) -> Iterator[str]:
         for name, others in fields.items():
             for other in others:
                 yield f"== {title} with {name} {repr(other)[:80].rstrip()}"
-                yield from yield_changes(usual, printed(with_fields(value, **{name: other}), write))
+                yield from diff_lines(usual, printed(with_fields(value, **{name: other}), write))
 
 
 def test_lines_are_those_of_the_kept_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,7 +247,7 @@ def test_lines_are_those_of_the_kept_text(monkeypatch: pytest.MonkeyPatch, capsy
         time.tzset()
         lines = [*text(capsys)]
     time.tzset()
-    assert_kept(lines, KEPT)
+    assert_lines_match_file(lines, KEPT)
 
 
 def test_a_table_is_cut_to_each_width_of_a_terminal() -> None:

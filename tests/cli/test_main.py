@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import ROOT, build_environment, shell, start_process
 from waiting import PATIENCE_S, wait_until
@@ -74,7 +74,7 @@ def test_completion_of_a_command_names_all_of_them_and_imports_none_that_the_she
     )
     assert shown.stdout.decode().split() == list(COMMANDS)
     assert shown.stderr.split() == []
-    assert b'"snapshot":"Print counts, workers' in explained.stdout
+    assert b'"snapshot":"Print the counts' in explained.stdout
     assert explained.stderr.split() == [b"snapshot", b"show", b"stats", b"schedules", b"systems", b"script"]
 
 
@@ -113,7 +113,7 @@ def test_a_typing_error_names_the_nearest_command() -> None:
     assert ran.out == ""
 
 
-@in_one(
+@run_in_one_test(
     "name",
     [
         "snapshot",
@@ -172,7 +172,7 @@ def test_the_url_of_the_command_line_wins_over_the_environment(client: Redis, ur
 # ── sentences instead of tracebacks ──────────────────────────────────────────────────────────────────────────
 
 
-@in_one(
+@run_in_one_test(
     "words",
     [
         ("snapshot",),
@@ -208,7 +208,7 @@ def test_debug_shows_the_traceback() -> None:
         shell(NOWHERE, "snapshot", "--debug")
 
 
-@in_one(
+@run_in_one_test(
     ("words", "code", "sentence"),
     [
         (("put", "mail", "hello"), 2, "is not JSON"),
@@ -314,7 +314,7 @@ def test_what_is_hostile_in_a_job_never_reaches_the_terminal(client: Redis, url:
 # ── put ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@in_one(
+@run_in_one_test(
     ("words", "stdin", "stored"),
     [
         (('{"to": "a"}',), b"", b'{"to": "a"}'),
@@ -425,7 +425,7 @@ def test_a_filter_goes_on_where_the_last_page_ended(client: Redis, url: str) -> 
     assert rest["next"] is None
 
 
-@in_one(
+@run_in_one_test(
     ("body", "shown"),
     [
         (b'{"a": [1, 2.5, null]}', {"bytes": 21, "encoding": "json", "value": {"a": [1, 2.5, None]}}),

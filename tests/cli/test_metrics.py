@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Iterator
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import shell, start_process
 
@@ -105,7 +105,7 @@ def test_deleting_jobs_decreases_no_counter_of_sidekiq(client: Redis, url: str) 
     assert before == scrape() == {"out": 7, "failed": 2}
 
 
-@in_one("name", ['say "hi"', "back\\slash", "two\nlines", "\x1b[31mred", "caf\udce9", "\u202eevil", "名前"])
+@run_in_one_test("name", ['say "hi"', "back\\slash", "two\nlines", "\x1b[31mred", "caf\udce9", "\u202eevil", "名前"])
 def test_whatever_a_queue_is_called_the_text_stays_readable(name: str) -> None:
     text = format_exposition(Snapshot(0, (build_counted(name),)), 0.1)
     found = parse_samples(text)
@@ -202,7 +202,7 @@ def test_a_port_alone_listens_on_the_loopback() -> None:
     assert parse_listen_address("[::1]:80") == ("::1", 80) and parse_listen_address("0.0.0.0:1") == ("0.0.0.0", 1)
 
 
-@in_one("word", ["", "host", "host:", "host:99999", "::1:80", "h:8o"])
+@run_in_one_test("word", ["", "host", "host:", "host:99999", "::1:80", "h:8o"])
 def test_an_address_that_is_none_is_refused_in_words(word: str) -> None:
     with pytest.raises(UsageError, match="is no address"):
         parse_listen_address(word)

@@ -271,7 +271,7 @@ def copies(client: Redis) -> Bodies:
 
 
 def standing(client: Redis) -> set[bytes]:
-    """The ids in the target's places; each stands in one."""
+    """Return the ids in the target's places, and check that each id is in one place."""
     places = [client.zrange(f"rqtui:{{new}}:{place}", 0, -1) for place in ("scheduled", "ready", "reserved", "dead")]
     ids = [id for place in places for id in place]
     assert len(ids) == len(set(ids))
@@ -279,7 +279,7 @@ def standing(client: Redis) -> set[bytes]:
 
 
 def list_held_copies(client: Redis) -> list[bytes]:
-    """Copies that nobody let go; nothing was planted that is due nine to ten minutes from now."""
+    """Return the copies that were not released; no planted job is due in nine to ten minutes."""
     seconds, _micros = client.time()
     until_ms = seconds * 1000 + 1000 + HOLD_MS
     return client.zrangebyscore("rqtui:{new}:scheduled", until_ms - 60_000, until_ms)
@@ -506,7 +506,7 @@ def test_what_a_run_left_between_the_originals_and_the_copies_is_let_go_and_coun
 def test_what_a_worker_took_after_a_run_broke_off_does_not_run_again(
     client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The copies stand in the target, and nobody ended the originals."""
+    """The copies are in the target, and the originals were not ended."""
     system, ran = next(system for system in SYSTEMS if system.name == "rq"), Counter[bytes]()
     planted = system.plant(client, 12)
     made = migration(client, system)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from migration_runs import TARGET, list_first_runs, run_until_empty
+from migration_runs import TARGET, list_jobs_by_first_run, run_jobs_until_queue_is_empty
 from redis import Redis
 from shell import shell
 from versions import is_older
@@ -348,10 +348,10 @@ def test_jobs_run_in_the_order_and_as_often_as_under_the_system_itself(
     client.flushall()
     system.plant(client)
     migrate(url, system)
-    lines = run_until_empty(client, url, tmp_path, succeeds_at=MANY, is_hex=system.name == "orizuru")
+    lines = run_jobs_until_queue_is_empty(client, url, tmp_path, succeeds_at=MANY, is_hex=system.name == "orizuru")
     runs = [line.partition(" ")[2] if system.by_body else line.partition(" ")[0] for line in lines]
     runs = [run for run in runs if system.by_body or run in set(expected)]  # a body may hold line breaks
-    assert list_first_runs(runs) == list_first_runs(expected)
+    assert list_jobs_by_first_run(runs) == list_jobs_by_first_run(expected)
     assert Counter(runs) == Counter(expected)
 
 
@@ -471,7 +471,7 @@ def test_dead_jobs_arrive_dead_with_their_error_and_do_not_run(client: Redis, ur
         assert (job.state, job.attempts, "declined" in job.error) == ("dead", attempts, True), system.name
         assert abs((job.since_ms or 0) - died_s * 1000) < 1000, system.name
     assert client.exists("dead", "rq:failed:mail", "bull:mail:failed", "bull:mail:b", "rq:job:r") == 0
-    assert run_until_empty(client, url, tmp_path) == []
+    assert run_jobs_until_queue_is_empty(client, url, tmp_path) == []
     assert client.zcard("rqtui:{new}:dead") == 3
 
 

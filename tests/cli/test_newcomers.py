@@ -1,4 +1,4 @@
-"""The command line as somebody meets it who knows other queues: foreign words, left-out arguments, ids of yesterday."""
+"""Test the command line for people who know other queues: foreign words, missing arguments, former names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command line says of durations, instants, options of a job, and loops that nobody here needs."""
+"""Test how the command line prints durations, times and options of a job, and unneeded loops."""
 
 from __future__ import annotations
 

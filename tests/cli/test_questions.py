@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import shell as shells
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from screens import Seeded
 from shell import shell
@@ -21,7 +21,7 @@ def guarded(tmp_path: Path) -> Path:
     return file
 
 
-@in_one(
+@run_in_one_test(
     "is_guarded, answer, is_done",
     [
         *((False, answer, True) for answer in ("y", "Y", "yes", "YES", " y ")),
@@ -50,7 +50,7 @@ def test_a_dangerous_verb_is_done_only_after_the_answer_that_it_asks_for(
     assert client.zcard("rqtui:{mail}:ready") == (not is_done)
 
 
-@in_one(
+@run_in_one_test(
     "words, opens",
     [
         ((), True), (("redis://127.0.0.1:1",), True), (("rediss://:x@a:1/2",), True),

@@ -23,7 +23,7 @@ THEIRS = [f"b{number}" for number in range(239)]
 
 @pytest.fixture
 def run(client: Redis, url: str, mill: type[Mill]):  # type: ignore[no-untyped-def]
-    """The command line, with 60 jobs of flour among 300: every fifth one; one of them is nobody's."""
+    """Run a command line on 300 jobs of which every fifth is of flour: 60, of which one belongs to no queue."""
     theirs = iter(THEIRS)
     for number, mine in enumerate(MINE):
         error = "ValueError: chaff" if number % 2 else ""
@@ -41,7 +41,7 @@ def run(client: Redis, url: str, mill: type[Mill]):  # type: ignore[no-untyped-d
 
 
 def list_deferred(client: Redis) -> list[str]:
-    """What stands in the place."""
+    """Return the jobs in the shared place."""
     return [id.decode() for id in client.lrange("mill:deferred", 0, -1)]
 
 

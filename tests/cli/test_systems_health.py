@@ -1,4 +1,4 @@
-"""The five systems from the shell: every fault with a remedy that works, and input that nobody meant."""
+"""Test five systems from the shell: every finding with a fix that works, and unexpected input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from json_shapes import FINDING, HEALTH, PAGE, check_shape
 from planted_systems import (
     DISPATCHER,
@@ -269,7 +269,7 @@ MAIN_KEYS = [
 ]
 
 
-@in_one(("system", "key", "place"), MAIN_KEYS, ids=str)
+@run_in_one_test(("system", "key", "place"), MAIN_KEYS, ids=str)
 def test_a_key_of_another_type_is_a_finding_and_nothing_is_written(
     client: Redis, url: str, system: PlantedSystem, key: str, place: str
 ) -> None:

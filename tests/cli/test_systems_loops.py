@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from json_shapes import DISPATCH, REAP, check_shape
 from planted_systems import (
     DISPATCHER,
@@ -83,8 +83,8 @@ def test_reap_gives_back_what_a_dead_consumer_held_and_gc_what_was_rejected(
     assert client.lrange("jobs", 0, -1) == [b"\x91\x04", b"\x91\x02", b"\x91\x01", b"\x91\x03"]
 
 
-@in_one("url_of", [lambda url: url, lambda _url: NOWHERE], ids=["there", "away"])
-@in_one(
+@run_in_one_test("url_of", [lambda url: url, lambda _url: NOWHERE], ids=["there", "away"])
+@run_in_one_test(
     ("verb", "queue"),
     [
         ("dispatch", system.system + ":" + system.queue)
@@ -93,7 +93,7 @@ def test_reap_gives_back_what_a_dead_consumer_held_and_gc_what_was_rejected(
     ]
     + [("reap", "dispatcher:readytasklist")],
 )
-@in_one("once", [("--once",), ()], ids=["once", "for ever"])
+@run_in_one_test("once", [("--once",), ()], ids=["once", "for ever"])
 def test_a_loop_that_a_named_queue_does_not_need_is_a_slip_and_no_reason_to_wait(
     client: Redis, url: str, url_of: Callable[[str], str], verb: str, queue: str, once: tuple[str, ...]
 ) -> None:
@@ -193,7 +193,7 @@ def test_a_system_that_was_left_out_is_no_part_of_a_name(client: Redis, url: str
 
 
 def test_whoever_only_stands_in_the_keys_of_orizuru_is_found_by_every_command(client: Redis, url: str) -> None:
-    """A consumer that neither registered nor beat: only a walk over the keys tells of it."""
+    """A consumer that neither registered nor sent a heartbeat is found only by a walk over the keys."""
     client.rpush("orizuru:consumers:stray:unacked", b"\x91\x07")
     words = ("--system", "orizuru:source=jobs")
     [job] = shell(url, *words, "jobs", "jobs", "unacked", "--json").json["jobs"]

@@ -50,7 +50,7 @@ def bullmq_keys() -> dict[str, object]:
 
 
 def celery_keys() -> dict[str, object]:
-    """A queue of Celery: messages that wait, one that a worker holds, one with an ETA, and what each can tell."""
+    """Plant a queue of Celery: messages that wait, one that a worker holds, one with an ETA, and their details."""
     soon = datetime.fromtimestamp(time.time() + 1800, UTC).isoformat()
     told = {"expires": soon, "timelimit": [60, 2.5], "root_id": "root", "parent_id": "parent", "group": "group"}
     told |= {"shadow": "other.name", "ignore_result": True, "stamps": {"by": "us"}, "retries": 1}

@@ -11,6 +11,6 @@ from redis import Redis
 
 @pytest.fixture
 def queue(kind: Any, client: Redis, url: str) -> Iterator[Any]:
-    """Open the queue `mail` on an empty server."""
+    """Open the queue `mail` on an empty server, once with each class of queues."""
     with kind("mail", url) as queue:
         yield queue

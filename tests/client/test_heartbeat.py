@@ -1,4 +1,4 @@
-"""The thread beside a consumer: what it says when its beats fail."""
+"""Test the heartbeat thread of a consumer: what it reports when its heartbeats fail."""
 
 from __future__ import annotations
 

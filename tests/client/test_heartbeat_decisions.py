@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from waiting import wait_until
 
 from rqtui.client import heartbeat
@@ -90,7 +90,7 @@ def test_a_worker_beats_at_once_and_at_each_third_of_its_minute(scene: Scene) ->
     assert scene.beats.build_leave_call() == ("beat", {"worker": "w1", "ttl_ms": 60_000, "leave": True}, [])
 
 
-@in_one(
+@run_in_one_test(
     "job, is_extended",
     [
         ({}, False), ({"left_s": 20.0}, False), ({"left_s": 19.99}, True), ({"left_s": -1.0}, True),
@@ -137,7 +137,7 @@ def test_leases_go_in_batches_and_rest_is_short_while_any_is_held(monkeypatch: p
         assert {job.learned[0][2] for job in jobs} == {ttr_ms or 30_000}
 
 
-@in_one("failed", [0, 1])
+@run_in_one_test("failed", [0, 1])
 def test_a_batch_of_leases_that_fails_leaves_the_other_one_extended(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, failed: int
 ) -> None:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.client.outcome_buffer import MAX_JOBS_PER_CALL, OutcomeBuffer
 from rqtui.coroutines import run_without_event_loop
@@ -53,7 +53,7 @@ def test_outcomes_go_in_batches_by_verb_with_acks_first() -> None:
     assert not scene.buffer and scene.buffer.take_count == 1
 
 
-@in_one(
+@run_in_one_test(
     "result, outcome, level, text",
     [
         (ServerError("away"), "sent", logging.INFO, "away; it is sent again"),

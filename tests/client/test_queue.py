@@ -15,10 +15,10 @@ from typing import Any
 from uuid import RFC_4122, UUID
 
 import pytest
-from aging import age
-from families import in_one
+from aging import age_queue
+from families import run_in_one_test
 from proxy import Proxy
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from redis import Redis
 from versions import is_older
 from waiting import wait_until
@@ -154,7 +154,7 @@ def test_the_name_of_a_queue_stands_on_the_list_after_the_first_put(queue: Queue
     assert client.smembers("rqtui:queues") == {b"mail"}
 
 
-@in_one(
+@run_in_one_test(
     "name",
     ["", "a b", "a{b", "a}b", "a\tb", "a\nb", "a\x00b", "a\x7fb", "x" * 201, "ü" * 101, "a\u00a0b", "a\ud800", 7],
 )
@@ -222,8 +222,8 @@ def test_a_key_of_another_program_is_named_and_left_alone(queue: Queue, client: 
 # Codecs
 
 
-@in_one("codec", [JSON, MSGPACK])
-@in_one("body", [None, True, 7, "grüße", [1, [2]], {"a": {"b": 1.5}}])
+@run_in_one_test("codec", [JSON, MSGPACK])
+@run_in_one_test("body", [None, True, 7, "grüße", [1, [2]], {"a": {"b": 1.5}}])
 def test_a_body_survives_its_codec(codec: Any, body: Any) -> None:
     assert codec.decode(codec.encode(body)) == body
 
@@ -232,7 +232,7 @@ CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
 
-@in_one(
+@run_in_one_test(
     "body",
     [{}, [], {"a": [1, -2.5, 1e300, 'ü\u2028"\\', None, True], "b": {}}, (1, 2), {7: 2, None: 3, True: 4, 2.5: 5}],
 )
@@ -295,7 +295,7 @@ def test_a_kept_job_answers_done_to_its_own_late_second_ack(queue: Queue) -> Non
 def test_a_late_worker_changes_nothing(queue: Queue, client: Redis) -> None:
     queue.put(1, ttr=1)
     [late] = queue.reserve()
-    age(client, "mail", 2000)
+    age_queue(client, "mail", 2000)
     queue._run_verb("reap", {"limit": 10})
     [owner] = queue.reserve()
     before = dump(client)
@@ -513,14 +513,14 @@ def test_a_long_traceback_keeps_its_end() -> None:
 def test_a_burst_drains_what_is_ready_and_what_is_due(queue: Queue, client: Redis) -> None:
     queue.put_many(range(500))
     queue.put_many([{"body": 1, "delay": "1h"}, {"body": 2, "delay": "9h"}])
-    age(client, "mail", 2 * 3_600_000)
+    age_queue(client, "mail", 2 * 3_600_000)
     seen = []
     for job in queue.consume(burst=True):
         with job:
             seen.append(job.body)
     assert sorted(seen) == sorted([*range(500), 1])
     assert counts(queue) == {"scheduled": 1}
-    assert find_problems(client, "mail") == []
+    assert find_misplaced_jobs(client, "mail") == []
 
 
 def test_breaking_the_loop_acks_the_last_and_gives_back_what_was_not_begun(queue: Queue, client: Redis) -> None:
@@ -670,7 +670,7 @@ def test_several_threads_share_a_queue_and_each_job_runs_once(queue: Queue, clie
     for thread in threads:
         thread.join()
     assert sorted(seen) == list(range(3000))
-    assert find_problems(client, "mail") == []
+    assert find_misplaced_jobs(client, "mail") == []
 
 
 # Redis going away
@@ -780,7 +780,7 @@ def test_a_durable_put_says_when_nothing_but_memory_holds_the_job(
     assert counts(queue) == {"ready": 1}
 
 
-@in_one(
+@run_in_one_test(
     "has_failover, on_disk, replicas, is_safe, commands",
     [
         (False, [1, 0], 0, True, ["HSET", "WAITAOF 1 0 3000"]),

@@ -1,7 +1,7 @@
-"""Waiting without polling: who is woken, when, and what an idle fleet costs.
+"""Test waiting without polling: which consumer is woken, when, and what an idle fleet costs.
 
-Nothing here is timed: what was woken is told from what was asked of Redis, and what would wake a consumer by itself is
-put so far away (`for_ever`) that it cannot have been that.
+No test measures time. The requests to Redis show which consumer was woken. What would wake a consumer by itself is put
+so far away (`for_ever`) that it cannot have been the cause.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 import aio_facade
 import pytest
-from aging import age
+from aging import age_queue
 from fakeredis import FakeRedis
 from proxy import Proxy
 from redis import Redis
@@ -116,7 +116,7 @@ def test_a_marker_set_later_ends_a_wait_that_asks_once(client: Redis, for_ever: 
 
 
 class Clock:
-    """The time as a WakeWaiter reads it: it passes only while somebody waits, and a selector fills up milliseconds."""
+    """The time as a WakeWaiter reads it: time passes only while a consumer waits, and milliseconds are rounded up."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -355,7 +355,7 @@ def test_a_rush_wakes_one_consumer_after_the_other(
 def test_a_paused_queue_with_due_jobs_costs_next_to_nothing(queue: Queue, client: Redis, consuming: Consuming) -> None:
     queue.pause()
     queue.put_many([{"body": n, "delay": "1h"} for n in range(5)])
-    age(client, "mail", 2 * 3_600_000)
+    age_queue(client, "mail", 2 * 3_600_000)
     with consuming(3, lambda _job: None):
         wait_for_blocked(client, 3)
         before = calls(client)
@@ -373,7 +373,7 @@ def test_a_consumer_that_holds_the_timer_passes_it_on_when_it_leaves(
         wait_until(lambda: not client.exists(WAKE), 20)
         wait_for_blocked(client, 1)
     assert client.exists(WAKE) == 1
-    age(client, "mail", HOUR_MS - 500)  # due in half a second
+    age_queue(client, "mail", HOUR_MS - 500)  # due in half a second
     with consuming(1, lambda job: runs.append(job.body)):
         wait_until(lambda: runs, 20)
 

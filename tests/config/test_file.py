@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import build_environment, shell
 
@@ -48,7 +48,7 @@ def test_the_example_is_a_file_without_errors_that_names_every_key() -> None:
     assert reads(EXAMPLE) == Config(FILE, True), "as printed it says nothing"
 
 
-@in_one(
+@run_in_one_test(
     ("text", "sentence"),
     [
         ("interval = 2\ncalm = yes", "config.toml:2: this is no TOML: Invalid value."),

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from families import in_one
+from families import run_in_one_test
 from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -146,7 +146,7 @@ def test_bytes_come_back_as_bytes_in_resp2(client: redis.Redis) -> None:
     assert client.execute_command("HELLO")[4:6] == [b"proto", 2]
 
 
-@in_one(
+@run_in_one_test(
     ("url", "text"),
     [
         ("", "starts with redis://"),
@@ -184,7 +184,7 @@ def test_these_urls_are_understood(url: str) -> None:
     connect(url).close()
 
 
-@in_one(
+@run_in_one_test(
     ("url", "shown"),
     [
         ("redis://localhost:6379/0", "redis://localhost:6379/0"),

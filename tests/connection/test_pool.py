@@ -1,4 +1,4 @@
-"""The pool: what it hands out is connected, this process's own, and nobody else's at the same time."""
+"""Test the pool: each connection that it returns is connected, belongs to this process, and has only one user."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_many_threads_never_share_a_connection(client: Redis, url: str) -> None:
         held: set[int] = set()
         wrong: list[int] = []
 
-        def once(n: int) -> None:
+        def echo_on_own_connection(n: int) -> None:
             connection = pool.get_connection()
             if id(connection) in held:
                 wrong.append(n)
@@ -156,6 +156,6 @@ def test_many_threads_never_share_a_connection(client: Redis, url: str) -> None:
             held.discard(id(connection))
             pool.release(connection)
 
-        list(threads.map(once, range(1500)))
+        list(threads.map(echo_on_own_connection, range(1500)))
         assert wrong == []
     wait_until(lambda: len(client.client_list()) <= 2, what="the connections to close")

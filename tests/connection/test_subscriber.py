@@ -1,4 +1,4 @@
-"""The ear: it hears what is published from the moment that it says so, and tells of what it could not hear."""
+"""Test the subscriber: it receives all messages published from its start on, and reports the gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A finding that can be mended only until an instant: what is left is told everywhere, and such findings come first."""
+"""Test findings that can be fixed only until a time: the remaining time is shown everywhere, and they come first."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import fuzz_worlds
 import fuzzing
 import pytest
-from aging import age
+from aging import age_queue
 from native_jobs import HOUR, NOW
 from proxy import Proxy
 from redis import Redis
@@ -132,7 +132,7 @@ VERBS: dict[str, Callable[[Queue, random.Random], object]] = {
 
 
 def test_a_queue_at_rest_is_told_once_and_every_change_at_once(client: Redis) -> None:
-    """What the engine knows by stamps is what one script per queue tells, whatever was done between two looks."""
+    """The counts by stamps equal the counts of one script per queue, whatever was done between two refreshes."""
     source = random.Random(5)
     queues = [Queue(f"q{at}", client) for at in range(6)]
     for queue in queues:
@@ -157,7 +157,7 @@ def test_another_job_at_the_head_is_told_though_as_many_wait(client: Redis) -> N
     mail, other = Queue("mail", client), Queue("other", client)
     mail.put("old", id="old")
     other.put("x")
-    age(client, "mail", 60_000)
+    age_queue(client, "mail", 60_000)
     mail.put("young", id="young")
     engine = build_engine(client, [registry.create_system("native")])
     ref = Ref("native", "mail")

@@ -1,4 +1,4 @@
-"""The engine: one round trip per picture, an answer per id, and nothing sent twice."""
+"""Test the engine: one round trip per refresh, an outcome per id, and nothing sent twice."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from proxy import Proxy
 from redis import Redis
-from socket_writes import record_writes
+from socket_writes import record_socket_writes
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
@@ -62,7 +62,7 @@ def test_a_snapshot_is_one_round_trip_whatever_the_number_of_queues(
     for number in range(queues):  # else plain reads tell that jobs only wait
         client.hset(f"rqtui:{{q{number}}}:workers", "w", "1 1 run 1 - - ")
     engine.take_snapshot(focus)
-    with record_writes(monkeypatch) as writes:
+    with record_socket_writes(monkeypatch) as writes:
         snapshot = engine.take_snapshot(focus)
     assert len(writes) == 1
     assert writes[0].count(b"EVALSHA") == counting + 3
@@ -240,7 +240,7 @@ def test_a_name_that_stands_in_two_systems_has_to_be_told_apart(engine: Engine) 
         engine.resolve("mail")
 
 
-@in_one(
+@run_in_one_test(
     "name, meant",
     [
         ("a␁b", Ref("native", "a\1b")),

@@ -1,4 +1,4 @@
-"""Judging: what is kept of a queue at rest is what would be made anew."""
+"""Test health evaluation: the cached findings of an idle queue equal those of a new evaluation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Look(NamedTuple):
 
 
 class Judge:
-    """Rates, closer looks and verdicts of one queue over time; `forgets` makes each anew."""
+    """Rates, probes and verdicts of one queue over time; with `forgets` each evaluation starts without a cache."""
 
     def __init__(self, random: Random, *, forgets: bool) -> None:
         self.forgets, self.limits = forgets, random.choice([DEFAULTS, STRICT])
@@ -48,7 +48,7 @@ class Judge:
 
 
 def looks(random: Random) -> Iterator[Look]:
-    """A queue that mostly rests: what is counted changes now and then, and time goes on by seconds or by hours."""
+    """Return counts of a queue that is mostly idle: counts change now and then, and time passes by seconds or hours."""
     counters = {"in": 9, "out": 0, "failed": 0, "dead": 0}
     counts = tuple(Count(state.value, state, 0) for state in State)
     now_ms, at_s, since_ms, paused_ms, workers = 1_800_000_000_000, 1.0, 1_799_999_990_000, -1, 0

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from crier_system import Crier, add_jobs, publish_begin, publish_end, publish_heartbeat
+from crier_system import Crier, add_ready_jobs, publish_begin, publish_end, publish_heartbeat
 from proxy import Proxy
 from redis import Redis
 from waiting import wait_until
@@ -25,8 +25,8 @@ MAIL, POST = Ref("crier", "mail"), Ref("crier", "post")
 @pytest.fixture
 def listened(client: Redis, url: str) -> Iterator[Callable[..., Engine]]:
     """Makes an engine that has looked at the crier's queues, and listens."""
-    add_jobs(client, "mail", "a", "b", "c", "d")
-    add_jobs(client, "post", "x")
+    add_ready_jobs(client, "mail", "a", "b", "c", "d")
+    add_ready_jobs(client, "post", "x")
     made: list[Engine] = []
 
     def make(at: str = url, *, is_listening: bool = True) -> Engine:
@@ -55,7 +55,7 @@ def count_queue(engine: Engine, ref: Ref = MAIL) -> Queue:
 
 
 def wait_for_jobs(engine: Engine, place: str, number: int, ref: Ref = MAIL) -> Queue:
-    """The queue once so many jobs were heard of in a place."""
+    """Return the queue once so many jobs of a place are known from Pub/Sub events."""
 
     def find_queue() -> Queue | None:
         queue = count_queue(engine, ref)
@@ -120,7 +120,7 @@ def test_nobody_listens_unless_it_was_asked_for(client: Redis, listened: Callabl
 
 
 def test_the_ear_opens_with_the_first_queue_in_sight_and_not_before(client: Redis, url: str) -> None:
-    add_jobs(client, "mail", "a")
+    add_ready_jobs(client, "mail", "a")
     client.sadd("rqtui:queues", "own")
     engine = Engine(connect(url), [Crier(), registry.create_system("native")])
     engine.start_listening()
@@ -220,7 +220,7 @@ def test_rates_are_told_by_what_was_heard(client: Redis, listened: Callable[...,
         lately = engine.take_snapshot().rates[MAIL].recent
         assert (lately.enqueued, lately.completed) == (0, done)
     publish_end(client, "mail", "d")  # it had left before: it did not come now
-    add_jobs(client, "mail", "new")
+    add_ready_jobs(client, "mail", "new")
     wait_for_jobs(engine, "finished", 2)
     lately = engine.take_snapshot().rates[MAIL].recent
     assert (lately.enqueued, lately.completed) == (1, done + 1)
@@ -266,7 +266,7 @@ def test_verbs_take_nothing_from_a_heard_place(client: Redis, listened: Callable
 def test_the_ticker_listens_between_pictures_and_stops_with_it(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add_jobs(client, "mail", "a")
+    add_ready_jobs(client, "mail", "a")
     taken: list[int] = []
     hand_on = event_listener.EventListener.deliver
     monkeypatch.setattr(event_listener.EventListener, "deliver", lambda self: (taken.append(1), hand_on(self)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import msgpack
 import pytest
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.engine.filters import parse_filter
 from rqtui.errors import UsageError
@@ -28,7 +28,7 @@ JOB = Job(
 )
 
 
-@in_one(
+@run_in_one_test(
     "expression",
     [
         "",
@@ -75,7 +75,7 @@ def test_an_expression_finds_the_job(expression: str) -> None:
     assert parse_filter(expression)(JOB)
 
 
-@in_one(
+@run_in_one_test(
     "expression",
     [
         "nothing",
@@ -131,7 +131,7 @@ def test_a_body_in_messagepack_is_searched_as_the_screen_shows_it() -> None:
     assert parse_filter("body:a@b")(cut) and not parse_filter('body:/"to"/')(cut)
 
 
-@in_one(
+@run_in_one_test(
     "body, found, missed",
     [
         (b'{"to": "a@b.c"}', r"body:/\A\{[^\n]*\}\Z/", "body:xyz"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 
 import rqtui
@@ -52,7 +52,7 @@ def test_an_idle_queue_is_fine() -> None:
     assert (judged.findings, judged.verdict.severity, judged.verdict.text) == ((), "ok", "ok")
 
 
-@in_one(
+@run_in_one_test(
     ("queue", "kind"),
     [
         (QUEUE._replace(error="a key holds a string"), "wrong-type"),
@@ -127,7 +127,7 @@ def test_the_worst_finding_is_the_verdict() -> None:
     assert "a key holds a string" in judged.verdict.text
 
 
-@in_one(
+@run_in_one_test(
     ("queue", "rate", "words"),
     [
         (
@@ -230,7 +230,7 @@ def test_a_threshold_of_its_own_makes_a_queue_strict_or_silent() -> None:
     ] == ["dead-many"]
 
 
-@in_one(
+@run_in_one_test(
     ("counts", "recent", "severity", "text"),
     [
         (build_counts(dead=5_000, done=9), None, "info", "5 000 dead"),
@@ -289,7 +289,7 @@ def test_a_queue_that_grew_and_does_not_grow_any_more_is_no_finding() -> None:
     assert kinds(queue, Rate(recent=recent._replace(latest_growth=-50))) == []
 
 
-@in_one(
+@run_in_one_test(
     ("workers", "idle_ms", "text"),
     [
         (WorkerActivity(3, 3, 0), 15_000, "3 idle workers take none of 157 ready jobs"),

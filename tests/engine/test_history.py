@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from native_jobs import NOW, enqueue_ids, reserve_one, run_script
 from redis import Redis
 from shell import shell
@@ -143,6 +143,6 @@ def test_ascii_plots_are_ascii() -> None:
     assert "".join(drawn([1, 4], [3, 1], 2, 4, True)).isascii()
 
 
-@in_one(("value", "top"), [(0, 1), (0.3, 0.5), (1, 1), (1.2, 2), (7, 10), (10, 10), (431, 500), (1100, 2000)])
+@run_in_one_test(("value", "top"), [(0, 1), (0.3, 0.5), (1, 1), (1.2, 2), (7, 10), (10, 10), (431, 500), (1100, 2000)])
 def test_the_upper_edge_is_a_round_number(value: float, top: float) -> None:
     assert plot.round_up(value) == pytest.approx(top)

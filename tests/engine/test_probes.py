@@ -1,4 +1,4 @@
-"""Closer looks: what a queue's history, its dead and its leases tell, at a bounded cost and not at every tick."""
+"""Test probes: what the history, dead jobs and leases of a queue show, at a bounded cost, not at each refresh."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 import pytest
 from redis import Redis
-from socket_writes import record_writes
+from socket_writes import record_socket_writes
 
 from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
@@ -111,7 +111,7 @@ def test_a_screen_knows_it_after_three_pictures_of_one_trip_each(
     pictures = [engine.take_snapshot() for _tick in range(3)]
     assert [picture.cost.round_trips for picture in pictures] == [1, 1, 1]
     assert find_finding(pictures[2].queues[0], "failing").detail == "mostly HTTPStatusError 410"
-    with record_writes(monkeypatch) as writes:
+    with record_socket_writes(monkeypatch) as writes:
         engine.take_snapshot()
     assert [write.count(b"EVALSHA") for write in writes] == [1], "counts, and nothing else until a look is due"
 
@@ -122,7 +122,7 @@ def test_a_queue_that_does_well_costs_its_counts_and_nothing_else(
     works(client, 40, 0, int(time.time() * 1000) - MINUTE_MS)
     for _tick in range(2):
         engine.take_snapshot()
-    with record_writes(monkeypatch) as writes:
+    with record_socket_writes(monkeypatch) as writes:
         assert engine.take_snapshot().queues[0].verdict.text == "ok"
     assert [write.count(b"EVALSHA") for write in writes] == [1]
 

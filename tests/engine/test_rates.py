@@ -90,7 +90,7 @@ def test_a_purge_is_no_negative_rate() -> None:
 
 
 def build_event_queue(after_ms: int, waiting: int, done: int = 0, *, of: int | None = 0, given: int = 0) -> Queue:
-    """A queue whose jobs end unseen but for what is heard; `of` None: nobody listens."""
+    """Build a queue whose ended jobs are known only from Pub/Sub events; with `of` None no process listens."""
     hearing = EventCoverage(None if of is None else NOW_MS, reassigned=given)
     places = (
         Count("waiting", State.READY, waiting),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
-from kept_text import assert_kept
+from kept_text import assert_lines_match_file
 
 from rqtui.engine.rates import Checkpoint, Rates, Totals
 from rqtui.model import Count, EventCoverage, Queue, Ref, State
@@ -170,7 +170,7 @@ def text() -> Iterator[str]:
 
 
 def test_rates_over_a_series_of_polls_are_those_of_the_kept_text() -> None:
-    assert_kept(text(), KEPT)
+    assert_lines_match_file(text(), KEPT)
 
 
 def test_idle_queues_with_the_same_history_share_one_rate() -> None:

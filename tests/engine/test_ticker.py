@@ -44,7 +44,7 @@ class Heard:
 
 
 @pytest.fixture
-def heard(url: str) -> Iterator[Heard]:
+def recorder(url: str) -> Iterator[Heard]:
     made = Heard(url)
     made.ticker.start()
     yield made
@@ -52,11 +52,16 @@ def heard(url: str) -> Iterator[Heard]:
 
 
 def test_two_requests_for_one_verb_on_one_queue_are_told_apart(heard: Heard, client: Redis) -> None:
-    first = heard.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
-    second = heard.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
-    heard.until_over(first, second)
+    first = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
+    second = recorder.ticker.request_change("enqueue", MAIL, (), {"id": "a", "body": b"{}"})
+    recorder.until_over(first, second)
     words = [
-        [outcome.word for each in heard.answers(id) if isinstance(each, ChangeProgressed) for outcome in each.outcomes]
+        [
+            outcome.word
+            for each in recorder.answers(id)
+            if isinstance(each, ChangeProgressed)
+            for outcome in each.outcomes
+        ]
         for id in (first, second)
     ]
     assert first != second and words[0] != words[1]
@@ -67,15 +72,16 @@ def test_steps_of_two_works_and_the_answer_to_a_call_carry_their_ids(heard: Hear
     def refused(_engine: Engine) -> None:
         raise UsageError("no")
 
-    one = heard.ticker.start_work(lambda _engine: iter((1, 2)))
-    other = heard.ticker.start_work(lambda _engine: iter((10, 20)))
-    call, wrong = heard.ticker.request_call(lambda _engine: "said"), heard.ticker.request_call(refused)
-    heard.until_over(one, other, call, wrong)
+    one = recorder.ticker.start_work(lambda _engine: iter((1, 2)))
+    other = recorder.ticker.start_work(lambda _engine: iter((10, 20)))
+    call, wrong = recorder.ticker.request_call(lambda _engine: "said"), recorder.ticker.request_call(refused)
+    recorder.until_over(one, other, call, wrong)
     found = {
-        id: [each.result for each in heard.answers(id) if isinstance(each, CallFinished)] for id in (one, other, call)
+        id: [each.result for each in recorder.answers(id) if isinstance(each, CallFinished)]
+        for id in (one, other, call)
     }
     assert found == {one: [1, 2, None], other: [10, 20, None], call: ["said"]}
-    assert [each.error for each in heard.answers(wrong)] == ["no"]
+    assert [each.error for each in recorder.answers(wrong)] == ["no"]
 
 
 def test_a_work_that_is_ended_leaves_the_others_alone(heard: Heard, client: Redis) -> None:
@@ -83,13 +89,13 @@ def test_a_work_that_is_ended_leaves_the_others_alone(heard: Heard, client: Redi
         while True:
             yield 1
 
-    ended, other = heard.ticker.start_work(forever), heard.ticker.start_work(forever)
-    wait_until(lambda: heard.answers(ended) and heard.answers(other))
-    heard.ticker.cancel_work(ended)
-    heard.until_over(ended)
-    seen = len(heard.answers(other))
-    wait_until(lambda: len(heard.answers(other)) > seen)
-    assert not any(each.is_last for each in heard.answers(other))
+    ended, other = recorder.ticker.start_work(forever), recorder.ticker.start_work(forever)
+    wait_until(lambda: recorder.answers(ended) and recorder.answers(other))
+    recorder.ticker.cancel_work(ended)
+    recorder.until_over(ended)
+    seen = len(recorder.answers(other))
+    wait_until(lambda: len(recorder.answers(other)) > seen)
+    assert not any(each.is_last for each in recorder.answers(other))
 
 
 def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Redis) -> None:
@@ -99,20 +105,22 @@ def test_what_rides_in_a_tick_comes_back_under_its_name(heard: Heard, client: Re
         "here": (system.job_request("mail", b"a", -1),),
         "both": tuple(system.job_request("mail", id, 0) for id in (b"b", b"a")),
     }
-    heard.ticker.set_focus(Focus((MAIL,), requests=jobs))
-    wait_until(lambda: any(isinstance(each, SnapshotTaken) and each.focus.requests for each in heard.messages))
-    snapshot = next(each.snapshot for each in heard.messages if isinstance(each, SnapshotTaken) and each.focus.requests)
+    recorder.ticker.set_focus(Focus((MAIL,), requests=jobs))
+    wait_until(lambda: any(isinstance(each, SnapshotTaken) and each.focus.requests for each in recorder.messages))
+    snapshot = next(
+        each.snapshot for each in recorder.messages if isinstance(each, SnapshotTaken) and each.focus.requests
+    )
     assert set(snapshot.results) == {"here", "both"} and snapshot.job is None
     assert [job and job.id for job in snapshot.results["here"]] == [b"a"]
     assert [job and job.id for job in snapshot.results["both"]] == [None, b"a"]
-    assert not any(isinstance(each, RefreshFailed) for each in heard.messages)
+    assert not any(isinstance(each, RefreshFailed) for each in recorder.messages)
 
 
 def test_what_is_asked_for_while_a_picture_is_taken_is_in_the_next_one_at_once(url: str, client: Redis) -> None:
     messages: list[TickerEvent] = []
 
     class Interrupted(Engine):
-        """While its first picture is taken, somebody looks at something else."""
+        """An engine during whose first snapshot the focus of the screen changes."""
 
         def take_snapshot(self, focus: Focus = FULL_FOCUS) -> Snapshot:
             snapshot = super().take_snapshot(focus)
@@ -133,7 +141,7 @@ def test_what_is_asked_for_while_a_picture_is_taken_is_in_the_next_one_at_once(u
 
 
 class Costs(Engine):
-    """An engine whose pictures take so long (ms), one after the other; the last one again and again."""
+    """An engine whose snapshots take these times (ms), one after the other; the last time repeats."""
 
     def __init__(self, url: str, *ms: float) -> None:
         super().__init__(connect(url), [registry.create_system("native")])
@@ -145,7 +153,7 @@ class Costs(Engine):
 
 
 def waits_s(url: str, interval_s: float, *ms: float) -> list[float]:
-    """The time between two pictures after each of those that took so long."""
+    """Return the time between two snapshots, after each snapshot that took the given time."""
     found: list[float] = []
 
     def note(message: TickerEvent) -> None:

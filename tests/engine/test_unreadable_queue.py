@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 from shell import Ran, shell
 from waiting import wait_until
 
@@ -163,7 +163,7 @@ def test_a_system_whose_queues_cannot_be_looked_for_is_told_and_the_others_are_f
 
 
 class Sick(Engine):
-    """Takes no picture while it is sick."""
+    """An engine that takes no snapshot while `is_sick`."""
 
     is_sick = True
 
@@ -209,7 +209,7 @@ def test_an_engine_that_cannot_be_made_is_told_and_tried_again(client: Redis, ur
 # -- on the screen ----------------------------------------------------------------------------------------------------
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_screen_whose_pictures_fail_says_so(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url, WIDE) as it:
@@ -226,7 +226,7 @@ async def test_a_screen_whose_pictures_fail_says_so(url: str, client: Redis) -> 
         await it.until(lambda: "no picture for" not in it.text() and "nobody foresaw" not in it.text().splitlines()[1])
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_screen_whose_first_picture_fails_says_so(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +241,7 @@ async def test_a_screen_whose_first_picture_fails_says_so(
         await Screen(app, pilot).until_shown("no picture for", "a record nobody foresaw")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_screen_shows_the_others_beside_one_that_cannot_be_read(
     url: str, two: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

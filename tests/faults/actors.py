@@ -1,7 +1,7 @@
-"""The processes of a history: `python -m faults.actors KIND OPTIONS`, OPTIONS being a JSON object.
+"""Run one process of a history: `python -m faults.actors KIND OPTIONS`, OPTIONS being a JSON object.
 
-Each runs until SIGTERM, and then ends with 0; whatever else ends it is a finding. They choose by a random source of
-their own, seeded by the conductor, and note in the history what they ask for and what they are told.
+Each process runs until SIGTERM, and then ends with 0; any other end is a fault. The processes choose by a random source
+of their own, seeded by the conductor, and record their requests and the replies in the history.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Actor:
         made: Queue = self.kind(self.chance.choice(self.queues), self.url)
         return made
 
-    def rest(self, seconds: float) -> None:
-        """Waits about so long, or until the end."""
+    def pause(self, seconds: float) -> None:
+        """Wait for about so many seconds, or until the end."""
         self.stop.wait(seconds * self.chance.uniform(0.5, 1.5))
 
 
@@ -74,8 +74,8 @@ def produce(actor: Actor) -> None:
             for _try in range(TRIES):
                 if _put(actor, queue, items) or actor.stop.is_set():
                     break
-                actor.rest(0.3)
-        actor.rest(0.12)
+                actor.pause(0.3)
+        actor.pause(0.12)
     actor.stop.wait()
 
 
@@ -135,7 +135,7 @@ def lease(actor: Actor) -> None:
             _end(actor, job, verb)
             _settle(actor, job, verb)
         if not jobs:
-            actor.rest(0.1)
+            actor.pause(0.1)
 
 
 def _settle(actor: Actor, job: Job, verb: str) -> None:
@@ -145,7 +145,7 @@ def _settle(actor: Actor, job: Job, verb: str) -> None:
             _record_outcome(actor, job, verb, settle())
             return
         except ServerError:
-            actor.rest(0.2)
+            actor.pause(0.2)
 
 
 def _drawn(actor: Actor) -> str:
@@ -182,7 +182,7 @@ def _build_job_fields(job: Job) -> dict[str, Any]:
 
 
 def look(actor: Actor) -> None:
-    """The engine room of a screen: pictures of all queues and a page, a dispatcher and a reaper."""
+    """Run the engine of a screen: snapshots of all queues and a page, a dispatcher and a reaper."""
     refs = [Ref("native", name) for name in actor.queues]
     loops = [
         Loop(
@@ -200,7 +200,7 @@ def look(actor: Actor) -> None:
     while not actor.stop.is_set():
         place = actor.chance.choice(("scheduled", "ready", "reserved", "dead"))
         ticker.set_next_focus(Focus(queues=tuple(refs), pages=(PageSelection(actor.chance.choice(refs), place),)))
-        actor.rest(0.5)
+        actor.pause(0.5)
         names = {thread.name for thread in threading.enumerate()}
         alive = "rqtui-ticker" in names and all(loop.is_running for loop in loops)
         actor.history.note("look", alive=alive)
@@ -209,7 +209,7 @@ def look(actor: Actor) -> None:
 
 
 def operate(actor: Actor) -> None:
-    """An operator at the engine: any verb on a few jobs that stand where it takes them from."""
+    """Run an operator on the engine: any verb on a few jobs of a place that the verb takes jobs from."""
     engine = Engine(connect(actor.url), [registry.create_system("native")])
     while not actor.stop.is_set():
         ref = Ref("native", actor.chance.choice(actor.queues))
@@ -226,7 +226,7 @@ def operate(actor: Actor) -> None:
                     verb=verb,
                     ids=[job.id.decode() for job in chosen],
                 )
-        actor.rest(0.08)
+        actor.pause(0.08)
 
 
 _VERBS: Sequence[tuple[str, str, dict[str, object]]] = (
@@ -272,7 +272,7 @@ def command(actor: Actor) -> None:
             for each in ("pause", "resume"):
                 with contextlib.suppress(ServerError):
                     _rqtui(actor, ["act", each, queue, "--yes", "--json"])
-        actor.rest(0.5)
+        actor.pause(0.5)
 
 
 def _rqtui(actor: Actor, words: Sequence[str]) -> dict[str, Any]:

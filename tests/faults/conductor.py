@@ -1,9 +1,9 @@
-"""Runs one history: starts everybody, lets the faults of a plan strike, mends all, waits until all is done, judges.
+"""Run one history: start all processes, cause the faults of a plan, repair the servers, wait for the end, check.
 
     outcome = run(folder, seed=7, fsync="always", kills=12, pace_s=0.35)
     assert not outcome.broken, outcome.message
 
-The same seed gives the same plan; which process is where when a fault strikes is up to the machine.
+The same seed gives the same plan; which process does what when a fault happens depends on the machine.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ class Stage:
     is_over: bool = False
     _order: int = 0
 
-    def at(self, when_s: float, act: Callable[[], None]) -> None:
-        """Lets `act` be done at a moment of the monotonic clock."""
+    def schedule(self, when_s: float, act: Callable[[], None]) -> None:
+        """Schedule `act` for a time of the monotonic clock."""
         self._order += 1
         heapq.heappush(self.later, (when_s, self._order, act))
 
@@ -203,18 +203,18 @@ class Stage:
             self.signal(slot, signal.SIGKILL)
             slot.process.wait()
             slot.process = None
-        self.at(until_s, lambda: self.fill(slot))
+        self.schedule(until_s, lambda: self.fill(slot))
 
     def _stop(self, slot: Slot, until_s: float) -> None:
         self.signal(slot, signal.SIGSTOP)
-        self.at(until_s, lambda: self.signal(slot, signal.SIGCONT))
+        self.schedule(until_s, lambda: self.signal(slot, signal.SIGCONT))
 
     def _kill_server(self, until_s: float) -> None:
         if self.is_server_up:
             self.server.kill()
             self.is_server_up = False
             self.history.note("server", event="killed")
-        self.at(until_s, self._start_server)
+        self.schedule(until_s, self._start_server)
 
     def _start_server(self) -> None:
         if not self.is_server_up:
@@ -224,17 +224,17 @@ class Stage:
 
     def _stop_server(self, until_s: float) -> None:
         self.server.pause(True)
-        self.at(until_s, lambda: self.server.pause(False))
+        self.schedule(until_s, lambda: self.server.pause(False))
 
     def _disturb(self, proxy: Proxy, strike: Strike, until_s: float) -> None:
         if strike.kind == "cut":
             proxy.cut()
         elif strike.kind == "delay":
             proxy.delay_s = 0.02
-            self.at(until_s, lambda: setattr(proxy, "delay_s", 0.0))
+            self.schedule(until_s, lambda: setattr(proxy, "delay_s", 0.0))
         elif strike.kind == "blackhole":
             proxy.is_blackhole = True
-            self.at(until_s, lambda: (setattr(proxy, "is_blackhole", False), proxy.cut()))
+            self.schedule(until_s, lambda: (setattr(proxy, "is_blackhole", False), proxy.cut()))
         else:
             proxy.fail(strike.kind, strike.command, strike.times)
 
@@ -260,7 +260,7 @@ def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outco
         _until_acked(stage, 1)  # everybody is there, however long it took to start them
         start_s = time.monotonic()
         for strike in strikes(seed, kills, pace_s):
-            stage.at(start_s + strike.at_s, lambda strike=strike: stage.strike(strike, start_s))
+            stage.schedule(start_s + strike.at_s, lambda strike=strike: stage.strike(strike, start_s))
         stage.play()
         _until_acked(stage, 10)  # on a busy machine the faults come faster than the jobs
         _drain(stage)

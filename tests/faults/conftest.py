@@ -10,6 +10,6 @@ from fleet import Fleet
 
 @pytest.fixture
 def fleet() -> Iterator[Fleet]:
-    """Create a fleet, whose servers end with the test."""
+    """Yield a `Fleet`, whose Redis servers end with the test."""
     with Fleet() as fleet:
         yield fleet

@@ -1,18 +1,18 @@
-"""The judge: compares what processes were told (a history) with what Redis holds in the end (dumps); says what broke.
+"""Compare the replies that processes got (a history) with the final contents of Redis, and report contradictions.
 
-Pure: no Redis, no clock. What stands in a line, by its `op`:
+The functions are pure: they use no Redis and no clock. The contents of a line of the history, by its `op`:
 
     put       queue ids                 answer: words, one per id
-    begin     queue id token attempt most         a worker starts on a lease, asked for at `since`, for `ttr_s`;
-                                                  token is None where it cannot know it
-    end       queue id token attempt verb      its work is over; `verb` will be asked for
-    settled   queue id token attempt verb word        what it was told of that
+    begin     queue id token attempt most         a worker starts a leased job, requested at `since`, for `ttr_s`;
+                                                  token is None if the worker cannot know it
+    end       queue id token attempt verb      its work is over; `verb` will be requested
+    settled   queue id token attempt verb word        the reply to that request
     reserve   queue ttr_s               answer: leases [[id, token, attempt, most], …]
     pull      queue count               answer: ids
     act       queue verb ids            answer: words; an operator
     look      alive                     a screen: whether its threads live
-    server    event                     killed: nobody before `t` can have been answered after it
-    ended     name code error           a process that nobody had ended
+    server    event                     killed: a request sent before `t` got no later reply
+    ended     name code error           a process that ended without a signal of the conductor
 
 `tail_s`: how long before a kill of the server acknowledged writes may have been lost with it. Redis appends to its file
 before it answers (`beforeSleep` flushes the file first, then the replies), and a killed process does not take what it
@@ -61,10 +61,10 @@ MOVES: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 
 @dataclass(frozen=True)
 class Dump:
-    """What one queue holds: ids by place, lines of attempts by id, the last token, its events, and what `check` found.
+    """The contents of one queue: ids by place, lines of attempts by id, the last token, events, and what `check` found.
 
-    `events` are (verb, id), oldest first; None when the stream was trimmed, and with it its beginning. Where the queue
-    does not remember done jobs, an id may be put again once it is done, and only the events tell how often it was.
+    `events` are (verb, id), oldest first; None if the beginning of the stream was trimmed. If the queue does not
+    remember done jobs, an id may be put again after it is done, and only the events show how often it was done.
     """
 
     places: Mapping[str, Mapping[str, float]]
@@ -144,7 +144,7 @@ def find_errors(history: Iterable[Line], dumps: Mapping[str, Dump], tail_s: floa
 
 
 def _find_contradictions(facts: Facts, dump: Dump) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
-    """Each contradiction, and when that was told which a lost tail would excuse."""
+    """Yield each contradiction, and the time of the reply that a lost tail of the file would excuse."""
     for rule in (
         _find_lost_jobs, _from_nowhere, _two_owners, _at_once, _late, _undone, _never_run, _find_broken_paths,
         _tokens, _attempts, _find_wrong_pulls,
@@ -229,7 +229,7 @@ Found = Iterator[tuple[str, Sequence[tuple[float, float]]]]
 
 
 def _find_lost_jobs(facts: Facts, dump: Dump) -> Found:
-    """An acknowledged job is done, dead or still somewhere, unless it was pulled or somebody asked to delete it."""
+    """Yield acknowledged jobs that are missing: not done, dead or in a place, nor pulled or deleted on request."""
     taken = dump.forgotten()
     if dump.events is None and not dump.remembers:
         return
@@ -260,7 +260,7 @@ def _two_owners(facts: Facts, dump: Dump) -> Found:
 
 
 def _at_once(facts: Facts, dump: Dump) -> Found:
-    """Nobody gets a job whose holder neither gave it up nor has had its time."""
+    """Yield jobs that a worker got while another worker's lease was neither given up nor expired."""
     holder: dict[str, Lease] = {}
     for lease in sorted(facts.leases, key=lambda lease: (lease.token, lease.t)):
         before = holder.get(lease.id, lease)
@@ -350,7 +350,7 @@ def _tokens(facts: Facts, dump: Dump) -> Found:
 
 
 def _attempts(facts: Facts, dump: Dump) -> Found:
-    """What workers were told of attempts: never more than allowed, and what the events tell, in their order."""
+    """Yield wrong attempt numbers: more than allowed, or others than the events show, in their order."""
     given: dict[str, list[int]] = defaultdict(list)
     tried: Counter[str] = Counter()
     for verb, id in dump.events or ():
@@ -372,7 +372,7 @@ def _attempts(facts: Facts, dump: Dump) -> Found:
 
 
 def _find_wrong_pulls(facts: Facts, dump: Dump) -> Found:
-    """Nobody gets a job twice by pull, and no more leave than were asked for."""
+    """Yield jobs that were pulled twice, and pulls of more jobs than were requested."""
     for id, times in facts.pulled.items():
         if times > 1 or dump.homes(id):
             yield f"job {id} was pulled {times} times and is in {dump.homes(id) or 'no place'}", ()

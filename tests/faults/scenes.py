@@ -12,7 +12,7 @@ from faults import conductor
 from faults.history import History, lines
 from faults.history_checker import judge
 from proxy import Proxy
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from redis import Redis, exceptions
 from waiting import wait_until
 
@@ -39,7 +39,7 @@ class Scene:
     histories: dict[str, History] = field(default_factory=dict)
 
     def by(self, name: str) -> History:
-        """The history in the name of somebody."""
+        """Return the history as recorded by the named process."""
         return self.histories.setdefault(name, History(self.folder / "history.jsonl", name))
 
     def put(self, *ids: str, **options: Any) -> None:
@@ -75,7 +75,7 @@ class Scene:
 
     def broken(self) -> list[str]:
         """What the judge says."""
-        found = [str(problem) for problem in find_problems(self.client, "mail")]
+        found = [str(problem) for problem in find_misplaced_jobs(self.client, "mail")]
         dump = conductor.dump(self.client, "mail", found)
         return judge(lines(self.folder / "history.jsonl"), {"mail": dump})
 

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from redis import Redis, RedisError
-from server_programs import find_program
+from server_programs import find_server_program
 from waiting import wait_until
 
 from rqtui.connection import embedded, watchdog
@@ -25,7 +25,7 @@ class DurableServer:
     """`fsync` is `always` or `everysec`. `kill()` takes it away, `start()` brings it back with what it had written."""
 
     def __init__(self, folder: Path, fsync: str) -> None:
-        self.path = find_program()
+        self.path = find_server_program()
         self.folder, self.fsync = folder, fsync
         self.port = embedded._find_free_port()
         self.url = f"redis://127.0.0.1:{self.port}"

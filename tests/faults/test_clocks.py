@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from fleet import Fleet, Server
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from shell import build_environment
 from waiting import wait_until
 
@@ -68,7 +68,7 @@ def test_a_client_whose_clock_is_days_off_puts_moves_and_tells_ages_by_the_serve
     undone = _run_at_offset(url, offset, "act", "delete", "mail", "later", "--yes")
     assert undone.returncode == 0, undone
     assert _run_at_offset(url, offset, "undo").returncode == 0 and client.zcard("rqtui:{mail}:scheduled") == 1
-    assert find_problems(client, "mail") == []
+    assert find_misplaced_jobs(client, "mail") == []
 
 
 def _valkey() -> str:
@@ -114,7 +114,7 @@ def test_a_servers_clock_that_jumps_ahead_ends_leases_and_makes_jobs_due_and_los
         again = {each.id: each for each in queue.reserve(5, ttr="10m")}
         assert set(again) == {"held", "later"}
         assert [each.ack() for each in again.values()] == ["moved", "moved"]
-    assert find_problems(jumping.server.client, "mail") == []
+    assert find_misplaced_jobs(jumping.server.client, "mail") == []
 
 
 def _run_loops(jumping: Jumping, queue: Queue) -> bool:
@@ -139,4 +139,4 @@ def test_a_servers_clock_that_jumps_back_keeps_leases_longer_and_refuses_nobody(
         assert found["queues"][0]["queue"] == "mail"
         jumping.jump("+0")
         assert queue.counts()["acked"] == 3
-    assert find_problems(jumping.server.client, "mail") == []
+    assert find_misplaced_jobs(jumping.server.client, "mail") == []

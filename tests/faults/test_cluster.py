@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from fleet import Fleet, Server
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from redis import Redis
 from redis.exceptions import BusyLoadingError, RedisError
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import shell
 from waiting import wait_until
 
@@ -32,7 +32,7 @@ NAMES = ("red", "green", "blue", "mail", "sms", "pdf")
 
 
 class Trio:
-    """Three nodes that share the slots; a dead one leaves the others at work. Behind them stand their replicas."""
+    """Three Cluster nodes that share the slots, and their replicas; a dead node does not stop the others."""
 
     def __init__(self, fleet: Fleet, replicas: int = 0) -> None:
         everyone = fleet.cluster(
@@ -124,7 +124,7 @@ def test_queues_on_all_nodes_are_put_to_consumed_and_settled(kind: Any, trio: Tr
             counts = queue.counts()
             assert (counts["acked"], counts["ready"], counts["reserved"]) == (6, 0, 0)
         node = trio.owner(name)
-        assert find_problems(node.client, name) == []
+        assert find_misplaced_jobs(node.client, name) == []
         assert node.client.exists(native_keys.build_keys(name)["meta"])
 
 
@@ -196,7 +196,7 @@ def test_jobs_move_between_queues_on_different_nodes(trio: Trio) -> None:
         assert source.counts()["acked"] == 1 and [job.id for job in target.reserve()] == ["x"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_shows_queues_of_all_nodes_and_changes_them(trio: Trio) -> None:
     for name in NAMES:
         with Queue(name, trio.url) as queue:
@@ -299,14 +299,14 @@ def test_while_a_slot_moves_a_put_says_so_and_afterwards_everything_follows(kind
         assert all(not step.error for step in loop.step().steps)
         stop.set()
         worker.join(ENOUGH)
-    assert find_problems(target.client, "mail") == []
+    assert find_misplaced_jobs(target.client, "mail") == []
     assert not source.client.execute_command("CLUSTER", "COUNTKEYSINSLOT", slot)
 
 
 # A node dies ---------------------------------------------------------------------------------------------------------
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back(mortal: Trio) -> None:
     trio = mortal
     for name in NAMES:
@@ -343,7 +343,7 @@ async def test_a_dead_node_takes_its_queues_along_and_no_others_until_it_is_back
 
 
 @pytest.mark.matrix
-@on_screen
+@run_on_event_loop
 async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_all_go_on(fleet: Fleet) -> None:
     trio = Trio(fleet, replicas=1)
     victim = trio.nodes[0]
@@ -394,7 +394,7 @@ async def test_a_replica_takes_over_a_dead_nodes_queues_and_gives_them_back_and_
             await it.until(lambda: ran == ["before", "after", "home", "later"], "the last job", ENOUGH)
         stop.set()
         worker.join(ENOUGH)
-    assert find_problems(victim.client, name) == []
+    assert find_misplaced_jobs(victim.client, name) == []
 
 
 class Order:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from fleet import Fleet, Server
-from screens import VIEW_KEYS, on_screen, screen
+from screens import VIEW_KEYS, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.client.queue import Queue
@@ -57,7 +57,7 @@ def test_commands_and_workers_go_on_where_all_commands_about_the_server_are_disa
         assert sorted(ran_jobs) == ["a", "b", "soon"] and queue.counts()["acked"] == 3
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_shows_all_views_where_all_commands_about_the_server_are_disabled(bare: Server) -> None:
     with Queue("mail", bare.url) as queue:
         queue.put(1, id="a")

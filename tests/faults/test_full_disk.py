@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from fleet import Fleet
 from redis import Redis
-from screens import Seeded, on_screen, screen
+from screens import Seeded, run_on_event_loop, screen
 from shell import build_environment, shell
 from waiting import wait_until
 
@@ -31,7 +31,7 @@ class SmallDisk:
         self.folder = folder
 
     def fill(self) -> None:
-        """Leaves no room."""
+        """Fill the disk completely."""
         with (self.folder / "filler").open("ab", buffering=0) as filler:
             try:
                 while True:
@@ -81,7 +81,7 @@ def _refusal(queue: Queue) -> str:
     return ""
 
 
-@on_screen
+@run_on_event_loop
 async def test_on_a_full_disk_the_question_says_that_there_is_no_undo(
     disk: SmallDisk, client: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

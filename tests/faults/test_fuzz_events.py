@@ -11,7 +11,7 @@ from typing import Any
 
 import fuzzing
 import pytest
-from job_formats import check_formats
+from job_formats import check_job_formats
 
 from rqtui.cli import workers
 from rqtui.model import EventCoverage, Ref
@@ -72,7 +72,7 @@ def fields(source: random.Random, known: Mapping[str, Any]) -> dict[str, Any]:
 
 def damage_message(source: random.Random, message: bytes) -> bytes:
     """Most of the time as it is."""
-    return fuzzing.build_value(source, [message]) if source.random() < 0.25 else message
+    return fuzzing.build_hostile_bytes(source, [message]) if source.random() < 0.25 else message
 
 
 PUBLISHED = {"celery": celery}
@@ -98,7 +98,7 @@ def test_whatever_is_published_an_ear_takes_it_and_all_of_it_can_be_shown(name: 
         seen["jobs"] = len(system.event_cache)
         assert 0 < len(system.event_cache) <= MOST and len(system.event_cache.list_workers()) <= MOST_WORKERS
         for job in jobs(system):
-            check_formats(job, NOW_MS)
+            check_job_formats(job, NOW_MS)
             seen[job.place] += 1
         for worker in system.event_cache.list_workers():
             seat = WorkerEntry(

@@ -1,7 +1,8 @@
-"""Local files that were torn, damaged, or written by somebody else: undo records and the journal of operations.
+"""Fuzz local files that are torn, damaged or written by another program: undo records and the journal.
 
-A record that cannot be read is a sentence; lines of the journal that cannot be read are left out, the others are shown.
-An undo may put back what a record says; it never ends in anything but outcomes or an error of ours.
+A record that cannot be read is reported as a sentence. Lines of the journal that cannot be read are left out, the
+others are shown. An undo may restore what a record contains; it never ends in anything but outcomes or an error of
+rqtui.
 """
 
 from __future__ import annotations

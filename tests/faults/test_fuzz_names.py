@@ -1,7 +1,7 @@
-"""Names of any bytes: every system, every command that takes a queue, documents, metrics, files; and their neighbours.
+"""Fuzz names of any bytes: every system, every command that takes a queue, documents, metrics and files.
 
-A key whose name is no UTF-8 is a queue like any other. What cannot be read stands in its own row with a reason, and
-nothing else is the worse for it.
+A key whose name is no UTF-8 is a queue like any other. An unreadable queue is in its own row with a reason, and no
+other queue is affected.
 """
 
 from __future__ import annotations
@@ -18,8 +18,16 @@ from typing import Any
 import fuzzing
 import named_queues
 import pytest
-from hostile_text import find_harm
-from named_queues import NAMES, SYSTEMS, NamedSystem, build_queue_name, can_be_named, plant_queue, to_argument
+from hostile_text import find_harmful_character
+from named_queues import (
+    NAMES,
+    SYSTEMS,
+    NamedSystem,
+    build_queue_name,
+    can_be_named,
+    convert_name_to_argument,
+    plant_named_queue,
+)
 from redis import Redis
 from screens import Seeded
 from shell import ROOT, Ran, build_environment, shell
@@ -40,7 +48,7 @@ def run_command(url: str, *words: str, codes: tuple[int, ...] = (0, 1, 2)) -> Ra
     ran = shell(url, *words)
     assert "should not happen" not in ran.err and "Traceback" not in ran.err, (words, ran.err)
     assert ran.code in codes, (words, ran)
-    assert not find_harm(ran.out) and not find_harm(ran.err), (words, ran)
+    assert not find_harmful_character(ran.out) and not find_harmful_character(ran.err), (words, ran)
     if "--json" in words:
         for line in ran.out.splitlines() if ran.out.startswith("{") and ran.out.count("\n") > 1 else [ran.out]:
             for each in strings(json.loads(line) if line.strip() else ""):
@@ -63,7 +71,7 @@ def strings(document: Any) -> Iterator[str]:
 
 def commands(system: NamedSystem, name: bytes) -> Iterator[tuple[str, ...]]:
     """Each command that takes a queue, on that queue; what changes something comes last."""
-    queue = f"{system.system}:{to_argument(build_queue_name(system, name))}"
+    queue = f"{system.system}:{convert_name_to_argument(build_queue_name(system, name))}"
     for look in LOOKS:
         yield look, queue
         yield look, queue, "--json"
@@ -110,7 +118,7 @@ def test_every_command_takes_a_queue_whose_name_is_no_text(
     for name in NAMES[:cases]:
         if can_be_named(system, name):
             client.flushall()
-            plant_queue(client, system, name)
+            plant_named_queue(client, system, name)
             for words in commands(system, name):
                 run_command(url, "--system", system.spec(name), *words)
 
@@ -121,10 +129,10 @@ def test_every_command_takes_a_queue_whose_name_is_no_text(
 @fuzzing.parametrize_cases(1)
 def test_every_command_takes_names_that_chance_made(client: Redis, url: str, system: NamedSystem, cases: int) -> None:
     for number in range(min(cases, 300)):
-        name = named_queues.build_name(random.Random(f"{system}{number}"))
+        name = named_queues.build_name_of_any_bytes(random.Random(f"{system}{number}"))
         if can_be_named(system, name):
             client.flushall()
-            plant_queue(client, system, name)
+            plant_named_queue(client, system, name)
             for words in commands(system, name):
                 run_command(url, "--system", system.spec(name), *words)
 
@@ -135,7 +143,7 @@ def test_all_of_them_at_once_are_counted_beside_the_others(any_server: Any, any_
     for system in SYSTEMS:
         if system.is_seen:
             for name in NAMES:
-                plant_queue(any_client, system, name)
+                plant_named_queue(any_client, system, name)
     any_client.sadd("rqtui:queues", b"\x9b", b"ma\xffil")
     any_client.hset(b"rqtui:{\x9b}:meta", "a", "b")
     found = run_command(any_server.url, "snapshot", "--json", codes=(0,)).json["queues"]
@@ -183,7 +191,7 @@ def test_what_is_printed_as_a_name_is_understood(client: Redis, url: str, system
 
 def is_understood(client: Redis, url: str, system: NamedSystem, name: bytes) -> None:
     """A name as it is printed, as a document has it, and as it is: typed, they all mean the same queue."""
-    plant_queue(client, system, name)
+    plant_named_queue(client, system, name)
     before = dump(client)
     at = ("--system", system.spec(name))
     raw = build_queue_name(system, name)
@@ -196,7 +204,7 @@ def is_understood(client: Redis, url: str, system: NamedSystem, name: bytes) -> 
     shown = next(
         line for line in run_command(url, *at, "snapshot", codes=(0,)).out.splitlines() if system.system in line
     )
-    words = {safe(raw), f"base64:{document['queue']}", to_argument(raw)}
+    words = {safe(raw), f"base64:{document['queue']}", convert_name_to_argument(raw)}
     assert shown.startswith(f"{safe(raw)} ")
     for word in words:
         for typed in (word, f"{system.system}:{word}"):
@@ -218,7 +226,7 @@ def test_a_name_that_is_really_spelt_so_is_meant_first(client: Redis, url: str) 
 def test_what_is_shown_of_a_name_reads_back_as_what_shows_the_same(cases: int) -> None:
     source = random.Random(7)
     for _ in range(cases):
-        name = names.to_text(fuzzing.build_value(source)[:80])
+        name = names.to_text(fuzzing.build_hostile_bytes(source)[:80])
         for is_ascii in (False, True):
             shown = safe(name, is_ascii)
             assert safe(convert_symbols_back(shown), is_ascii) == shown, (name, shown)

@@ -40,7 +40,7 @@ PAUSE = 50  # cases between two looks at the screen
 
 def build_line(source: random.Random) -> str:
     """A line in the palette."""
-    raw = b" ".join(fuzzing.build_value(source) for _ in range(source.randrange(3)))
+    raw = b" ".join(fuzzing.build_hostile_bytes(source) for _ in range(source.randrange(3)))
     return source.choice(LEADS) + raw.decode("utf-8", "surrogateescape")[:200]
 
 
@@ -51,7 +51,7 @@ async def search(it: Screen, text: str) -> int:
     async for hit in commands.search(text) if text else commands.discover():
         assert isinstance(hit, Hit | DiscoveryHit)
         shown = hit.prompt.plain if isinstance(hit.prompt, Content) else str(hit.prompt)
-        assert not hostile_text.find_harm(shown, ""), (text, shown)
+        assert not hostile_text.find_harmful_character(shown, ""), (text, shown)
         offered += 1
     return offered
 

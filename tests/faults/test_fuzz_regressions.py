@@ -1,4 +1,4 @@
-"""What the fuzzers found, one by one: calls without arguments, scores and records that somebody else wrote."""
+"""Test what the fuzzers found: calls without arguments, scores and records that another program wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import fuzz_worlds
 import pytest
-from families import in_one
+from families import run_in_one_test
 from native_jobs import NOW, build_key, enqueue_ids, run_script
 from redis import Redis
 from redis.exceptions import ResponseError
@@ -29,7 +29,7 @@ from rqtui.testing import keyspace
 NATIVE: System = registry.create_system("native")
 
 
-@in_one("system", fuzz_worlds.SUBJECTS)
+@run_in_one_test("system", fuzz_worlds.SUBJECTS)
 def test_a_script_without_its_arguments_is_refused_in_words_of_its_own(system: str, client: Redis) -> None:
     for seed in {seed.script.name: seed for seed in fuzz_worlds.build_seeds(system, client)}.values():
         if not seed.argv:

@@ -1,8 +1,8 @@
-"""Every script of every system, called with what nobody should send, in databases that nobody should have.
+"""Fuzz every script of every system with unexpected arguments in unexpected databases.
 
-Whatever the keys hold and the arguments say, a script gives an answer of its header, or an error of its own words or
-WRONGTYPE; it never runs into an error of Lua, and where it says that it failed, it wrote nothing. What was written is
-told by the server itself: `rdb_changes_since_last_save` counts every change.
+Whatever the keys hold and the arguments say, a script replies with a word of its header, with an error of its own, or
+with WRONGTYPE. It never causes an error of Lua, and if it reports a failure, it wrote nothing. The server's counter
+`rdb_changes_since_last_save` shows what was written.
 """
 
 from __future__ import annotations
@@ -72,12 +72,14 @@ def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...
         if kind < 0.75 and at < len(argv):
             old = argv[at]
             argv[at] = (
-                fuzzing.damage_bytes(source, old) if source.random() < 0.3 else fuzzing.build_value(source, known)
+                fuzzing.damage_bytes(source, old)
+                if source.random() < 0.3
+                else fuzzing.build_hostile_bytes(source, known)
             )
         elif kind < 0.85:
             del argv[at:]
         elif kind < 0.95:
-            argv.insert(at, fuzzing.build_value(source, known))
+            argv.insert(at, fuzzing.build_hostile_bytes(source, known))
         else:
             tail = argv[len(seed.script.args) :]
             argv += tail * source.choice((1, 3, 20_000 // (sum(map(len, tail)) + 10 * len(tail) + 1)))

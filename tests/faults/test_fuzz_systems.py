@@ -1,7 +1,7 @@
-"""Every reader of every system, over databases that nobody should have: it answers, in words, and it writes nothing.
+"""Fuzz every reader of every system on unexpected databases: it returns text and writes nothing.
 
 Counts, pages of each place, single jobs, workers, findings, events and minutes are read as the screen and the command
-line read them, and what was read is put into their rows, documents and metrics. Only errors of ours may come out.
+line read them, and are put into rows, documents and metrics. Only errors of rqtui may be raised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import fuzz_worlds
 import fuzzing
 import pytest
 from fuzz_worlds import SUBJECTS
-from job_formats import check_formats
+from job_formats import check_job_formats
 from planted_systems import SYSTEMS
 from redis import Redis
 
@@ -75,7 +75,7 @@ def use(found: Snapshot, system: System, source: random.Random) -> None:
     format_exposition(found, 0.1)
     jobs = [job for page in found.pages for job in page.jobs]
     for job in [*jobs[:6], *([found.job] if found.job else [])]:
-        check_formats(job, found.taken_ms)
+        check_job_formats(job, found.taken_ms)
     if jobs:
         job = source.choice(jobs)
         copy_formats.format_jobs_as_json([job], copy_formats.JobSource(system, job.queue, "redis://localhost"))

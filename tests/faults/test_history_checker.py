@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from faults.history_checker import Dump, find_errors, judge
 
 
@@ -247,7 +247,7 @@ def test_a_queue_that_forgets_loses_and_repeats_nothing_all_the_same() -> None:
     assert any("job b is done and forgotten, and nobody" in one for one in judge(told.lines, {"mail": dump}))
 
 
-@in_one(("spoil", "sentence"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
+@run_in_one_test(("spoil", "sentence"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
 def test_the_judge_names(spoil: Callable[[Told, Dump], Dump], sentence: str) -> None:
     told, dump = well()
     dump = spoil(told, dump)

@@ -13,7 +13,7 @@ import pytest
 from hiredis import Reader
 from hostile_server import REPLIES, HostileServer
 from redis import exceptions
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import build_environment
 
 from rqtui.aio import Queue as LoopQueue
@@ -78,7 +78,7 @@ def test_a_queue_refuses_a_reply_without_an_end_on_a_thread_and_in_an_event_loop
             asyncio.run(reserve())
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_starts_and_says_why_it_shows_nothing() -> None:
     with HostileServer(REPLIES["a table of 2^31 numbers"]) as server:
         async with screen(server.url, (120, 35)) as it:

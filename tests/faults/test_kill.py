@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from redis import Redis
 from waiting import wait_until
 
@@ -66,7 +66,7 @@ def test_workers_killed_at_random_lose_nothing(client: Redis, url: str, tmp_path
         ran = Counter(out.read_text().splitlines())
         assert kills >= 3
         assert set(ran) == set(ids)
-        assert find_problems(client, "mail") == []
+        assert find_misplaced_jobs(client, "mail") == []
         left = {
             name: count for name, count in queue.counts().items() if name in ("scheduled", "ready", "reserved", "dead")
         }
@@ -89,6 +89,6 @@ Queue("mail", sys.argv[1]).put_many({"body": n, "id": str(n)} for n in range(10_
     with Queue("mail", url) as queue:
         count = queue.counts()["ready"]
         assert count % 1000 == 0
-        assert find_problems(client, "mail") == []
+        assert find_misplaced_jobs(client, "mail") == []
         again = queue.put_many({"body": n, "id": str(n)} for n in range(count + 500))
         assert Counter(put.word for put in again) == {"exists": count, "moved": 500}

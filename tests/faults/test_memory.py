@@ -1,4 +1,4 @@
-"""Redis is over its `maxmemory` during every verb: what fills is refused with nothing written, all else goes on."""
+"""Test every verb on a Redis over its `maxmemory`: what needs memory is refused without a write, the rest works."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from redis import Redis
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import shell, start_process
 from waiting import wait_until
 
@@ -121,7 +121,7 @@ def test_a_verb_from_the_shell_does_over_maxmemory_what_it_does_otherwise(full: 
     full.build()
     full.fill()
     assert run_verb() == expected
-    assert find_problems(full.client, "mail") == []
+    assert find_misplaced_jobs(full.client, "mail") == []
 
 
 def test_the_verbs_that_fill_are_those_with_tests_of_their_own() -> None:
@@ -222,7 +222,7 @@ def test_a_method_does_over_maxmemory_what_it_does_otherwise(full: Full, name: s
         full.build()
         full.fill()
         assert (GOES_ON[name](queue, full), full.places()) == expected
-    assert find_problems(full.client, "mail") == []
+    assert find_misplaced_jobs(full.client, "mail") == []
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -240,7 +240,7 @@ def test_a_method_that_fills_is_refused_with_no_job_written(full: Full, name: st
             before["reserved"].add(b"ready")
         assert after == before
         assert not full.client.exists(native_keys.build_keys("other")["meta"])
-    assert find_problems(full.client, "mail") == []
+    assert find_misplaced_jobs(full.client, "mail") == []
 
 
 # Those who run all the time ------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def test_a_worker_drains_a_queue_that_fills_the_memory(full: Full) -> None:
         counts = queue.counts()
         assert sorted(ran) == sorted(["ready", "due", *(f"n{n}" for n in range(300))])
         assert (counts["ready"], counts["acked"], counts["dead"]) == (0, 301, 2)
-    assert find_problems(full.client, "mail") == []
+    assert find_misplaced_jobs(full.client, "mail") == []
 
 
 def test_rqtui_work_and_the_loops_drain_it_too(full: Full) -> None:
@@ -279,7 +279,7 @@ def test_rqtui_work_and_the_loops_drain_it_too(full: Full) -> None:
         worker = start_process(full.url, "work", "mail", "--burst", "--", "cat")
         assert worker.wait(60) == 0
         assert queue.counts()["acked"] == 3
-    assert find_problems(full.client, "mail") == []
+    assert find_misplaced_jobs(full.client, "mail") == []
 
 
 # It is said ----------------------------------------------------------------------------------------------------------
@@ -297,7 +297,7 @@ def test_the_commands_say_that_memory_is_full(full: Full) -> None:
     assert "memory is full" in shell(full.url, "redis").out
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_says_that_memory_is_full_and_that_a_put_was_refused(full: Full) -> None:
     full.fill()
     async with screen(full.url, (120, 35)) as it:
@@ -339,7 +339,7 @@ def test_no_key_of_a_job_has_a_time_to_live_so_that_volatile_policies_never_evic
     assert {full.client.ttl(key) for key in keys} == {-1}
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_warns_of_a_policy_that_evicts_jobs(full: Full) -> None:
     full.change("maxmemory", "1gb")
     full.change("maxmemory-policy", "allkeys-lru")

@@ -11,8 +11,8 @@ import aio_facade
 import pytest
 from fleet import Fleet, Server, kill_with_keys
 from programs import RQTUI, Programs
-from queue_check import find_problems
-from screens import on_screen, screen
+from queue_check import find_misplaced_jobs
+from screens import run_on_event_loop, screen
 from shell import shell
 from waiting import wait_until
 from workers import Worker
@@ -65,7 +65,7 @@ def test_after_a_lost_tail_no_token_is_handed_out_twice_and_late_acks_are_refuse
         assert new.counts()["acked"] == 0
         assert [new.settle("ack", job, {}).each[0].word for job in kept] == ["moved"] * 20
         assert [new.settle("extend", job, {}).each[0].word for job in again] == ["extended"] * 40
-        assert find_problems(replica.client, "mail") == []
+        assert find_misplaced_jobs(replica.client, "mail") == []
         assert new.put("tail", id="tail").word == "moved"
 
 
@@ -77,7 +77,7 @@ def test_a_lease_of_a_job_that_the_new_primary_never_heard_of_is_gone(pair: tupl
         [job] = old.reserve()
         assert new.settle("ack", job, {}).each[0].word == "gone"
         assert new.settle("reject", job, {}, "error").each[0].word == "gone"
-        assert find_problems(replica.client, "mail") == []
+        assert find_misplaced_jobs(replica.client, "mail") == []
 
 
 # Durable -------------------------------------------------------------------------------------------------------------
@@ -151,7 +151,7 @@ def test_a_worker_and_a_loop_go_on_after_their_server_was_demoted_and_promoted(p
         wait_until(lambda: len(worker.ran) == 3 or worker.error, ENOUGH, "the worker's return")
         assert worker.error is None, f"the worker ended: {worker.error!r}"
         assert {*worker.ran} == {"before", "during", "later"}
-    assert find_problems(primary.client, "mail") == []
+    assert find_misplaced_jobs(primary.client, "mail") == []
 
 
 def test_a_consumer_that_starts_at_a_read_only_replica_waits_for_its_promotion(
@@ -168,7 +168,7 @@ def test_a_consumer_that_starts_at_a_read_only_replica_waits_for_its_promotion(
         replica.replicate(None)
         wait_until(lambda: worker.ran == ["a"] or worker.error, ENOUGH, "the job")
         assert worker.error is None, f"the worker ended: {worker.error!r}"
-    assert find_problems(replica.client, "mail") == []
+    assert find_misplaced_jobs(replica.client, "mail") == []
 
 
 def test_a_wait_for_work_at_a_read_only_replica_is_refused_as_a_temporary_state(pair: tuple[Server, Server]) -> None:
@@ -229,10 +229,10 @@ def test_while_a_server_loads_a_put_says_so_and_a_worker_waits_for_it(loading: S
         assert queue.put(2, id="during").word == "moved"
         wait_until(lambda: worker.ran == ["dear", "during"], ENOUGH)
         assert worker.error is None
-    assert find_problems(loading.client, "mail") == []
+    assert find_misplaced_jobs(loading.client, "mail") == []
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_waits_for_a_server_that_loads(loading: Server) -> None:
     loading.start()
     async with screen(loading.url, (120, 35)) as it:
@@ -263,7 +263,7 @@ def test_a_replica_without_its_primary_answers_in_a_sentence_and_is_used_again_l
         assert ran.code == 3 and "MASTERDOWN" in ran.err and "Traceback" not in ran.err
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_says_that_a_replica_has_lost_its_primary_and_goes_on(pair: tuple[Server, Server]) -> None:
     primary, replica = pair
     with Queue("mail", primary.url) as queue:
@@ -299,7 +299,7 @@ def test_a_read_only_replica_is_a_critical_finding(pair: tuple[Server, Server]) 
     assert "read-only-replica" not in shell(replica.url, "health").out, "this replica takes changes"
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_header_says_that_the_server_is_a_read_only_replica_until_it_is_promoted(
     pair: tuple[Server, Server],
 ) -> None:

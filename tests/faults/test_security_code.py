@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import ROOT, shell
 
@@ -91,7 +91,7 @@ def read(path: Path) -> Read:
     )
 
 
-@in_one("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+@run_in_one_test("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_talks_to_anybody_but_redis(path: Path) -> None:
     assert ELSEWHERE.isdisjoint(read(path).imported)
 
@@ -106,12 +106,12 @@ def test_a_way_to_another_machine_is_seen_however_it_is_imported() -> None:
         assert not ELSEWHERE.isdisjoint(list_imports(ast.walk(ast.parse(f"def later():\n    {line}\n")))), line
 
 
-@in_one("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+@run_in_one_test("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_module_can_execute_what_it_reads(path: Path) -> None:
     assert read(path).findings == ()
 
 
-@in_one(
+@run_in_one_test(
     "planted",
     [
         "import pickle", "from marshal import loads", "eval(body)", "import os\nos.system(x)", "from os import system",
@@ -124,7 +124,7 @@ def test_the_reader_of_the_code_finds_what_is_planted(planted: str) -> None:
 
 
 def test_no_lua_is_put_together_from_data() -> None:
-    """EVAL gets a file of the package as it stands: nobody else sends one, and no text is added to it."""
+    """EVAL gets a file of the package unchanged: no other code sends EVAL, and no text is added to the file."""
     # What other systems send, by the demo, in their own words; and what is sent by who tests a system of his own.
     constants = {PACKAGE / "scenarios" / "originals", PACKAGE / "testing"}
     for path in (each for each in PACKAGE.rglob("*.py") if not constants & set(each.parents)):

@@ -11,7 +11,7 @@ import sys
 
 import hostile_text
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import build_environment, shell
 
@@ -41,7 +41,7 @@ def _job(id: bytes, **given: object) -> Job:
 # Spreadsheets ---------------------------------------------------------------------------------------------------------
 
 
-@in_one("text", FORMULAS)
+@run_in_one_test("text", FORMULAS)
 def test_a_copied_list_has_no_cell_that_a_spreadsheet_calculates(text: str) -> None:
     columns = (Column("id", "id", 10), Column("job", "job", 10))
     copied = copy_formats.convert_table_rows(columns, [Row("1", (text, "plain"))]).data.decode()
@@ -60,12 +60,12 @@ def test_a_figure_is_copied_as_it_is(figure: str) -> None:
 # Markdown -------------------------------------------------------------------------------------------------------------
 
 
-@in_one("text", MARKDOWN)
+@run_in_one_test("text", MARKDOWN)
 def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
     plain = Operation(1, "who", "delete", "queue", "native", (b"id",), 1, {"word": 1}, "error")
     operation = Operation(1, text, text, text, "native", (text.encode(),), 1, {text: 1}, text, profile=text, url=text)
     page, expected = build_markdown([operation]), build_markdown([plain])
-    assert hostile_text.find_harm(page) == ""
+    assert hostile_text.find_harmful_character(page) == ""
     assert page.count("\n") == expected.count("\n"), "no line was added"
     when, row = [line for line in page.split("\n") if line.startswith("| ") and "native:" in line]
     assert len(re.findall(r"(?<!\\)\|", when)) == 5, when  # four cells
@@ -82,7 +82,7 @@ def test_a_page_of_operations_shows_data_letter_by_letter(text: str) -> None:
 def test_a_queue_name_cannot_add_a_label_or_a_line_to_the_metrics() -> None:
     names = ['a"} 1\nevil{x="', "a\\", 'b"', "c\n# TYPE evil gauge", "d\x1b[2J", "e\u2028f", "{}", "\udcff"]
     text = prometheus.format_exposition(Snapshot(taken_ms=1, queues=tuple(Seen(name, "native") for name in names)), 0.1)
-    assert hostile_text.find_harm(text) == ""
+    assert hostile_text.find_harmful_character(text) == ""
     label = r'[a-z_]+="(?:[^"\\\n]|\\[\\"n])*"'
     line = re.compile(rf"rqtui_[a-z_]+(?:\{{{label}(?:,{label})*\}})? [-+0-9.e]+|# (?:HELP|TYPE) rqtui_.*")
     for each in text.splitlines():
@@ -97,7 +97,7 @@ def test_a_queue_name_cannot_add_a_label_or_a_line_to_the_metrics() -> None:
 def test_what_is_copied_cannot_end_the_sequence_that_carries_it(environ: dict[str, str]) -> None:
     source = random.Random(1)
     for _ in range(50):
-        data = hostile_text.build_body(source) + b"\x07\x1b\\\x1b]0;owned\x07"
+        data = hostile_text.build_hostile_body(source) + b"\x07\x1b\\\x1b]0;owned\x07"
         sent: list[str] = []
         clipboard.send_to_clipboard(data, sent.append, environ)
         whole = "".join(sent).replace("\x1bP", "").replace("\x1b\\", "") if environ else "".join(sent)
@@ -117,12 +117,12 @@ def test_nothing_names_the_window_of_the_terminal() -> None:
 def test_a_copied_redis_cli_line_is_one_command_of_a_shell() -> None:
     source = random.Random(2)
     for number in range(200):
-        id = hostile_text.build_id(source, number)
+        id = hostile_text.build_hostile_id(source, number)
         for odd in (id, b"$(touch x)", b"`x`", b"a;b", b"a\nb", b"'\"", b"-h"):
             made = copy_formats.format_redis_cli_lines(
                 [_job(odd)], copy_formats.JobSource(registry.create_system("native"), "mail", "redis://host")
             ).decode()
-            assert "\n" not in made and hostile_text.find_harm(made) == ""
+            assert "\n" not in made and hostile_text.find_harmful_character(made) == ""
             words = shlex.split(made)
             assert words[0] == "redis-cli" and words[-3:-1] in (
                 ["HGET", "rqtui:{mail}:jobs"],
@@ -136,9 +136,9 @@ def test_copied_python_puts_the_same_bytes_and_nothing_else() -> None:
     source = random.Random(3)
     for number in range(100):
         job = _job(
-            hostile_text.build_id(source, number),
-            name=hostile_text.build_text(source),
-            body=hostile_text.build_body(source),
+            hostile_text.build_hostile_id(source, number),
+            name=hostile_text.build_hostile_text(source),
+            body=hostile_text.build_hostile_body(source),
         )
         made = copy_formats.format_python_program(
             [job], copy_formats.JobSource(registry.create_system("native"), "mail", "redis://h")
@@ -167,7 +167,7 @@ def test_neither_lua_nor_the_protocol_can_be_injected(client: Redis, url: str) -
         job.reject(job.id, final=True)
     for words in (("jobs", "mail", "dead"), ("errors", "mail"), ("show", "mail", f"0{odd[0]}"), ("workers", "mail")):
         ran = shell(url, *words)
-        assert ran.code == 0 and hostile_text.find_harm(ran.out + ran.err) == "", words
+        assert ran.code == 0 and hostile_text.find_harmful_character(ran.out + ran.err) == "", words
     for bad in ("ma{il", "mail\r\n", "a b", "\x00"):
         assert shell(url, "put", bad, "1").code == 2
     assert client.get("bystander") == b"x" and client.zcard("rqtui:{mail}:dead") == len(odd)

@@ -1,4 +1,4 @@
-"""What is kept on the disk of the machine is its owner's alone, also where somebody was there before."""
+"""Test that files on this machine's disk can be read only by their owner, also if the files existed before."""
 
 from __future__ import annotations
 

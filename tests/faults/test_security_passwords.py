@@ -15,9 +15,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import ROOT, build_environment, shell
 
 from rqtui.client.queue import Queue
@@ -39,7 +39,7 @@ TRACES = (SECRET, WRITTEN, ascii(SECRET)[1:-1], "w/rd", "ss:w", "rd%41", "rd%254
 
 
 def traces(text: str | bytes) -> list[str]:
-    """Which ways of writing the secret stand in it."""
+    """Return which spellings of the secret a text contains."""
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     return [each for each in TRACES if each.encode() in raw]
 
@@ -80,7 +80,7 @@ def test_no_object_that_holds_a_url_shows_the_password() -> None:
         assert traces(repr(each) + str(each)) == [], type(each)
 
 
-@in_one(
+@run_in_one_test(
     "url",
     [
         "redis://user:{0}@host/0", "unix://:{0}@/run/redis.sock", "redis://host?password={0}", "redis://host?Password={0}",
@@ -181,7 +181,7 @@ def _until(holds: Callable[[], object]) -> None:
 # The screen -----------------------------------------------------------------------------------------------------------
 
 
-@on_screen
+@run_on_event_loop
 async def test_no_view_picture_or_copy_of_the_screen_holds_it(guarded: str) -> None:
     Queue("mail", guarded).put({"a": 1}, id="one")
     seen = []
@@ -206,7 +206,7 @@ async def test_no_view_picture_or_copy_of_the_screen_holds_it(guarded: str) -> N
         it.app._return_code = 0
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_editor_of_a_url_that_did_not_answer_does_not_hold_it() -> None:
     async with screen(f"redis://:{WRITTEN}@127.0.0.1:1/0") as it:
         await it.press("e")

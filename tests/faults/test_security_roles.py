@@ -1,7 +1,7 @@
-"""`rqtui acl`: what each role may do, that nothing of it is superfluous, and what the others are told.
+"""Test `rqtui acl`: what each role may do, that no right is superfluous, and which errors other users get.
 
-The rights are those of the printed line. Which commands Redis ran is read from its own statistics, and what it refused
-from its own log, so neither depends on what rqtui believes.
+The rights are those of the printed line. Redis's own statistics show which commands it ran, and its log shows what it
+refused, so neither depends on what rqtui believes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from redis import Redis
-from screens import VIEW_KEYS, on_screen, screen
+from screens import VIEW_KEYS, run_on_event_loop, screen
 from shell import shell
 from versions import is_older
 
@@ -271,7 +271,7 @@ def test_a_worker_is_refused_every_verb_that_calls_what_it_may_not_and_the_comma
     assert dump(server_client) == before
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_viewer_on_the_screen_sees_all_and_is_told_what_the_user_lacks(
     client: Redis, real_server: EmbeddedServer
 ) -> None:
@@ -296,7 +296,7 @@ async def test_a_viewer_on_the_screen_sees_all_and_is_told_what_the_user_lacks(
 @pytest.mark.parametrize(
     "role", ["worker", *(pytest.param(more, marks=pytest.mark.matrix) for more in ("viewer", "operator"))]
 )
-@on_screen
+@run_on_event_loop
 async def test_a_role_walks_through_all_views_and_is_shown_what_it_may_see(
     role: str, client: Redis, real_server: EmbeddedServer
 ) -> None:

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from planted_secrets import BODY, DEAD_ERROR, SECRET, find_leaks, plant_secrets, slow_down
+from planted_secrets import BODY, DEAD_ERROR, SECRET, fill_slow_log, find_leaks, plant_secrets
 from redis import Redis
-from screens import VIEW_KEYS, on_screen, open_view, return_to_overview, screen
+from screens import VIEW_KEYS, open_view, return_to_overview, run_on_event_loop, screen
 from shell import Ran, shell
 
 from rqtui.cli.main import COMMANDS
@@ -66,7 +66,7 @@ def world(client: Redis, url: str, settings: Callable[[str, str], None]) -> Iter
     settings("slowlog-log-slower-than", "-1")
     client.execute_command("SLOWLOG", "RESET")
     plant_secrets(client)
-    slow_down(client)
+    fill_slow_log(client)
     yield url
     client.execute_command("SLOWLOG", "RESET")
     client.client_setname("")
@@ -193,7 +193,7 @@ def test_no_form_of_a_copy_holds_a_secret_unless_its_name_says_so(world: str) ->
     )
 
 
-@on_screen
+@run_on_event_loop
 async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Path) -> None:
     assert set(VIEW_KEYS) == set(VIEWS), "a key opens each view"
     journal.Journal(state_folder, world).record_change("requeue", "mail", "native", error=f"token={SECRET['filter']}")
@@ -243,7 +243,7 @@ async def test_no_view_of_the_screen_shows_a_secret(world: str, state_folder: Pa
     assert seen.count("••••") > 20, "there were secrets to mask"
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_records_who_revealed_a_job(world: str, state_folder: Path) -> None:
     async with screen(world, (160, 45)) as it:
         await it.until_shown("mail")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from authority import Files, issue_certificates, tls_server
 from redis import Redis
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import shell, start_process
 
 from rqtui.client.queue import Queue
@@ -41,7 +41,7 @@ def port(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int
 
 @pytest.fixture(scope="module")
 def strict_port(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A server that lets nobody in without a certificate."""
+    """Start a server that refuses clients without a certificate, and yield its port."""
     with tls_server(files, tmp_path_factory.mktemp("strict"), wants_certificate=True) as port:
         yield port
 
@@ -73,7 +73,7 @@ def test_commands_a_client_and_a_worker_speak_tls(tls: str) -> None:
         assert client.zcard("rqtui:{mail}:ready") == client.zcard("rqtui:{mail}:reserved") == 0
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_and_its_loops_speak_tls(tls: str) -> None:
     queue = Queue("mail", tls)
     queue.put({"n": 1}, id="later", delay=0.5)
@@ -99,7 +99,7 @@ def test_a_certificate_for_another_host_is_refused(tls: str, port: int, files: F
         assert client.keys() == []
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_says_that_the_host_is_another(port: int, files: Files) -> None:
     async with screen(f"rediss://127.0.0.1:{port}?ssl_ca_certs={files.authority}") as it:
         await it.until(lambda: "another host" in " ".join(it.text().split()), "the sentence")
@@ -217,7 +217,7 @@ def test_a_marker_that_came_with_the_end_of_the_wait_is_put_back_over_tls(tls: s
 
 
 def _hold_back_a_reply(bell: WakeWaiter, client: Redis) -> None:
-    """The reply to a BZPOPMIN stands inside the TLS of the bell's connection: its record came with another one's."""
+    """Hold back the reply to a BZPOPMIN inside the TLS connection: its record arrived with another one's."""
     bell._connect()
     client.zadd("rqtui:{mail}:wake", {b"wake": 0})
     connection = bell._connection

@@ -10,7 +10,7 @@ import pytest
 from authority import Files, issue_certificates
 from fleet import Fleet, Server
 from redis.exceptions import RedisError
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import shell
 from waiting import wait_until
 from workers import Worker
@@ -119,7 +119,7 @@ def test_a_worker_with_tls_leaves_an_old_primary_that_goes_on_answering(kind: An
         assert worker.error is None
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_behind_sentinels_with_tls_shows_the_queues(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:
         queue.put(1, id="a")
@@ -193,7 +193,7 @@ def test_queues_on_all_nodes_with_tls_are_put_to_waited_for_and_shown(cluster: s
     assert shell(cluster, "dispatch", "--once").code == 0
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_of_a_cluster_with_tls_changes_a_queue(cluster: str) -> None:
     with Queue("pdf", cluster) as queue:
         queue.put(1, id="a", delay="1h")

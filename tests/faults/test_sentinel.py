@@ -7,12 +7,12 @@ from typing import Any
 
 import aio_facade
 import pytest
-from families import in_one
+from families import run_in_one_test
 from fleet import Fleet, Server
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from redis import asyncio
 from redis.sentinel import Sentinel
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from shell import shell
 from waiting import wait_until
 from workers import Worker
@@ -43,19 +43,19 @@ class Watched:
             wait_until(lambda each=each: self._sees_all(each), ENOUGH, "the sentinel's view of the others")
 
     def _sees_all(self, sentinel: Server) -> bool:
-        known = self.known(sentinel)
+        known = self.read_primary_info(sentinel)
         theirs = (int(known["num-slaves"]), int(known["num-other-sentinels"]))
         return theirs == (len(self.replicas), len(self.sentinels) - 1)
 
-    def known(self, sentinel: Server | None = None) -> dict[str, str]:
-        """What a sentinel, else the last one, knows of the primary."""
+    def read_primary_info(self, sentinel: Server | None = None) -> dict[str, str]:
+        """Return what a sentinel (by default the last one) knows about the primary."""
         found = (sentinel or self.sentinel).client.execute_command("SENTINEL", "MASTERS")[0]
         words = [word.decode() if isinstance(word, bytes) else word for word in found]
         return dict(zip(words[::2], words[1::2], strict=True))
 
     def leader(self) -> int:
         """The port of the primary that the last sentinel names."""
-        return int(self.known()["port"])
+        return int(self.read_primary_info()["port"])
 
     def wait_for_failover(self) -> None:
         """Until the replica is the primary that the sentinel names."""
@@ -149,12 +149,12 @@ def test_a_failover_loses_nothing_that_was_put_durably_and_everybody_goes_on_by_
     leader = next(one for one in watched.replicas if one.port == watched.leader())
     left = leader.client.hkeys("rqtui:{mail}:jobs")
     assert set(life.put) - set(life.ran) - {id.decode() for id in left} == set()
-    assert find_problems(leader.client, "mail") == []
+    assert find_misplaced_jobs(leader.client, "mail") == []
     assert leader.client.sismember("rqtui:queues", "mail")
 
 
 @pytest.mark.matrix
-@on_screen
+@run_on_event_loop
 async def test_a_sentinel_alone_names_no_other_primary_until_most_are_back(fleet: Fleet) -> None:
     watched = Watched(fleet, sentinels=3)
     with Queue("mail", watched.url) as queue:
@@ -164,7 +164,7 @@ async def test_a_sentinel_alone_names_no_other_primary_until_most_are_back(fleet
             await it.until_shown("mail")
             for lost in (*watched.sentinels[:2], watched.primary):
                 lost.kill()
-            await it.until(lambda: "s_down" in watched.known()["flags"], "the sentinel's verdict")
+            await it.until(lambda: "s_down" in watched.read_primary_info()["flags"], "the sentinel's verdict")
             with pytest.raises(Unreachable, match=f"127.0.0.1:{watched.sentinel.port} holds it for down"):
                 queue.put(2, id="b")
             await it.until(lambda: it.app.session.connection_loss is not None, "the loss")
@@ -245,7 +245,7 @@ def test_a_client_of_redis_py_for_sentinels_and_loops_may_be_given(watched: Watc
         assert queue.put(1, id="a").word == "exists"
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_follows_the_primary(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:
         queue.put(1, id="a")
@@ -299,7 +299,7 @@ def test_what_is_wrong_with_sentinels_is_said_in_a_sentence(watched: Watched) ->
     assert ran.code == 3 and f"127.0.0.1:{watched.primary.port} is a Redis, but no sentinel." in ran.err
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_says_what_is_wrong_with_sentinels(client, url) -> None:
     async with screen("redis+sentinel://:secret@127.0.0.1:1,127.0.0.1:2/jobs/3", (120, 35)) as it:
         await it.until_shown("The sentinels at 127.0.0.1:1, 127.0.0.1:2", "service", "jobs")
@@ -321,7 +321,7 @@ def test_urls_of_several_hosts_are_understood(url: str, hosts: tuple, service: s
     connect(url).close()
 
 
-@in_one(
+@run_in_one_test(
     ("url", "text"),
     [
         ("redis+sentinel://a:26379", "names no service"),
@@ -350,7 +350,7 @@ def test_a_url_of_several_hosts_that_cannot_be_is_refused_in_a_sentence(url: str
 
 
 def pause_primary_until_failover(watched: Watched) -> None:
-    """The primary stands still until another one was chosen, and goes on: it believes to be the primary."""
+    """Suspend the primary until another one was chosen, and continue it: it believes to be the primary."""
     watched.primary.pause()
     watched.wait_for_failover()
     watched.primary.resume()
@@ -362,7 +362,7 @@ def believes(server: Server) -> bool:
 
 
 def follow(watched: Watched, queue: Any) -> None:
-    """Until puts reach the new primary: the announcement may still be on its way when the old one goes on."""
+    """Wait until puts reach the new primary: the announcement may still be on its way when the old one continues."""
 
     def put() -> bool:
         return _works(lambda: queue.put(0)) and watched.replica.client.hlen("rqtui:{mail}:jobs") > before
@@ -437,7 +437,7 @@ def test_a_client_of_redis_py_for_sentinels_leaves_an_old_primary(watched: Watch
         assert believes(watched.primary), "the old primary was demoted before this test could show anything"
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_and_its_loops_leave_an_old_primary(watched: Watched) -> None:
     with Queue("mail", watched.url) as queue:
         queue.put(1, id="a")

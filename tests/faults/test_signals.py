@@ -18,10 +18,10 @@ from typing import Any
 import pytest
 from programs import COMMANDS, CONSUME, PATIENCE_S, RQTUI, Programs
 from proxy import Proxy
-from queue_check import find_problems
+from queue_check import find_misplaced_jobs
 from redis import Redis
 from shell import build_environment
-from soak_run import is_alive
+from soak_run import is_process_alive
 from waiting import wait_until
 
 from rqtui.cli.signals import interrupt_on_signals
@@ -83,7 +83,7 @@ def test_one_signal_ends_every_program_in_order(
         programs.start(*names, client=client)
         assert fault(programs, number, client, before) == []
     assert client.hgetall(f"{MAIL}workers") == {}, "a worker that left is on the list no more"
-    assert find_problems(client, "mail") == []
+    assert find_misplaced_jobs(client, "mail") == []
 
 
 def test_an_interrupt_during_an_import_keeps_the_exit_code(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_change_of_many_jobs_that_is_broken_off_says_what_was_done(
         moved = total - client.zcard(f"{MAIL}ready")
         assert 0 < document["moved"] == moved < total
         assert f"stopped after {moved} of {total}: interrupted." in programs.read_output("act")
-    assert find_problems(client, "mail") == []
+    assert find_misplaced_jobs(client, "mail") == []
 
 
 def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url: str, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_lines_that_were_being_put_are_in_as_far_as_was_said(client: Redis, url:
         told = re.search(r"interrupted: jobs in the queue: (\d+), and perhaps the batch", programs.read_output("put"))
         assert told, programs.read_output("put")
         assert int(told[1]) <= client.zcard(f"{MAIL}ready") <= int(told[1]) + 1000
-    assert find_problems(client, "mail") == []
+    assert find_misplaced_jobs(client, "mail") == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
@@ -276,7 +276,7 @@ def test_a_command_that_ignores_sigterm_is_killed_and_its_job_released(client: R
         assert work.wait(PATIENCE_S) == 0
         lines = programs.read_output("work", "out").splitlines()
         assert [json.loads(line)["outcome"] for line in lines] == ["released"]
-        assert not is_alive(int(pid.read_text()))
+        assert not is_process_alive(int(pid.read_text()))
         assert queue.counts()["ready"] == 1
 
 

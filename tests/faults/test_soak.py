@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 import soak_verdict
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
-from screens import on_screen, screen
-from soak_run import WORDS, Soak, soak
+from screens import run_on_event_loop, screen
+from soak_run import WORDS, Soak, run_soak
 from textual.strip import Strip
 
 from rqtui.client.queue import Queue
@@ -35,7 +35,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds
 
 def check_soak(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> None:
     """All that is asked of a soak, with what went wrong in the message."""
-    assert soak_verdict.find_faults(found.samples, rss_bytes, used_bytes, CONNECTIONS) == []
+    assert soak_verdict.find_growth(found.samples, rss_bytes, used_bytes, CONNECTIONS) == []
     codes = {name: code for name, (_seconds, code) in found.ends.items()}
     assert codes == dict.fromkeys(codes, 0), f"{found.ends}: {found.words}"
     assert found.left == [], "children outlived a process that was asked to end"
@@ -46,13 +46,13 @@ def check_soak(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> N
 
 def format_figures(found: Soak) -> str:
     """The figures, as one line of JSON."""
-    return json.dumps({**soak_verdict.summarise(found.samples), "acked": found.acked, "ends_s": found.ends})
+    return json.dumps({**soak_verdict.summarise_soak(found.samples), "acked": found.acked, "ends_s": found.ends})
 
 
 @linux
 @pytest.mark.matrix
 def test_half_a_minute_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
-    found = soak(22, every_s=1.0, key_s=0.5, log=tmp_path / "soak.jsonl")
+    found = run_soak(22, every_s=1.0, key_s=0.5, log=tmp_path / "soak.jsonl")
     print(format_figures(found))
     check_soak(found, SHORT_RSS, SHORT_USED)
 
@@ -61,7 +61,9 @@ def test_half_a_minute_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(0)
 def test_an_hour_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
-    found = soak(LONG_S, every_s=10.0, key_s=5.0, log=Path(os.environ.get("RQTUI_SOAK_LOG", tmp_path / "soak.jsonl")))
+    found = run_soak(
+        LONG_S, every_s=10.0, key_s=5.0, log=Path(os.environ.get("RQTUI_SOAK_LOG", tmp_path / "soak.jsonl"))
+    )
     print(format_figures(found), flush=True)
     check_soak(found, LONG_RSS, LONG_USED)
 
@@ -101,7 +103,7 @@ def noise(number: int) -> int:
 
 
 def find_growth(samples: list[dict[str, Any]]) -> list[str]:
-    return soak_verdict.find_faults(samples, {"*": 2 * MB}, 1 * MB)
+    return soak_verdict.find_growth(samples, {"*": 2 * MB}, 1 * MB)
 
 
 def test_the_judge_passes_what_is_flat_however_it_trembles() -> None:
@@ -124,7 +126,7 @@ def test_the_judge_passes_what_grows_only_at_first() -> None:
     assert find_growth(series(rss_bytes=lambda n: (30 + min(n, 18)) * MB, threads=lambda n: 3 + min(n, 15))) == []
 
 
-@in_one(
+@run_in_one_test(
     ("leak", "words"),
     [
         ({"rss_bytes": lambda n: 40 * MB + n * 80_000 + noise(n) * MB // 4}, "memory grew by 3.46 MB"),
@@ -143,8 +145,8 @@ def test_the_judge_names_each_leak(leak: dict[str, Any], words: str) -> None:
 
 def test_the_judge_passes_a_connection_that_a_member_needs_and_no_more() -> None:
     later = series(connections=lambda n: 2 + (n > 40), fds=lambda n: 12 + (n > 40))
-    assert soak_verdict.find_faults(later, {"*": MB}, MB, {"work": 3}) == []
-    [fault] = soak_verdict.find_faults(later, {"*": MB}, MB, {"work": 2})
+    assert soak_verdict.find_growth(later, {"*": MB}, MB, {"work": 3}) == []
+    [fault] = soak_verdict.find_growth(later, {"*": MB}, MB, {"work": 2})
     assert "connections grew" in fault
 
 
@@ -167,7 +169,7 @@ def test_one_outlier_does_not_move_the_slope() -> None:
 # ── the screen ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_page_that_was_closed_leaves_no_painted_line_behind(url: str, client: Redis) -> None:
     Queue("mail", url).put(1)
 

@@ -1,7 +1,7 @@
 """Record which tests run which lines of Python and which Lua scripts, and how long each test takes.
 
-`record` runs the plain `pytest` once in a scratch copy of the repository. A `CoverageMap` is the result. The map is
-stored as JSON, because recording takes minutes. `copy_repository` creates a scratch copy.
+`record_coverage` runs the plain `pytest` once in a scratch copy of the repository. A `CoverageMap` is the result. The
+map is stored as JSON, because recording takes minutes. `copy_repository` creates a scratch copy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ WRAPPER = "\nimport sitecustomize as _recorder\n\nScript.build_call = _recorder.
 
 
 def copy_repository(to: Path) -> Path:
-    """Copy the files of the repository to the folder `to`, except those that git ignores, and return the folder."""
+    """Copy the files of the repository that git does not ignore to the folder `to`, and return the folder."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\0")
     for name in filter(None, names):
@@ -35,18 +35,21 @@ def copy_repository(to: Path) -> Path:
 
 
 def build_pytest_options(tree: Path, *options: str) -> list[str]:
-    """Return the options with which pytest runs on a copy. Start it there, with `build_environment(tree)`."""
+    """Return the pytest options for a test run in a copy of the repository.
+
+    Start pytest in the copy, with `build_environment(tree)`.
+    """
     return ["-q", "--no-header", "-p", "no:cacheprovider", f"--rootdir={tree}", *options]
 
 
 def build_environment(tree: Path) -> dict[str, str]:
-    """Return variables under which every Python imports the copy instead of the installed package."""
+    """Build environment variables under which every Python imports the copy instead of the installed package."""
     return {**os.environ, "PYTHONPATH": str(tree), "PYTHONPYCACHEPREFIX": str(tree / ".bytecode")}
 
 
 @dataclass(frozen=True)
 class CoverageMap:
-    """The tests that run each line and script.
+    """A record of the tests that run each line and each script.
 
     A test is a number: its index in `tests`. Only passed tests are included. The fields are those of the stored map.
     """
@@ -57,7 +60,7 @@ class CoverageMap:
     scripts: dict[str, list[int]]  # by file
 
     def find_tests(self, path: str, first: int, last: int) -> set[int]:
-        """Return the tests that run one of these lines.
+        """Return the tests that run one of these lines of a file.
 
         If no test runs one, return those that run any line of the file: code that runs at import is recorded for the
         first importing test only.
@@ -69,23 +72,25 @@ class CoverageMap:
         return tests_of_lines or {test for numbers in lines.values() for test in numbers}
 
     def update_tests(self, tests: Sequence[str]) -> CoverageMap:
-        """Return the map for the current tests: without deleted tests, and with new tests that run no line."""
+        """Return the map for a new list of tests: without deleted tests, and with new tests that run no line."""
         numbers = {test: number for number, test in enumerate(tests)}
         new_numbers = {old: numbers[test] for old, test in enumerate(self.tests) if test in numbers}
         durations = dict(zip(self.tests, self.seconds, strict=True))
 
-        def renumber(old_numbers: Iterable[int]) -> list[int]:
+        def renumber_tests(old_numbers: Iterable[int]) -> list[int]:
             return sorted(new_numbers[test] for test in old_numbers if test in new_numbers)
 
         lines = {
-            path: {line: renumber(users) for line, users in lines_of_file.items()}
+            path: {line: renumber_tests(users) for line, users in lines_of_file.items()}
             for path, lines_of_file in self.lines.items()
         }
         seconds = [durations.get(test, DEFAULT_S) for test in tests]
-        return CoverageMap([*tests], seconds, lines, {path: renumber(users) for path, users in self.scripts.items()})
+        return CoverageMap(
+            [*tests], seconds, lines, {path: renumber_tests(users) for path, users in self.scripts.items()}
+        )
 
-    def is_new(self, number: int) -> bool:
-        """Return whether a test was added after the recording."""
+    def is_new_test(self, number: int) -> bool:
+        """Return whether a test was added after the map was recorded."""
         return self.seconds[number] == DEFAULT_S
 
     @classmethod
@@ -97,8 +102,8 @@ class CoverageMap:
         path.write_text(json.dumps(asdict(self)))
 
 
-def record(scratch: Path, options: Iterable[str]) -> CoverageMap:
-    """Run pytest with `options` in a copy at `scratch`, and return what the recorder wrote."""
+def record_coverage(scratch: Path, options: Iterable[str]) -> CoverageMap:
+    """Run pytest with `options` in a copy at `scratch`, and return the recorded coverage map."""
     tree, folder = copy_repository(scratch / "tree"), scratch / "recorded"
     folder.mkdir()
     shutil.copy(Path(recorder.__file__), tree / "sitecustomize.py")
@@ -112,30 +117,30 @@ def record(scratch: Path, options: Iterable[str]) -> CoverageMap:
 
 def _read_recording(tree: Path, folder: Path) -> CoverageMap:
     seconds: dict[str, float] = {}
-    for duration, outcome, test in _read_rows(folder, "tests", 2):
+    for duration, outcome, test in _read_recorded_rows(folder, "tests", 2):
         if outcome == "passed":
             seconds[test] = float(duration)
     numbers = {test: number for number, test in enumerate(seconds)}
     scripts: dict[str, set[int]] = defaultdict(set)
-    for path, test in _read_rows(folder, "scripts", 1):
+    for path, test in _read_recorded_rows(folder, "scripts", 1):
         if test in numbers:
             scripts[path].add(numbers[test])
     return CoverageMap(
         list(seconds),
         list(seconds.values()),
-        _read_lines(tree, folder, numbers),
+        _read_covered_lines(tree, folder, numbers),
         {path: sorted(users) for path, users in scripts.items()},
     )
 
 
-def _read_rows(folder: Path, kind: str, tabs: int) -> Iterable[list[str]]:
+def _read_recorded_rows(folder: Path, kind: str, tabs: int) -> Iterable[list[str]]:
     for path in sorted(folder.glob(f"{kind}-*.txt")):
         for line in path.read_text("utf-8").splitlines():
             if len(row := line.split("\t", tabs)) == tabs + 1:
                 yield row
 
 
-def _read_lines(tree: Path, folder: Path, numbers: dict[str, int]) -> dict[str, dict[str, list[int]]]:
+def _read_covered_lines(tree: Path, folder: Path, numbers: dict[str, int]) -> dict[str, dict[str, list[int]]]:
     from coverage import Coverage
 
     coverage = Coverage(data_file=str(folder / "coverage"), config_file=False, messages=False)

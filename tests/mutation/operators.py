@@ -31,7 +31,7 @@ _LEAVING = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A change of one file: the characters from `start` to `end` become `new`. `line` counts from 1."""
+    """A fault planted in one file: the characters from `start` to `end` become `new`. `line` counts from 1."""
 
     path: str
     operator: str
@@ -42,7 +42,7 @@ class Mutant:
     new: str
 
     def apply_to(self, text: str) -> str:
-        """Return the text with the fault. Raises ValueError if the mutant was made from another text."""
+        """Return the file's text with the fault. Raises ValueError if the mutant was built from another text."""
         if text[self.start : self.end] != self.old:
             raise ValueError(f"{self.path}:{self.line}: {self.old!r} is not in the text any more")
         return text[: self.start] + self.new + text[self.end :]
@@ -57,7 +57,7 @@ def _shorten(text: str) -> str:
 
 
 def find_python_mutants(path: str, text: str) -> list[Mutant]:
-    """Return every fault that can be planted in a module, in the order of the text."""
+    """Return every fault that can be planted in a Python module, in the order of the text."""
     source = _PythonSource(path, text)
     mutants = [mutant for node in ast.walk(source.tree) for mutant in source.find_mutants(node)]
     return sorted(mutants, key=lambda mutant: (mutant.start, mutant.operator, mutant.new))
@@ -78,11 +78,11 @@ class _PythonSource:
         if id(node) in self._skipped:
             return
         if isinstance(node, ast.Compare):
-            yield from self._find_in_comparison(node)
+            yield from self._find_comparison_mutants(node)
         elif isinstance(node, ast.BoolOp):
-            yield from self._find_in_logic(node)
+            yield from self._find_logic_mutants(node)
         elif isinstance(node, ast.If | ast.While | ast.IfExp):
-            yield from self._find_in_condition(node)
+            yield from self._find_condition_mutants(node)
         elif isinstance(node, ast.comprehension):
             for test in node.ifs:
                 yield self._replace_node("negated", test, f"not ({self._read_node(test)})")
@@ -92,22 +92,22 @@ class _PythonSource:
             yield self._replace_node("constant", node, str(node.value + 1))
             yield self._replace_node("constant", node, str(node.value - 1))
 
-    def _find_in_comparison(self, node: ast.Compare) -> Iterator[Mutant]:
+    def _find_comparison_mutants(self, node: ast.Compare) -> Iterator[Mutant]:
         left = node.left
         for sign, right in zip(node.ops, node.comparators, strict=True):
             symbol = _SIGNS[type(sign)]
-            start, end = self._find_between(left, right, symbol.replace(" ", r"\s+"))
+            start, end = self._find_operator_span(left, right, symbol.replace(" ", r"\s+"))
             if symbol in _BOUNDARY:
                 yield self._replace_text("boundary", start, end, _BOUNDARY[symbol])
             yield self._replace_text("comparison", start, end, _OPPOSITE[symbol])
             left = right
 
-    def _find_in_logic(self, node: ast.BoolOp) -> Iterator[Mutant]:
+    def _find_logic_mutants(self, node: ast.BoolOp) -> Iterator[Mutant]:
         name, other = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
         for left, right in pairwise(node.values):
-            yield self._replace_text("logic", *self._find_between(left, right, rf"\b{name}\b"), other)
+            yield self._replace_text("logic", *self._find_operator_span(left, right, rf"\b{name}\b"), other)
 
-    def _find_in_condition(self, node: ast.If | ast.While | ast.IfExp) -> Iterator[Mutant]:
+    def _find_condition_mutants(self, node: ast.If | ast.While | ast.IfExp) -> Iterator[Mutant]:
         if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             return
         yield self._replace_node("negated", node.test, f"not ({self._read_node(node.test)})")
@@ -136,8 +136,8 @@ class _PythonSource:
     def _find_offset(self, line: int, column: int) -> int:
         return self._starts[line - 1] + len(self._lines[line - 1].encode()[:column].decode())
 
-    def _find_between(self, before: ast.AST, after: ast.AST, pattern: str) -> tuple[int, int]:
-        """Return where the sign or word between two operands starts and ends."""
+    def _find_operator_span(self, before: ast.AST, after: ast.AST, pattern: str) -> tuple[int, int]:
+        """Return the span of the sign or word between two operands."""
         start, end = self._find_span(before)[1], self._find_span(after)[0]
         match = re.search(pattern, self.text[start:end])
         assert match
@@ -177,8 +177,8 @@ _READ_COMMANDS = {
 
 
 def find_lua_mutants(path: str, text: str) -> list[Mutant]:
-    """Return every fault that can be planted in a script or a block, in the order of the text."""
-    bare = _NOT_CODE.sub(lambda match: _blank(match[0]), text)
+    """Return every fault that can be planted in a Lua script or a block, in the order of the text."""
+    bare = _NOT_CODE.sub(lambda match: _blank_strings_and_comments(match[0]), text)
 
     def replace_text(operator: str, start: int, end: int, new: str) -> Mutant:
         return Mutant(path, operator, text.count("\n", 0, start) + 1, start, end, text[start:end], new)
@@ -208,8 +208,8 @@ def find_lua_mutants(path: str, text: str) -> list[Mutant]:
     return sorted(mutants, key=lambda mutant: (mutant.start, mutant.operator, mutant.new))
 
 
-def _blank(text: str) -> str:
-    """Return a text of the same length and lines without words. A string stays one word to the code around it."""
+def _blank_strings_and_comments(text: str) -> str:
+    """Return a text of the same length and lines whose comments are blank and whose strings are one word."""
     filler = "\x00" if text[0] in "'\"" else " "
     return re.sub(r"[^\n]", filler, text)
 

@@ -29,7 +29,7 @@ AREAS = {
 
 
 def read_sources(root: Path, area: str) -> dict[str, str]:
-    """Return the sources of an area by their paths from the root. A folder or file is an area too."""
+    """Read the source files of an area by their paths from the root. A folder or a file is an area too."""
     patterns = AREAS.get(area) or (area, f"{area}/**/*.py", f"{area}/**/*.lua")
     paths = sorted(path for pattern in patterns for path in root.glob(pattern) if path.is_file())
     return {path.relative_to(root).as_posix(): path.read_bytes().decode() for path in paths}
@@ -39,7 +39,7 @@ def find_mutants(path: str, text: str) -> list[Mutant]:
     return find_lua_mutants(path, text) if path.endswith(".lua") else find_python_mutants(path, text)
 
 
-def divide_by_lines(root: Path, number: int, areas: list[str]) -> dict[str, int]:
+def divide_mutants_by_lines(root: Path, number: int, areas: list[str]) -> dict[str, int]:
     """Return how many of `number` mutants each area gets: in proportion to its lines, and at least one."""
     lines = {area: sum(text.count("\n") for text in read_sources(root, area).values()) for area in areas}
     return {area: max(1, round(number * lines[area] / sum(lines.values()))) for area in areas}
@@ -67,10 +67,10 @@ def draw_mutants(root: Path, area: str, number: int, seed: int) -> list[Mutant]:
 
 
 def is_effective(mutant: Mutant, text: str) -> bool:
-    """Return whether the changed text parses, and to another program than before."""
+    """Return whether a mutant's text parses, and to another program than the original."""
     changed = mutant.apply_to(text)
     if mutant.path.endswith(".lua"):
-        return changed != text and not _lua_compiler()(changed)
+        return changed != text and not _find_lua_compiler()(changed)
     try:
         return ast.dump(ast.parse(changed)) != ast.dump(ast.parse(text))
     except SyntaxError:
@@ -78,8 +78,8 @@ def is_effective(mutant: Mutant, text: str) -> bool:
 
 
 @cache
-def _lua_compiler() -> Any:
-    """Return a function that returns why a script does not compile, or None."""
+def _find_lua_compiler() -> Any:
+    """Return a function that returns why a Lua script does not compile; None if no compiler is installed."""
     from lupa import lua51  # fakeredis brings it
 
     return lua51.LuaRuntime().eval("function(text) local _, why = loadstring(text) return why end")
@@ -92,7 +92,7 @@ _mtimes = count(
 
 @contextmanager
 def plant_mutant(tree: Path, mutant: Mutant) -> Iterator[list[str]]:
-    """Plant the fault in the copy at `tree`, and undo it at the end. Yield the paths of the changed files.
+    """Plant a fault in the copy at `tree`, yield the paths of the changed files, and undo the fault at the end.
 
     If the file is a block, the paths of the scripts that include it follow.
     """
@@ -111,9 +111,10 @@ def _write_with_new_time(path: Path, text: bytes) -> None:
 
 
 def list_scripts_with(tree: Path, path: str) -> list[str]:
-    """Return the paths of the scripts that include the block in this file, also by another block; none for a script.
+    """Return the paths of the scripts that include the block in this file; none if the file is a script.
 
-    This module imports nothing of the project: the runs that ask the tests are forks, and import it from the copy.
+    A block may be included by another block. This module imports nothing of the project: the runs that call this
+    function are forks, and import the project from the copy.
     """
     sources = read_sources(tree, "lua")
     found = {path} if _is_block(path) else set[str]()

@@ -25,27 +25,27 @@ _coverage: Any = None
 
 
 def wrap_script_call(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `Script.build_call` so that it also records script and test.
+    """Wrap `Script.build_call` so that each call also records its script and the running test.
 
-    A line at the end of the copy's `script.py` calls this.
+    A line at the end of the copy's `script.py` calls this function.
     """
 
-    def wrapped(script: Any, *args: Any, **options: Any) -> Any:
+    def record_and_call(script: Any, *args: Any, **options: Any) -> Any:
         key = (script.path, os.environ.get(TEST, ""))
         if key not in _seen:
             _seen.add(key)
-            _append("scripts", "\t".join(key))
+            _append_record("scripts", "\t".join(key))
         return call(script, *args, **options)
 
-    return wrapped
+    return record_and_call
 
 
-def _append(kind: str, line: str) -> None:
+def _append_record(kind: str, line: str) -> None:
     with Path(os.environ[FOLDER], f"{kind}-{os.getpid()}.txt").open("a", encoding="utf-8") as file:
         file.write(line + "\n")
 
 
-def _start() -> None:
+def _start_recording() -> None:
     global _coverage  # noqa: PLW0603 - one per process, as in coverage itself
     import coverage
 
@@ -59,10 +59,10 @@ def _start() -> None:
     )
     _coverage._warn_no_data = False
     _coverage.start()
-    atexit.register(_stop)
+    atexit.register(_stop_recording)
 
 
-def _stop() -> None:
+def _stop_recording() -> None:
     _coverage.stop()
     _coverage.save()
 
@@ -75,7 +75,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         return (yield)
     finally:
         outcome = "failed" if item.nodeid in _failed else "passed"
-        _append("tests", f"{_seconds.pop(item.nodeid, 0.0):.3f}\t{outcome}\t{item.nodeid}")
+        _append_record("tests", f"{_seconds.pop(item.nodeid, 0.0):.3f}\t{outcome}\t{item.nodeid}")
         _coverage.switch_context("")
         os.environ.pop(TEST, None)
 
@@ -87,4 +87,4 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 if FOLDER in os.environ:
-    _start()
+    _start_recording()

@@ -38,7 +38,7 @@ from pathlib import Path
 
 import places
 import pytest
-from coverage_map import ROOT, CoverageMap, build_environment, build_pytest_options, copy_repository, record
+from coverage_map import ROOT, CoverageMap, build_environment, build_pytest_options, copy_repository, record_coverage
 from operators import Mutant
 
 for _name in ("hypothesis", "redis", "textual.app", "typer"):
@@ -53,7 +53,7 @@ CACHE_FOLDER = ROOT / ".pytest_cache" / "mutation"
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of one mutant. The names of the fields are those of the results file.
+    """The outcome of one planted fault. The names of the fields are those of the results file.
 
     `by` is the test that noticed the fault, or empty. `asked` counts the tests that ran, `left_out` those that run the
     line but would take too long.
@@ -67,13 +67,13 @@ class Verdict:
     left_out: int = 0
 
 
-def build_key(mutant: Mutant) -> tuple[str, str, int, str]:
+def build_mutant_key(mutant: Mutant) -> tuple[str, str, int, str]:
     """Return the values that identify a mutant of one text."""
     return mutant.path, mutant.operator, mutant.start, mutant.new
 
 
-def is_mirrored(path: str, test: str) -> bool:
-    """Return whether a test is in the folder or file that mirrors a source."""
+def is_test_of_source(path: str, test: str) -> bool:
+    """Return whether a test is in the folder or file that mirrors a source file."""
     folder, stem = path.split("/")[1], Path(path).stem
     if path.startswith("lua/") or folder == "systems":
         system_name = folder if path.startswith("lua/") else path.split("/")[2].removesuffix(".py")
@@ -89,7 +89,7 @@ def is_mirrored(path: str, test: str) -> bool:
 
 
 def choose_tests(coverage: CoverageMap, mutant: Mutant, changed: Sequence[str]) -> tuple[list[list[str]], int]:
-    """Return the tests to run in three rounds, and how many tests that run the line are left out because of their time.
+    """Choose the tests to run for a planted fault, in three rounds, and count the tests that would take too long.
 
     The last round has tests of the mirrored folder that do not run the line according to the map: lines of a program
     that was killed are not recorded. The tests that run a script are complete for all but new tests, so for Lua only
@@ -97,9 +97,10 @@ def choose_tests(coverage: CoverageMap, mutant: Mutant, changed: Sequence[str]) 
     """
     last_line = mutant.line + mutant.old.count("\n")
     numbers: set[int] = set().union(*(coverage.find_tests(path, mutant.line, last_line) for path in changed))
-    mirrored = {n for n, test in enumerate(coverage.tests) if any(is_mirrored(path, test) for path in changed)}
+    mirrored = {n for n, test in enumerate(coverage.tests) if any(is_test_of_source(path, test) for path in changed)}
     order = sorted(
-        numbers, key=lambda n: coverage.seconds[n] * (1 if n in mirrored else 4) * _weigh_servers(coverage.tests[n])
+        numbers,
+        key=lambda n: coverage.seconds[n] * (1 if n in mirrored else 4) * _weigh_test_by_server(coverage.tests[n]),
     )
     rounds: list[list[str]] = [[], [], []]
     spent_s, left_out = 0.0, 0
@@ -113,13 +114,16 @@ def choose_tests(coverage: CoverageMap, mutant: Mutant, changed: Sequence[str]) 
     spent_s = 0.0
     for number in sorted(mirrored - numbers, key=coverage.seconds.__getitem__):
         spent_s += coverage.seconds[number]
-        if spent_s <= ALL_ROUNDS_S and (coverage.is_new(number) or not mutant.path.startswith("lua/")):
+        if spent_s <= ALL_ROUNDS_S and (coverage.is_new_test(number) or not mutant.path.startswith("lua/")):
             rounds[2].append(coverage.tests[number])
     return rounds, left_out
 
 
 def collect_tests(tree: Path) -> list[str]:
-    """Return the tests of the plain `pytest` in the copy. Running a deleted test would look like a noticed fault."""
+    """Return the names of the plain `pytest` run's tests in a copy of the repository.
+
+    Running a deleted test would look like a noticed fault.
+    """
     output = tree.parent / "collected.txt"
     child = os.fork()
     if not child:
@@ -129,13 +133,13 @@ def collect_tests(tree: Path) -> list[str]:
     return [line for line in output.read_text(errors="replace").splitlines() if "::" in line]
 
 
-def _weigh_servers(test: str) -> int:
-    """Return a factor for the duration of a test: a test on another server costs more, and rarely notices more."""
+def _weigh_test_by_server(test: str) -> int:
+    """Return a factor for the duration of a test: tests on other servers cost more, and rarely notice more faults."""
     return 5 if re.search(r"\[(?:valkey|redis62|fakeredis)\b", test) else 1
 
 
 def run_tests(tree: Path, tests: Sequence[str], expected_s: float) -> str:
-    """Return the first of these tests that fails in the copy, or what else ended the run; empty if all pass."""
+    """Return the first of the tests that fails in the copy, or what else ended the run; empty if all pass."""
     list_file, output = tree.parent / "tests.txt", tree.parent / "said.txt"
     list_file.write_text("\n".join(tests))
     child = os.fork()
@@ -152,7 +156,7 @@ def run_tests(tree: Path, tests: Sequence[str], expected_s: float) -> str:
 
 
 def _run_pytest(tree: Path, options: Sequence[str], output: Path) -> None:
-    """Run pytest in a forked child, which has imported the slow packages already and nothing of the project."""
+    """Run pytest in a forked child, which imported the slow packages before but nothing of the project."""
     os.setsid()
     os.chdir(tree)
     os.environ.update(build_environment(tree))
@@ -171,7 +175,7 @@ def _run_pytest(tree: Path, options: Sequence[str], output: Path) -> None:
 
 
 def _wait_for_child(child: int, limit_s: float) -> int | None:
-    """Return the exit code of the child, or None if the child and all that it started had to be killed."""
+    """Return the exit code of a child process, or None if it and its descendants had to be killed."""
     deadline = time.monotonic() + limit_s
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)
@@ -184,7 +188,7 @@ def _wait_for_child(child: int, limit_s: float) -> int | None:
 
 
 def try_mutant(tree: Path, coverage: CoverageMap, mutant: Mutant, area: str) -> Verdict:
-    """Plant a mutant in the copy and run the tests that may notice it."""
+    """Plant a fault in a copy of the repository, run the tests that may notice it, and return the verdict."""
     with places.plant_mutant(tree, mutant) as changed:
         rounds, left_out = choose_tests(coverage, mutant, changed)
         durations = dict(zip(coverage.tests, coverage.seconds, strict=True))
@@ -194,13 +198,13 @@ def try_mutant(tree: Path, coverage: CoverageMap, mutant: Mutant, area: str) -> 
     return Verdict(mutant, area, "survived", "", sum(map(len, rounds)), left_out)
 
 
-def is_listed(mutant: Mutant, text: str) -> bool:
-    """Return whether `without_effect.toml` lists the fault: by file, operator, the line's text, and the change."""
-    return build_row_key(mutant, text) in {_read_row_key(row) for row in read_rows()}
+def is_listed_without_effect(mutant: Mutant, text: str) -> bool:
+    """Return whether `without_effect.toml` lists a fault: by file, operator, the line's text, and the change."""
+    return build_row_key(mutant, text) in {_read_row_key(row) for row in read_rows_without_effect()}
 
 
 def find_unbound_rows(tree: Path, rows: Sequence[dict[str, str]]) -> list[str]:
-    """Return a sentence for each row of `without_effect.toml` that matches no mutant of the sources in `tree`."""
+    """Return a sentence for each row of `without_effect.toml` that matches no possible fault of the sources."""
     keys = set()
     for path in {row["file"] for row in rows if (tree / row["file"]).is_file()}:
         text = (tree / path).read_text("utf-8")
@@ -212,26 +216,26 @@ def find_unbound_rows(tree: Path, rows: Sequence[dict[str, str]]) -> list[str]:
     ]
 
 
-def read_rows() -> list[dict[str, str]]:
+def read_rows_without_effect() -> list[dict[str, str]]:
     return tomllib.loads(LISTED_FILE.read_text("utf-8"))["fault"]
 
 
 def build_row_key(mutant: Mutant, text: str) -> tuple[str, ...]:
     """Return the values by which `without_effect.toml` identifies a mutant: they survive changes of other lines."""
-    return mutant.path, mutant.operator, text.splitlines()[mutant.line - 1].strip(), format_change(mutant)
+    return mutant.path, mutant.operator, text.splitlines()[mutant.line - 1].strip(), format_mutant_change(mutant)
 
 
 def _read_row_key(row: dict[str, str]) -> tuple[str, ...]:
     return row["file"], row["operator"], row["text"], row["change"]
 
 
-def format_change(mutant: Mutant) -> str:
-    """Format the change in a line."""
+def format_mutant_change(mutant: Mutant) -> str:
+    """Format the change of a planted fault in a line."""
     return f"{' '.join(mutant.old.split())} -> {' '.join(mutant.new.split())}"
 
 
 def format_report(verdicts: Iterable[Verdict], seed: int, false_alarms: Sequence[str]) -> str:
-    """Format a table by area, the unnoticed faults, and which results are not reliable."""
+    """Format a table of verdicts by area, the unnoticed faults, and which verdicts are not reliable."""
     counts: dict[str, Counter[str]] = {}
     verdicts = list(verdicts)
     for verdict in verdicts:
@@ -258,7 +262,7 @@ def format_report(verdicts: Iterable[Verdict], seed: int, false_alarms: Sequence
 
 
 def find_false_alarms(verdicts: Iterable[Verdict], scratch: Path) -> list[str]:
-    """Return those of the tests that noticed a fault that also fail in an unchanged copy."""
+    """Return the tests that noticed a fault but also fail in an unchanged copy of the repository."""
     tests = sorted({verdict.by for verdict in verdicts if "::" in verdict.by})
     tree, failing = copy_repository(scratch / "unchanged"), []
     while tests and (failure := run_tests(tree, tests, 3600)):
@@ -276,7 +280,7 @@ def read_results(path: Path | None) -> list[Verdict]:
     newest = {}
     for row in rows:
         verdict = Verdict(**{**row, "mutant": Mutant(**row["mutant"])})
-        newest[build_key(verdict.mutant)] = verdict
+        newest[build_mutant_key(verdict.mutant)] = verdict
     return list(newest.values())
 
 
@@ -287,26 +291,26 @@ def main(arguments: Sequence[str]) -> int:
         if not options.map.is_file():
             print("recording which tests run which lines; this takes as long as the tests do, and more", flush=True)
             (scratch / "recording").mkdir()
-            record(scratch / "recording", []).write(options.map)
+            record_coverage(scratch / "recording", []).write(options.map)
         tree = copy_repository(scratch / "tree")
         coverage = CoverageMap.read(options.map).update_tests(collect_tests(tree))
-        stored = {build_key(verdict.mutant): verdict for verdict in read_results(options.results)}
+        stored = {build_mutant_key(verdict.mutant): verdict for verdict in read_results(options.results)}
         survivors = (
             [verdict.mutant for verdict in stored.values() if verdict.outcome == "survived"] if options.again else []
         )
-        drawn = [] if options.again else [*draw_all(tree, options)]
-        todo = [(mutant, stored[build_key(mutant)].area) for mutant in survivors] or drawn
+        drawn = [] if options.again else [*draw_all_mutants(tree, options)]
+        todo = [(mutant, stored[build_mutant_key(mutant)].area) for mutant in survivors] or drawn
         verdicts: list[Verdict] = []
         for number, (mutant, area) in enumerate(todo, 1):
-            previous = stored.get(build_key(mutant))
-            if is_listed(mutant, (tree / mutant.path).read_text()):
+            previous = stored.get(build_mutant_key(mutant))
+            if is_listed_without_effect(mutant, (tree / mutant.path).read_text()):
                 verdict = Verdict(mutant, area, "listed")
             elif previous and not options.again and previous.outcome != "listed":
                 verdict = previous
             else:
                 verdict = try_mutant(tree, coverage, mutant, area)
             verdicts.append(verdict)
-            stored[build_key(mutant)] = verdict
+            stored[build_mutant_key(mutant)] = verdict
             print(f"{number}/{len(todo)} {verdict.outcome:<9}{mutant}  {verdict.by}", flush=True)
             if options.results and verdict is not previous:
                 with options.results.open("a") as file:
@@ -315,9 +319,9 @@ def main(arguments: Sequence[str]) -> int:
     return int(any(verdict.outcome == "survived" for verdict in verdicts))
 
 
-def draw_all(tree: Path, options: argparse.Namespace) -> Iterable[tuple[Mutant, str]]:
+def draw_all_mutants(tree: Path, options: argparse.Namespace) -> Iterable[tuple[Mutant, str]]:
     areas = [*options.area, *options.under] or list(places.AREAS)
-    for area, count in places.divide_by_lines(tree, options.count, areas).items():
+    for area, count in places.divide_mutants_by_lines(tree, options.count, areas).items():
         for mutant in places.draw_mutants(tree, area, count, options.seed):
             yield mutant, area
 

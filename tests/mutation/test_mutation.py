@@ -89,10 +89,10 @@ def test_a_sample_is_made_of_other_programs_and_the_same_for_the_same_seed(area:
 )
 def test_faults_can_be_planted_only_under_one_folder_or_in_one_file(path: str, folders: set[str]) -> None:
     options = run.parse_options(["--under", path, "--count", "12", "--seed", "3"])
-    drawn = [mutant for mutant, _ in run.draw_all(ROOT, options)]
+    drawn = [mutant for mutant, _ in run.draw_all_mutants(ROOT, options)]
     assert 1 < len(drawn) <= 12
     assert {Path(mutant.path).parent.as_posix() for mutant in drawn} <= folders
-    assert {area for _, area in run.draw_all(ROOT, options)} == {Path(path).as_posix()}
+    assert {area for _, area in run.draw_all_mutants(ROOT, options)} == {Path(path).as_posix()}
 
 
 def test_a_folder_without_sources_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,13 +162,13 @@ def test_a_deleted_test_is_not_run_and_a_new_one_is_added() -> None:
 
 
 def test_each_row_of_the_list_matches_a_fault_of_its_file() -> None:
-    rows = run.read_rows()
+    rows = run.read_rows_without_effect()
     assert run.find_unbound_rows(ROOT, rows) == []
     assert [row for row in rows if not row["reason"]] == []
 
 
 def test_a_row_for_a_deleted_file_or_a_changed_line_is_reported() -> None:
-    row = run.read_rows()[0]
+    row = run.read_rows_without_effect()[0]
     stale = [{**row, "file": "rqtui/deleted.py"}, {**row, "text": row["text"] + " "}, {**row, "change": "a -> b"}]
     assert len(run.find_unbound_rows(ROOT, [row, *stale])) == len(stale)
 

@@ -1,4 +1,4 @@
-"""A change whose program is killed on the way leaves a trace: what was done is told at the next start, and undone."""
+"""Test a change whose program is killed: the next start reports what was done, and it can be undone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 from shell import build_environment, shell
 
 from rqtui.model import Outcome
@@ -39,7 +39,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 def run_killed_change(url: str, *words: str) -> None:
-    """A command that somebody kills after four chunks of 500 jobs."""
+    """Run a command that is killed after four chunks of 500 jobs."""
     ran = subprocess.run(
         [sys.executable, "-c", KILLED, *words],
         env={**build_environment(url)},
@@ -85,7 +85,7 @@ def test_an_act_that_was_killed_is_told_of_and_taken_back(
 def test_the_next_screen_says_so_and_shows_it(client: Redis, url: str, dead: Seeded) -> None:
     run_killed_change(url, "act", "kill", "mail", "--place", "ready", "--all", "--yes")
 
-    @on_screen
+    @run_on_event_loop
     async def run() -> None:
         async with screen(url, WIDE) as it:
             await it.until_toast("A change was cut short: kill (mail), 2000 of 3001; o shows it.")

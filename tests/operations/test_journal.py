@@ -1,4 +1,4 @@
-"""The journal of changes: what is kept in memory, what stands in its file, and what other sessions read there."""
+"""Test the journal of changes: what is kept in memory, what its file contains, and what other sessions read there."""
 
 from __future__ import annotations
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.errors import Refused, RqtuiError, Unknown
 from rqtui.model import Outcome
 from rqtui.operations.migration import _raise_if_lost
 
 
-@in_one(
+@run_in_one_test(
     "word, error", [("moved", None), ("gone", None), ("error", Refused), ("unknown", Unknown), ("not sent", Unknown)]
 )
 def test_an_outcome_that_redis_did_not_reply_ends_the_migration(word: str, error: type[RqtuiError] | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.operations import undo
@@ -55,7 +55,7 @@ def test_a_change_that_is_not_dangerous_says_so_too(client: Redis, url: str, mon
     assert "no undo" not in shell(url, "act", "requeue", "other", "--place", "dead", "--all").err
 
 
-@on_screen
+@run_on_event_loop
 async def test_on_the_screen_undo_never_means_the_change_before(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""A drip: so many per second, and the brake that ends it by itself."""
+"""Test rate-limited changes: so many jobs per second, and the limits that stop a change."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from itertools import count
 from typing import Any
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
+from screens import Screen, Seeded, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.errors import UsageError
@@ -23,7 +23,7 @@ def seeded(client: Redis) -> Seeded:
 
 
 def clock(step_s: float) -> Any:
-    """A clock that goes on by `step_s` with every look at it."""
+    """Return a clock that advances by `step_s` at each read."""
     ticks = count()
     return lambda: next(ticks) * step_s
 
@@ -47,7 +47,7 @@ def test_a_rate_is_read_with_its_unit(text: str, per_s: float) -> None:
     assert rate_limit.parse_rate(text) == per_s
 
 
-@in_one("text", ["", "0", "-1", "5/d", "fast", "1e3", "٥/s", "99999"])
+@run_in_one_test("text", ["", "0", "-1", "5/d", "fast", "1e3", "٥/s", "99999"])
 def test_what_is_no_rate_is_refused_in_words(text: str) -> None:
     with pytest.raises(UsageError, match="a rate is 5/s"):
         rate_limit.parse_rate(text)
@@ -155,14 +155,14 @@ def test_a_dangerous_drip_asks_like_any_other_change(url: str, seeded: Seeded) -
 
 
 async def dripping(it: Screen) -> None:
-    """The board's dead jobs, all of them, with the palette's drip."""
+    """Requeue all dead jobs of the board with the palette's throttled requeue."""
     await it.press("enter", "5", "asterisk", "colon", '"drip requeue')
     await it.until_shown("Drip requeue: requeue so many jobs")
     await it.press("enter")
     await it.until_shown("Drip requeue: all")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_palettes_drip_says_how_far_it_is_and_esc_stops_it(url: str, seeded: Seeded) -> None:
     dead(seeded, 60)
     async with screen(url) as it:
@@ -179,7 +179,7 @@ async def test_the_palettes_drip_says_how_far_it_is_and_esc_stops_it(url: str, s
         assert len(seeded.jobs("dead")) == left
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_drip_on_the_screen_stops_itself_at_the_line(url: str, seeded: Seeded) -> None:
     dead(seeded, 40)
     async with screen(url) as it:

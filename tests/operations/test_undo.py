@@ -1,4 +1,4 @@
-"""Undo: what a verb changed comes back byte for byte, where nothing changed since; of the rest the truth is told."""
+"""Test undo: an unchanged job is restored byte for byte, and changed jobs are reported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from native_jobs import build_key
 from proxy import Proxy
 from redis import Redis
@@ -373,7 +373,7 @@ def test_long_bodies_come_in_several_answers(it: Kept, monkeypatch: pytest.Monke
     assert it.state() == with_big != before
 
 
-@in_one("verb", ["delete", "kill", "requeue", "promote", "reschedule", "reprioritise", "purge", "pause"])
+@run_in_one_test("verb", ["delete", "kill", "requeue", "promote", "reschedule", "reprioritise", "purge", "pause"])
 def test_a_verb_with_an_inverse_says_so_before_it_acts(verb: str) -> None:
     assert undo.describe_undo(registry.create_system("native"), verb, place="ready") == "z undoes it"
 

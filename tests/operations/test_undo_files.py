@@ -1,4 +1,4 @@
-"""The records of undo: how many are kept, and how an operation is told."""
+"""Test the records of undo: how many are kept, and how an operation is described."""
 
 from __future__ import annotations
 

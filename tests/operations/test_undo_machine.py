@@ -1,7 +1,7 @@
-"""Undo as a promise: whatever was done, taking it all back in reverse order leaves each job as it was at the beginning.
+"""Test undo as a promise: undoing everything in reverse order restores each job as it was at the beginning.
 
-Random verbs on random jobs, undone now and then; another operator and a worker act in between. In the end every job
-that nobody else touched is the same to the byte: place, score, record, body, line of attempts, errors.
+Random verbs run on random jobs and are undone now and then; another operator and a worker act in between. In the end
+every job that no other process touched is the same to the byte: place, score, record, body, line of attempts, errors.
 """
 
 from __future__ import annotations

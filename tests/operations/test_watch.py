@@ -1,4 +1,4 @@
-"""What pictures show over time: a finding comes once, goes once, and is not told again while it flickers."""
+"""Test sightings of findings over time: a finding appears once, disappears once, and does not repeat by flickering."""
 
 from __future__ import annotations
 

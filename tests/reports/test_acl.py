@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis, exceptions
 from shell import shell
 from versions import is_older
@@ -25,7 +25,10 @@ PASSWORD = "sesame"
 
 @pytest.fixture
 def become(server: EmbeddedServer, server_client: Redis) -> Iterator[Callable[..., str]]:
-    """become("viewer", "mail") makes the user that `rqtui acl` tells of; the URL with its name and password."""
+    """Return a function that creates the user of `rqtui acl` and returns the URL with the user's password.
+
+    For example `become("viewer", "mail")`.
+    """
     made: list[str] = []
 
     def user(role: str, *words: str) -> str:
@@ -126,7 +129,7 @@ def test_an_operator_can_do_every_verb(become: Callable[..., str], mail: Queue, 
         client.execute_command("FLUSHALL")
 
 
-@in_one("name", registry.list_names())
+@run_in_one_test("name", registry.list_names())
 def test_the_server_knows_every_command_that_a_role_is_given(name: str, client: Redis) -> None:
     system = registry.create_system(name)
     queue = system.named_queues()[0] if system.named_queues() else "q"
@@ -136,7 +139,7 @@ def test_the_server_knows_every_command_that_a_role_is_given(name: str, client: 
     client.execute_command("ACL", "DELUSER", "probe")
 
 
-@in_one("folder", [*registry.list_names(), "shared"])
+@run_in_one_test("folder", [*registry.list_names(), "shared"])
 def test_every_command_of_a_script_is_seen(folder: str) -> None:
     for script in scripts.load_scripts(folder).values():
         called = script.source.count("redis.call(") + script.source.count("redis.pcall(")

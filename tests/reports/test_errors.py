@@ -1,4 +1,4 @@
-"""Errors in groups: what they have in common, and what a real queue tells of them."""
+"""Test groups of errors: what their messages have in common, and the groups of a real queue."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TypeVar
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from hypothesis import given
 from hypothesis import strategies as st
 from planted_jobs import add_failed_jobs
@@ -42,7 +42,7 @@ def last(steps: Iterator[T | None]) -> T:
     return whole
 
 
-@in_one(
+@run_in_one_test(
     ("one", "other", "message"),
     [
         ("TimeoutError: 10.0.0.7 after 5.0 s", "TimeoutError: 10.0.0.9 after 12 s", "TimeoutError: # after # s"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import shell
 
@@ -28,7 +28,7 @@ def test_facts_of_such_text_are_told() -> None:
     assert facts[1]["value_encoding"] == "base64" and "value_encoding" not in facts[0]
 
 
-@in_one(
+@run_in_one_test(
     "raw, encoding, value",
     [
         (b'{"a": [1, 2.5, null]}', "json", {"a": [1, 2.5, None]}), (b"7", "json", 7), (b'"text"', "json", "text"),
@@ -49,7 +49,7 @@ def test_a_body_is_json_text_messagepack_or_base64_by_its_content(raw: bytes, en
     assert build_body(raw, 0)["encoding"] == encoding
 
 
-@in_one(
+@run_in_one_test(
     "fact, document",
     [
         (Fact("took", 5, "duration"), {"value": 5}), (Fact("took", True), {"value": True}),

@@ -1,4 +1,4 @@
-"""Kinds of jobs: what a real queue tells of each."""
+"""Test the report on kinds of jobs with real queues."""
 
 from __future__ import annotations
 

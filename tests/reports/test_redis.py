@@ -1,4 +1,4 @@
-"""`rqtui redis`: what is told of the server, and what is told where a right or a command is missing."""
+"""Test `rqtui redis`: the report on the server, also without a right or a command."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import in_one
-from kept_text import assert_kept, yield_changes
+from families import run_in_one_test
+from kept_text import assert_lines_match_file, diff_lines
 
 from rqtui.connection.connect import ServerInfo
 from rqtui.model import Count, EventCoverage, Finding, Job, Queue, Ref, Snapshot, State, Verdict, Worker
@@ -183,12 +183,12 @@ def text() -> Iterator[str]:
     yield from whole
     for title, report in variations():
         yield f"== {title}"
-        yield from yield_changes(whole, panel_lines(report))
+        yield from diff_lines(whole, panel_lines(report))
     usual = build_markdown([CHANGE]).splitlines()
     for title, page in pages():
         lines = page.splitlines()
         yield f"== a page: {title}"
-        yield from lines if title.startswith(("a ", "two ", "nothing")) else yield_changes(usual, lines)
+        yield from lines if title.startswith(("a ", "two ", "nothing")) else diff_lines(usual, lines)
     for title, curve in curves():
         yield f"== a curve: {title}"
         yield from draw_curve(curve, width=12, height=3)
@@ -200,7 +200,7 @@ def test_reports_are_those_of_the_kept_text(monkeypatch: pytest.MonkeyPatch) -> 
         time.tzset()
         lines = [*text()]
     time.tzset()
-    assert_kept(lines, KEPT)
+    assert_lines_match_file(lines, KEPT)
 
 
 HEARD = EventCoverage(NOW_MS)
@@ -269,7 +269,7 @@ def test_each_metric_of_a_queue_has_its_labels_and_value() -> None:
     ]  # fmt: skip
 
 
-@in_one("most", [2, 3])  # the queue that is itself called "other" is the third
+@run_in_one_test("most", [2, 3])  # the queue that is itself called "other" is the third
 def test_queues_beyond_the_limit_are_one_and_each_metric_has_its_help(most: int) -> None:
     text = format_exposition(Snapshot(queues=QUEUES, taken_ms=NOW_MS), 1.0, max_queues=most)
     other = 'layout="native",queue="other"'
@@ -308,7 +308,7 @@ def worker(ago_ms: int, **more: Any) -> Worker:
 HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", deadline_ms=NOW_MS)
 
 
-@in_one(
+@run_in_one_test(
     "known, jobs, expected",
     [
         (None, [], WorkerHealth.UNSEEN),
@@ -344,7 +344,7 @@ def test_of_more_than_a_hundred_queues_the_busy_ones_are_read() -> None:
     assert workers.choose_queues(refs[1:], systems, busy) == tuple(refs[1:])
 
 
-@in_one(
+@run_in_one_test(
     "looked, of, queues, of_queues, problems, is_complete",
     [
         (0, 0, 0, 0, (), True), (9, 10, 1, 1, (), False), (10, 10, 1, 1, (), True), (11, 10, 1, 1, (), True),

@@ -1,4 +1,4 @@
-"""Workers: what their beats and leases tell of them."""
+"""Test the report on workers: what their heartbeats and leases show."""
 
 from __future__ import annotations
 

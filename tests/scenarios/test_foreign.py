@@ -1,4 +1,4 @@
-"""The demo's scenarios on other systems: the originals play, rqtui's verbs mend, and every job is accounted for."""
+"""Test the demo's scenarios on other systems: the originals play, rqtui's verbs repair, every job is accounted for."""
 
 from __future__ import annotations
 
@@ -522,7 +522,7 @@ def _held_now(client: Redis) -> int:
 
 
 def _of_web_9(client: Redis) -> dict[bytes, bytes]:
-    """What the killed worker held, id by tag; its visibility timeout begins anew, since a busy machine is slow."""
+    """Return the jobs that the killed worker held, by tag. Their visibility timeout starts again on a slow machine."""
     old = {tag: _read_task(client, tag) for tag, at_s in _read_held_messages(client).items() if at_s < time.time() - 30}
     assert len(old) == 3, "web-9 held them"
     client.zadd("unacked_index", dict.fromkeys(old, time.time()), xx=True)

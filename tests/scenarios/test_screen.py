@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from redis import Redis
 from rich.cells import cell_len
-from screens import WIDE, Screen, on_screen
+from screens import WIDE, Screen, run_on_event_loop
 
 from rqtui.config.settings import Settings
 from rqtui.scenarios import SCENARIOS
@@ -48,7 +48,7 @@ async def open_demo(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignR
 @pytest.mark.parametrize(
     "name", [name if name == "rq" else pytest.param(name, marks=pytest.mark.matrix) for name in sorted(FOREIGN)]
 )
-@on_screen
+@run_on_event_loop
 async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: str, url: str, client: Redis) -> None:
     async with open_demo(name, url) as (it, run):
         await it.until(lambda: run.compute_status().finished > 0, "its workers work")
@@ -65,7 +65,7 @@ async def test_each_demo_opens_on_its_board_and_its_keys_say_what_they_do(name: 
         await it.until_shown(f"demo: {name}", "watch")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screens_dispatcher_serves_the_demo_and_comma_stops_it(url: str, client: Redis) -> None:
     def overdue(by_s: float) -> int:
         return int(client.zcount("delayedtaskset", 0, time.time() - by_s))

@@ -1,4 +1,4 @@
-"""What a refusal of an ACL is told as: the right that the user lacks, by what each server says."""
+"""Test which missing right is named when an ACL refuses a command, for the words of each server."""
 
 from __future__ import annotations
 

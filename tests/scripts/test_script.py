@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import redis
 from fakeredis import FakeRedis, FakeServer
-from families import in_one
+from families import run_in_one_test
 from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -227,7 +227,7 @@ BROKEN = {
 }
 
 
-@in_one("case", BROKEN)
+@run_in_one_test("case", BROKEN)
 def test_a_script_that_breaks_the_contract_is_refused_with_file_and_line(case: str) -> None:
     source, expected = BROKEN[case]
     with pytest.raises(ScriptError) as caught:
@@ -276,7 +276,7 @@ def test_there_are_scripts_to_test() -> None:
     assert FILES
 
 
-@in_one("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
+@run_in_one_test("path", FILES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_file_keeps_its_header(path: Path) -> None:
     loaded = scripts.load_scripts(path.parent.name)[path.stem]
     assert find_differences(loaded, loaded.source, loaded.path) == []
@@ -381,7 +381,7 @@ WRONG_CALLS: dict[str, tuple[Callable[[scripts.Script], Any], str]] = {
 }
 
 
-@in_one("case", WRONG_CALLS)
+@run_in_one_test("case", WRONG_CALLS)
 def test_a_wrong_call_is_a_sentence_and_nothing_is_sent(case: str) -> None:
     make, expected = WRONG_CALLS[case]
     signature = "KEYS     first  any\nARGV     n  int\n         each  (t str, f float, b? bool)\nreturns  moved"
@@ -449,7 +449,7 @@ BROKEN_ANSWERS = {
 }
 
 
-@in_one("case", BROKEN_ANSWERS)
+@run_in_one_test("case", BROKEN_ANSWERS)
 def test_an_answer_that_breaks_the_header_is_an_error(client: redis.Redis, case: str) -> None:
     code, expected = BROKEN_ANSWERS[case]
     with pytest.raises(ScriptError, match=re.escape(expected)) as caught:

@@ -1,4 +1,4 @@
-"""Transport: a reply that is known before it comes is told by its bytes; that says nothing else than the way of all."""
+"""Test the transport: a predicted reply is recognised by its bytes, with the same result as a parsed reply."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import redis
-from families import in_one
+from families import run_in_one_test
 from proxy import Proxy, find_request_size
 
 from rqtui.client import native_keys
@@ -133,7 +133,7 @@ def run_case(
         return text, {key: value for key, value in dump(client).items() if key != KEYS["meta"].encode()}
 
 
-@in_one("name", CASES)
+@run_in_one_test("name", CASES)
 def test_a_known_reply_says_what_a_parsed_one_says(name: str, client: redis.Redis, url: str) -> None:
     case, expected = CASES[name]
     quick, general = (run_case(url, client, case, expected, meter) for meter in (None, Meter()))
@@ -146,7 +146,7 @@ class Counting(redis.Connection):
         return super().read_response(*args, **options)
 
 
-@in_one(
+@run_in_one_test(
     "kind, passes",
     [
         (redis.Connection, True),

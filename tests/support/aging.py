@@ -9,7 +9,7 @@ from redis import Redis
 PLACES_IN_MS = ("scheduled", "reserved", "done", "dead")
 
 
-def age(client: Redis, queue: str, ms: int) -> None:
+def age_queue(client: Redis, queue: str, ms: int) -> None:
     """Move all times of a native queue back by `ms`, as if that much time had passed.
 
     Changes the scores of scheduled, reserved, done and dead, the enqueued and due times in `jobs`, the time of the last
@@ -23,18 +23,18 @@ def age(client: Redis, queue: str, ms: int) -> None:
             pipe.zadd(prefix + place, {member: score - ms})
     for name, columns in (("jobs", (0, 1)), ("attempts", (3,)), ("workers", (0, 3))):
         for field, record in client.hgetall(prefix + name).items():
-            pipe.hset(prefix + name, field, _lower_times(record, columns, ms))
+            pipe.hset(prefix + name, field, _lower_record_times(record, columns, ms))
     pipe.execute()
 
 
-def _lower_times(record: bytes, columns: Iterable[int], ms: int) -> bytes:
-    """Return the record with the numbers in these space-separated columns of its first line lowered by `ms`."""
+def _lower_record_times(record: bytes, columns: Iterable[int], ms: int) -> bytes:
+    """Lower the numbers in these space-separated columns of a record's first line by `ms`, and return the record."""
     line, newline, body = record.partition(b"\n")
     enqueued, colon, name = line.partition(b":")
     if colon and enqueued.isdigit():  # A job's short header
         return b"%d:" % (int(enqueued) - ms) + name + newline + body
-    words = line.split(b" ")
+    fields = line.split(b" ")
     for column in columns:
-        if column < len(words) and words[column].isdigit():
-            words[column] = b"%d" % (int(words[column]) - ms)
-    return b" ".join(words) + newline + body
+        if column < len(fields) and fields[column].isdigit():
+            fields[column] = b"%d" % (int(fields[column]) - ms)
+    return b" ".join(fields) + newline + body

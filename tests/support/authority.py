@@ -1,4 +1,4 @@
-"""A private certificate authority for the tests of TLS, and a real server that accepts only TLS.
+"""A private certificate authority for the tests of TLS, and a real Redis server that accepts only TLS.
 
 The certificates are created in a folder of the test. The certificates that the machine trusts are not used or changed.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from fleet import find_free_port
 from redis import Redis, RedisError
-from server_programs import find_program
+from server_programs import find_server_program
 from tls_gate import open_tls_gate
 
 trustme = pytest.importorskip("trustme", reason="needs trustme (pip install -e '.[test]')")
@@ -26,7 +26,7 @@ READY_S = 20.0
 
 @dataclass(frozen=True)
 class Files:
-    """The certificate files of one authority: its own, and the certificates and keys of a server and of a client."""
+    """The paths of an authority's certificate, and of the certificates and keys of a server and of a client."""
 
     authority: Path
     certificate: Path
@@ -70,13 +70,13 @@ def tls_server(files: Files, folder: Path, *, wants_certificate: bool = False) -
     }  # fmt: skip
     port = find_free_port()
     with _run_server(folder, {"port": "0", "tls-port": str(port), **settings}) as process:
-        if _is_up(process, port, ssl=True, **_client_options(files)):
+        if _wait_for_reply(process, port, ssl=True, **_build_client_options(files)):
             yield port
             return
     reason = (folder / "log").read_text() + (folder / "stderr").read_text()
     assert "TLS support" in reason or "Bad directive" in reason, reason
     with _run_server(folder, {"port": str(port)}) as process:
-        assert _is_up(process, port), (folder / "log").read_text()
+        assert _wait_for_reply(process, port), (folder / "log").read_text()
         with open_tls_gate(files, port, wants_certificate=wants_certificate) as gate:
             yield gate
 
@@ -84,7 +84,10 @@ def tls_server(files: Files, folder: Path, *, wants_certificate: bool = False) -
 @contextmanager
 def _run_server(folder: Path, settings: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     all_settings = {"bind": "127.0.0.1", "dir": str(folder), "save": "", "logfile": str(folder / "log"), **settings}
-    command = [find_program(), *(word for name, value in all_settings.items() for word in (f"--{name}", value))]
+    command = [
+        find_server_program(),
+        *(option for name, value in all_settings.items() for option in (f"--{name}", value)),
+    ]
     with (folder / "stderr").open("wb") as errors:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors)
     try:
@@ -98,7 +101,7 @@ def _run_server(folder: Path, settings: dict[str, str]) -> Iterator[subprocess.P
             process.wait()
 
 
-def _client_options(files: Files) -> dict[str, Any]:
+def _build_client_options(files: Files) -> dict[str, Any]:
     return {
         "ssl_certfile": str(files.client_certificate),
         "ssl_keyfile": str(files.client_key),
@@ -107,8 +110,8 @@ def _client_options(files: Files) -> dict[str, Any]:
     }
 
 
-def _is_up(process: subprocess.Popen[bytes], port: int, **options: Any) -> bool:
-    """Wait until the server replies. Return False if its process ends first."""
+def _wait_for_reply(process: subprocess.Popen[bytes], port: int, **options: Any) -> bool:
+    """Wait until the server at `port` replies. Return False if its process ends first."""
     deadline = time.monotonic() + READY_S
     while time.monotonic() < deadline:
         if process.poll() is not None:

@@ -60,7 +60,7 @@ def plant_job(client: Redis, id: bytes | str, place: str, **other_fields: object
 
 
 def plant_id(client: Redis, place: str, id: bytes | str, score: float | None = None) -> None:
-    """Plant only the id of a job in a place, as BullMQ pushes it."""
+    """Plant only the id of a BullMQ job in a place, without its hash."""
     if place in LISTS:
         client.lpush(KEYS[place], id)
     else:
@@ -69,7 +69,7 @@ def plant_id(client: Redis, place: str, id: bytes | str, score: float | None = N
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Plant jobs in a place, oldest first. Ripe jobs are due, or active without a lock."""
+    """Plant BullMQ jobs in a place, oldest first. Ripe jobs are due, or active without a lock."""
     pipe, first_number = client.pipeline(transaction=False), client.dbsize()
     plant_queue(pipe)
     for number, id in enumerate(ids, first_number):
@@ -101,12 +101,12 @@ def _build_end_fields(place: str) -> dict[str, object]:
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
-    """Return the ids of a place, the next or the oldest first."""
+    """Return the ids of the BullMQ jobs in a place, the next or the oldest first."""
     return client.lrange(KEYS[place], 0, -1)[::-1] if place in LISTS else client.zrange(KEYS[place], 0, -1)
 
 
 def read_facts(client: Redis, id: bytes) -> dict[str, object]:
-    """Return everything that Redis stores about one job."""
+    """Return everything that Redis stores about one BullMQ job."""
     name, pipe = id.decode(), client.pipeline(transaction=False)
     for place in PLACES:
         if place in LISTS:
@@ -129,21 +129,21 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
 
 
 def request_by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request with one row per job."""
+    """Return a function that builds the request of a BullMQ verb with one row per job."""
     declared = {arg.name for arg in SCRIPTS[name].args}
     scalars = {key: value for key, value in {"p": PREFIX, "now_ms": NOW, **args}.items() if key in declared}
     return lambda jobs: Request(scalars, [(job.id,) for job in jobs])
 
 
 def request_queue(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request about the whole queue."""
+    """Return a function that builds the request of a BullMQ verb that concerns the whole queue."""
     declared = {arg.name for arg in SCRIPTS[name].args}
     scalars = {key: value for key, value in {"p": PREFIX, "now_ms": NOW, **args}.items() if key in declared}
     return lambda jobs: Request(scalars)
 
 
 def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request for as many jobs as it gets."""
+    """Return a function that builds the request of a BullMQ verb, with the number of jobs as its limit."""
     return lambda jobs: Request({**request_queue(name, **args)([]).args, "limit": len(jobs)})
 
 
@@ -161,9 +161,9 @@ Prepare = Callable[[Redis, str], object]
 def plant_and_request(
     request: Callable[[Jobs], Request], place: str, *prepares: Prepare, rows: int = 1
 ) -> BuildRequest:
-    """Return a function that plants one more job in `place`, runs `prepares` on it and builds the request for it.
+    """Return a function that plants one more BullMQ job in `place` and builds the request for that job.
 
-    An empty place means a job that does not exist.
+    `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
     def build(world: World) -> Request:
@@ -175,7 +175,7 @@ def plant_and_request(
     return build
 
 
-def prepare_and_request(prepare: Prepare, request: Callable[[Jobs], Request]) -> BuildRequest:
+def prepare_world_and_request(prepare: Prepare, request: Callable[[Jobs], Request]) -> BuildRequest:
     def build(world: World) -> Request:
         prepare(world.client, "")
         return request([])
@@ -183,7 +183,7 @@ def prepare_and_request(prepare: Prepare, request: Callable[[Jobs], Request]) ->
     return build
 
 
-def empty_and_request(place: str, request: Callable[[Jobs], Request]) -> BuildRequest:
+def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> BuildRequest:
     def build(world: World) -> Request:
         world.client.delete(KEYS[place])
         return request([Planted(b"")])
@@ -192,6 +192,7 @@ def empty_and_request(place: str, request: Callable[[Jobs], Request]) -> BuildRe
 
 
 def delete_hash(client: Redis, id: str) -> None:
+    """Delete the hash of a BullMQ job, but leave its id in its place."""
     client.delete(build_job_key(id))
 
 
@@ -200,7 +201,7 @@ def lock_job(client: Redis, id: str) -> None:
 
 
 def surround_job(client: Redis, id: str) -> None:
-    """Plant thousands of jobs around a job, so that a batch of searches does not fit into one call."""
+    """Plant thousands of BullMQ jobs around a job, so that a batch of searches does not fit into one call."""
     others = [f"other-{n}" for n in range(2600)]
     client.rpush(KEYS["wait"], *others)
     client.lpush(KEYS["wait"], *others)
@@ -215,12 +216,12 @@ def plant_parent(client: Redis, child: str, id: str = "parent") -> None:
 
 
 def plant_child(client: Redis, id: str) -> None:
-    """Give a job a child that has not run yet."""
+    """Give a BullMQ job a child job that has not run yet."""
     client.sadd(build_job_key(id, ":dependencies"), build_job_key("child"))
 
 
 def plant_scheduler(client: Redis, _id: str = "", scheduler: str = "tick", next_ms: int = NOW + 5 * HOUR) -> str:
-    """Plant a scheduler with its next job, and return the id of that job."""
+    """Plant a BullMQ job scheduler with its next job, and return the id of that job."""
     id = f"repeat:{scheduler}:{next_ms}"
     client.zadd(KEYS["repeat"], {scheduler: next_ms})
     client.hset(f"{KEYS['repeat']}:{scheduler}", mapping={"name": "tick", "every": 60_000, "ic": 1})
@@ -230,7 +231,7 @@ def plant_scheduler(client: Redis, _id: str = "", scheduler: str = "tick", next_
 
 
 def request_next_job(name: str, **args: object) -> BuildRequest:
-    """Return a function that builds a request for the next job of a scheduler."""
+    """Return a function that builds a request for the next job of a BullMQ job scheduler."""
     return lambda world: request_by_id(name, **args)([Planted(plant_scheduler(world.client).encode(), "delayed")])
 
 
@@ -239,12 +240,12 @@ def delete_places(*places: str) -> Callable[[World, Jobs], None]:
 
 
 def pack_strings(*items: bytes) -> bytes:
-    """Pack strings into one, each after its length, as `records` returns them."""
+    """Pack strings into one bytes value, each after its length, as the script `records` returns them."""
     return b"".join(b"%d:%s" % (len(item), item) for item in items)
 
 
 def read_changing_fields(client: Redis, id: bytes | str) -> bytes:
-    """Return the fields of a job's hash that verbs change, packed."""
+    """Return the fields of a BullMQ job's hash that verbs change, packed into one value."""
     return pack_strings(
         *(b"" if value is None else b"=" + value for value in client.hmget(build_job_key(id), CHANGING))
     )
@@ -264,7 +265,7 @@ FIELDS_THEN = pack_strings(b"=0", b"=0", b"=1780000000000", b"", b"=boom", b"", 
 
 
 def request_revert(left_place: str = "", place: str = "failed", errors: bytes = b"") -> Callable[[Jobs], Request]:
-    """Return a function that builds the request to move jobs back to failed.
+    """Return a function that builds the request of `revert` that moves BullMQ jobs back to failed.
 
     Each job was planted with the fields of its place.
     """
@@ -361,7 +362,10 @@ def request_purge_of_children(world: World) -> Request:
 
 
 def build_common_reach(name: str, request: Callable[[Jobs], Request], source: str) -> dict[str, BuildRequest]:
-    """Return the ways to the words that every verb on jobs replies for jobs that it cannot change."""
+    """Map each reply word that all BullMQ verbs share to a function that brings it about.
+
+    The words are replies for jobs that a verb cannot change.
+    """
     return {
         "ghost": plant_and_request(request, source, delete_hash),
         "later": plant_and_request(request, "wait", surround_job, rows=50),
@@ -431,7 +435,7 @@ USES = {
     "purge": Use(
         request_purge,
         chooses=True,
-        reach={"kept": request_purge_of_children, "empty": empty_and_request("failed", PURGE)},
+        reach={"kept": request_purge_of_children, "empty": empty_place_and_request("failed", PURGE)},
     ),
     "release": Use(
         RELEASE,
@@ -442,12 +446,12 @@ USES = {
             **build_common_reach("release", RELEASE, "active"),
         },
     ),
-    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_and_request("active", REAP)}),
+    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_place_and_request("active", REAP)}),
     "pause": Use(
         request_queue("pause"),
         knows_jobs=False,
         reach={
-            "already": prepare_and_request(
+            "already": prepare_world_and_request(
                 lambda client, _id: client.hset(KEYS["meta"], "paused", 1), request_queue("pause")
             )
         },
@@ -461,7 +465,7 @@ USES = {
             None,
         )[2],
         reach={
-            "already": prepare_and_request(
+            "already": prepare_world_and_request(
                 lambda client, _id: client.hdel(KEYS["meta"], "paused"), request_queue("resume")
             )
         },
@@ -475,7 +479,7 @@ USES = {
             and world.client.zrem(KEYS["delayed"], id)
             and None
         ),  # the scheduler's next job is not one of the compared jobs
-        reach={"gone": empty_and_request("repeat", request_queue("unschedule", scheduler="tick"))},
+        reach={"gone": empty_place_and_request("repeat", request_queue("unschedule", scheduler="tick"))},
     ),
     "records": Use(
         RECORDS,

@@ -22,7 +22,7 @@ from rqtui.systems import registry
 
 
 class Crier(ForeignSystem):
-    """The crier, whose scripts are in the folder `crier` next to this file."""
+    """The queue system "crier" for tests, whose scripts are in the folder `crier` next to this file."""
 
     name = "crier"
     folder = Path(__file__).parent / "crier"
@@ -36,15 +36,15 @@ class Crier(ForeignSystem):
     known_fields = frozenset({"error", "worker", "name"})
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the key of the list of ready jobs."""
+        """Return the Redis key of the list of ready jobs."""
         return {"waiting": f"crier:{queue}"}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the names in the set of queues."""
+        """Yield the queue names in the set `crier:queues`."""
         yield sorted(name.decode() for name in client.smembers("crier:queues"))
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue is in the set of queues."""
+        """Return whether the set `crier:queues` contains the queue."""
         return bool(client.sismember("crier:queues", queue))
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
@@ -52,11 +52,11 @@ class Crier(ForeignSystem):
         return Job(row["id"], queue, self.name, place, self.place(place).state, row["id"])
 
     def event_patterns(self) -> tuple[str, ...]:
-        """Return all channels of the crier."""
+        """Return the names of all Pub/Sub channels of the crier."""
         return ("crier.began", "crier.ended", "crier.beat*")
 
     def record_event(self, channel: bytes, message: bytes, at_ms: int) -> None:
-        """Record the start or end of a job, or a heartbeat."""
+        """Record the Pub/Sub event of a job's start or end, or of a heartbeat."""
         try:
             event = json.loads(message)
         except ValueError:
@@ -88,16 +88,16 @@ class Crier(ForeignSystem):
             self.event_cache.record_run(queue, event.get("name", ""), failed=bool(event.get("error")), took_ms=took_ms)
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Return the workers of a queue whose heartbeats were received."""
+        """Return the workers of a queue whose heartbeats were received from Pub/Sub."""
 
-        def read(_answers: object) -> tuple[Worker, ...]:
+        def read_workers(_answers: object) -> tuple[Worker, ...]:
             found = [worker for worker in self.event_cache.list_workers() if queue in worker.queues]
             return tuple(worker._replace(queue=queue) for worker in found)
 
-        return Request((), read)
+        return Request((), read_workers)
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:
-        """Return the statistics of the runs whose events were received."""
+        """Return the statistics of the jobs whose Pub/Sub events were received."""
         over_ms = self.now_ms() - (self.events_since_ms or 0)
         return Request(
             (), lambda _answers: self.event_cache.build_kind_statistics(over_ms) if self.events_since_ms else ()
@@ -108,37 +108,37 @@ SYSTEM = Crier
 
 
 def register_system() -> None:
-    """Register the crier in this process, for a program that a test starts."""
+    """Register the test system "crier" in this process, for a program that a test starts."""
     registry.SYSTEMS = (*registry.SYSTEMS, registry.SystemEntry("crier", "the crier", __name__))
 
 
 @pytest.fixture
 def crier(monkeypatch: pytest.MonkeyPatch) -> type[Crier]:
-    """Register the crier for one test."""
+    """Register the queue system "crier" for one test."""
     monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.SystemEntry("crier", "the crier", __name__)))
     return Crier
 
 
-def add_jobs(client: Redis, queue: str, *ids: str) -> None:
-    """Add ready jobs."""
+def add_ready_jobs(client: Redis, queue: str, *ids: str) -> None:
+    """Add ready jobs to a queue of the test system "crier"."""
     client.sadd("crier:queues", queue)
     client.rpush(f"crier:{queue}", *ids)
 
 
 def publish_begin(client: Redis, queue: str, *ids: str, **fields: object) -> None:
-    """Take jobs from the queue and publish that they began."""
+    """Take jobs from a crier queue and publish that they began to run."""
     for id in ids:
         client.lrem(f"crier:{queue}", 1, id)
         client.publish("crier.began", json.dumps({"id": id, "queue": queue, "name": "cry", **fields}))
 
 
 def publish_end(client: Redis, queue: str, *ids: str, **fields: object) -> None:
-    """Take jobs from the queue and publish that they ended."""
+    """Take jobs from a crier queue and publish that they ended."""
     for id in ids:
         client.lrem(f"crier:{queue}", 1, id)
         client.publish("crier.ended", json.dumps({"id": id, "queue": queue, "name": "cry", **fields}))
 
 
 def publish_heartbeat(client: Redis, name: str, *queues: str) -> None:
-    """Publish a heartbeat of a worker."""
+    """Publish a heartbeat of a crier worker."""
     client.publish("crier.beats", json.dumps({"name": name, "queues": queues}))

@@ -2,7 +2,7 @@
 
 The tests flush that server many times. So only this variable can name it, it must be empty at the start, and only one
 process of pytest may use it. It replaces the system's own server; tests of other servers (wheels, fakeredis) skip.
-`conftest.py` calls `find_refusal` before the first test, and `open_server` when a test needs the server.
+`conftest.py` calls `find_refusal` before the first test, and `open_dedicated_server` when a test needs the server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ VARIABLE = "RQTUI_TEST_URL"
 
 @dataclass(frozen=True, slots=True)
 class DedicatedServer:
-    """The attributes of a server that tests use: those of `EmbeddedServer`, without those of its process."""
+    """A Redis server that the user named, with the attributes of `EmbeddedServer` that tests use.
+
+    The attributes of the server's process are missing, because the tests did not start the server.
+    """
 
     url: str
     host: str
@@ -28,17 +31,17 @@ class DedicatedServer:
 
     @property
     def kind(self) -> str:
-        """Family, version and address, for people."""
+        """Return the server's family, version and address as a text for people."""
         return f"{self.family.capitalize()} {self.version} ({self.host}:{self.port})"
 
 
-def read_url(environ: Mapping[str, str] = os.environ) -> str:
-    """Return the URL of the named server, or an empty string if the tests start their own."""
+def read_dedicated_url(environ: Mapping[str, str] = os.environ) -> str:
+    """Return the server's URL from RQTUI_TEST_URL, or an empty string if the tests start their own servers."""
     return environ.get(VARIABLE, "")
 
 
 def find_refusal(url: str, workers: object) -> str:
-    """Return a sentence that says why the tests may not run on this server, or an empty string if they may."""
+    """Return a sentence why the tests may not use the named server, or an empty string if they may."""
     if workers:
         return f"{VARIABLE} names one server, and each worker of pytest would flush it: leave out -n."
     try:
@@ -51,8 +54,8 @@ def find_refusal(url: str, workers: object) -> str:
     return ""
 
 
-def open_server(url: str) -> Iterator[DedicatedServer]:
-    """Yield the server, and flush it at the end."""
+def open_dedicated_server(url: str) -> Iterator[DedicatedServer]:
+    """Yield the named server, and flush its databases at the end of the tests."""
     with Redis.from_url(url) as client:
         info = client.info("server")
         address = client.connection_pool.connection_kwargs

@@ -30,19 +30,19 @@ HOOKS = "rqtui.tui.terminal"
 
 
 def apply_difference(hook: str, patch: Patch) -> None:
-    """Change the part of Textual that this hook relies on."""
+    """Change the part of Textual that the named hook relies on, as another version might."""
     patch.delitem(sys.modules, f"{HOOKS}.{hook}", raising=False)  # imported from an unchanged Textual
     DIFFERENCES[hook](patch)
 
 
-def _driver(patch: Patch) -> None:
-    """Move the parser of keys to another module."""
+def _move_key_parser(patch: Patch) -> None:
+    """Move Textual's parser of keys to another module."""
     import_module("textual.drivers.linux_driver")  # imported before its parser is hidden
     patch.setitem(sys.modules, "textual._xterm_parser", None)
 
 
-def _diff_output(patch: Patch) -> None:
-    """Return the changes of the screen in another class."""
+def _rename_changed_region(patch: Patch) -> None:
+    """Let Textual return the changes of the screen in another class."""
     usual = _compositor.ChopsUpdate
 
     class Changed(_compositor.CompositorUpdate):
@@ -58,8 +58,8 @@ def _diff_output(patch: Patch) -> None:
     patch.setattr(_compositor, "ChopsUpdate", Changed)
 
 
-def _typeahead(patch: Patch) -> None:
-    """Give the event handler another argument."""
+def _change_event_handler(patch: Patch) -> None:
+    """Give Textual's event handler another argument."""
     usual = App.on_event
 
     async def on_event(self: App[Any], message: Any) -> None:
@@ -68,8 +68,8 @@ def _typeahead(patch: Patch) -> None:
     patch.setattr(App, "on_event", on_event)
 
 
-def _uncaught_error(patch: Patch) -> None:
-    """Keep what is printed at the end in a deque."""
+def _store_exit_output_in_deque(patch: Patch) -> None:
+    """Let Textual keep the texts that it prints at the end in a deque."""
     make = App.__init__
 
     def init(self: App[Any], *args: Any, **options: Any) -> None:
@@ -79,13 +79,13 @@ def _uncaught_error(patch: Patch) -> None:
     patch.setattr(App, "__init__", init)
 
 
-def _style_cache(patch: Patch) -> None:
-    """Remove the cache of the method."""
+def _remove_style_cache(patch: Patch) -> None:
+    """Remove the cache of Textual's method that computes a style."""
     patch.setattr(StylesCache, "get_inner_outer", StylesCache.get_inner_outer.__wrapped__)
 
 
-def _border_title(patch: Patch) -> None:
-    """Hide where a widget stores the title and subtitle of its border."""
+def _hide_border_titles(patch: Patch) -> None:
+    """Hide where a Textual widget stores the title and subtitle of its border."""
 
     class HiddenStorage:
         def __init__(self, usual: Any) -> None:
@@ -101,8 +101,8 @@ def _border_title(patch: Patch) -> None:
         patch.setattr(Widget, name, HiddenStorage(Widget.__dict__[name]))
 
 
-def _scroll_length(patch: Patch) -> None:
-    """Rename the argument that sets a widget's length."""
+def _rename_scroll_argument(patch: Patch) -> None:
+    """Rename the argument that sets a Textual widget's length."""
     usual = Widget._scroll_update
 
     def _scroll_update(self: Widget, length: Size) -> None:
@@ -111,8 +111,8 @@ def _scroll_length(patch: Patch) -> None:
     patch.setattr(Widget, "_scroll_update", _scroll_update)
 
 
-def _line_cache(patch: Patch) -> None:
-    """Rename the argument that requests a widget's lines."""
+def _rename_line_argument(patch: Patch) -> None:
+    """Rename the argument that requests the lines of a Textual widget."""
     usual = StylesCache.render_widget
 
     def render_widget(self: StylesCache, widget: Widget, within: Region) -> Any:
@@ -121,16 +121,16 @@ def _line_cache(patch: Patch) -> None:
     patch.setattr(StylesCache, "render_widget", render_widget)
 
 
-def _screen_text(patch: Patch) -> None:
-    """Rename the method that returns the lines of the screen."""
+def _rename_screen_lines(patch: Patch) -> None:
+    """Rename the method that returns the lines of Textual's screen."""
     strips = Compositor.render_strips
     patch.setattr(Compositor, "strips", strips, raising=False)
     patch.setattr(Compositor, "__rich__", lambda self: StripRenderable(strips(self)))
     patch.delattr(Compositor, "render_strips")
 
 
-def _raw_output(patch: Patch) -> None:
-    """Rename the argument of the driver."""
+def _rename_driver_argument(patch: Patch) -> None:
+    """Rename the argument of the write method of Textual's driver."""
     usual = HeadlessDriver.write
 
     def write(self: HeadlessDriver, text: str) -> None:
@@ -140,16 +140,16 @@ def _raw_output(patch: Patch) -> None:
 
 
 DIFFERENCES: dict[str, Callable[[Patch], None]] = {
-    "driver": _driver,
-    "diff_output": _diff_output,
-    "typeahead": _typeahead,
-    "uncaught_error": _uncaught_error,
-    "style_cache": _style_cache,
-    "border_title": _border_title,
-    "scroll_length": _scroll_length,
-    "line_cache": _line_cache,
-    "screen_text": _screen_text,
-    "raw_output": _raw_output,
+    "driver": _move_key_parser,
+    "diff_output": _rename_changed_region,
+    "typeahead": _change_event_handler,
+    "uncaught_error": _store_exit_output_in_deque,
+    "style_cache": _remove_style_cache,
+    "border_title": _hide_border_titles,
+    "scroll_length": _rename_scroll_argument,
+    "line_cache": _rename_line_argument,
+    "screen_text": _rename_screen_lines,
+    "raw_output": _rename_driver_argument,
 }
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ def build_task(id: bytes) -> bytes:
 
 
 def parse_id(entry: bytes) -> bytes:
-    """Return the id in the bytes of a task, also of a parked one."""
+    """Return the id in the bytes of a task: the part before the first `|`, also of a parked task."""
     return entry.partition(b"|")[0].rpartition(b" ")[2]
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Plant tasks as the README's producer writes them (ZADD, in seconds) and as the program does (RPUSH)."""
+    """Plant tasks in a place as redis_queue_dispatcher's producer (ZADD) and the program itself (RPUSH) do."""
     pipe = client.pipeline(transaction=False)
     for id in ids:
         number = int(id.rpartition(b"-")[2])
@@ -46,7 +46,7 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
 
 
 def list_tasks(client: Redis, place: str) -> list[bytes]:
-    """Return the tasks of a place, in its order."""
+    """Return the tasks of a place of redis_queue_dispatcher in its order."""
     if place == "delayed":
         return client.zrange(KEYS["delayed"], 0, -1)
     return client.lrange(KEYS[place], 0, -1)
@@ -87,7 +87,7 @@ def request_limit(**args: object) -> Callable[[Jobs], Request]:
 
 
 def request_park(jobs: Jobs) -> Request:
-    """Build a request for one place. Without a place, the ready tasks would always be first."""
+    """Build a request that parks jobs of one place. Without a place, the ready tasks would always be first."""
     return Request({"limit": len(jobs), "place": jobs[0].place})
 
 
@@ -112,8 +112,8 @@ def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World],
     return lambda world: request([world.new()])
 
 
-def empty_and_request(request: Request) -> Callable[[World], Request]:
-    """Return a function that deletes every place and returns the request."""
+def empty_places_and_request(request: Request) -> Callable[[World], Request]:
+    """Return a function that deletes the jobs of every place and returns the request."""
 
     def build(world: World) -> Request:
         world.client.delete(*KEYS.values())
@@ -176,7 +176,7 @@ USES = {
         request_limit(now_ms=NOW),
         chooses=True,
         ripe=True,
-        reach={"empty": empty_and_request(Request({"now_ms": NOW, "limit": 1}))},
+        reach={"empty": empty_places_and_request(Request({"now_ms": NOW, "limit": 1}))},
     ),
     "promote": Use(request_by_member(), reach={"gone": request_unknown_job(request_by_member())}),
     "reschedule": Use(
@@ -185,8 +185,10 @@ USES = {
         reach={"gone": request_unknown_job(request_by_member(now_ms=NOW, delay_ms=1))},
     ),
     "delete": Use(request_delete, reach={"gone": request_unknown_job(request_delete)}),
-    "pull": Use(request_limit(now_ms=NOW), chooses=True, reach={"empty": empty_and_request(Request({"limit": 1}))}),
-    "park": Use(request_park, chooses=True, reach={"empty": empty_and_request(Request({"limit": 1}))}),
+    "pull": Use(
+        request_limit(now_ms=NOW), chooses=True, reach={"empty": empty_places_and_request(Request({"limit": 1}))}
+    ),
+    "park": Use(request_park, chooses=True, reach={"empty": empty_places_and_request(Request({"limit": 1}))}),
     "forget": Use(request_forget, prepare=park_jobs, reach={"gone": request_unknown_job(request_forget)}),
 }
 

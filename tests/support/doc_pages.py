@@ -17,17 +17,17 @@ _NOWHERE = "redis://127.0.0.1:1"
 
 
 def find_links(page: Path) -> list[Path]:
-    """Return the files that a page links to."""
+    """Return the files that a page of the documentation links to."""
     targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text("utf-8"))
     return [page.parent / target for target in targets]
 
 
 def find_commands(page: Path) -> list[str]:
-    """Return every `rqtui …` command of the shell blocks of a page, without comments."""
-    return [line for block in _find_blocks(page.read_text("utf-8")) for line in _split_commands(block)]
+    """Return every `rqtui …` command in the shell blocks of a documentation page, without comments."""
+    return [line for block in _find_shell_blocks(page.read_text("utf-8")) for line in _split_commands(block)]
 
 
-def _find_blocks(text: str) -> list[str]:
+def _find_shell_blocks(text: str) -> list[str]:
     return re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
@@ -38,9 +38,9 @@ def _split_commands(block: str) -> Iterator[str]:
                 yield part.strip()
 
 
-def is_accepted(line: str) -> bool:
-    """Return whether rqtui accepts the command line. `--help` after its words prevents the command from running."""
-    program, *words = shlex.split(line)
-    at = words.index("--") if "--" in words else len(words)
-    result = shell(_NOWHERE, *words[:at], "--help", *words[at:])
+def is_command_accepted(line: str) -> bool:
+    """Return whether rqtui accepts a command line. `--help` after its words prevents the command from running."""
+    program, *arguments = shlex.split(line)
+    at = arguments.index("--") if "--" in arguments else len(arguments)
+    result = shell(_NOWHERE, *arguments[:at], "--help", *arguments[at:])
     return program == "rqtui" and result.code == 0 and "Usage" in result.out

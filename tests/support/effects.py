@@ -1,7 +1,7 @@
-"""Describe everything that a script replies and writes, in each world that the conformance suite can build for it.
+"""Describe everything that a Lua script replies and writes, in each world that the conformance suite builds.
 
-`describe` returns the text that `tests/systems/test_effects.py` compares with a kept file. The conformance suite says
-what a script must not do; this text says what the script does, so that a write that is missing changes the text.
+`describe_effects` returns the text that `tests/systems/test_effects.py` compares with a kept file. The conformance
+suite says what a script must not do; this text says what the script does, so that a missing write changes the text.
 """
 
 from __future__ import annotations
@@ -33,58 +33,60 @@ _FRACTION = re.compile(rb"(\d{13})\.[1-9]\d*|(\d{13})\.0\d+")  # redisched makes
 _LONG_NUMBER = re.compile(r"\d{5,}")
 
 
-def describe(subject: Subject, name: str, client: Redis) -> str:
-    """Return the replies and changed keys of a script for each source place, number of jobs and declared word.
+def describe_effects(subject: Subject, name: str, client: Redis) -> str:
+    """Describe the replies and changed keys of a script for each source place, number of jobs and reply word.
 
-    The last world of each source place lacks all keys that the script writes, except its places: a script that adds
-    a queue's name to a set, say, changes nothing where the name is in the set already.
+    The last world of each source place lacks all keys that the script writes, except its places: a script that adds a
+    queue's name to a set, say, changes nothing where the set already contains the name.
     """
-    subject, use = _at_a_fixed_time(subject, name), subject.uses[name]
+    subject, use = _fix_script_clock(subject, name), subject.uses[name]
     script = subject.scripts[name]
     sources = [*(use.sources or sorted(script.sources) or [""])]
     lines: list[str] = []
     for source in sources:
         for number in (1, 3):
             scene = Scene.build(subject, client, name, source, number)
-            lines += _section(f"{source or 'new'}, jobs: {number}", scene.world, script, scene.request)
+            lines += _describe_one_run(f"{source or 'new'}, jobs: {number}", scene.world, script, scene.request)
         scene = Scene.build(subject, client, name, source)
-        if absent := _absent(scene):
-            lines += _section(f"{source or 'new'}, without {' '.join(absent)}", scene.world, script, scene.request)
-    for word, build_request in use.reach.items():
+        if deleted_names := _delete_written_keys(scene):
+            lines += _describe_one_run(
+                f"{source or 'new'}, without {' '.join(deleted_names)}", scene.world, script, scene.request
+            )
+    for reply_word, build_request in use.reach.items():
         for source in sources:
             scene = Scene.build(subject, client, name, source)
-            lines += _section(
-                f"{source or 'new'}, for the word {word}", scene.world, script, build_request(scene.world)
+            lines += _describe_one_run(
+                f"{source or 'new'}, for the word {reply_word}", scene.world, script, build_request(scene.world)
             )
     scene = Scene.build(subject, client, name, sources[0])
-    lines += _alone(scene)
+    lines += _describe_single_key_databases(scene)
     return "\n".join(lines) + "\n"
 
 
-def _at_a_fixed_time(subject: Subject, name: str) -> Subject:
-    """Return the subject with a fixed clock in this script, because its jobs are planted at fixed times."""
+def _fix_script_clock(subject: Subject, name: str) -> Subject:
+    """Return the subject with a fixed clock in one script, because the jobs are planted at fixed times."""
     script = subject.scripts[name]
     text = script.source.replace("redis.call('TIME')", f"({{'{CLOCK_S}', '250000'}})")
     return replace(subject, scripts={**subject.scripts, name: scripts.parse_script(text, script.path)})
 
 
-def _alone(scene: Scene) -> Iterator[str]:
-    """Yield the sections for an empty database, and for databases with one of the script's keys, of a wrong type.
+def _describe_single_key_databases(scene: Scene) -> Iterator[str]:
+    """Yield the effects on an empty database, and on databases with only one key of the script, of a wrong type.
 
     Nearly all type guards are tested only here: where jobs and other keys exist, the first write fails anyway.
     """
     world, script, request = scene.world, scene.script, scene.request
     world.client.flushall()
-    yield from _section("an empty database", world, script, request)
+    yield from _describe_one_run("an empty database", world, script, request)
     for key in script.keys:
         if key.type not in ("any", "channel"):
             world.client.flushall()
             name = request.keys.get(key.name) or world.subject.key(key.name)
             plant(world.client, {name: ["x"] if key.type == "string" else "of another program"})
-            yield from _section(f"only {key.name}, of a wrong type", world, script, request)
+            yield from _describe_one_run(f"only {key.name}, of a wrong type", world, script, request)
 
 
-def _absent(scene: Scene) -> list[str]:
+def _delete_written_keys(scene: Scene) -> list[str]:
     """Delete the keys that a script writes and that are not places, and return their names."""
     world, places = scene.world, {*scene.world.subject.places}
     names = [name for name in scene.script.writes if name not in places]
@@ -95,49 +97,50 @@ def _absent(scene: Scene) -> list[str]:
     return existing
 
 
-def _section(title: str, world: World, script: Script, request: Request) -> Iterator[str]:
+def _describe_one_run(title: str, world: World, script: Script, request: Request) -> Iterator[str]:
+    """Run a script in a world, and yield a title, the lines of the reply and the changed keys."""
     now_s = world.client.time()[0]
-    before = world.dump()
+    keys_before = world.dump()
     yield f"== {title}"
     try:
-        yield from _reply(world.run(script, request), now_s, "TTL'" in script.source)
+        yield from _format_reply(world.run(script, request), now_s, "TTL'" in script.source)
     except RqtuiError as error:
         yield f"error {type(error).__name__}"
-    after = world.dump()
-    for line in _changes(before, after):
-        yield _written(line, now_s)
-    for key in after:
-        if after[key].expires and before.get(key) != after[key]:
+    keys_after = world.dump()
+    for line in _list_changed_keys(keys_before, keys_after):
+        yield _format_cells(line, now_s)
+    for key in keys_after:
+        if keys_after[key].expires and keys_before.get(key) != keys_after[key]:
             left_s = world.client.pttl(to_bytes(key)) / 1000
             yield f"{key}: expires in {math.ceil(left_s / TTL_STEP_S) * TTL_STEP_S} s"
 
 
-def _reply(answer: Reply, now_s: int, counts_down: bool) -> Iterator[str]:
-    """Yield the lines of a reply. A script that reads the TTL of keys replies with other long numbers each time."""
-    for each in answer.each or [answer]:
-        yield _written(["reply", each.word, dict(each.values)], now_s, counts_down)
-    yield from sorted(_written(["row", row], now_s, counts_down) for row in answer.rows)
+def _format_reply(reply: Reply, now_s: int, counts_down: bool) -> Iterator[str]:
+    """Yield the lines of a script's reply. A script that reads TTLs replies with other long numbers each time."""
+    for outcome in reply.each or [reply]:
+        yield _format_cells(["reply", outcome.word, dict(outcome.values)], now_s, counts_down)
+    yield from sorted(_format_cells(["row", row], now_s, counts_down) for row in reply.rows)
 
 
-def _changes(before: Keyspace, after: Keyspace) -> Iterator[list[Any]]:
-    for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if old != new or (old and new and [*old.value] != [*new.value]):
-            yield from ([f"{key}:", *parts] for parts in _members(old, new))
+def _list_changed_keys(keys_before: Keyspace, keys_after: Keyspace) -> Iterator[list[Any]]:
+    for key in sorted(keys_before.keys() | keys_after.keys()):
+        old_entry, new_entry = keys_before.get(key), keys_after.get(key)
+        if old_entry != new_entry or (old_entry and new_entry and [*old_entry.value] != [*new_entry.value]):
+            yield from ([f"{key}:", *cells] for cells in _list_changed_members(old_entry, new_entry))
 
 
-def _members(old: Entry | None, new: Entry | None) -> Iterator[list[Any]]:
-    if old and new and (old.type, old.expires) != (new.type, new.expires):
-        yield ["was", old.type, old.expires, "is", new.type, new.expires]
-    previous, current = (_items(entry) for entry in (old, new))
+def _list_changed_members(old_entry: Entry | None, new_entry: Entry | None) -> Iterator[list[Any]]:
+    if old_entry and new_entry and (old_entry.type, old_entry.expires) != (new_entry.type, new_entry.expires):
+        yield ["was", old_entry.type, old_entry.expires, "is", new_entry.type, new_entry.expires]
+    previous, current = (_list_members(entry) for entry in (old_entry, new_entry))
     for verb, first, end, start, stop in SequenceMatcher(None, previous, current, autojunk=False).get_opcodes():
         if verb != "equal":
             yield from (["-", at, *previous[at]] for at in range(first, end))
             yield from (["+", at, *current[at]] for at in range(start, stop))
 
 
-def _items(entry: Entry | None) -> list[tuple[Any, ...]]:
-    """Return the parts of a value in order: of a set and a hash by name, otherwise in the order of Redis."""
+def _list_members(entry: Entry | None) -> list[tuple[Any, ...]]:
+    """Return the members of a Redis value in order: of a set and a hash by name, otherwise in the order of Redis."""
     if entry is None:
         return []
     if isinstance(entry.value, dict):
@@ -146,37 +149,37 @@ def _items(entry: Entry | None) -> list[tuple[Any, ...]]:
         return [(entry.value,)]
     if entry.type == "stream":
         return [(id, repr(sorted(fields.items()))) for id, fields in entry.value]
-    return [(each,) for each in (sorted(entry.value) if entry.type == "set" else entry.value)]
+    return [(member,) for member in (sorted(entry.value) if entry.type == "set" else entry.value)]
 
 
-def _written(parts: Any, now_s: int, counts_down: bool = False) -> str:
-    """Format one line. Times near the server's clock are replaced, and long values are cut and hashed."""
-    return " ".join(_short(part, now_s, counts_down) for part in parts)
+def _format_cells(cells: Any, now_s: int, counts_down: bool = False) -> str:
+    """Format values in one line. Times near the server's clock are replaced, long values are cut and hashed."""
+    return " ".join(_shorten_value(cell, now_s, counts_down) for cell in cells)
 
 
-def _short(value: Any, now_s: int, counts_down: bool) -> str:
+def _shorten_value(value: Any, now_s: int, counts_down: bool) -> str:
     if isinstance(value, dict):
-        return " ".join(f"{name}={_short(each, now_s, counts_down)}" for name, each in value.items())
+        return " ".join(f"{name}={_shorten_value(item, now_s, counts_down)}" for name, item in value.items())
     if isinstance(value, list | tuple):
-        return "[" + " ".join(_short(each, now_s, counts_down) for each in value) + "]"
+        return "[" + " ".join(_shorten_value(item, now_s, counts_down) for item in value) + "]"
     raw = (value if isinstance(value, str) else repr(value)).encode("utf-8", "surrogateescape")
-    raw = _NUMBER.sub(lambda match: _clock(match[0], now_s), raw)
+    raw = _NUMBER.sub(lambda match: _replace_clock_time(match[0], now_s), raw)
     raw = _FRACTION.sub(rb"\1\2.<fraction>", _SEQUENCE.sub(rb"\1", raw))
-    whole = raw.decode("utf-8", "backslashreplace")
-    text = _LONG_NUMBER.sub("<number>", whole) if counts_down else whole
+    full_text = raw.decode("utf-8", "backslashreplace")
+    text = _LONG_NUMBER.sub("<number>", full_text) if counts_down else full_text
     if len(text) <= LONGEST:
         return text if text.isprintable() else ascii(text)[1:-1]
-    of = "".join(sorted(whole)) if counts_down else whole  # some of these read a hash in the order of its table
+    of = "".join(sorted(full_text)) if counts_down else full_text  # some of these read a hash in the order of its table
     start = "" if counts_down else "".join(char if " " <= char <= "~" else "?" for char in text[: LONGEST // 2])
-    return f"{start}…#{_hash(of)}"
+    return f"{start}…#{_hash_text(of)}"
 
 
-def _hash(text: str) -> str:
+def _hash_text(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
 
 
-def _clock(digits: bytes, now_s: int) -> bytes:
-    """Replace a time that the server's clock gave, in s, ms or µs."""
+def _replace_clock_time(digits: bytes, now_s: int) -> bytes:
+    """Replace a time that the server's clock gave, in s, ms or µs, by a placeholder."""
     number = float(digits)
     for name, unit in ((b"s", 1), (b"ms", 1000), (b"us", 1_000_000)):
         if abs(number / unit - now_s) < NEAR_NOW_S:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pytest
 from redis import Redis
 from redis.exceptions import RedisError, ResponseError
-from server_programs import find_program
+from server_programs import find_server_program
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
@@ -39,23 +39,23 @@ SLOTS = 16384
 
 
 class Server:
-    """A server process on a port of its own."""
+    """A Redis server process on its own port, which a test can kill, pause and restart."""
 
-    def __init__(self, folder: Path, port: int, words: Sequence[str], url: str = "redis://127.0.0.1:{}") -> None:
+    def __init__(self, folder: Path, port: int, arguments: Sequence[str], url: str = "redis://127.0.0.1:{}") -> None:
         self.port, self.url = port, url.format(port)
-        self._folder, self.words = folder, list(words)
+        self._folder, self.words = folder, list(arguments)
         folder.mkdir()
         self.client: Redis = connect(self.url)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
-        """Start or restart the server, and wait until it replies, even if only that it is loading."""
+        """Start or restart the Redis server, and wait until it replies, even if only that it is loading."""
         log = (self._folder / "log").open("ab")
         self._process = subprocess.Popen(self.words, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        wait_until(self._answers, START_S, f"the server on port {self.port}")
+        wait_until(self._is_replying, START_S, f"the server on port {self.port}")
         return self
 
-    def _answers(self) -> bool:
+    def _is_replying(self) -> bool:
         assert self._process is not None
         if self._process.poll() is not None:
             log = (self._folder / "log").read_text()
@@ -65,35 +65,35 @@ class Server:
         try:
             return bool(self.client.execute_command("PING"))
         except RedisError as error:
-            return any(word in str(error).lower() for word in ("loading", "masterdown", "authentication"))
+            return any(error_word in str(error).lower() for error_word in ("loading", "masterdown", "authentication"))
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process of the server."""
+        """Send a signal to the process of the Redis server."""
         assert self._process is not None
         os.kill(self._process.pid, number)
 
     def pause(self) -> None:
-        """Stop the process, which leaves its connections open."""
+        """Suspend the Redis server's process, which leaves its connections open."""
         self.signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Continue a paused process."""
+        """Continue the suspended process of the Redis server."""
         self.signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """Kill the process with SIGKILL."""
+        """Kill the Redis server's process with SIGKILL."""
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
             self._process.wait()
 
     def info(self, section: str) -> dict[str, Any]:
-        """Return one section of INFO."""
+        """Return one section of the server's INFO."""
         return self.client.info(section)
 
-    def replicate(self, other: Server | None) -> None:
-        """Make the server a replica of `other`, or a primary if `other` is None."""
-        words = ("127.0.0.1", str(other.port)) if other else ("NO", "ONE")
-        self.client.execute_command("REPLICAOF", *words)
+    def replicate(self, primary: Server | None) -> None:
+        """Make the server a replica of `primary`, or a primary if `primary` is None."""
+        arguments = ("127.0.0.1", str(primary.port)) if primary else ("NO", "ONE")
+        self.client.execute_command("REPLICAOF", *arguments)
 
     def wait_for_link(self) -> None:
         """Wait until the replica is connected to its primary."""
@@ -103,24 +103,24 @@ class Server:
 
 
 class Fleet:
-    """Servers that are started by a test and end with it."""
+    """The Redis servers that a test starts; they end with the `with` block."""
 
     def __init__(self, files: Files | None = None) -> None:
-        self._program = find_program()
+        self._program = find_server_program()
         self._folder = Path(tempfile.mkdtemp(prefix="rqtui-fleet-"))
         self.servers: list[Server] = []
         self._files = files
         self.scheme = "rediss" if files else "redis"
         self.options = files.options if files else ""  # the query string of every URL
 
-    def _server(self, port: int, words: Sequence[str]) -> Server:
+    def _create_server(self, port: int, arguments: Sequence[str]) -> Server:
         url = f"{self.scheme}://127.0.0.1:{{}}{self.options}"
-        server = Server(self._folder / str(port), port, words, url)
+        server = Server(self._folder / str(port), port, arguments, url)
         self.servers.append(server)
         return server
 
-    def _listening(self, port: int) -> dict[str, str]:
-        """Return the settings for a port, with TLS if the fleet has it."""
+    def _build_port_settings(self, port: int) -> dict[str, str]:
+        """Return the server settings for a port, with TLS if the fleet uses TLS."""
         if self._files is None:
             return {"port": str(port)}
         return {
@@ -137,7 +137,10 @@ class Fleet:
         program: str = "",
         **settings: str,
     ) -> Server:
-        """Start a server with these settings (`_` for `-`), `without` these commands, behind the words of `under`."""
+        """Start a Redis server with these settings (`_` for `-`), `without` these commands.
+
+        `under` are the words in front of the command line, such as those of faketime.
+        """
         port = find_free_port()
         all_settings = {
             "bind": "127.0.0.1",
@@ -147,22 +150,22 @@ class Fleet:
             **settings,
         }
         words = [*under, program or self._program]
-        for name, value in {**self._listening(port), **all_settings}.items():
+        for name, value in {**self._build_port_settings(port), **all_settings}.items():
             words += [f"--{name.replace('_', '-')}", *(value.split() or [""])]
         for command in without:
             words += ["--rename-command", command, ""]
         if replicaof:
             words += ["--replicaof", "127.0.0.1", str(replicaof.port)]
-        server = self._server(port, words).start()
+        server = self._create_server(port, words).start()
         if replicaof:
             server.wait_for_link()
         return server
 
     def sentinel(self, primary: Server, service: str = "jobs", quorum: int = 1, lines: Sequence[str] = ()) -> Server:
-        """Start a sentinel that fails `primary` over when it does not reply for a second."""
+        """Start a Redis sentinel that fails `primary` over when that does not reply for a second."""
         port = find_free_port()
         written = [
-            *(f"{name} {value}" for name, value in self._listening(port).items()),
+            *(f"{name} {value}" for name, value in self._build_port_settings(port).items()),
             "bind 127.0.0.1",
             f"sentinel monitor {service} 127.0.0.1 {primary.port} {quorum}",
             f"sentinel down-after-milliseconds {service} 1000",
@@ -171,10 +174,13 @@ class Fleet:
         ]
         file = self._folder / f"sentinel-{port}.conf"
         file.write_text("\n".join(written) + "\n")
-        return self._server(port, [self._program, str(file), "--sentinel"]).start()
+        return self._create_server(port, [self._program, str(file), "--sentinel"]).start()
 
     def cluster(self, size: int = 3, replicas: int = 0, **settings: str) -> list[Server]:
-        """Start `size` nodes that share the slots equally, and replicas. Return the nodes, then their replicas."""
+        """Start a Redis Cluster of `size` nodes that share the slots equally, with replicas.
+
+        Returns the nodes, then their replicas.
+        """
         all_settings = {"cluster_enabled": "yes", "cluster_node_timeout": "1000", **settings}
         if self._files:
             all_settings["tls_cluster"] = "yes"
@@ -187,25 +193,25 @@ class Fleet:
         for node in servers[1:]:
             node.client.execute_command("CLUSTER", "MEET", "127.0.0.1", nodes[0].port)
         for node in servers:
-            wait_until(lambda node=node: self._knows_all(node, len(servers)), START_S, "the Cluster")
+            wait_until(lambda node=node: self._has_met_all_nodes(node, len(servers)), START_S, "the Cluster")
         for index, node in enumerate(servers[size:]):
             primary = nodes[index % size].client.execute_command("CLUSTER", "MYID")
-            wait_until(lambda node=node, id=primary: self._has_become_replica(node, id), START_S, "a replica")
+            wait_until(lambda node=node, id=primary: self._try_to_make_replica(node, id), START_S, "a replica")
         for node in servers[size:]:
             node.wait_for_link()
         return servers
 
     @staticmethod
-    def _has_become_replica(node: Server, id: bytes) -> bool:
-        """Make `node` a replica. Return whether it accepted: it must have met the primary before."""
+    def _try_to_make_replica(node: Server, id: bytes) -> bool:
+        """Make a Cluster node a replica. Return False if the node refused because it has not met its primary."""
         try:
             return bool(node.client.execute_command("CLUSTER", "REPLICATE", id))
         except ResponseError:
             return False
 
     @staticmethod
-    def _knows_all(node: Server, size: int) -> bool:
-        """Return whether a node knows all other nodes, and the owner of every slot."""
+    def _has_met_all_nodes(node: Server, size: int) -> bool:
+        """Return whether a Cluster node has met all other nodes and has an owner for every slot."""
         reply = node.client.execute_command("CLUSTER", "INFO")
         text = reply.decode() if isinstance(reply, bytes) else str(reply)
         lines = dict(line.split(":", 1) for line in text.split("\r\n") if ":" in line)
@@ -225,9 +231,9 @@ class Fleet:
 
 
 def kill_with_keys(server: Server, number: int) -> None:
-    """Kill a server after it rewrote its append-only file with `number` more keys, so that loading can be slowed down.
+    """Kill a Redis server after it rewrote its append-only file with `number` more keys.
 
-    `--key-load-delay` delays each key of the rewritten file.
+    Loading can then be slowed down: `--key-load-delay` delays each key of the rewritten file.
     """
     pipe = server.client.pipeline(transaction=False)
     for key in range(number):
@@ -240,7 +246,7 @@ def kill_with_keys(server: Server, number: int) -> None:
 
 
 def find_free_port() -> int:
-    """Return a free port of the loopback, whose port for the Cluster bus (10 000 higher) is free too."""
+    """Return a free loopback port whose Cluster bus port (10 000 higher) is free too."""
     while True:
         with socket.socket() as candidate, socket.socket() as bus:
             candidate.bind(("127.0.0.1", 0))

@@ -54,7 +54,7 @@ EXTRA_KEYS: Mapping[str, Keyspace] = {  # keys that readers read and that no sce
 
 @dataclass(frozen=True)
 class Seed:
-    """A call of a script that succeeds, and its database."""
+    """A script call that succeeds, and the database on which the call succeeds."""
 
     script: Script
     keys: tuple[bytes, ...]
@@ -64,34 +64,39 @@ class Seed:
 
 @cache
 def build_seeds(system: str, client: Redis) -> tuple[Seed, ...]:
-    """Return a seed for each script of a system and each place that it takes jobs from."""
-    return tuple(_iterate_seeds(SUBJECTS[system], client))
+    """Build a successful call with its database for each script of a system and each source place."""
+    return tuple(_iterate_subject_seeds(SUBJECTS[system], client))
 
 
-def _iterate_seeds(subject: Subject, client: Redis) -> Iterator[Seed]:
+def _iterate_subject_seeds(subject: Subject, client: Redis) -> Iterator[Seed]:
     for name, use in subject.uses.items():
         script = subject.scripts[name]
         for source in use.sources or script.sources or ("",):
             scene = Scene.build(subject, client, name, source, 2)
             call = scene.world.call(script, scene.request)
             world = {**EXTRA_KEYS.get(subject.name, {}), **scene.world.dump()}
-            yield Seed(script, tuple(map(_to_bytes, call.keys)), tuple(map(_to_bytes, call.argv)), world)
+            yield Seed(
+                script,
+                tuple(map(_convert_word_to_bytes, call.keys)),
+                tuple(map(_convert_word_to_bytes, call.argv)),
+                world,
+            )
 
 
-def _to_bytes(word: bytes | str) -> bytes:
+def _convert_word_to_bytes(word: bytes | str) -> bytes:
     return word if isinstance(word, bytes) else word.encode()
 
 
 def collect_words(seeds: tuple[Seed, ...]) -> tuple[bytes, ...]:
-    """Return the sorted arguments and values of these seeds, for other fuzzed calls."""
+    """Return the sorted arguments and values of the seeds, as input for other fuzzed calls."""
     words = {word for seed in seeds for word in seed.argv}
     for seed in seeds:
         for entry in seed.world.values():
-            words.update(_iterate_values(entry.value))
+            words.update(_iterate_nested_values(entry.value))
     return tuple(sorted(words))
 
 
-def _iterate_values(value: Any) -> Iterator[bytes]:
+def _iterate_nested_values(value: Any) -> Iterator[bytes]:
     if isinstance(value, bytes):
         yield value
     elif isinstance(value, Stream):
@@ -128,14 +133,14 @@ SCORES = (
 
 
 def damage_world(source: random.Random, world: Keyspace, words: tuple[bytes, ...]) -> dict[str, Any]:
-    """Return the database with some keys missing, of another type, or with hostile values."""
+    """Return a copy of the database `world` with some keys missing, of another type, or with hostile values."""
     copy: dict[str, Any] = {}
     missing, twisted, damaged = source.choice(RATES)
     for key, entry in world.items():
         if source.random() < missing:
             continue
         if source.random() < twisted:
-            copy[key] = source.choice(OTHER_TYPES)(fuzzing.build_value(source, words) or b"x")
+            copy[key] = source.choice(OTHER_TYPES)(fuzzing.build_hostile_bytes(source, words) or b"x")
         else:
             is_damaged = source.random() < damaged
             copy[key] = _DAMAGERS[entry.type](source, entry.value, words) if is_damaged else entry.value
@@ -167,12 +172,14 @@ def _damage_hash(source: random.Random, value: Mapping[bytes, bytes], words: tup
     for at in _choose_indexes(source, fields):
         old = copy.pop(fields[at])
         if source.random() < 0.9:
-            name = fields[at] if source.random() < 0.8 else fuzzing.build_value(source, words)
+            name = fields[at] if source.random() < 0.8 else fuzzing.build_hostile_bytes(source, words)
             if old.startswith(b"[[") and source.random() < 0.7:
                 copy[name] = source.choice(fuzzing.ERRORS)
             else:
                 copy[name] = (
-                    fuzzing.damage_bytes(source, old) if source.random() < 0.5 else fuzzing.build_value(source, words)
+                    fuzzing.damage_bytes(source, old)
+                    if source.random() < 0.5
+                    else fuzzing.build_hostile_bytes(source, words)
                 )
     return copy or {b"": b""}
 
@@ -182,7 +189,7 @@ def _damage_zset(source: random.Random, value: Mapping[bytes, float], words: tup
     members = list(value)
     for at in _choose_indexes(source, members):
         old = copy.pop(members[at])
-        name = members[at] if source.random() < 0.6 else fuzzing.build_value(source, words)
+        name = members[at] if source.random() < 0.6 else fuzzing.build_hostile_bytes(source, words)
         copy[name] = source.choice(SCORES) if source.random() < 0.7 else old
     return copy or Zset({b"": 0.0})
 
@@ -190,7 +197,7 @@ def _damage_zset(source: random.Random, value: Mapping[bytes, float], words: tup
 def _damage_list(source: random.Random, value: list[bytes], words: tuple[bytes, ...]) -> list[bytes]:
     copy = list(value)
     for at in _choose_indexes(source, copy):
-        copy[at] = fuzzing.build_value(source, words)
+        copy[at] = fuzzing.build_hostile_bytes(source, words)
     return copy or [b""]
 
 
@@ -203,7 +210,8 @@ def _damage_stream(source: random.Random, value: Stream, words: tuple[bytes, ...
         last = copy[-1][0] if copy else b"0-0"
         ms, _dash, number = (last if isinstance(last, str) else last.decode()).partition("-")
         fields = {
-            fuzzing.build_value(source, words): fuzzing.build_value(source, words) for _ in range(source.randint(1, 4))
+            fuzzing.build_hostile_bytes(source, words): fuzzing.build_hostile_bytes(source, words)
+            for _ in range(source.randint(1, 4))
         }
         ahead = int(ms) + source.choice((0, 1, 60_000, 2**50))
         copy.append((f"{min(ahead, 2**64 - 1)}-{min(int(number) + 1, 2**64 - 1)}", fields))
@@ -216,12 +224,12 @@ _DAMAGERS: Mapping[str, Any] = {
     "list": _damage_list,
     "set": lambda source, value, words: set(_damage_list(source, sorted(value), words)),
     "stream": _damage_stream,
-    "string": lambda source, value, words: fuzzing.build_value(source, words),
+    "string": lambda source, value, words: fuzzing.build_hostile_bytes(source, words),
 }
 
 
 def plant_world(client: Redis, world: Mapping[str, Any]) -> None:
-    """Replace the database by `world` in one round trip."""
+    """Replace the contents of the Redis database by `world` in one round trip."""
     pipe = client.pipeline(transaction=False)
     pipe.flushdb()
     keyspace.plant(pipe, world)

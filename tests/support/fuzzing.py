@@ -1,4 +1,4 @@
-"""The number of cases of the fuzzers, the hostile values in these cases, and the figures that fuzzers print.
+"""Provide the number of cases of the fuzzers, hostile values for the cases, and the figures that fuzzers print.
 
 Each fuzzer has a short form in the normal run, a longer one in the matrix and one of 100 000 cases (`pytest -m long
 tests/faults`). Cases come from seeds, so that a failure can be repeated; the message names the seed.
@@ -51,7 +51,10 @@ BYTES = (
 
 
 def parametrize_cases(short: int) -> Any:
-    """Parametrize `cases`: `short` cases in a plain run, ten times as many in the matrix, 100 000 in the long run."""
+    """Set the number of a fuzzer's cases: `short` in a plain run, ten times as many in the matrix.
+
+    A long run has 100 000 cases.
+    """
     more = pytest.param(10 * short, marks=pytest.mark.matrix, id="more")
     long = pytest.param(LONG, marks=[pytest.mark.long, pytest.mark.timeout(0)], id="long")
     return pytest.mark.parametrize("cases", [pytest.param(short, id="short"), more, long])
@@ -59,7 +62,7 @@ def parametrize_cases(short: int) -> Any:
 
 @contextmanager
 def print_figures(fuzzer: str, cases: int) -> Iterator[Counter[str]]:
-    """Yield a counter of outcomes, and print it with the times as a line of JSON."""
+    """Yield a counter of a fuzzer's outcomes, and print the counter with the times as a line of JSON."""
     outcomes: Counter[str] = Counter()
     began, cpu = time.monotonic(), time.process_time()
     yield outcomes
@@ -68,7 +71,10 @@ def print_figures(fuzzer: str, cases: int) -> Iterator[Counter[str]]:
 
 
 def check_examples(cases: int, strategy: SearchStrategy[Any], check: Callable[[Any], None]) -> None:
-    """Run `check` on `cases` values, with a new seed per thousand. The error names the smallest value that fails."""
+    """Check `cases` random values of a Hypothesis strategy, with a new seed per thousand.
+
+    The error names the smallest value that fails.
+    """
 
     for number, start in enumerate(range(0, cases, ROUND)):
         options = settings(
@@ -88,8 +94,8 @@ def check_examples(cases: int, strategy: SearchStrategy[Any], check: Callable[[A
         check_one()
 
 
-def build_value(source: random.Random, words: Sequence[bytes] = ()) -> bytes:
-    """Build hostile bytes: known values, damaged known values, damaged numbers, hostile text."""
+def build_hostile_bytes(source: random.Random, words: Sequence[bytes] = ()) -> bytes:
+    """Build hostile bytes: known values, damaged known values, damaged numbers, or hostile text."""
     kind = source.randrange(8)
     if words and kind < 2:
         return source.choice(words)
@@ -99,11 +105,11 @@ def build_value(source: random.Random, words: Sequence[bytes] = ()) -> bytes:
         return source.choice(NUMBERS)
     if kind < 7:
         return source.choice(BYTES)
-    return hostile_text.build_text(source, 3).encode("utf-8", "surrogatepass")
+    return hostile_text.build_hostile_text(source, 3).encode("utf-8", "surrogatepass")
 
 
 def damage_bytes(source: random.Random, raw: bytes) -> bytes:
-    """Return the bytes with a few of them, or one of their words, changed."""
+    """Return a copy of `raw` with a few bytes, or one of its words, changed."""
     kind = source.randrange(5)
     at = source.randrange(len(raw) + 1)
     if kind == 0:

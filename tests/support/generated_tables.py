@@ -29,7 +29,7 @@ WIDTH = 76  # cells of the diagram of the layers
 
 
 def build_keys_table() -> str:
-    """Build the table of all keys and their effects."""
+    """Build the documentation table of all keys of the screen and what each does."""
     rows = ["| key | does | where |", "|---|---|---|"]
     for look in keys.list_general_keys():
         name = keys.format_keys(look.keys).replace("|", "\\|")
@@ -44,68 +44,79 @@ def build_keys_table() -> str:
 
 
 def build_commands_tables() -> str:
-    """Build the tables of options: those of all commands, those of the screen, then those of each command."""
+    """Build the tables of command-line options: common options, options of the screen, options of each command."""
     group = typer.main.get_command(main.build_application())
     commands = {name: group.get_command(typer.Context(group), name) for name in main.COMMANDS}
-    rows = {name: _build_options(name, command) for name, command in commands.items()}
+    rows = {name: _build_option_rows(name, command) for name, command in commands.items()}
     of_all = [row for row in rows["snapshot"] if all(row in others or "--json" in row for others in rows.values())]
-    of_screen = [row for row in _build_options("", group) if row not in of_all]
-    parts = ["### Every command", "", *_add_header(of_all), "", "### `rqtui [URL]`", "", *_add_header(of_screen)]
+    of_screen = [row for row in _build_option_rows("", group) if row not in of_all]
+    parts = [
+        "### Every command",
+        "",
+        *_add_table_header(of_all),
+        "",
+        "### `rqtui [URL]`",
+        "",
+        *_add_table_header(of_screen),
+    ]
     for name, command in commands.items():
-        parts += ["", f"### `rqtui {name}`", "", _format_help(command.help or ""), ""]
-        parts += _add_header([row for row in rows[name] if row not in of_all])
+        parts += ["", f"### `rqtui {name}`", "", _format_command_help(command.help or ""), ""]
+        parts += _add_table_header([row for row in rows[name] if row not in of_all])
     return "\n".join(parts).rstrip()
 
 
-def _build_options(name: str, command: typer.core.TyperCommand) -> list[str]:
-    """Build a row for each argument and option."""
+def _build_option_rows(name: str, command: typer.core.TyperCommand) -> list[str]:
+    """Build a table row for each argument and option of a command."""
     context = typer.Context(command, info_name=name)
     records = filter(None, (param.get_help_record(context) for param in command.params))
     cells = ((words.replace("|", "\\|"), " ".join(told.split()).replace("|", "\\|")) for words, told in records)
     return [f"| `{words}` | {told} |" for words, told in cells]
 
 
-def _add_header(rows: list[str]) -> list[str]:
+def _add_table_header(rows: list[str]) -> list[str]:
     return ["| takes | means |", "|---|---|", *rows] if rows else []
 
 
-def _format_help(help: str) -> str:
-    """Format the paragraphs of a command's help, and its example as a shell line."""
+def _format_command_help(help: str) -> str:
+    """Format the help of a command as Markdown paragraphs, with the example as a shell line."""
     paragraphs, _example, example = textwrap.dedent(help).strip().partition("Example: ")
     words = " ".join(paragraphs.split())
     return f"{words}\n\n```sh\n{example.strip()}\n```" if example else words
 
 
 def build_verbs_table() -> str:
-    """Build the table of verbs per system, with the places between which their script headers say that jobs move."""
+    """Build the table of verbs per system, with the places between which each verb moves jobs."""
     systems = [registry.create_system(name) for name in registry.list_names()]
     rows = ["| verb | " + " | ".join(system.name for system in systems) + " |", "|---|" + "---|" * len(systems)]
     for verb in VERBS:
-        cells = [_format_moves(system.scripts[verb.name]) if verb.name in system.scripts else "–" for system in systems]
+        cells = [
+            _format_script_moves(system.scripts[verb.name]) if verb.name in system.scripts else "–"
+            for system in systems
+        ]
         if any(cell != "–" for cell in cells):
             rows.append(f"| `{verb.name}` | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
 def build_native_table() -> str:
-    """Build the table of native scripts: the places between which they move jobs, and their summaries."""
+    """Build the table of the native queue's scripts: what each does, and between which places jobs move."""
     scripts = registry.create_system("native").scripts
     order = {verb.name: number for number, verb in enumerate(VERBS)}
     rows = ["| script | from → to | does |", "|---|---|---|"]
     for script in sorted(scripts.values(), key=lambda script: (script.read_only, order.get(script.name, len(order)))):
-        moves = "reads only" if script.read_only else _format_moves(script) if script.moves else ""
+        moves = "reads only" if script.read_only else _format_script_moves(script) if script.moves else ""
         rows.append(f"| `{script.name}` | {moves} | {script.summary} |")
     return "\n".join(rows)
 
 
-def build_counters() -> str:
+def build_counters_list() -> str:
     """Build the list of the counters of the native queue."""
     return "\n".join(
         textwrap.wrap(f"`{' '.join(sorted(stats.list_counter_names(registry.create_system('native'))))}`", 120)
     )
 
 
-def _format_moves(script: Script) -> str:
+def _format_script_moves(script: Script) -> str:
     moves = [
         f"{' '.join(move.sources)} → {' or '.join([*move.targets, *(['gone'] if move.leaves else [])])}".strip()
         for move in script.moves
@@ -114,11 +125,11 @@ def _format_moves(script: Script) -> str:
 
 
 def build_layers_table() -> str:
-    """Build a diagram and a table of modules for each contract about layers."""
+    """Build a diagram and a table of modules for each import contract about layers."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     contracts = project["tool"]["importlinter"]["contracts"]
     tables = [
-        _build_layers(container, contract["layers"])
+        _build_layer_rows(container, contract["layers"])
         for contract in contracts
         if contract["type"] == "layers"
         for container in contract["containers"]
@@ -126,17 +137,17 @@ def build_layers_table() -> str:
     return "\n\n".join(tables)
 
 
-def _build_layers(container: str, layers: list[str]) -> str:
+def _build_layer_rows(container: str, layers: list[str]) -> str:
     beam = "├" + "─" * WIDTH + "┤"
     lines = ["\n".join(f"│{line:^{WIDTH}}│" for line in textwrap.wrap(layer, WIDTH - 2)) for layer in layers]
     diagram = ["```", beam.replace("├", "┌").replace("┤", "┐"), f"\n{beam}\n".join(lines)]
     diagram += [beam.replace("├", "└").replace("┤", "┘"), "```"]
     modules = [name.strip("() ") for layer in layers for name in re.split("[:|]", layer)]
-    rows = [f"| `{name}` | {_read_summary(container, name)} |" for name in modules]
+    rows = [f"| `{name}` | {_read_module_summary(container, name)} |" for name in modules]
     return "\n".join([f"### `{container}`", "", *diagram, "", "| module | owns |", "|---|---|", *rows])
 
 
-def _read_summary(container: str, name: str) -> str:
+def _read_module_summary(container: str, name: str) -> str:
     """Return the first line of the docstring of a package or module."""
     path = ROOT.joinpath(*f"{container}.{name}".split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
@@ -144,7 +155,7 @@ def _read_summary(container: str, name: str) -> str:
 
 
 def build_kinds_table() -> str:
-    """Build the table of findings: those of queues and the server, then those in the systems' `faults.toml`."""
+    """Build the table of finding kinds: those of queues and the server, then those in the systems' `faults.toml`."""
     rows = [
         "| kind | found where |",
         "|---|---|",
@@ -161,7 +172,7 @@ def build_kinds_table() -> str:
 
 
 def build_thresholds_table() -> str:
-    """Build the table of thresholds with their defaults."""
+    """Build the documentation table of health thresholds with their defaults."""
     rows = ["| key | about | warning | critical |", "|---|---|---|---|"]
     for name, rule in thresholds.RULES.items():
         limits = [
@@ -222,12 +233,12 @@ TABLES: Mapping[Path, Mapping[str, Callable[[], str]]] = {
     },
     ROOT / "docs" / "keys.md": {"keys": build_keys_table},
     ROOT / "docs" / "systems" / "README.md": {"verbs": build_verbs_table},
-    ROOT / "lua" / "README.md": {"native": build_native_table, "counters": build_counters},
+    ROOT / "lua" / "README.md": {"native": build_native_table, "counters": build_counters_list},
 }
 
 
 def render_page(page: Path) -> str:
-    """Return the text of the page with its tables rebuilt."""
+    """Return the text of a documentation page with its generated tables rebuilt."""
     text = page.read_text("utf-8")
     for name, table in TABLES[page].items():
         pattern = rf"(<!-- {name}: [^\n]* -->\n).*?(<!-- end -->)"

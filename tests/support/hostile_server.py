@@ -28,7 +28,7 @@ _FILL = 1 << 16
 
 @dataclass(frozen=True)
 class Reply:
-    """The bytes of a reply, and those that are repeated after them without end."""
+    """The bytes of a hostile reply: a beginning, and a part that is repeated without end."""
 
     head: bytes
     fill: bytes = b""
@@ -55,7 +55,10 @@ REPLIES = {
 
 
 class HostileServer:
-    """A server that answers all commands with one reply, except the greeting of a connection if `greets` is set."""
+    """A server that answers all commands with one hostile reply.
+
+    With `greets`, the commands that open a connection get proper replies.
+    """
 
     def __init__(self, reply: Reply, *, greets: bool = True) -> None:
         self._reply, self._greets = reply, greets
@@ -68,7 +71,7 @@ class HostileServer:
         return f"redis://127.0.0.1:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        threading.Thread(target=self._accept_clients, daemon=True).start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
@@ -77,24 +80,24 @@ class HostileServer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
 
-    def _accept(self) -> None:
+    def _accept_clients(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _address = self._listener.accept()
                 client.settimeout(0.2)
-                threading.Thread(target=self._serve, args=(client,), daemon=True).start()
+                threading.Thread(target=self._serve_client, args=(client,), daemon=True).start()
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve_client(self, client: socket.socket) -> None:
         with client, contextlib.suppress(OSError):
-            for command in self._requests(client):
+            for command in self._read_requests(client):
                 if self._greets and command.startswith(GREETINGS):
-                    self._send(client, b"+OK\r\n")
+                    self._send_slowly(client, b"+OK\r\n")
                     continue
-                self._send(client, self._reply.head)
+                self._send_slowly(client, self._reply.head)
                 while self._reply.fill and not self._is_over.is_set():
-                    self._send(client, self._reply.fill)
+                    self._send_slowly(client, self._reply.fill)
 
-    def _requests(self, client: socket.socket) -> Iterator[str]:
+    def _read_requests(self, client: socket.socket) -> Iterator[str]:
         buffer = b""
         while not self._is_over.is_set():
             try:
@@ -108,8 +111,8 @@ class HostileServer:
                 request, buffer = buffer[:size], buffer[size:]
                 yield parse_command_name(request).upper()
 
-    def _send(self, client: socket.socket, data: bytes) -> None:
-        """Send all bytes, however slowly the client reads them, unless the server ends."""
+    def _send_slowly(self, client: socket.socket, data: bytes) -> None:
+        """Send all bytes to a client, however slowly the client reads, unless the server ends."""
         unsent = memoryview(data)
         while unsent and not self._is_over.is_set():
             with contextlib.suppress(TimeoutError):
@@ -117,7 +120,7 @@ class HostileServer:
 
 
 def main() -> None:
-    """Run the commands, each a list of words, against each reply. Print the results and the peak memory."""
+    """Run command lines of rqtui against each hostile reply, and print the results and the peak memory."""
     commands = json.loads(sys.argv[1])
     for name, reply in REPLIES.items():
         for words in commands:
@@ -130,7 +133,7 @@ def main() -> None:
 
 
 def read_peak_memory_mb() -> float:
-    """Return the most memory (MB) that this program has taken.
+    """Return the most memory (MB) that this program has used.
 
     On Linux `ru_maxrss` also counts the process that was forked to start this one, which may be a large pytest.
     """

@@ -1,7 +1,7 @@
-"""Build bytes and names that try to control the terminal behind the screen, and find those that reached it.
+"""Build bytes and names that try to control the terminal, and find control characters in output.
 
-`build_text` and `build_body` combine `PIECES` at random from a seed, so that a failure can be repeated. `find_harm`
-returns the dangerous character of a printed text.
+`build_hostile_text` and `build_hostile_body` combine `PIECES` at random from a seed, so that a failure can be repeated.
+`find_harmful_character` returns the dangerous character of a printed text.
 """
 
 from __future__ import annotations
@@ -37,44 +37,57 @@ JSON = (
 )
 
 
-def build_text(source: random.Random, most: int = 8) -> str:
-    """Build a hostile name, error or line."""
+def build_hostile_text(source: random.Random, most: int = 8) -> str:
+    """Build a hostile text for a name, an error or a line."""
     return "".join(source.choice(PIECES) for _ in range(source.randint(1, most)))
 
 
-def build_body(source: random.Random) -> bytes:
-    """Build a hostile body: text, JSON with such text in keys and values, MessagePack, raw bytes, long or deep."""
+def build_hostile_body(source: random.Random) -> bytes:
+    """Build a hostile job body: text, JSON with such text in keys and values, MessagePack, raw bytes, long or deep."""
     kind = source.randrange(6)
     if kind == 0:
-        return build_text(source).encode("utf-8", "surrogatepass")
+        return build_hostile_text(source).encode("utf-8", "surrogatepass")
     if kind == 1:
         return json.dumps(
-            {build_text(source, 3): [build_text(source, 3), {build_text(source, 2): source.random()}]}
+            {
+                build_hostile_text(source, 3): [
+                    build_hostile_text(source, 3),
+                    {build_hostile_text(source, 2): source.random()},
+                ]
+            }
         ).encode()
     if kind == 2:
-        return json.dumps({build_text(source, 3): build_text(source, 3)}, ensure_ascii=False).encode(
+        return json.dumps({build_hostile_text(source, 3): build_hostile_text(source, 3)}, ensure_ascii=False).encode(
             "utf-8", "surrogatepass"
         )
     if kind == 3:
-        return source.choice(JSON).encode() + build_text(source, 2).encode()
+        return source.choice(JSON).encode() + build_hostile_text(source, 2).encode()
     if kind == 4:
         import msgpack
 
-        packed: bytes = msgpack.packb({build_text(source, 2): [build_text(source, 2), source.choice(RAW)]})
+        packed: bytes = msgpack.packb(
+            {build_hostile_text(source, 2): [build_hostile_text(source, 2), source.choice(RAW)]}
+        )
         return packed
-    return b"".join(source.choice((*RAW, build_text(source, 2).encode(), source.randbytes(20))) for _ in range(6))
+    return b"".join(
+        source.choice((*RAW, build_hostile_text(source, 2).encode(), source.randbytes(20))) for _ in range(6)
+    )
 
 
-def build_id(source: random.Random, number: int) -> bytes:
-    """Build a hostile id of at most 512 bytes that ends with `number`."""
+def build_hostile_id(source: random.Random, number: int) -> bytes:
+    """Build a hostile job id of at most 512 bytes that ends with `number`."""
     head = source.choice(
-        (build_text(source).encode(), source.choice(RAW) + build_text(source, 3).encode(), source.randbytes(16))
+        (
+            build_hostile_text(source).encode(),
+            source.choice(RAW) + build_hostile_text(source, 3).encode(),
+            source.randbytes(16),
+        )
     )
     return (head[:480] or b"x") + f"-{number}".encode()
 
 
-def find_harm(shown: str, allowed: str = "\n") -> str:
-    """Return the first character that could control a terminal or shift its columns, or an empty string."""
+def find_harmful_character(shown: str, allowed: str = "\n") -> str:
+    """Return the first character of a text that could control a terminal or shift its columns, or ""."""
     for char in shown:
         if char in allowed or " " <= char <= "~":
             continue
@@ -91,8 +104,8 @@ _TOOLKIT_SEQUENCE = re.compile(
 )
 
 
-def find_commands(sent: bytes) -> bytes:
-    """Return the control characters in a terminal's output that are not part of a sequence of Textual's."""
+def find_foreign_control_characters(sent: bytes) -> bytes:
+    """Return the control characters in a terminal's output that are not part of one of Textual's sequences."""
     remaining = _TOOLKIT_SEQUENCE.sub(b"", sent).replace(b"\r", b"").replace(b"\n", b"")
     bad = re.findall(
         rb"[\x00-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]|\xef\xbb\xbf", remaining

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hostile_text import find_harm
+from hostile_text import find_harmful_character
 
 from rqtui.engine.filters import parse_filter
 from rqtui.model import Job
@@ -16,10 +16,10 @@ from rqtui.tui.format import columns, copy_formats
 MATCH_FILTER = parse_filter("a !zz")
 
 
-def check_formats(job: Job, now_ms: int) -> None:
-    """Format a job as a row and a document, filter it, and group it by its error. Check that no text is harmful."""
+def check_job_formats(job: Job, now_ms: int) -> None:
+    """Format a job as a row and as a document, filter it, group it by error, and check that no text is harmful."""
     row = columns.build_job_row(job, now_ms, 16, tuple(name for name in columns.NAMES if name != "id"))
-    assert not find_harm("".join(copy_formats._format_spreadsheet_cell(cell) for cell in row.cells), "")
+    assert not find_harmful_character("".join(copy_formats._format_spreadsheet_cell(cell) for cell in row.cells), "")
     document = documents_of_jobs.build_job_document(job)
     json.dumps([document, documents_of_jobs.build_history(job)])
     MATCH_FILTER(job)

@@ -1,4 +1,4 @@
-"""The shapes of the documents of `--json`, and `check_shape`, which compares a document with one.
+"""Define the shapes of the `--json` documents, and compare a document with its shape.
 
 A shape is written like its document: a type or a tuple of types for a value, `ANY` for the value of a job's body, a
 list with one shape for any number of items. The contract allows new keys in a document, but no missing ones.
@@ -134,7 +134,7 @@ SYSTEM = {"layout": str, "places": list, "verbs": dict, "options": dict}
 
 
 def check_shape(value: Any, shape: Any, where: str = "document") -> None:
-    """Fail if `value` does not have the shape. Additional keys are allowed."""
+    """Fail if a JSON document does not have the given shape. Additional keys are allowed."""
     if shape is ANY:
         return
     if isinstance(shape, dict):

@@ -39,7 +39,7 @@ SHARED = "deferred"  # one list for all queues
 
 
 class Mill(ForeignSystem):
-    """The mill, whose scripts are in the folder `mill` next to this file."""
+    """The queue system "mill" for tests, whose scripts are in the folder `mill` next to this file."""
 
     name = "mill"
     folder = Path(__file__).parent / "mill"
@@ -57,22 +57,22 @@ class Mill(ForeignSystem):
     body_template = '{"func": "", "args": [], "kwargs": {}}'
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the keys of a queue, which all start with the prefix."""
+        """Return the Redis keys of a mill queue, which all start with the prefix."""
         prefix = self.options["prefix"]
         names = ("paused", "workers", "schedules", "orders", "kinds", "mice", SHARED)
         shared = {name: f"{prefix}:{name}" for name in names}
         return {**{name: f"{prefix}:{name}:{queue}" for name in NAMES}, **shared}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the names in the set of queues."""
+        """Yield the queue names in the set of queues of the mill."""
         yield sorted(name.decode("utf-8", "surrogateescape") for name in client.smembers("mill:queues"))
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue is in the set of queues."""
+        """Return whether the mill's set of queues contains the queue."""
         return bool(client.sismember("mill:queues", queue))
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from a row."""
+        """Build a job from a row that a script of the mill returned."""
         definition = self.place(place)
         body: bytes = row["body"]
         return Job(
@@ -92,43 +92,43 @@ class Mill(ForeignSystem):
             due_ms=row["due_ms"],
             deadline_ms=row["deadline_ms"],
             since_ms=row["since_ms"],
-            facts=tuple(_build_fact(*each) for each in json.loads(row["facts"])),
+            facts=tuple(_build_fact(*fact) for fact in json.loads(row["facts"])),
         )
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Return the workers of this queue, each with all of its queues."""
+        """Return the workers of a mill queue, each with all of its queues."""
 
-        def read(answers: Replies) -> tuple[Worker, ...]:
-            workers = [json.loads(row["worker"]) for row in _read_reply(answers)]
+        def read_workers(answers: Replies) -> tuple[Worker, ...]:
+            workers = [json.loads(row["worker"]) for row in _read_json_reply(answers)]
             return tuple(_build_worker(worker, queue) for worker in workers if queue in worker["queues"])
 
-        return Request((self.build_call("roster", queue, {}),), read)
+        return Request((self.build_call("roster", queue, {}),), read_workers)
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:
-        """Return the statistics per kind, which all queues share."""
+        """Return the statistics per kind of job, which all queues of the mill share."""
 
-        def read(answers: Replies) -> tuple[KindStatistics, ...]:
-            return tuple(KindStatistics(**json.loads(row["kind"])) for row in _read_reply(answers))
+        def read_statistics(answers: Replies) -> tuple[KindStatistics, ...]:
+            return tuple(KindStatistics(**json.loads(row["kind"])) for row in _read_json_reply(answers))
 
-        return Request((self.build_call("kinds", queue, {}),), read)
+        return Request((self.build_call("kinds", queue, {}),), read_statistics)
 
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
-        """Return the body with another due time. Raises UsageError for a body that is not a JSON object."""
+        """Return a job's body with another due time. Raises UsageError for a body that is not a JSON object."""
         try:
             return json.dumps({**json.loads(job.member), "due_ms": form["due_ms"]}).encode()
         except (ValueError, TypeError):
             raise UsageError("its body is no JSON object") from None
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]] | None:
-        """Return all schedules, which are in one list."""
+        """Return all schedules of the mill, which are in one list."""
 
-        def read(answers: Replies) -> tuple[Schedule, ...]:
-            return tuple(Schedule(system=self.name, **json.loads(row["schedule"])) for row in _read_reply(answers))
+        def read_schedules(answers: Replies) -> tuple[Schedule, ...]:
+            return tuple(Schedule(system=self.name, **json.loads(row["schedule"])) for row in _read_json_reply(answers))
 
-        return Request((self.build_call("schedules", "", {}),), read)
+        return Request((self.build_call("schedules", "", {}),), read_schedules)
 
 
-def _read_reply(answers: Replies) -> list[dict[str, Any]]:
+def _read_json_reply(answers: Replies) -> list[dict[str, Any]]:
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
@@ -161,7 +161,7 @@ SYSTEM = Mill
 
 @pytest.fixture
 def mill(monkeypatch: pytest.MonkeyPatch) -> type[Mill]:
-    """Register the mill for one test."""
+    """Register the queue system "mill" for one test."""
     monkeypatch.setattr(registry, "SYSTEMS", (*registry.SYSTEMS, registry.SystemEntry("mill", "the mill", __name__)))
     return Mill
 
@@ -169,7 +169,7 @@ def mill(monkeypatch: pytest.MonkeyPatch) -> type[Mill]:
 def add_mill_jobs(
     client: Redis, queue: str, place: str, *ids: str, facts: Sequence[object] = (), **fields: object
 ) -> None:
-    """Add jobs to a place of a queue."""
+    """Add jobs to a place of a mill queue."""
     client.sadd("mill:queues", queue)
     for id in ids:
         client.rpush(f"mill:{place}" if place == SHARED else f"mill:{place}:{queue}", id)
@@ -179,12 +179,12 @@ def add_mill_jobs(
 
 
 def add_mill_worker(client: Redis, name: str, queues: Sequence[str], **details: object) -> None:
-    """Add a worker that has just sent a heartbeat."""
+    """Add a mill worker that has just sent a heartbeat."""
     s, us = client.time()
     worker = {"name": name, "queues": list(queues), "beat_ms": s * 1000 + us // 1000, **details}
     client.sadd("mill:workers", json.dumps(worker))
 
 
 def add_mill_schedule(client: Redis, name: str, queue: str, pattern: str, **details: object) -> None:
-    """Add a schedule."""
+    """Add a schedule to the mill."""
     client.rpush("mill:schedules", json.dumps({"name": name, "queue": queue, "pattern": pattern, **details}))

@@ -1,4 +1,4 @@
-"""Queues of each system whose names consist of any bytes: their keys and the names."""
+"""Define queues of each system whose names consist of any bytes: their keys and the names."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ NAMES = (
 """Names that are hostile or not valid UTF-8."""
 
 
-def build_name(source: random.Random) -> bytes:
-    """Build a name that is not valid UTF-8 and not too long for a key."""
-    piece = hostile_text.build_text(source, 2).encode("utf-8", "surrogatepass")[:40]
+def build_name_of_any_bytes(source: random.Random) -> bytes:
+    """Build a queue name that is not valid UTF-8 and short enough for a Redis key."""
+    piece = hostile_text.build_hostile_text(source, 2).encode("utf-8", "surrogatepass")[:40]
     return source.choice((b"", piece)) + source.choice((b"\x9b", b"\xff", b"\xc3", b"\xe2\x82")) + source.randbytes(3)
 
 
 @dataclass(frozen=True)
 class NamedSystem:
-    """A system whose queue names may be any bytes, with the keys of a queue and its argument of `--system`."""
+    """A system whose queue names may be any bytes, with the keys of a queue and its `--system` argument."""
 
     system: str
     keys: Callable[[bytes], Keys]
@@ -45,8 +45,8 @@ class NamedSystem:
         return self.system
 
 
-def to_argument(name: bytes) -> str:
-    """Return a name as Python gets it from the command line."""
+def convert_name_to_argument(name: bytes) -> str:
+    """Convert a queue name to the text that Python gets from the command line."""
     return os.fsdecode(name)
 
 
@@ -131,14 +131,21 @@ SYSTEMS = (
     NamedSystem("rq", _build_rq, lambda name: "rq"),
     NamedSystem("redisched", _build_redisched, lambda name: "redisched"),
     NamedSystem("safe_pop", _build_safe_pop, lambda name: "safe_pop"),
-    NamedSystem("orizuru", _build_orizuru, lambda name: f"orizuru:source={to_argument(name)}", is_seen=False),
     NamedSystem(
-        "timeout_sets", _build_timeout_sets, lambda name: f"timeout_sets:prefix={to_argument(name)}", is_seen=False
+        "orizuru", _build_orizuru, lambda name: f"orizuru:source={convert_name_to_argument(name)}", is_seen=False
+    ),
+    NamedSystem(
+        "timeout_sets",
+        _build_timeout_sets,
+        lambda name: f"timeout_sets:prefix={convert_name_to_argument(name)}",
+        is_seen=False,
     ),
     NamedSystem(
         "dispatcher",
         _build_dispatcher,
-        lambda name: f"dispatcher:ready={to_argument(name)},delayed={to_argument(name)}:later",
+        lambda name: (
+            f"dispatcher:ready={convert_name_to_argument(name)},delayed={convert_name_to_argument(name)}:later"
+        ),
         is_seen=False,
     ),
 )
@@ -150,12 +157,14 @@ def build_queue_name(system: NamedSystem, name: bytes) -> bytes:
 
 
 def can_be_named(system: NamedSystem, name: bytes) -> bool:
-    """Return whether a person can name this queue: `--system` allows no comma, and no space at an end."""
+    """Return whether a user can type this queue's name: `--system` allows no comma, and no space at an end."""
     if system.without and system.without in name:
         return False
-    return system.is_seen or (b"," not in name and to_argument(name) == to_argument(name).strip())
+    return system.is_seen or (
+        b"," not in name and convert_name_to_argument(name) == convert_name_to_argument(name).strip()
+    )
 
 
-def plant_queue(client: Redis, system: NamedSystem, name: bytes) -> None:
-    """Write the keys of that queue."""
-    plant(client, {to_argument(key): value for key, value in system.keys(name).items()})
+def plant_named_queue(client: Redis, system: NamedSystem, name: bytes) -> None:
+    """Write the Redis keys of a queue whose name consists of any bytes."""
+    plant(client, {convert_name_to_argument(key): value for key, value in system.keys(name).items()})

@@ -27,7 +27,7 @@ QUEUE = "mail"
 
 
 def build_key(name: str, queue: str = QUEUE) -> str:
-    """Return the key that a script's header calls `name`."""
+    """Return the native queue's Redis key that a script's header calls `name`."""
     return f"rqtui:{{{queue}}}:{name}"
 
 
@@ -35,7 +35,10 @@ NATIVE_KEYS = {name: build_key(name) for name in KEYS}
 
 
 def build_record(body: bytes = b"{}", **fields: object) -> bytes:
-    """Build a job's record: the header line, which is short if all values are default, and a body that is not long."""
+    """Build the stored record of a native job: a header line, and the body unless it is long.
+
+    The header line is short if all values are default.
+    """
     is_long = len(body) > 4096
     columns = {
         "enqueued_ms": NOW - HOUR,
@@ -57,14 +60,16 @@ def build_record(body: bytes = b"{}", **fields: object) -> bytes:
     return header.encode() + b"\n" + (b"" if is_long else body)
 
 
-def build_line(attempts: int = 1, token: str = "-", score: object = 1, at_ms: int = NOW - 1000, **fields: str) -> bytes:
-    """Build a line of attempts."""
+def build_attempts_line(
+    attempts: int = 1, token: str = "-", score: object = 1, at_ms: int = NOW - 1000, **fields: str
+) -> bytes:
+    """Build the value of a native job in the hash `attempts`."""
     options = {"priority": "-", "flag": "-", "worker": "w1"} | fields
     return " ".join(str(value) for value in (attempts, token, score, at_ms, *options.values())).encode()
 
 
-def build_history(*errors: str) -> bytes:
-    """Build a value of errors with one failed attempt per text."""
+def build_error_history(*errors: str) -> bytes:
+    """Build the value of a native job in the hash `errors`, with one failed attempt per text."""
     return json.dumps([[NOW - 9000, NOW - 8000, "w1", error] for error in errors]).encode()
 
 
@@ -78,7 +83,7 @@ def plant_job(
     errors: bytes | None = None,
     **fields: object,
 ) -> None:
-    """Write one job into a place. `client` may be a pipeline; `fields` are those of the header line."""
+    """Write one native job into a place. `client` may be a pipeline; `fields` are those of the header line."""
     client.zadd(build_key(place), {id: score})
     client.hset(build_key("jobs"), id, build_record(body, **fields))
     if len(body) > 4096:
@@ -90,7 +95,7 @@ def plant_job(
 
 
 def read_facts(client: Redis, id: bytes) -> dict[str, object]:
-    """Return everything that Redis stores about one job: its score in each place and its value in each hash."""
+    """Return everything that Redis stores about one native job: its score in each place, its value in each hash."""
     pipe = client.pipeline(transaction=False)
     for name in PLACES:
         pipe.zscore(build_key(name), id)
@@ -101,7 +106,7 @@ def read_facts(client: Redis, id: bytes) -> dict[str, object]:
 
 
 def read_body(client: Redis, id: bytes) -> bytes | None:
-    """Return the body of a job, short or long."""
+    """Return the stored body of a native job, short or long."""
     long_body = client.hget(build_key("bodies"), id)
     if long_body is not None:
         return long_body
@@ -109,14 +114,14 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
     return record.partition(b"\n")[2] if record and b"\n" in record else None
 
 
-def read_payload(client: Redis, id: bytes) -> bytes | None:
-    """Return the parts that never change while a job exists: its record and its long body."""
+def read_constant_parts(client: Redis, id: bytes) -> bytes | None:
+    """Return the parts of a native job that never change while it exists: its record and its long body."""
     record = client.hget(build_key("jobs"), id)
     return None if record is None else record + (client.hget(build_key("bodies"), id) or b"")
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
-    """Return the ids of a place in its order."""
+    """Return the ids of a native queue's place in their order."""
     return client.zrange(build_key(place), 0, -1)
 
 
@@ -125,12 +130,12 @@ def find_places(client: Redis, id: bytes) -> list[str]:
 
 
 def read_meta(client: Redis, name: str) -> int:
-    """Return a number of meta, or 0 if it is missing."""
+    """Return a number from the native queue's hash `meta`, or 0 if the field is missing."""
     return int(client.hget(build_key("meta"), name) or 0)
 
 
 def run_script(client: Redis, verb: str, rows: Sequence[Any] = (), **args: object) -> Reply:
-    """Run a native script on the test's queue at the test's clock, unless `now_ms` is given."""
+    """Run a script of the native queue at the test's clock, unless `now_ms` is given."""
     script = SCRIPTS[verb]
     if any(arg.name == "now_ms" for arg in script.args):
         args.setdefault("now_ms", NOW)
@@ -142,7 +147,7 @@ def read_outcomes(reply: Reply) -> list[str]:
 
 
 def enqueue_ids(client: Redis, *ids: bytes, now_ms: int = NOW, **fields: object) -> list[str]:
-    """Enqueue these ids, all with the same fields, and return the outcomes."""
+    """Enqueue jobs with these ids and the same fields into the native queue, and return the outcomes."""
     rows = [{"id": id, "body": b"{}", **fields} for id in ids]
     return read_outcomes(run_script(client, "enqueue", rows, now_ms=now_ms))
 
@@ -152,12 +157,12 @@ def reserve_jobs(client: Redis, limit: int = 1, now_ms: int = NOW, **args: objec
 
 
 def reserve_one(client: Redis, now_ms: int = NOW, **args: object) -> tuple[bytes, str]:
-    """Reserve the next job and return its id and token."""
+    """Reserve the next job of the native queue and return its id and token."""
     reply = reserve_jobs(client, now_ms=now_ms, **args)
     assert reply.word == "moved", reply.word
     return reply.rows[0][0], reply.rows[0][1]
 
 
 def read_attempts(client: Redis, id: bytes) -> int:
-    """Return the number of counted attempts of a job."""
+    """Return the number of counted attempts of a native job."""
     return int(client.hget(build_key("attempts"), id).split(b" ")[0])

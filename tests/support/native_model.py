@@ -17,7 +17,7 @@ class Model(State):
     """The state of a queue, with a method per verb."""
 
     def enqueue(self, rows: Sequence[dict[str, Any]]) -> list[Outcome]:
-        nearest, moved = self.next_due(), []
+        nearest, moved = self.find_next_due_ms(), []
         outcomes: list[Outcome] = []
         for row in rows:
             id, done = row["id"], self.places["done"]
@@ -25,32 +25,32 @@ class Model(State):
             if id in moved or (not is_over and (id in done or id in self.records)):
                 outcomes.append("exists")
                 continue
-            self.erase(id)
+            self.erase_job(id)
             due = self.now_ms + row["delay_ms"] if row.get("delay_ms") is not None else row.get("due_ms")
             own = {name: row.get(name) for name in OPTIONS}
             self.records[id] = {"enqueued": self.now_ms, "due": due, "priority": row.get("priority") or 0} | own
             self.records[id]["is_plain"] = due is None and all(row.get(name) is None for name in ("priority", *OPTIONS))
             self.records[id] |= {"name": row.get("name") or "", "body": row["body"]}
             is_later = due is not None and due > self.now_ms
-            score = due if is_later else self.arrival(row.get("priority") or 0)
-            self.move(id, "scheduled" if is_later else "ready", score)
+            score = due if is_later else self.assign_ready_score(row.get("priority") or 0)
+            self.move_job(id, "scheduled" if is_later else "ready", score)
             self.wake |= not is_later or due < nearest
             moved.append(id)
             outcomes.append("moved")
         if moved:
             self.meta |= {"version": 2, "seq": self.meta.get("seq", 0)}
-            self.note("enqueue", moved, enqueued=len(moved))
+            self.record_changes("enqueue", moved, enqueued=len(moved))
         return outcomes
 
     def reserve(self, limit: int, worker: str, ttr_ms: int | None) -> Outcome:
-        ids = self.order("ready")[:limit]
+        ids = self.sort_ids("ready")[:limit]
         if "paused" in self.meta or not ids:
-            return ("paused" if "paused" in self.meta else "empty", self.soonest(), [])
+            return ("paused" if "paused" in self.meta else "empty", self.compute_ms_to_next_job(), [])
         rows, token = [], max(int(self.meta.get("token", 0)), self.now_ms * 1000 - 1)
         for id in ids:
             token += 1
             record, old = self.records[id], self.lines.get(id, AttemptLine())
-            lease = ttr_ms or self.setting("ttr_ms", record["ttr_ms"])
+            lease = ttr_ms or self.read_setting("ttr_ms", record["ttr_ms"])
             self.lines[id] = replace(
                 old,
                 attempts=old.attempts + 1,
@@ -59,20 +59,22 @@ class Model(State):
                 at_ms=self.now_ms,
                 worker=worker,
             )
-            self.move(id, "reserved", self.now_ms + lease)
-            rows.append((id, str(token), old.attempts + 1, self.setting("max_attempts", record["max_attempts"]), lease))
+            self.move_job(id, "reserved", self.now_ms + lease)
+            rows.append(
+                (id, str(token), old.attempts + 1, self.read_setting("max_attempts", record["max_attempts"]), lease)
+            )
         self.meta["token"] = token
-        self.note("reserve", ids, reserved=len(ids))
-        self.wake |= bool(self.places["ready"]) or 0 <= self.soonest() <= 10_000
-        return ("moved", self.soonest(), rows)
+        self.record_changes("reserve", ids, reserved=len(ids))
+        self.wake |= bool(self.places["ready"]) or 0 <= self.compute_ms_to_next_job() <= 10_000
+        return ("moved", self.compute_ms_to_next_job(), rows)
 
     def pull(self, limit: int) -> Outcome:
-        ids = self.order("ready")[:limit]
+        ids = self.sort_ids("ready")[:limit]
         if "paused" in self.meta or not ids:
             return ("paused" if "paused" in self.meta else "empty", [])
         for id in ids:
-            self.erase(id)
-        self.note("pull", ids, pulled=len(ids))
+            self.erase_job(id)
+        self.record_changes("pull", ids, pulled=len(ids))
         return ("moved", ids)
 
     def ack(self, rows: Sequence[tuple[bytes, str]], keep_ms: int | None) -> list[Outcome]:
@@ -80,28 +82,32 @@ class Model(State):
             id, token = row
             if id in acked and token == acked[id]:
                 return "done", None
-            if id not in acked and self.holds(id, token):
+            if id not in acked and self.is_lease_valid(id, token):
                 return "moved", self._finish(id, keep_ms, acked)
-            if id not in acked and self.place(id) == "done" and self.lines.get(id, AttemptLine()).token == token:
+            if (
+                id not in acked
+                and self.find_job_place(id) == "done"
+                and self.lines.get(id, AttemptLine()).token == token
+            ):
                 return "done", None
-            return ("stale" if id in acked or self.knows(id) or id in self.places["done"] else "gone"), None
+            return ("stale" if id in acked or self.has_job_data(id) or id in self.places["done"] else "gone"), None
 
         acked: dict[bytes, str] = {}
-        outcomes, finished = self.each(rows, one)
+        outcomes, finished = self.apply_to_rows(rows, one)
         if finished:
-            self.note("ack", finished, acked=len(finished))
-            self.forget_done(10 + len(rows))
+            self.record_changes("ack", finished, acked=len(finished))
+            self.forget_done_jobs(10 + len(rows))
         return outcomes
 
     def _finish(self, id: bytes, keep_ms: int | None, acked: dict[bytes, str]) -> bytes:
         line, record = self.lines[id], self.records[id]
         acked[id] = line.token
-        keep = keep_ms if keep_ms is not None else self.setting("keep_ms", record["keep_ms"])
-        retention = max(keep, self.setting("unique_ms"))
+        keep = keep_ms if keep_ms is not None else self.read_setting("keep_ms", record["keep_ms"])
+        retention = max(keep, self.read_setting("unique_ms"))
         if not retention:
-            self.erase(id)
+            self.erase_job(id)
             return id
-        self.move(id, "done", self.now_ms + retention)
+        self.move_job(id, "done", self.now_ms + retention)
         self.lines[id] = replace(line, at_ms=self.now_ms, flag="-")
         if not keep:
             self.records.pop(id)
@@ -109,136 +115,140 @@ class Model(State):
         return id
 
     def reject(self, rows: Sequence[tuple[bytes, str, str]], final: bool, delay_ms: int | None) -> list[Outcome]:
-        nearest, deaths = self.next_due(), 0
+        nearest, deaths = self.find_next_due_ms(), 0
 
         def one(row: tuple[bytes, str, str]) -> tuple[Outcome, bytes | None]:
             nonlocal deaths
             id, token, why = row
-            if not self.holds(id, token):
-                return ("stale" if self.knows(id) else "gone"), None
+            if not self.is_lease_valid(id, token):
+                return ("stale" if self.has_job_data(id) else "gone"), None
             line, record = self.lines[id], self.records[id]
-            self.fail(id, line.at_ms, line.worker, why)
-            dies = final or line.flag == "c" or line.attempts >= self.setting("max_attempts", record["max_attempts"])
+            self.record_failure(id, line.at_ms, line.worker, why)
+            dies = (
+                final or line.flag == "c" or line.attempts >= self.read_setting("max_attempts", record["max_attempts"])
+            )
             due = self.now_ms if dies else self.now_ms + (self._backoff(line, record) if delay_ms is None else delay_ms)
             self.lines[id] = replace(line, token="-", at_ms=due)
-            self.move(id, "dead" if dies else "scheduled", due)
+            self.move_job(id, "dead" if dies else "scheduled", due)
             deaths += dies
             self.wake |= not dies and due < nearest
             return ("moved", "dead" if dies else "scheduled"), id
 
-        outcomes, moved = self.each(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, one)
         if moved:
-            self.note("reject", moved, rejected=len(moved), dead=deaths)
+            self.record_changes("reject", moved, rejected=len(moved), dead=deaths)
             if deaths:
-                self.forget_dead(10 + 2 * deaths)
+                self.forget_dead_jobs(10 + 2 * deaths)
         return outcomes
 
     def _backoff(self, line: AttemptLine, record: dict[str, Any]) -> int:
-        base = self.setting("backoff_ms", record["backoff_ms"])
-        cap = self.setting("backoff_cap_ms", record["backoff_cap_ms"])
+        base = self.read_setting("backoff_ms", record["backoff_ms"])
+        cap = self.read_setting("backoff_cap_ms", record["backoff_cap_ms"])
         wait = min(cap, base * 2 ** (line.attempts - 1))
         return int(wait / 2 + wait / 2 * (int(line.token[-6:]) % 1009) / 1009)
 
     def release(self, rows: Sequence[tuple[bytes, str]], delay_ms: int) -> list[Outcome]:
-        nearest, due = self.next_due(), self.now_ms + delay_ms
+        nearest, due = self.find_next_due_ms(), self.now_ms + delay_ms
         place = "scheduled" if delay_ms else "ready"
 
         def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
-            if not self.holds(id, token):
-                return ("stale" if self.knows(id) else "gone"), None
+            if not self.is_lease_valid(id, token):
+                return ("stale" if self.has_job_data(id) else "gone"), None
             line = self.lines[id]
             self.lines[id] = replace(line, attempts=line.attempts - 1, token="-", at_ms=due)
-            self.move(id, place, due if delay_ms else line.score)
+            self.move_job(id, place, due if delay_ms else line.score)
             return ("moved", place), id
 
-        outcomes, moved = self.each(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, one)
         if moved:
             self.wake |= not delay_ms or due < nearest
-            self.note("release", moved, released=len(moved))
+            self.record_changes("release", moved, released=len(moved))
         return outcomes
 
     def extend(self, rows: Sequence[tuple[bytes, str]], ttr_ms: int | None) -> list[Outcome]:
         def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
-            if not self.holds(id, token):
-                return ("stale" if self.knows(id) else "gone"), None
+            if not self.is_lease_valid(id, token):
+                return ("stale" if self.has_job_data(id) else "gone"), None
             if self.lines[id].flag == "c":
                 return "cancelled", None
-            deadline = self.now_ms + (ttr_ms or self.setting("ttr_ms", self.records[id]["ttr_ms"]))
-            self.move(id, "reserved", deadline)
+            deadline = self.now_ms + (ttr_ms or self.read_setting("ttr_ms", self.records[id]["ttr_ms"]))
+            self.move_job(id, "reserved", deadline)
             return ("extended", deadline), id
 
-        return self.each(rows, one)[0]
+        return self.apply_to_rows(rows, one)[0]
 
     def dispatch(self, limit: int) -> Outcome:
         before = len(self.places["ready"])
-        ids = [id for id in self.order("scheduled") if self.places["scheduled"][id] <= self.now_ms][:limit]
+        ids = [id for id in self.sort_ids("scheduled") if self.places["scheduled"][id] <= self.now_ms][:limit]
         for id in ids:
-            self.move(id, "ready", self.arrival(self.priority(id)))
+            self.move_job(id, "ready", self.assign_ready_score(self.find_priority(id)))
         if ids:
-            self.note("dispatch", ids, dispatched=len(ids))
+            self.record_changes("dispatch", ids, dispatched=len(ids))
             self.wake = True
-        self.forget_done(10)
-        due = self.next_due()
+        self.forget_done_jobs(10)
+        due = self.find_next_due_ms()
         remaining = len(self.places["scheduled"]), before, -1 if due == float("inf") else max(0, int(due) - self.now_ms)
         return ("moved", len(ids), *remaining) if ids else ("empty", *remaining)
 
     def reap(self, limit: int) -> Outcome:
-        ids = [id for id in self.order("reserved") if self.places["reserved"][id] <= self.now_ms][:limit]
+        ids = [id for id in self.sort_ids("reserved") if self.places["reserved"][id] <= self.now_ms][:limit]
         back = 0
         for id in ids:
             line = self.lines[id]
-            self.fail(id, line.at_ms, line.worker, "the lease expired")
-            lives = line.flag != "c" and line.attempts < self.setting("max_attempts", self.records[id]["max_attempts"])
+            self.record_failure(id, line.at_ms, line.worker, "the lease expired")
+            lives = line.flag != "c" and line.attempts < self.read_setting(
+                "max_attempts", self.records[id]["max_attempts"]
+            )
             self.lines[id] = replace(line, token="-", at_ms=self.now_ms)
-            self.move(id, "ready" if lives else "dead", line.score if lives else self.now_ms)
+            self.move_job(id, "ready" if lives else "dead", line.score if lives else self.now_ms)
             back += lives
         if ids:
-            self.note("reap", ids, expired=len(ids), dead=len(ids) - back)
+            self.record_changes("reap", ids, expired=len(ids), dead=len(ids) - back)
             self.wake |= back > 0
-        self.forget_done(10)
-        self.forget_dead(10 + len(ids))
+        self.forget_done_jobs(10)
+        self.forget_dead_jobs(10 + len(ids))
         deadlines = self.places["reserved"].values()
         next_ms = max(0, min(deadlines) - self.now_ms) if deadlines else -1
         return ("moved", len(ids), back, len(ids) - back, next_ms) if ids else ("empty", next_ms)
 
     def promote(self, ids: Sequence[bytes]) -> list[Outcome]:
         def one(id: bytes) -> tuple[Outcome, bytes | None]:
-            place = self.place(id)
+            place = self.find_job_place(id)
             if place != "scheduled":
                 return (("wrong_place", place) if place else "gone"), None
-            score = self.arrival(self.priority(id))
+            score = self.assign_ready_score(self.find_priority(id))
             self.lines[id] = replace(self.lines.get(id, AttemptLine()), score=score, at_ms=self.now_ms)
-            self.move(id, "ready", score)
+            self.move_job(id, "ready", score)
             return "moved", id
 
-        outcomes, moved = self.each(ids, one)
+        outcomes, moved = self.apply_to_rows(ids, one)
         if moved:
             self.wake = True
-            self.note("promote", moved, promoted=len(moved))
+            self.record_changes("promote", moved, promoted=len(moved))
         return outcomes
 
     def reschedule(self, ids: Sequence[bytes], due_ms: int) -> list[Outcome]:
-        nearest, place = self.next_due(), "scheduled" if due_ms > self.now_ms else "ready"
+        nearest, place = self.find_next_due_ms(), "scheduled" if due_ms > self.now_ms else "ready"
 
         def one(id: bytes) -> tuple[Outcome, bytes | None]:
-            if self.place(id) not in ("scheduled", "ready"):
-                return (("wrong_place", self.place(id)) if self.place(id) else "gone"), None
-            score = self.arrival(self.priority(id))
+            if self.find_job_place(id) not in ("scheduled", "ready"):
+                return (("wrong_place", self.find_job_place(id)) if self.find_job_place(id) else "gone"), None
+            score = self.assign_ready_score(self.find_priority(id))
             self.lines[id] = replace(self.lines.get(id, AttemptLine()), score=score, at_ms=due_ms)
-            self.move(id, place, due_ms if place == "scheduled" else score)
+            self.move_job(id, place, due_ms if place == "scheduled" else score)
             return ("moved", place), id
 
-        outcomes, moved = self.each(ids, one)
+        outcomes, moved = self.apply_to_rows(ids, one)
         if moved:
             self.wake |= place == "ready" or due_ms < nearest
-            self.note("reschedule", moved, rescheduled=len(moved))
+            self.record_changes("reschedule", moved, rescheduled=len(moved))
         return outcomes
 
     def reprioritise(self, ids: Sequence[bytes], priority: int) -> list[Outcome]:
         def one(id: bytes) -> tuple[Outcome, bytes | None]:
-            place = self.place(id)
+            place = self.find_job_place(id)
             if place not in ("scheduled", "ready"):
                 return (("wrong_place", place) if place else "gone"), None
             record = self.records[id]
@@ -250,32 +260,32 @@ class Model(State):
             self.lines[id] = replace(line, priority=priority, score=score)
             return "changed", id
 
-        outcomes, changed = self.each(ids, one)
+        outcomes, changed = self.apply_to_rows(ids, one)
         if changed:
-            self.note("reprioritise", changed, reprioritised=len(changed))
+            self.record_changes("reprioritise", changed, reprioritised=len(changed))
         return outcomes
 
     def requeue(self, ids: Sequence[bytes], keep_attempts: bool) -> list[Outcome]:
         def one(id: bytes) -> tuple[Outcome, bytes | None]:
-            place = self.place(id)
+            place = self.find_job_place(id)
             if place not in ENDED:
                 return (("wrong_place", place) if place else "gone"), None
             if id not in self.records:
                 return "bodyless", None
-            score, old = self.arrival(self.priority(id)), self.lines.get(id, AttemptLine())
+            score, old = self.assign_ready_score(self.find_priority(id)), self.lines.get(id, AttemptLine())
             self.lines[id] = AttemptLine(old.attempts if keep_attempts else 0, "-", score, self.now_ms, old.priority)
-            self.move(id, "ready", score)
+            self.move_job(id, "ready", score)
             return "moved", id
 
-        outcomes, moved = self.each(ids, one)
+        outcomes, moved = self.apply_to_rows(ids, one)
         if moved:
             self.wake = True
-            self.note("requeue", moved, requeued=len(moved))
+            self.record_changes("requeue", moved, requeued=len(moved))
         return outcomes
 
     def _stays(self, id: bytes, token: str, place: str, force: bool, allowed: Sequence[str]) -> Outcome:
         """Return the word with which kill and delete refuse a job, or an empty string."""
-        home = self.place(id)
+        home = self.find_job_place(id)
         if not home:
             return "gone"
         if home not in allowed or place not in ("", home):
@@ -289,18 +299,18 @@ class Model(State):
             id, token = row
             if why := self._stays(id, token, place, force, LIVE):
                 return why, None
-            line, is_reserved = self.lines.get(id), self.place(id) == "reserved"
+            line, is_reserved = self.lines.get(id), self.find_job_place(id) == "reserved"
             began = (line.at_ms, line.worker) if is_reserved and line else (self.now_ms, "")
-            self.fail(id, *began, reason or "killed")
+            self.record_failure(id, *began, reason or "killed")
             if line:
                 self.lines[id] = replace(line, token="-", at_ms=self.now_ms, flag="-")
-            self.move(id, "dead", self.now_ms)
+            self.move_job(id, "dead", self.now_ms)
             return "moved", id
 
-        outcomes, moved = self.each(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, one)
         if moved:
-            self.note("kill", moved, killed=len(moved), dead=len(moved))
-            self.forget_dead(10 + 2 * len(moved))
+            self.record_changes("kill", moved, killed=len(moved), dead=len(moved))
+            self.forget_dead_jobs(10 + 2 * len(moved))
         return outcomes
 
     def delete(self, rows: Sequence[tuple[bytes, str]], place: str, force: bool, is_as_read: bool) -> list[Outcome]:
@@ -310,20 +320,20 @@ class Model(State):
                 return why, None
             if not is_as_read:
                 return "changed", None
-            home = self.place(id)
-            self.erase(id)
+            home = self.find_job_place(id)
+            self.erase_job(id)
             return ("moved", home), id
 
-        outcomes, moved = self.each(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, one)
         if moved:
-            self.note("delete", moved, deleted=len(moved))
+            self.record_changes("delete", moved, deleted=len(moved))
         return outcomes
 
     def restore(self, id: bytes, previous: Model) -> list[Outcome]:
         """Restore the job `id` from the earlier state `previous`."""
-        if self.place(id) or id in self.records:
+        if self.find_job_place(id) or id in self.records:
             return ["exists"]
-        place, line = previous.place(id), previous.lines.get(id)
+        place, line = previous.find_job_place(id), previous.lines.get(id)
         score = previous.places[place][id]
         if place == "reserved" and line:
             place, score, line = "ready", line.score, replace(line, token="-", at_ms=self.now_ms)
@@ -335,7 +345,7 @@ class Model(State):
         self.places[place][id] = score
         self.wake |= place in ("ready", "scheduled")
         self.meta["version"] = 2  # its header may be a short one
-        self.note("restore", [id], restored=1)
+        self.record_changes("restore", [id], restored=1)
         return [("moved", place)]
 
     def purge(self, place: str, limit: int, force: bool) -> Outcome:
@@ -343,15 +353,15 @@ class Model(State):
         if live and not force and place in ("", "reserved"):
             return ("reserved", live)
         if not place:
-            total, empty = sum(map(len, self.places.values())), not self.keyspace()
+            total, empty = sum(map(len, self.places.values())), not self.build_keyspace()
             self.__init__(self.now_ms)  # type: ignore[misc]
             return "empty" if empty else ("moved", total, 0)
-        ids = self.order(place)[:limit]
+        ids = self.sort_ids(place)[:limit]
         for id in ids:
-            self.erase(id)
+            self.erase_job(id)
         if not ids:
             return "empty"
-        self.note("purge", [], purged=len(ids))
+        self.record_changes("purge", [], purged=len(ids))
         return ("moved", len(ids), len(self.places[place]))
 
     def pause(self) -> Outcome:
@@ -377,16 +387,16 @@ class Model(State):
     def cancel(self, rows: Sequence[tuple[bytes, str]]) -> list[Outcome]:
         def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
-            if self.place(id) != "reserved":
-                return (("wrong_place", self.place(id)) if self.place(id) else "gone"), None
+            if self.find_job_place(id) != "reserved":
+                return (("wrong_place", self.find_job_place(id)) if self.find_job_place(id) else "gone"), None
             if token not in ("", self.lines[id].token):
                 return "stale", None
             self.lines[id] = replace(self.lines[id], flag="c")
             return "asked", id
 
-        outcomes, changed = self.each(rows, one)
+        outcomes, changed = self.apply_to_rows(rows, one)
         if changed:
-            self.note("cancel", changed, cancelled=len(changed))
+            self.record_changes("cancel", changed, cancelled=len(changed))
         return outcomes
 
     def beat(self, worker: bytes, job: bytes, leave: bool) -> Outcome:

@@ -1,6 +1,6 @@
-"""The state of the model of a native queue, in dicts and lists, and the keys that Redis must hold for it.
+"""The state of the native queue's model, in dicts and lists, and the keys that Redis must hold for it.
 
-`native_model` adds the verbs. `read_meaning` reads the keys of Redis into the same structure.
+`native_model` adds the verbs. `read_parsed_keys` reads the keys of Redis into the same structure.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ Outcome = str | tuple[Any, ...]
 
 @dataclass
 class AttemptLine:
-    """The value of a job in the hash `attempts`, which exists from its first reservation or change by an operator."""
+    """The value of a native job in the hash `attempts`.
+
+    The value exists from the first reservation or change by an operator.
+    """
 
     attempts: int = 0
     token: str = "-"
@@ -48,7 +51,7 @@ class AttemptLine:
 
 @dataclass
 class State:
-    """A queue at one instant; `now_ms` is the test's clock."""
+    """The model of a native queue at one instant; `now_ms` is the test's clock."""
 
     now_ms: int
     places: dict[str, dict[bytes, int]] = field(default_factory=lambda: {name: {} for name in (*LIVE, *ENDED)})
@@ -63,48 +66,48 @@ class State:
 
     # --- parts of several verbs ---
 
-    def place(self, id: bytes) -> str:
+    def find_job_place(self, id: bytes) -> str:
         return next((name for name, ids in self.places.items() if id in ids), "")
 
-    def order(self, place: str) -> list[bytes]:
+    def sort_ids(self, place: str) -> list[bytes]:
         return sorted(self.places[place], key=lambda id: (self.places[place][id], id))
 
-    def setting(self, name: str, own: int | None = None) -> int:
+    def read_setting(self, name: str, own: int | None = None) -> int:
         return own if own is not None else int(self.meta.get(name, SETTINGS[name]))
 
-    def move(self, id: bytes, place: str, score: int) -> None:
-        self.places[self.place(id) or place].pop(id, None)
+    def move_job(self, id: bytes, place: str, score: int) -> None:
+        self.places[self.find_job_place(id) or place].pop(id, None)
         self.places[place][id] = score
 
-    def erase(self, id: bytes) -> None:
-        self.places.get(self.place(id), {}).pop(id, None)
-        for values in (self.records, self.lines, self.errors):
-            values.pop(id, None)
+    def erase_job(self, id: bytes) -> None:
+        self.places.get(self.find_job_place(id), {}).pop(id, None)
+        for job_values in (self.records, self.lines, self.errors):
+            job_values.pop(id, None)
 
-    def arrival(self, priority: int) -> int:
-        """Return the score of the next job that enters ready."""
+    def assign_ready_score(self, priority: int) -> int:
+        """Assign the score of the next job that enters ready."""
         self.meta["seq"] = int(self.meta.get("seq", 0)) + 1
         return priority * 2**40 + int(self.meta["seq"])
 
-    def priority(self, id: bytes) -> int:
+    def find_priority(self, id: bytes) -> int:
         line = self.lines.get(id)
         return line.priority if line and line.priority is not None else self.records[id]["priority"]
 
-    def soonest(self) -> int:
+    def compute_ms_to_next_job(self) -> int:
         at = [*self.places["scheduled"].values(), *self.places["reserved"].values()]
         return max(0, min(at) - self.now_ms) if at else -1
 
-    def next_due(self) -> float:
+    def find_next_due_ms(self) -> float:
         return min(self.places["scheduled"].values(), default=float("inf"))
 
-    def holds(self, id: bytes, token: str) -> bool:
+    def is_lease_valid(self, id: bytes, token: str) -> bool:
         return id in self.places["reserved"] and self.lines[id].token == token
 
-    def knows(self, id: bytes) -> bool:
+    def has_job_data(self, id: bytes) -> bool:
         return id in self.records or id in self.lines
 
-    def note(self, verb: str, ids: Sequence[bytes], **counters: int) -> None:
-        """Record a new minute, the counters, and an event per job while the events are watched."""
+    def record_changes(self, verb: str, ids: Sequence[bytes], **counters: int) -> None:
+        """Record a change of jobs: the counters, a new minute, and an event per job while events are recorded."""
         watched = self.is_watched()
         minute = self.now_ms - self.now_ms % 60_000
         if minute > int(self.meta.get("minute", 0)):
@@ -120,36 +123,38 @@ class State:
         watch = str(self.meta.get("events", "off"))
         return watch == "on" or (watch.isdigit() and int(watch) > self.now_ms)
 
-    def forget(self, place: str, until_ms: int, most: int, batch: int) -> None:
-        ids = self.order(place)
-        old = [id for id in ids if self.places[place][id] <= until_ms][:batch]
-        over = min(batch, len(ids) - most)
-        old = ids[:over] if over > len(old) else old
-        for id in old:
-            self.erase(id)
-        if old:
-            self.meta["forgotten"] = int(self.meta.get("forgotten", 0)) + len(old)
+    def forget_old_jobs(self, place: str, until_ms: int, max_jobs: int, batch: int) -> None:
+        ids = self.sort_ids(place)
+        old_ids = [id for id in ids if self.places[place][id] <= until_ms][:batch]
+        over = min(batch, len(ids) - max_jobs)
+        old_ids = ids[:over] if over > len(old_ids) else old_ids
+        for id in old_ids:
+            self.erase_job(id)
+        if old_ids:
+            self.meta["forgotten"] = int(self.meta.get("forgotten", 0)) + len(old_ids)
 
-    def forget_done(self, batch: int) -> None:
-        self.forget("done", self.now_ms, self.setting("done_max"), batch)
+    def forget_done_jobs(self, batch: int) -> None:
+        self.forget_old_jobs("done", self.now_ms, self.read_setting("done_max"), batch)
 
-    def forget_dead(self, batch: int) -> None:
-        self.forget("dead", self.now_ms - self.setting("dead_ttl_ms"), self.setting("dead_max"), batch)
+    def forget_dead_jobs(self, batch: int) -> None:
+        self.forget_old_jobs(
+            "dead", self.now_ms - self.read_setting("dead_ttl_ms"), self.read_setting("dead_max"), batch
+        )
 
-    def fail(self, id: bytes, start_ms: int, worker: str, why: str) -> None:
-        self.errors[id] = [*self.errors.get(id, []), [start_ms, self.now_ms, worker, why]][-10:]
+    def record_failure(self, id: bytes, start_ms: int, worker: str, reason: str) -> None:
+        self.errors[id] = [*self.errors.get(id, []), [start_ms, self.now_ms, worker, reason]][-10:]
 
-    def each(
-        self, rows: Sequence[Any], one: Callable[[Any], tuple[Outcome, bytes | None]]
+    def apply_to_rows(
+        self, rows: Sequence[Any], apply_to_row: Callable[[Any], tuple[Outcome, bytes | None]]
     ) -> tuple[list[Outcome], list[bytes]]:
-        """Apply `one` to each row. Return the words, and the ids of the changed jobs."""
-        outcomes = [one(row) for row in rows]
-        return [word for word, _ in outcomes], [id for _, id in outcomes if id is not None]
+        """Apply a function to each row. Return the reply words, and the ids of the changed jobs."""
+        outcomes = [apply_to_row(row) for row in rows]
+        return [reply_word for reply_word, _ in outcomes], [id for _, id in outcomes if id is not None]
 
     # --- the keys in Redis ---
 
-    def keyspace(self) -> dict[str, Any]:
-        """Return the parsed value of each key by its name, without empty keys."""
+    def build_keyspace(self) -> dict[str, Any]:
+        """Build the parsed value of each Redis key of the queue by the key's name, without empty keys."""
         long = {id: record["body"] for id, record in self.records.items() if len(record["body"]) > 4096}
         everything = {
             **self.places,
@@ -179,8 +184,11 @@ def _build_record(record: dict[str, Any]) -> bytes:
     return head.encode() + b"\n" + (b"" if len(body) > 4096 else body)
 
 
-def read_meaning(client: Redis) -> dict[str, Any]:
-    """Read all keys in the structure of `State.keyspace`, in one round trip because every step calls this."""
+def read_parsed_keys(client: Redis) -> dict[str, Any]:
+    """Read all keys of the native queue in the structure of `State.build_keyspace`, in one round trip.
+
+    One round trip, because every step of the model test calls this function.
+    """
     pipe = client.pipeline(transaction=False)
     for name in PLACES:
         pipe.zrange(build_key(name), 0, -1, withscores=True)

@@ -10,15 +10,15 @@ from native_jobs import (
     NOW,
     PLACES,
     SCRIPTS,
-    build_history,
+    build_attempts_line,
+    build_error_history,
     build_key,
-    build_line,
     build_record,
     list_ids,
     plant_job,
     read_body,
+    read_constant_parts,
     read_facts,
-    read_payload,
 )
 from redis import Redis
 
@@ -30,7 +30,7 @@ Jobs = Sequence[Planted]
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Plant jobs as rqtui's client leaves them, behind the others of the place. Every third job has a long body."""
+    """Plant native jobs as rqtui's client leaves them, behind the others of the place. Every third body is long."""
     first_number = client.hincrby(build_key("meta"), "seq", len(ids)) - len(ids) + 1
     pipe, jobs = client.pipeline(transaction=False), []
     pipe.hset(build_key("meta"), "version", 2)
@@ -43,11 +43,19 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
         elif place == "ready":
             plant_job(pipe, place, id, number, text)
         elif place == "reserved":
-            plant_job(pipe, place, id, NOW + offset_ms, text, build_line(1, token, number), name="send")
+            plant_job(pipe, place, id, NOW + offset_ms, text, build_attempts_line(1, token, number), name="send")
         elif place == "done":
-            plant_job(pipe, place, id, NOW + number + HOUR, text, build_line(1, token, number))
+            plant_job(pipe, place, id, NOW + number + HOUR, text, build_attempts_line(1, token, number))
         else:
-            plant_job(pipe, place, id, NOW + number - HOUR, text, build_line(5, "-", number), build_history("boom"))
+            plant_job(
+                pipe,
+                place,
+                id,
+                NOW + number - HOUR,
+                text,
+                build_attempts_line(5, "-", number),
+                build_error_history("boom"),
+            )
         jobs.append(Planted(id, place, token if place in ("reserved", "done") else ""))
     pipe.execute()
     return jobs
@@ -82,26 +90,34 @@ def request_enqueue(jobs: Jobs) -> Request:
 
 
 def request_restore(jobs: Jobs) -> Request:
-    """Build rows for restore: with a long body, a history and an expired lease."""
+    """Build the rows of `restore` for native jobs: with a long body, a history and an expired lease."""
     text = b"y" * 5000
     rows = [
-        (job.id, "reserved", str(NOW), build_record(text), text, build_line(2, "7", 5), build_history("boom"))
+        (
+            job.id,
+            "reserved",
+            str(NOW),
+            build_record(text),
+            text,
+            build_attempts_line(2, "7", 5),
+            build_error_history("boom"),
+        )
         for job in jobs
     ]
     return Request({"now_ms": NOW}, rows)
 
 
-LEFT_LINE = build_line(3, "-", 9)
+LEFT_LINE = build_attempts_line(3, "-", 9)
 
 
-def set_left_lines(world: World, jobs: Jobs) -> None:
-    """Set the lines of attempts that a verb would have left."""
+def set_attempts_lines(world: World, jobs: Jobs) -> None:
+    """Set the `attempts` values of native jobs to what a verb would have left."""
     for job in jobs:
         world.client.hset(build_key("attempts"), job.id, LEFT_LINE)
 
 
 def request_revert(jobs: Jobs) -> Request:
-    """Build rows for revert, as if a verb had moved the jobs from another place."""
+    """Build the rows of `revert` for native jobs, as if a verb had moved the jobs from another place."""
     previous_places = {"scheduled": "reserved", "ready": "dead", "dead": "done"}
     left_places = [job.place if job.place in previous_places else "ready" for job in jobs]
     lines = [
@@ -110,24 +126,24 @@ def request_revert(jobs: Jobs) -> Request:
             LEFT_LINE,
             previous_places[left_place],
             str(NOW + HOUR),
-            build_line(2, "-", 7),
-            build_history("boom"),
+            build_attempts_line(2, "-", 7),
+            build_error_history("boom"),
         )
         for left_place in left_places
     ]
-    return Request({"now_ms": NOW}, [(job.id, *rest) for job, rest in zip(jobs, lines, strict=True)])
+    return Request({"now_ms": NOW}, [(job.id, *tail) for job, tail in zip(jobs, lines, strict=True)])
 
 
 def plant_and_request(
-    request: Callable[[Jobs], Request], where: str, prepare: Callable[[World, Planted], object] | None = None
+    request: Callable[[Jobs], Request], place: str, prepare: Callable[[World, Planted], object] | None = None
 ) -> Callable[[World], Request]:
-    """Return a function that plants one more job in `where` and builds the request for it.
+    """Return a function that plants one more native job in `place` and builds the request for that job.
 
-    An empty `where` means a job that does not exist.
+    An empty `place` means a job that does not exist.
     """
 
     def build(world: World) -> Request:
-        job = world.plant(where)[0] if where else world.new()
+        job = world.plant(place)[0] if place else world.new()
         if prepare:
             prepare(world, job)
         return request([job])
@@ -136,12 +152,12 @@ def plant_and_request(
 
 
 def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    """Return a function that builds a request with the token of an earlier lease."""
+    """Return a function that builds a request with the token of an earlier lease of a native job."""
     return lambda world: request([Planted(world.plant("reserved")[0].id, "reserved", "12345")])
 
 
-def empty_and_request(request: Callable[[Jobs], Request], *names: str) -> Callable[[World], Request]:
-    """Return a function that deletes these keys and builds a request."""
+def delete_keys_and_request(request: Callable[[Jobs], Request], *names: str) -> Callable[[World], Request]:
+    """Return a function that deletes these keys of the native queue and builds a request."""
 
     def build(world: World) -> Request:
         world.client.delete(*map(build_key, names))
@@ -155,7 +171,10 @@ def set_meta(name: str, value: object) -> Callable[[World, object], object]:
 
 
 def damage_records(world: World, jobs: Jobs) -> None:
-    """Make records unreadable. The record of a dead job is deleted, because repair moves unreadable jobs to dead."""
+    """Make the records of native jobs unreadable. The record of a dead job is deleted instead.
+
+    `repair` moves jobs with unreadable records to dead, so a dead job needs another damage.
+    """
     for job in jobs:
         if job.place == "dead":
             world.client.hdel(build_key("jobs"), job.id)
@@ -164,7 +183,7 @@ def damage_records(world: World, jobs: Jobs) -> None:
 
 
 def register_workers(world: World, jobs: Jobs) -> None:
-    """Register workers with the ids of the jobs as names."""
+    """Register native workers whose names are the ids of the jobs."""
     for job in jobs:
         world.client.hset(build_key("workers"), job.id, f"{NOW - 5} 60000 run {NOW - HOUR} 42 host ")
 
@@ -222,8 +241,8 @@ def check_leases(world: World, reply: Reply) -> None:
 
 
 def expire_leases_twice(world: World, jobs: Jobs) -> None:
-    """Give these jobs a history of two expired leases."""
-    expired = build_history("the lease expired", "the lease expired")
+    """Give native jobs a history of two expired leases."""
+    expired = build_error_history("the lease expired", "the lease expired")
     world.client.hset(build_key("errors"), mapping={job.id: expired for job in jobs})
     world.client.hset(build_key("meta"), "expired", 2 * len(jobs))
 
@@ -250,7 +269,7 @@ WRONG = {"wrong_place": plant_and_request(request_by_id(), "reserved")}
 def build_lease_reach(
     request: Callable[[Jobs], Request], plain_request: Callable[[Jobs], Request]
 ) -> dict[str, object]:
-    """Return the ways to the words of kill and delete about leases."""
+    """Map the reply words of kill and delete about leases to functions that bring them about."""
     return {
         "reserved": lambda world: plain_request([Planted(world.plant("reserved")[0].id)]),
         "stale": request_with_stale_token(plain_request),
@@ -259,7 +278,7 @@ def build_lease_reach(
 
 
 def build_usual_use(name: str) -> Use:
-    """Return how a verb is called that takes only ids, and refuses jobs in other places: most verbs are like this.
+    """Build the use of a verb that takes only job ids and refuses jobs in other places, as most verbs do.
 
     The script's header and its row in `VERBS` say where the verb is allowed, so a new verb of this kind needs no row
     below.
@@ -274,8 +293,8 @@ def build_usual_use(name: str) -> Use:
     return Use(request_by_id(), () if script.moves else sources, repeats=not script.moves, reach=reach)
 
 
-def is_usual(script: Script) -> bool:
-    """Return whether ids alone are enough for a script, and it changes something."""
+def needs_only_ids(script: Script) -> bool:
+    """Return whether a script changes jobs and needs only their ids as arguments."""
     return (
         bool(script.moves or script.writes)
         and all(arg.optional for arg in script.args)
@@ -312,7 +331,7 @@ OWN_USES = {
                 request_by_token(),
                 "reserved",
                 lambda world, job: world.client.hset(
-                    build_key("attempts"), job.id, build_line(1, job.token, 1, flag="c")
+                    build_key("attempts"), job.id, build_attempts_line(1, job.token, 1, flag="c")
                 ),
             ),
             "stale": request_with_stale_token(request_by_token()),
@@ -333,7 +352,7 @@ OWN_USES = {
         RESERVE,
         chooses=True,
         reach={
-            "empty": empty_and_request(RESERVE, "ready"),
+            "empty": delete_keys_and_request(RESERVE, "ready"),
             "paused": plant_and_request(RESERVE, "ready", set_meta("paused", NOW)),
         },
     ),
@@ -341,15 +360,15 @@ OWN_USES = {
         request_limit(),
         chooses=True,
         reach={
-            "empty": empty_and_request(request_limit(), "ready"),
+            "empty": delete_keys_and_request(request_limit(), "ready"),
             "paused": plant_and_request(request_limit(), "ready", set_meta("paused", NOW)),
         },
     ),
     "dispatch": Use(
-        request_limit(), chooses=True, ripe=True, reach={"empty": empty_and_request(request_limit(), "scheduled")}
+        request_limit(), chooses=True, ripe=True, reach={"empty": delete_keys_and_request(request_limit(), "scheduled")}
     ),
     "reap": Use(
-        request_limit(), chooses=True, ripe=True, reach={"empty": empty_and_request(request_limit(), "reserved")}
+        request_limit(), chooses=True, ripe=True, reach={"empty": delete_keys_and_request(request_limit(), "reserved")}
     ),
     "reschedule": Use(
         request_by_id(delay_ms=2 * HOUR),
@@ -387,7 +406,7 @@ OWN_USES = {
             **build_lease_reach(DELETE, request_as_read("")),
             "wrong_place": plant_and_request(request_as_read("", place="dead"), "ready"),
             "changed": plant_and_request(
-                request_as_read("-"), "ready", lambda world, job: set_left_lines(world, [job])
+                request_as_read("-"), "ready", lambda world, job: set_attempts_lines(world, [job])
             ),
         },
     ),
@@ -395,14 +414,14 @@ OWN_USES = {
         PURGE,
         chooses=True,
         reach={
-            "empty": empty_and_request(request_limit(place="dead"), "dead"),
+            "empty": delete_keys_and_request(request_limit(place="dead"), "dead"),
             "reserved": lambda world: Request({"now_ms": NOW, "limit": 1, "place": "reserved"}),
         },
     ),
     "restore": Use(request_restore, reach={"exists": plant_and_request(request_restore, "ready")}),
     "revert": Use(
         request_revert,
-        prepare=set_left_lines,
+        prepare=set_attempts_lines,
         reach={"changed": plant_and_request(request_revert, "reserved"), "gone": plant_and_request(request_revert, "")},
     ),
     "records": Use(
@@ -482,10 +501,19 @@ OWN_USES = {
 }
 
 USES = {
-    **{name: build_usual_use(name) for name in SCRIPTS if name not in OWN_USES and is_usual(SCRIPTS[name])},
+    **{name: build_usual_use(name) for name in SCRIPTS if name not in OWN_USES and needs_only_ids(SCRIPTS[name])},
     **OWN_USES,
 }
 UNGUARDED = frozenset({"enqueue", "reserve", "ack"})  # scripts that decide the speed of a queue
 NATIVE = Subject(
-    "native", SCRIPTS, PLACES, build_key, plant_jobs, list_ids, read_facts, read_payload, USES, unguarded=UNGUARDED
+    "native",
+    SCRIPTS,
+    PLACES,
+    build_key,
+    plant_jobs,
+    list_ids,
+    read_facts,
+    read_constant_parts,
+    USES,
+    unguarded=UNGUARDED,
 )  # type: ignore[arg-type]

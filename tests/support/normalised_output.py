@@ -1,4 +1,4 @@
-"""Remove from printed text and JSON documents the values that differ between runs."""
+"""Replace the values that differ between runs in printed text and in JSON documents."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _VARIABLE_NAME = re.compile(r"_(ms|s|us|bytes|per_s)$|^(pid|id|seed|total|taken|
 
 
 def list_document_lines(value: object, path: str = "") -> Iterator[str]:
-    """Yield a line of plain values for each part of a document. Positive times, sizes and ids are replaced."""
+    """Yield a line of text for each part of a JSON document. Positive times, sizes and ids are replaced."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else [("", value)]
     plain, below = [], []
     for name, part in parts:

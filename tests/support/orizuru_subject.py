@@ -23,18 +23,18 @@ Jobs = Sequence[Planted]
 
 
 def build_body(id: bytes) -> bytes:
-    """Build a struct whose first field is the job's id. Every third one is long."""
+    """Build the body of an orizuru job: a struct whose first field is the job's id. Every third one is long."""
     number = int(id.rpartition(b"-")[2])
     return original.encode(id.decode(), "x" * (6000 if number % 3 == 0 else 3))
 
 
 def build_seen_record(entry: bytes, since_ms: int, length: int = 1) -> bytes:
-    """Build the record of the reaper about a list: since when it has had this length and this newest entry."""
+    """Build the reaper's record about an orizuru list: since when the list has this length and newest entry."""
     return b"%d %d %d %s" % (since_ms, length, len(entry), entry[:64])
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Plant jobs in a place. A ripe job in processing gets a dead consumer of its own, the longest silent first."""
+    """Plant orizuru jobs in a place. A ripe job in processing gets a dead consumer, the longest silent first."""
     pipe = client.pipeline(transaction=False)
     jobs = []
     pipe.sadd(original.CONSUMERS, ALIVE).hset(original.HEARTBEATS, ALIVE, NOW)
@@ -51,8 +51,8 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
     return jobs
 
 
-def read_lists(client: Redis, place: str) -> dict[bytes, list[bytes]]:
-    """Return the lists of a place by key, each from its oldest entry on."""
+def read_lists_of_place(client: Redis, place: str) -> dict[bytes, list[bytes]]:
+    """Return the Redis lists of an orizuru place by key, each from its oldest entry on."""
     keys = (
         [SOURCE.encode()] if place == "source" else sorted(client.scan_iter(original.build_key("*", place), count=1000))
     )
@@ -60,12 +60,16 @@ def read_lists(client: Redis, place: str) -> dict[bytes, list[bytes]]:
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
-    return [msgpack.unpackb(entry)[0].encode() for entries in read_lists(client, place).values() for entry in entries]
+    return [
+        msgpack.unpackb(entry)[0].encode()
+        for entries in read_lists_of_place(client, place).values()
+        for entry in entries
+    ]
 
 
 def read_facts(client: Redis, id: bytes) -> list[tuple[bytes, int]]:
-    """Return (key, count) of each list that contains the job."""
-    items = [item for place in PLACES for item in read_lists(client, place).items()]
+    """Return (key, count) of each orizuru list that contains the job."""
+    items = [item for place in PLACES for item in read_lists_of_place(client, place).items()]
     return [(key, entries.count(build_body(id))) for key, entries in items if build_body(id) in entries]
 
 
@@ -102,16 +106,16 @@ def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World],
     return lambda world: request([world.new()])
 
 
-def empty_and_request(place: str, request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
     def build(world: World) -> Request:
-        world.client.delete(*read_lists(world.client, place))
+        world.client.delete(*read_lists_of_place(world.client, place))
         return request([Planted(b"")])
 
     return build
 
 
 def request_long_search(world: World) -> Request:
-    """Build a request for missing jobs, in a list that is so long that the search stops early."""
+    """Build a request for missing jobs in an orizuru list that is so long that the search stops early."""
     world.client.rpush(SOURCE, *[original.encode("other-1", n) for n in range(1200)])
     return Request({"place": "source"}, [(b"nothing", "")] * 1000)
 
@@ -155,10 +159,12 @@ USES = {
     "requeue": Use(request_by_entry(), reach=GONE),
     "delete": Use(request_delete, reach={"gone": request_unknown_job(request_delete), "later": request_long_search}),
     "enqueue": Use(lambda jobs: Request({}, [(build_body(job.id),) for job in jobs]), repeats=True),
-    "reserve": Use(RESERVE, chooses=True, reach={"empty": empty_and_request("source", RESERVE)}),
-    "pull": Use(request_limit(), chooses=True, reach={"empty": empty_and_request("source", request_limit())}),
-    "reap": Use(REAP, ("processing",), chooses=True, ripe=True, reach={"empty": empty_and_request("processing", REAP)}),
-    "gc": Use(GC, ("unacked",), chooses=True, reach={"empty": empty_and_request("unacked", GC)}),
+    "reserve": Use(RESERVE, chooses=True, reach={"empty": empty_place_and_request("source", RESERVE)}),
+    "pull": Use(request_limit(), chooses=True, reach={"empty": empty_place_and_request("source", request_limit())}),
+    "reap": Use(
+        REAP, ("processing",), chooses=True, ripe=True, reach={"empty": empty_place_and_request("processing", REAP)}
+    ),
+    "gc": Use(GC, ("unacked",), chooses=True, reach={"empty": empty_place_and_request("unacked", GC)}),
     "counts": Use(request_queue(), knows_jobs=False, reads=check_counts),
     "page": Use(
         request_queue(place="processing", offset=0, limit=100, body_bytes=20),

@@ -11,7 +11,7 @@ from rqtui.client.queue import Queue
 
 
 def add_failed_jobs(queue: Queue, *messages: str, name: str = "send", final: bool = True) -> None:
-    """Add jobs that failed once, with these errors."""
+    """Add jobs to a native queue that failed once, each with one of the given errors."""
     for message in messages:
         queue.put({}, name=name, priority=-9)
         (job,) = queue.reserve(1, worker="w1")
@@ -19,7 +19,7 @@ def add_failed_jobs(queue: Queue, *messages: str, name: str = "send", final: boo
 
 
 def add_held_jobs(client: Redis, worker: str, *ids: str) -> None:
-    """Add jobs that a worker holds for an hour."""
+    """Add jobs to a native queue that `worker` holds for an hour."""
     mail = Queue("mail", client)
     for id in ids:
         mail.put({}, id=id, name="send", priority=-9)
@@ -27,7 +27,7 @@ def add_held_jobs(client: Redis, worker: str, *ids: str) -> None:
 
 
 def add_worker(client: Redis, name: str, ago_s: float, queue: str = "mail", order: str = "run", job: str = "") -> None:
-    """Add a worker whose last heartbeat was `ago_s` seconds ago."""
+    """Add a worker of a native queue whose last heartbeat was `ago_s` seconds ago."""
     now_ms = int(time.time() * 1000)
     client.hset(
         build_keys(queue)["workers"], name, f"{now_ms - int(ago_s * 1000)} 60000 {order} {now_ms} 42 jobs-1 {job}"

@@ -1,4 +1,4 @@
-"""Queues of several systems with a secret in each part of a job that its producer writes.
+"""Plant queues of several systems with a secret in each part of a job that its producer writes.
 
 Every secret is distinct, so that a leak names its source. `find_leaks` finds them in printed or written text.
 """
@@ -36,7 +36,7 @@ BODY = {
 
 
 def find_leaks(text: str | bytes) -> list[str]:
-    """Return the sources whose secrets are in `text`, in clear or in base64 of any alignment."""
+    """Return the sources of the planted secrets that `text` contains, in clear or in base64 of any alignment."""
     raw = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     return [source for source, secret in SECRET.items() if any(form in raw for form in _encode_secret(secret))]
 
@@ -48,15 +48,15 @@ def _encode_secret(secret: str) -> list[bytes]:
 
 
 def plant_secrets(client: Redis) -> None:
-    """Write the queues; `mail` is native and has a job in each place."""
-    _plant_native(client)
-    _plant_celery(client)
-    _plant_rq(client)
-    _plant_sidekiq(client)
-    _plant_bullmq(client)
+    """Write queues whose jobs have secrets; `mail` is native and has a job in each place."""
+    _plant_native_queue(client)
+    _plant_celery_queue(client)
+    _plant_rq_queue(client)
+    _plant_sidekiq_queue(client)
+    _plant_bullmq_queue(client)
 
 
-def _plant_native(client: Redis) -> None:
+def _plant_native_queue(client: Redis) -> None:
     queue = Queue("mail", client)
     name = f"charge:token:{SECRET['name']}"
     queue.put(BODY, id="later", name=name, delay="1h")
@@ -71,8 +71,8 @@ def _plant_native(client: Redis) -> None:
     queue.put(b"\x00\x01\x02token\x00=" + SECRET["packed"].encode() + b"\xff\xfe", id="packed")
 
 
-def _plant_celery(client: Redis) -> None:
-    def message(id: str) -> dict[str, object]:
+def _plant_celery_queue(client: Redis) -> None:
+    def build_message(id: str) -> dict[str, object]:
         call = [[1], {"token": SECRET["argument"]}, {"callbacks": None, "errbacks": None, "chain": None, "chord": None}]
         return {
             "body": base64.b64encode(json.dumps(call).encode()).decode(),
@@ -90,8 +90,8 @@ def _plant_celery(client: Redis) -> None:
         }  # fmt: skip
 
     client.sadd("_kombu.binding.celery", "celery\x06\x16\x06\x16celery")
-    client.lpush("celery", json.dumps(message("c1")))
-    client.hset("unacked", "tag-c2", json.dumps([message("c2"), "", "celery"]))
+    client.lpush("celery", json.dumps(build_message("c1")))
+    client.hset("unacked", "tag-c2", json.dumps([build_message("c2"), "", "celery"]))
     client.zadd("unacked_index", {"tag-c2": time.time() - 10})
     client.set(
         "celery-task-meta-c3",
@@ -107,7 +107,7 @@ def _plant_celery(client: Redis) -> None:
     )  # fmt: skip
 
 
-def _plant_rq(client: Redis) -> None:
+def _plant_rq_queue(client: Redis) -> None:
     call = zlib.compress(pickle.dumps(("pay.charge", None, (1,), {"api_key": SECRET["argument"]})))
     for id, status in (("r1", "queued"), ("r2", "failed")):
         client.hset(
@@ -125,7 +125,7 @@ def _plant_rq(client: Redis) -> None:
     client.zadd("rq:failed:default", {"r2": time.time() + 3600})
 
 
-def _plant_sidekiq(client: Redis) -> None:
+def _plant_sidekiq_queue(client: Redis) -> None:
     active = {
         "job_class": "Pay",
         "arguments": [{"api_key": SECRET["argument"]}, json.dumps({"token": SECRET["nested"]})],
@@ -141,7 +141,7 @@ def _plant_sidekiq(client: Redis) -> None:
     client.sadd("queues", "pay")
 
 
-def _plant_bullmq(client: Redis) -> None:
+def _plant_bullmq_queue(client: Redis) -> None:
     client.hset("bull:video:meta", mapping={"version": "bullmq:5.81.0", "opts.maxLenEvents": "10000"})
     data = json.dumps({"token": SECRET["body"], "apiKey": SECRET["nested"]})
     for id, more in (
@@ -164,8 +164,8 @@ def _plant_bullmq(client: Redis) -> None:
     client.zadd("bull:video:repeat", {"tick": (time.time() + 60) * 1000})
 
 
-def slow_down(client: Redis) -> None:
-    """Fill the slow log with commands that carry secrets, some of them cut by Redis."""
+def fill_slow_log(client: Redis) -> None:
+    """Fill Redis's slow log with commands that carry secrets, some of them cut by Redis."""
     client.config_set("slowlog-log-slower-than", 0)
     client.set("other:1", json.dumps({"token": SECRET["slow"], "more": "x" * 300}))
     client.hset("other:2", "password", SECRET["field"])

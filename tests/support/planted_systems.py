@@ -25,7 +25,7 @@ def read_now_s() -> int:
 
 @dataclass(frozen=True)
 class PlantedSystem:
-    """A system with a test queue, jobs in each of its places, and a verb that asks for confirmation."""
+    """A foreign system with a test queue, jobs in each of its places, and a verb that asks for confirmation."""
 
     spec: str
     queue: str
@@ -169,13 +169,13 @@ every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 
 @dataclass(frozen=True)
 class Shell:
-    """The command line of one Redis server and one system."""
+    """The command line of rqtui for one Redis server and one system."""
 
     url: str
     system: PlantedSystem
 
     def run(self, *words: str, code: int = 0, stdin: bytes = b"") -> Ran:
-        """Run a command line, check its exit code, and check that it prints no traceback."""
+        """Run a command line of rqtui, check its exit code, and check that it prints no traceback."""
         result = shell(self.url, "--system", self.system.spec, *words, stdin=stdin)
         assert result.code == code, (words, result.code, result.out, result.err)
         assert "Traceback" not in result.err
@@ -183,32 +183,32 @@ class Shell:
         return result
 
     def put(self, *words: str, code: int = 0, stdin: bytes = b"") -> list[str]:
-        """Run `put` and return the words of its results."""
+        """Run `rqtui put` and return the words of its results."""
         document = self.run("put", self.system.queue, *words, "--json", code=code, stdin=stdin).json
         check_shape(document, PUT)
         return [result["word"] for result in document["results"]]
 
     def act(self, verb: str, *words: str, code: int = 0) -> list[str]:
-        """Run `act VERB` and return the words of its results."""
+        """Run `rqtui act VERB` and return the words of its results."""
         document = self.run("act", verb, self.system.queue, *words, "--yes", "--json", code=code).json
         check_shape(document, ACT)
         return [result["word"] for result in document["results"]]
 
     def take(self, verb: str, *words: str) -> list[dict[str, object]]:
-        """Run `reserve` or `pull` and return the jobs."""
+        """Run `rqtui act reserve` or `pull` and return the jobs."""
         document = self.run("act", verb, self.system.queue, *words, "--yes", "--json").json
         check_shape(document, TAKE)
         assert document["moved"] == len(document["results"])
         return [result["job"] for result in document["results"]]
 
     def ids(self, place: str, *words: str) -> list[str]:
-        """Return the ids in a place."""
+        """Return the ids of the jobs in a place of the system."""
         document = self.run("jobs", self.system.queue, place, *words, "--json").json
         check_shape(document, PAGE)
         return [job["id"] for job in document["jobs"]]
 
     def refused(self, *words: str, code: int = 2) -> str:
-        """Run a command line that is refused, and return its error message. Nothing may be on stdout."""
+        """Run a command line that rqtui refuses, and return its error message. Stdout must be empty."""
         result = self.run(*words, code=code)
         assert result.out == ""
         return result.err.replace("\n", " ")

@@ -1,10 +1,8 @@
-"""Programs that run until a signal ends them: a table of command lines, and how to see that each is ready.
+"""Start programs that run until a signal ends them: a table of command lines, and how to see that each is ready.
 
-with Programs(url, tmp_path) as programs:
-    programs.start("dispatch", "work")
-    ends = programs.end(signal.SIGTERM)      # {"dispatch": End(code=0, …), …}
-
-Standard output and error go to files. TMPDIR is a folder of the test, so that forgotten temporary files are found.
+with Programs(url, tmp_path) as programs: programs.start("dispatch", "work"); ends = programs.end(signal.SIGTERM) is
+{"dispatch": End(code=0, …), …}. Standard output and error go to files. TMPDIR is a folder of the test, so that
+forgotten temporary files are found.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import Any, Self
 
 from redis import Redis
 from shell import build_environment
-from soak_run import is_alive, list_descendants
+from soak_run import is_process_alive, list_descendants
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
@@ -53,7 +51,7 @@ COMMANDS: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class End:
-    """How a program ended."""
+    """The end of a program: its exit code and its duration."""
 
     code: int | None  # None: it did not end
     seconds: float
@@ -62,7 +60,7 @@ class End:
 
 
 class Programs:
-    """The programs that a test started. Programs that still run at the end of the block are killed."""
+    """The programs that a test started. Programs that still run at the end of the `with` block are killed."""
 
     def __init__(self, url: str, folder: Path, **options: Any) -> None:
         self.url, self.folder, self._options = url, folder, options
@@ -82,7 +80,7 @@ class Programs:
                 program.stdin.close()
 
     def start(self, *names: str, client: Redis) -> None:
-        """Start these programs and wait until each is ready."""
+        """Start the named programs and wait until each is ready."""
         for name in names:
             self.run(name, [*COMMANDS[name], *([self.url] if name == "consume" else [])])
         if "put" in names:  # `put` reads until the pipe is closed
@@ -94,7 +92,7 @@ class Programs:
             wait_until(lambda name=name: is_ready(self, name, client), PATIENCE_S, f"{name} is at work", every_s=0.05)
 
     def run(self, name: str, command: list[str], **options: Any) -> subprocess.Popen[bytes]:
-        """Start any program."""
+        """Start a program with any command line."""
         with self.file(name, "out").open("wb") as out, self.file(name, "err").open("wb") as err:
             self.running[name] = subprocess.Popen(
                 command,
@@ -108,7 +106,7 @@ class Programs:
         return self.running[name]
 
     def file(self, name: str, stream: str) -> Path:
-        """Return the path of a program's standard output or error."""
+        """Return the path of the file with a program's standard output or error."""
         return self.folder / f"{name}.{stream}"
 
     def read_output(self, name: str, stream: str = "err") -> str:
@@ -133,7 +131,7 @@ class Programs:
         for name in self.running:
             seconds, code = ends.get(name, (PATIENCE_S, None))
             results[name] = End(
-                code, seconds, self.read_output(name), tuple(pid for pid in descendants[name] if is_alive(pid))
+                code, seconds, self.read_output(name), tuple(pid for pid in descendants[name] if is_process_alive(pid))
             )
         times = " ".join(f"{name} {each.seconds:.2f}" for name, each in results.items())
         print(f"{signal.Signals(number).name}, seconds to the end: {times}")
@@ -145,21 +143,21 @@ class Programs:
 
 
 def is_ready(programs: Programs, name: str, client: Redis) -> bool:
-    """Return whether the program waits for work, after it installed its signal handlers."""
+    """Return whether a program waits for work, after it installed its signal handlers."""
     program = programs.running[name]
     assert program.poll() is None, f"{name} ended: {programs.read_output(name)}"
     return _READY_CHECKS[name](programs, client)
 
 
 def _has_printed_event(programs: Programs, client: Redis) -> bool:
-    """Return whether `events` has printed an event of the queue."""
+    """Return whether the program `events` has printed an event of the queue."""
     with Queue("mail", client) as queue:
         queue.put("news", delay=3600)
     return "mail" in programs.read_output("events", "out")
 
 
 def _count_blocked_consumers(client: Redis) -> int:
-    """Return the number of consumers that wait for a job."""
+    """Return the number of queue consumers that wait for a job."""
     return sum(each["cmd"] == "bzpopmin" for each in client.client_list())
 
 

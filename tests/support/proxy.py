@@ -36,7 +36,7 @@ class Fault:
 
 @dataclass
 class Proxy:
-    """A proxy on a free loopback port. `requests` are all command names in order, forwarded or not."""
+    """A TCP proxy on a free loopback port. `requests` has the names of all commands in order, forwarded or not."""
 
     target: str
     delay_s: float = 0.0  # before each request is forwarded
@@ -59,13 +59,13 @@ class Proxy:
 
     @property
     def url(self) -> str:
-        """The URL of the target through this proxy."""
+        """Return the URL of the Redis server through this proxy."""
         return f"redis://127.0.0.1:{self.port}"
 
     def fail(self, kind: str, command: str = "", times: int = 1) -> None:
-        """Let the next `times` requests whose command starts with `command` suffer a fault of FAULTS.
+        """Let the next `times` requests of a command suffer a fault of FAULTS.
 
-        A space ends a name: `EVALSHA ` is not EVALSHA_RO.
+        The command's name must start with `command`. A space ends a name: `EVALSHA ` is not EVALSHA_RO.
         """
         assert kind in FAULTS, kind
         with self._lock:
@@ -77,11 +77,11 @@ class Proxy:
             return sum(name.startswith(command.upper()) for name in self.requests)
 
     def hold(self) -> None:
-        """Hold all replies until `release()`; `held` counts the links that wait."""
+        """Hold all replies of the server until `release()`; `held` counts the connections that wait."""
         self._open.clear()
 
     def release(self) -> None:
-        """Pass the held replies and all later ones."""
+        """Pass on the held replies and all later ones."""
         self._open.set()
 
     @property
@@ -91,7 +91,7 @@ class Proxy:
             return len(self._links)
 
     def refuse(self) -> None:
-        """Cut all connections and refuse new ones until `listen()`."""
+        """Cut all connections of the proxy and refuse new ones until `listen()`."""
         listener, self._listener = self._listener, None
         if listener is not None:
             # Closing alone would leave accept() and with it the port alive until the next connection.
@@ -101,21 +101,21 @@ class Proxy:
         self.cut()
 
     def cut(self) -> None:
-        """Close all connections. New ones are accepted."""
+        """Close all connections of the proxy. New ones are accepted."""
         with self._lock:
             links = list(self._links)
         for link in links:
             link.close()
 
     def listen(self) -> None:
-        """Accept connections, after `refuse()` on the same port."""
+        """Accept connections again after `refuse()`, on the same port."""
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind(("127.0.0.1", self.port))
         listener.listen(128)
         self.port = listener.getsockname()[1]
         self._listener = listener
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+        threading.Thread(target=self._accept_connections, args=(listener,), daemon=True).start()
 
     def __enter__(self) -> Self:
         self.listen()
@@ -125,7 +125,7 @@ class Proxy:
         self.release()
         self.refuse()
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept_connections(self, listener: socket.socket) -> None:
         while True:
             try:
                 client, _ = listener.accept()
@@ -143,7 +143,7 @@ class Proxy:
                 return
             link.start()
 
-    def _strike(self, command: str) -> str:
+    def _record_request(self, command: str) -> str:
         """Record a request and return its fault, or an empty string."""
         with self._lock:
             self.requests.append(command)
@@ -153,8 +153,8 @@ class Proxy:
                     return fault.kind
         return "swallow" if self.is_blackhole else ""
 
-    def _pass_gate(self) -> None:
-        """Wait while replies are held."""
+    def _wait_while_held(self) -> None:
+        """Wait while the proxy holds replies."""
         if self._open.is_set():
             return
         with self._lock:
@@ -163,13 +163,13 @@ class Proxy:
         with self._lock:
             self.held -= 1
 
-    def _forget(self, link: _Link) -> None:
+    def _remove_link(self, link: _Link) -> None:
         with self._lock:
             self._links.discard(link)
 
 
 class _Link:
-    """One client's connection and its other half to the server."""
+    """A client's connection to the proxy together with the proxy's connection to the server."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self.proxy, self.client, self.server = proxy, client, server
@@ -185,7 +185,7 @@ class _Link:
             threading.Thread(target=self._run_pump, args=(pump,), daemon=True).start()
 
     def close(self) -> None:
-        self.proxy._forget(self)
+        self.proxy._remove_link(self)
         for end in (self.client, self.server):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -202,12 +202,12 @@ class _Link:
             buffer += received
             while (size := find_request_size(buffer)) is not None:
                 request, buffer = buffer[:size], buffer[size:]
-                if not self._pass_on(request):
+                if not self._forward_request(request):
                     return
 
-    def _pass_on(self, request: bytes) -> bool:
+    def _forward_request(self, request: bytes) -> bool:
         command = parse_command_name(request)
-        fault = self.proxy._strike(command)
+        fault = self.proxy._record_request(command)
         if fault == "cut before":
             return False
         self.is_silent = self.is_silent or fault == "swallow"
@@ -217,7 +217,7 @@ class _Link:
             time.sleep(self.proxy.delay_s)
         if fault:
             self.reply_fault = fault  # set before the request is sent, so that its reply cannot pass
-        self.to_server.send(request)
+        self.to_server.send_later(request)
         with self.proxy._lock:
             self.proxy.forwarded.append(command)
         return True
@@ -229,28 +229,28 @@ class _Link:
             if self.reply_fault == "half reply":
                 self.client.sendall(reply[: max(1, len(reply) // 2)])
                 return
-            self.proxy._pass_gate()
-            self.to_client.send(reply)
+            self.proxy._wait_while_held()
+            self.to_client.send_later(reply)
 
 
 class _DelayedSender:
-    """One direction of a link, which sends data in order after `latency_s`."""
+    """A sender for one direction of a connection, which sends data in order after `latency_s`."""
 
     def __init__(self, end: socket.socket, proxy: Proxy) -> None:
         self._end, self._proxy = end, proxy
         self._waiting: queue.Queue[tuple[float, bytes]] | None = None
 
-    def send(self, data: bytes) -> None:
-        """Send the data, after `latency_s` if that is set."""
+    def send_later(self, data: bytes) -> None:
+        """Send data after `latency_s`, or at once if no latency is set."""
         if not self._proxy.latency_s and self._waiting is None:
             self._end.sendall(data)
             return
         if self._waiting is None:
             self._waiting = queue.Queue()
-            threading.Thread(target=self._pump, args=(self._waiting,), daemon=True).start()
+            threading.Thread(target=self._send_waiting_data, args=(self._waiting,), daemon=True).start()
         self._waiting.put((time.monotonic() + self._proxy.latency_s, data))
 
-    def _pump(self, waiting: queue.Queue[tuple[float, bytes]]) -> None:
+    def _send_waiting_data(self, waiting: queue.Queue[tuple[float, bytes]]) -> None:
         with contextlib.suppress(OSError):
             while True:
                 due_s, data = waiting.get()

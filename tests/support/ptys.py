@@ -1,6 +1,6 @@
-"""A program on a pseudo-terminal of its own, without tmux: every byte that it sends is kept.
+"""Run a program on its own pseudo-terminal, without tmux: every byte that the program sends is kept.
 
-with in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
+with run_in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
     terminal.until(b"mail")
     terminal.press(b"q")
     terminal.until_ended()
@@ -28,20 +28,20 @@ _INSIDE = ("TMUX", "TMUX_PANE", "STY", "NO_COLOR")  # of the terminal that the t
 
 
 class Pty:
-    """The program's end and ours; `output` is all that it has sent."""
+    """A pseudo-terminal with a program on it; `output` is all that the program has sent."""
 
     def __init__(self, process: subprocess.Popen[bytes], end: int) -> None:
         self.process, self._end = process, end
         self.output = b""
 
     def press(self, keys: bytes) -> None:
-        """Type the keys."""
+        """Type keys on the pseudo-terminal."""
         os.write(self._end, keys)
 
     def read(self, seconds: float) -> bytes:
-        """Return the output of the next `seconds`, or until the program ends."""
+        """Return the program's output of the next `seconds`, or until the program ends."""
         before, deadline = len(self.output), time.monotonic() + seconds
-        while (remaining_s := deadline - time.monotonic()) > 0 and self._take(remaining_s):
+        while (remaining_s := deadline - time.monotonic()) > 0 and self._read_available(remaining_s):
             pass
         return self.output[before:]
 
@@ -50,20 +50,20 @@ class Pty:
         deadline = time.monotonic() + PATIENCE_S
         while words not in self.output:
             remaining_s = deadline - time.monotonic()
-            assert remaining_s > 0 and self._take(remaining_s), (
+            assert remaining_s > 0 and self._read_available(remaining_s), (
                 f"{words!r} was not sent; the end of it: {self.output[-2000:]!r}"
             )
 
     def until_ended(self) -> int:
-        """Wait for the end of the program, read its output until then, and return its exit code."""
+        """Wait for the end of the program, and return its exit code. Output until then is kept."""
         deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None and time.monotonic() < deadline:
-            self._take(0.05)
-        while self._take(0.05):
+            self._read_available(0.05)
+        while self._read_available(0.05):
             pass
         return self.process.wait(1.0)
 
-    def _take(self, seconds: float) -> bool:
+    def _read_available(self, seconds: float) -> bool:
         ready, _, _ = select.select([self._end], [], [], seconds)
         if not ready:
             return self.process.poll() is None and seconds > 0.05
@@ -75,8 +75,8 @@ class Pty:
 
 
 @contextmanager
-def in_pty(command: Sequence[str], width: int = 80, height: int = 24, **environ: str) -> Iterator[Pty]:
-    """Run a program on a pseudo-terminal, and end it when the block is left."""
+def run_in_pty(command: Sequence[str], width: int = 80, height: int = 24, **environ: str) -> Iterator[Pty]:
+    """Run a program on its own pseudo-terminal, and end the program when the `with` block ends."""
     test_end, program_end = pty.openpty()
     fcntl.ioctl(program_end, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
     variables = {name: value for name, value in os.environ.items() if name not in _INSIDE}

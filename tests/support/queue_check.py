@@ -8,8 +8,8 @@ from rqtui.client import native_keys
 from rqtui.scripts.script import load_scripts, run_call
 
 
-def find_problems(client: Redis, queue: str) -> list[tuple[bytes, str, str]]:
-    """Return (id, kind, where) for every problem that `check` finds."""
+def find_misplaced_jobs(client: Redis, queue: str) -> list[tuple[bytes, str, str]]:
+    """Return (id, kind, place) for each lost or inconsistent job that `rqtui check` finds in a native queue."""
     script, keys = load_scripts("native")["check"], native_keys.build_keys(queue)
     rows: list[tuple[bytes, str, str]] = []
     walk, cursor = "scheduled", "0"

@@ -1,7 +1,7 @@
-"""Describe what rqtui reads of a queue: its counts, pages, jobs, workers, schedules, kinds of jobs and findings.
+"""Describe what rqtui reads of a queue: counts, pages, jobs, workers, schedules, kinds of jobs and findings.
 
-`describe_readings` returns the whole text of what it reads from a world of the conformance suite, and a line for each
-key or field of a job that is missing or damaged: the values which change what is read, and a hash of that.
+`describe_readings` returns the whole text of what rqtui reads from a world of the conformance suite, and a line for
+each key or field of a job that is missing or damaged: the values which change what is read, and a hash of that.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ EMPTY_VALUES = (None, (), "", b"")
 
 
 def describe_readings(subject: Subject, spec: str, queue: str, now_ms: int, client: Redis) -> str:
-    """Return what is read from each place at a fixed time."""
+    """Describe what rqtui reads from each place of a system at a fixed time."""
     system = registry.create_system(spec)
     system.scripts = Folder(
         subject.name,
-        {name: _build_steady_script(each, now_ms) for name, each in system.scripts.items()},
+        {name: _build_script_with_fixed_clock(each, now_ms) for name, each in system.scripts.items()},
         system.scripts.path,
     )
     system.now_ms = lambda: now_ms  # type: ignore[method-assign]
@@ -47,7 +47,7 @@ def describe_readings(subject: Subject, spec: str, queue: str, now_ms: int, clie
     )
 
 
-def _build_steady_script(script: Script, now_ms: int) -> Script:
+def _build_script_with_fixed_clock(script: Script, now_ms: int) -> Script:
     lines = script.source.splitlines(keepends=True)
     start = next(at for at, line in enumerate(lines) if not line.startswith("--"))
     shadow = "local redis = setmetatable({call = steady(redis.call), pcall = steady(redis.pcall)}, {__index = redis})\n"
@@ -77,13 +77,13 @@ def _describe_places(subject: Subject, engine: Engine, system: System, queue: st
     for place in subject.places:
         name = place
 
-        def builders(job: bytes, name: str = name) -> list[Callable[[], Request[Any] | None]]:
+        def build_databases(job: bytes, name: str = name) -> list[Callable[[], Request[Any] | None]]:
             return [
                 lambda: system.page_request(queue, name, 0, 10, BODY_BYTES),
                 lambda: system.job_request(queue, job, BODY_BYTES),
             ]
 
-        yield from _describe_differences(f"the place {place}", subject, engine, place, builders)
+        yield from _describe_differences(f"the place {place}", subject, engine, place, build_databases)
 
 
 def _describe_differences(
@@ -96,16 +96,19 @@ def _describe_differences(
     client = engine.client
     script = next(name for name in ("page", "counts", "tally") if name in subject.scripts)
     scene = Scene.build(subject, client, script, place, 2)
-    before, copies = scene.world.dump(), {name: rest for name, *rest in keyspace.dump_raw_values(client)}
+    text_before, copies = (
+        scene.world.dump(),
+        {name: other_lines for name, *other_lines in keyspace.dump_raw_values(client)},
+    )
     job = scene.targets[0].id
     builders_in_use = [build for build in builders(job) if build() is not None]
     base = engine.send_requests_isolated(builders_in_use)  # type: ignore[arg-type]
     yield f"== {title}"
-    yield from _format_value(base, "")
+    yield from _format_nested_value(base, "")
     keys = [to_bytes(subject.key(key.name)) for key in subject.scripts[script].keys]
-    variations_found = build_damaged_databases(scene, keys, [], before)
+    variations_found = build_damaged_databases(scene, keys, [], text_before)
     for what, variations in groupby(variations_found, lambda each: each.subject):
-        same, other, digest = [], [], sha256()
+        same, other_value, digest = [], [], sha256()
         for variation in variations:
             pipe: Any = client.pipeline(transaction=False)
             for edit in variation.edits:
@@ -117,17 +120,17 @@ def _describe_differences(
                 if name in copies:
                     pipe.restore(name, *copies[name])
             pipe.execute()
-            (same if results == base else other).append(variation.value)
+            (same if results == base else other_value).append(variation.value)
             if results != base:
-                digest.update("\n".join(_format_value(results, "")).encode())
-        if other:
+                digest.update("\n".join(_format_nested_value(results, "")).encode())
+        if other_value:
             same_values = f"; the same ({' '.join(same)})" if same else ""
-            yield f"{what}: other ({' '.join(other)}){same_values} #{digest.hexdigest()[:8]}"
+            yield f"{what}: other ({' '.join(other_value)}){same_values} #{digest.hexdigest()[:8]}"
 
 
-def _format_value(value: Any, indent: str) -> Iterator[str]:
-    """Yield a line for each value that is not its default, with the fields of a part below its name."""
-    parts = _list_parts(value)
+def _format_nested_value(value: Any, indent: str) -> Iterator[str]:
+    """Yield a line for each field of a value that is not its default, with nested fields below their name."""
+    parts = _list_changed_fields(value)
     if isinstance(value, RqtuiError):
         yield f"{indent}{type(value).__name__}: {value}"
     elif parts is None:
@@ -136,16 +139,16 @@ def _format_value(value: Any, indent: str) -> Iterator[str]:
         yield indent + (text if len(text) <= LONGEST else f"{text[: LONGEST // 2]}… #{whole}")
     else:
         for name, part in parts:
-            below = [*_format_value(part, f"{indent}  ")]
-            if _list_parts(part) is None and not isinstance(part, RqtuiError):
+            below = [*_format_nested_value(part, f"{indent}  ")]
+            if _list_changed_fields(part) is None and not isinstance(part, RqtuiError):
                 yield f"{indent}{name} {below[0].strip()}"
             else:
                 yield f"{indent}{name}"
                 yield from below
 
 
-def _list_parts(value: Any) -> list[tuple[str, Any]] | None:
-    """Return the names and values of a part's fields that are not their defaults, or None for a plain value."""
+def _list_changed_fields(value: Any) -> list[tuple[str, Any]] | None:
+    """Return the names and values of an object's fields that are not their defaults; None for a plain value."""
     if is_dataclass(value):
         attributes = [(each.name, getattr(value, each.name), each.default) for each in fields(value)]
         return [(name, part) for name, part, default in attributes if part != default and part not in EMPTY_VALUES]

@@ -19,7 +19,7 @@ Jobs = Sequence[Planted]
 
 
 def build_key(name: str, topic: str = TOPIC) -> str:
-    """Return the key of a place, or the key that the headers call by this name."""
+    """Return the Redis key of a redisched place, or the key that the script headers call by this name."""
     prefix = {"jobs": "JOBS", "queued": "QUEUED", "due": "QUEUED", "reserved": "RESERVED", "expired": "RESERVED"}
     if name == "expiries":
         return f"rqtui:{{__REDIS_SCHED_RESERVED__{topic}}}:expiries"
@@ -32,15 +32,15 @@ KEYS = {name: build_key(name) for name in ("jobs", "queued", "reserved", "expiri
 def plant_job(
     client: Redis, place: str, id: bytes | str, score: float, body: bytes = b"{}", topic: str = TOPIC
 ) -> None:
-    """Plant one job, as `put` and `reserve` leave it."""
+    """Plant one redisched job as the original's `put` and `reserve` leave it."""
     client.zadd(build_key(place, topic), {id: score})
     client.hset(build_key("jobs", topic), id, body)
 
 
 def build_planter(unit: str) -> Callable[[Redis, str, Sequence[bytes], bool], list[Planted]]:
-    """Return a function that plants jobs with times in this unit: whole milliseconds or whole seconds."""
+    """Return a function that plants redisched jobs with times in whole milliseconds or whole seconds."""
 
-    def plant(client: Redis, place: str, ids: Sequence[bytes], _ripe: bool) -> list[Planted]:
+    def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], _ripe: bool) -> list[Planted]:
         first_number = client.zcard(build_key("queued")) + client.zcard(build_key("reserved"))
         pipe, jobs = client.pipeline(transaction=False), []
         for number, id in enumerate(ids, first_number):
@@ -51,18 +51,18 @@ def build_planter(unit: str) -> Callable[[Redis, str, Sequence[bytes], bool], li
         pipe.execute()
         return jobs
 
-    return plant
+    return plant_jobs
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
-    """Return the ids of a place in its order."""
+    """Return the ids of a redisched place in its order."""
     rows = client.zrange(build_key(place), 0, -1, withscores=True)
     is_past = place in ("due", "expired")
     return [id for id, score in rows if ((score if score >= 1e11 else score * 1000) <= NOW) == is_past]
 
 
 def read_facts(client: Redis, id: bytes) -> dict[str, object]:
-    """Return everything that Redis stores about one job."""
+    """Return everything that Redis stores about one redisched job."""
     facts = {name: client.zscore(build_key(name), id) for name in ("queued", "reserved", "expiries")}
     facts["jobs"] = client.hget(build_key("jobs"), id)
     return {name: value for name, value in facts.items() if value is not None}
@@ -73,7 +73,7 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
 
 
 def run_script(client: Redis, verb: str, rows: Sequence[object] = (), **args: object) -> Reply:
-    """Run a script on the test's topic at the test's clock, with the unit `auto` unless given."""
+    """Run a redisched script on the test's topic at the test's clock, with the unit `auto` unless given."""
     script = SCRIPTS[verb]
     for name, value in {"now_ms": NOW, "unit": "auto"}.items():
         if any(arg.name == name for arg in script.args):
@@ -86,7 +86,7 @@ def read_outcomes(reply: Reply) -> list[str]:
 
 
 def request_rows(name: str, rows: Callable[[Planted], tuple[object, ...]], **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request with one row per job."""
+    """Return a function that builds the request of a redisched verb with one row per job."""
     declared = {arg.name for arg in SCRIPTS[name].args}
     scalars = {name: value for name, value in {"now_ms": NOW, "unit": "auto", **args}.items() if name in declared}
     return lambda jobs: Request(scalars, [rows(job) for job in jobs])
@@ -108,7 +108,7 @@ def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
 def plant_and_request(
     request: Callable[[Jobs], Request], place: str, prepare: Callable[[Redis, bytes], object] | None = None
 ) -> Callable[[World], Request]:
-    """Return a function that plants one more job in `place` and builds the request for it.
+    """Return a function that plants one more redisched job in `place` and builds the request for that job.
 
     An empty place means a job that does not exist.
     """
@@ -127,12 +127,12 @@ def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[Wo
 
 
 def build_lease_use(name: str, **args: object) -> Use:
-    """Return how a verb on a lease is called, and how it is refused."""
+    """Build the use of a redisched verb on a lease: how the verb is called, and how it is refused."""
     request = request_by_token(name, **args)
     return Use(request, reach={"stale": request_with_stale_token(request), "gone": plant_and_request(request, "")})
 
 
-def empty_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+def empty_places_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
     def build(world: World) -> Request:
         world.client.delete(build_key("queued"), build_key("reserved"))
         return request([Planted(b"")])
@@ -141,7 +141,7 @@ def empty_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], R
 
 
 def put_again(world: World, jobs: Jobs) -> None:
-    """Put a job again while a worker holds it, so that it is in two places."""
+    """Put a redisched job again while a worker holds it, so that the job is in two places."""
     for job in jobs:
         other = "reserved" if job.place in ("queued", "due") else "queued"
         world.client.zadd(build_key(other), {job.id: world.client.zscore(build_key(job.place), job.id)})
@@ -178,9 +178,9 @@ USES = {
     "reserve": Use(
         request_limit("reserve", worker="w1"),
         chooses=True,
-        reach={"empty": empty_and_request(request_limit("reserve"))},
+        reach={"empty": empty_places_and_request(request_limit("reserve"))},
     ),
-    "pull": Use(request_limit("pull"), chooses=True, reach={"empty": empty_and_request(request_limit("pull"))}),
+    "pull": Use(request_limit("pull"), chooses=True, reach={"empty": empty_places_and_request(request_limit("pull"))}),
     "ack": build_lease_use("ack"),
     "release": build_lease_use("release"),
     "extend": Use(
@@ -214,7 +214,7 @@ USES = {
             "gone": plant_and_request(request_by_id("reschedule"), ""),
         },
     ),
-    "reap": Use(request_limit("reap"), chooses=True, reach={"empty": empty_and_request(request_limit("reap"))}),
+    "reap": Use(request_limit("reap"), chooses=True, reach={"empty": empty_places_and_request(request_limit("reap"))}),
     "repair": Use(
         request_by_id("repair"),
         prepare=put_again,
@@ -239,7 +239,7 @@ USES = {
 
 
 def build_subject(unit: str, scripts_by_name: Mapping[str, Script] = SCRIPTS) -> Subject:
-    """Return the subject for topics in one unit."""
+    """Build the conformance subject for redisched topics whose times have one unit."""
     return Subject(
         "redisched", scripts_by_name, PLACES, build_key, build_planter(unit), list_ids, read_facts, read_body, USES
     )

@@ -34,17 +34,17 @@ def build_job_key(id: bytes | str, part: str = "") -> str:
 
 
 def format_time(ms: int) -> str:
-    """Format a time as RQ's hashes contain it (rq/utils.py 3.0, utcformat)."""
+    """Format a time as it is stored in RQ's hashes (rq/utils.py 3.0, utcformat)."""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def build_call_data(*args: object, func: str = "tasks.add") -> bytes:
-    """Build the call of a function, as RQ's own serializer writes it (rq/job.py 3.0)."""
+    """Build the stored call of a Python function, as RQ's own serializer writes it (rq/job.py 3.0)."""
     return zlib.compress(pickle.dumps((func, None, args, {}), 5))
 
 
 def plant_job(client: Redis, id: bytes | str, status: str, body: bytes = b"", **other_fields: object) -> None:
-    """Plant the hash of a job, as `Job.save` writes it. `other_fields` are added to it."""
+    """Plant the hash of an RQ job, as `Job.save` writes it, with `other_fields` added."""
     fields = {
         "data": body or build_call_data(1, 2),
         "origin": QUEUE,
@@ -62,7 +62,10 @@ def plant_job(client: Redis, id: bytes | str, status: str, body: bytes = b"", **
 
 
 def plant_started(client: Redis, id: str, deadline_s: float, execution: str = "e1", worker: str = WORKER) -> str:
-    """Plant an execution that ends at `deadline_s`, with heartbeats if that is in the future. Return its member."""
+    """Plant an RQ execution that ends at `deadline_s`, and return its member of the registry.
+
+    An execution that ends in the future has heartbeats.
+    """
     member = f"{id}:{execution}"
     client.zadd(KEYS["started"], {member: deadline_s})
     client.zadd(f"rq:executions:{id}", {execution: deadline_s + 60})
@@ -75,7 +78,7 @@ def plant_started(client: Redis, id: str, deadline_s: float, execution: str = "e
 
 
 def plant_worker(client: Redis, name: str = WORKER, born_ms: int = NOW - HOUR, current: str = "") -> None:
-    """Plant a worker of the queue with a heartbeat."""
+    """Plant a worker of an RQ queue with a heartbeat."""
     client.sadd("rq:workers", f"rq:worker:{name}")
     client.sadd(KEYS["workers"], f"rq:worker:{name}")
     fields = {
@@ -89,7 +92,7 @@ def plant_worker(client: Redis, name: str = WORKER, born_ms: int = NOW - HOUR, c
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Plant jobs in a place, oldest first. Ripe jobs are due, late, or stale."""
+    """Plant RQ jobs in a place, oldest first. Ripe jobs are due, late, or stale."""
     pipe, jobs, first_number = client.pipeline(transaction=False), [], client.dbsize()
     pipe.sadd(KEYS["queues"], KEYS["queued"])
     for number, id in enumerate(ids, first_number):
@@ -133,13 +136,13 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
-    """Return the ids of a place in its order."""
+    """Return the ids of the RQ jobs in a place in its order."""
     entries = client.lrange(KEYS[place], 0, -1) if place in LISTS else client.zrange(KEYS[place], 0, -1)
     return [member.partition(b":")[0] for member in entries]
 
 
 def read_facts(client: Redis, id: bytes) -> dict[str, object]:
-    """Return everything that Redis stores about one job."""
+    """Return everything that Redis stores about one RQ job."""
     name, pipe = id.decode(), client.pipeline(transaction=False)
     for place in PLACES:
         if place in LISTS:
@@ -166,7 +169,7 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
 
 
 def request_by_id(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request with one row per job."""
+    """Return a function that builds the request of an RQ verb with one row per job."""
     declared = {arg.name for arg in SCRIPTS[name].args}
     scalars = {key: value for key, value in {"prefix": "rq", "now_ms": NOW, **args}.items() if key in declared}
     return lambda jobs: Request(scalars, [(job.id,) for job in jobs])
@@ -177,7 +180,7 @@ def request_by_member(name: str) -> Callable[[Jobs], Request]:
 
 
 def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request for as many jobs as it gets."""
+    """Return a function that builds the request of an RQ verb, with the number of jobs as its limit."""
     request = request_by_id(name, **args)
     return lambda jobs: Request({**request([]).args, "limit": len(jobs)})
 
@@ -201,9 +204,9 @@ BuildRequest = Callable[[World], Request]
 def plant_and_request(
     request: Callable[[Jobs], Request], place: str, *prepares: Callable[[Redis, str], object], rows: int = 1
 ) -> BuildRequest:
-    """Return a function that plants one more job in `place`, runs `prepares` on it and builds the request for it.
+    """Return a function that plants one more RQ job in `place` and builds the request for that job.
 
-    An empty place means a job that does not exist.
+    `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
     def build(world: World) -> Request:
@@ -224,7 +227,7 @@ def limit_rate(client: Redis, id: str) -> None:
 
 
 def hold_back_job(client: Redis, id: str) -> None:
-    """Plant a job that waits for a slot of its rate limit, in no place."""
+    """Plant an RQ job that waits for a slot of its rate limit, in no place."""
     plant_job(client, id, "rate_limited", rate_limit_key="api", rate_limit_concurrency=1)
 
 
@@ -233,7 +236,7 @@ def pop_job(client: Redis, id: str) -> None:
 
 
 def surround_job(client: Redis, id: str) -> None:
-    """Plant thousands of jobs around a job, so that a batch of searches does not fit into one call."""
+    """Plant thousands of RQ jobs around a job, so that a batch of searches does not fit into one call."""
     others = [f"other-{n}" for n in range(2600)]
     client.rpush(KEYS["queued"], *others)
     client.lpush(KEYS["queued"], *others)
@@ -253,7 +256,7 @@ def plant_dependent(client: Redis, id: str) -> None:
     client.zadd(KEYS["deferred"], {"child": NOW_S})
 
 
-def empty_and_request(*places: str, request: Callable[[Jobs], Request]) -> BuildRequest:
+def empty_places_and_request(*places: str, request: Callable[[Jobs], Request]) -> BuildRequest:
     def build(world: World) -> Request:
         world.client.delete(*(KEYS[place] for place in places))
         return request([Planted(b"")])
@@ -261,7 +264,9 @@ def empty_and_request(*places: str, request: Callable[[Jobs], Request]) -> Build
     return build
 
 
-def prepare_and_request(prepare: Callable[[Redis, str], object], request: Callable[[Jobs], Request]) -> BuildRequest:
+def prepare_world_and_request(
+    prepare: Callable[[Redis, str], object], request: Callable[[Jobs], Request]
+) -> BuildRequest:
     def build(world: World) -> Request:
         prepare(world.client, "")
         return request([Planted(b"")])
@@ -276,16 +281,16 @@ def request_purge_of_awaited(world: World) -> Request:
 
 
 def listen_as_workers(*names: str) -> Callable[[World, Jobs], None]:
-    """Return a function that listens on the channels of these workers, as the workers do."""
+    """Return a function that subscribes to the Pub/Sub channels of RQ workers, as the workers do."""
 
-    def listen(world: World, jobs: Jobs) -> None:
+    def subscribe_to_channels(world: World, jobs: Jobs) -> None:
         listener = world.client.pubsub(ignore_subscribe_messages=False)
         listener.subscribe(*(KEYS["commands"] + name for name in names))
         for _name in names:
             listener.get_message(timeout=10)
         world.listener = listener  # type: ignore[attr-defined]  # keeps the subscription as long as the world
 
-    return listen
+    return subscribe_to_channels
 
 
 def request_workers(*names: str) -> Callable[[Jobs], Request]:
@@ -293,12 +298,12 @@ def request_workers(*names: str) -> Callable[[Jobs], Request]:
 
 
 def pack_strings(*items: bytes) -> bytes:
-    """Pack strings into one, each after its length, as `records` returns them."""
+    """Pack strings into one bytes value, each after its length, as the script `records` returns them."""
     return b"".join(b"%d:%s" % (len(item), item) for item in items)
 
 
 def read_changing_fields(client: Redis, id: bytes) -> bytes:
-    """Return the fields of a job's hash that verbs change, packed."""
+    """Return the fields of an RQ job's hash that verbs change, packed into one value."""
     names = ("status", "enqueued_at", "started_at", "ended_at", "worker_name", "retries_left")
     return pack_strings(*(b"" if value is None else b"=" + value for value in client.hmget(build_job_key(id), names)))
 
@@ -314,12 +319,12 @@ STATUS_THEN = pack_strings(b"=failed", b"", b"", b"", b"", b"")
 
 
 def request_revert(left_place: str = "") -> Callable[[Jobs], Request]:
-    """Return a function that builds the request to move jobs back to failed.
+    """Return a function that builds the request of `revert` that moves RQ jobs back to failed.
 
     The fields are those that `plant_jobs` wrote; those of a new job may be anything.
     """
 
-    def request(jobs: Jobs) -> Request:
+    def build_request(jobs: Jobs) -> Request:
         rows = []
         for job in jobs:
             status = STATUS.get(job.place, job.place) or "queued"
@@ -341,7 +346,7 @@ def request_revert(left_place: str = "") -> Callable[[Jobs], Request]:
             )
         return Request({"prefix": "rq"}, rows)
 
-    return request
+    return build_request
 
 
 def check_record(world: World, reply: Reply) -> None:
@@ -468,7 +473,7 @@ USES = {
     "purge": Use(
         request_purge,
         chooses=True,
-        reach={"kept": request_purge_of_awaited, "empty": empty_and_request("failed", request=PURGE)},
+        reach={"kept": request_purge_of_awaited, "empty": empty_places_and_request("failed", request=PURGE)},
     ),
     "cancel": Use(
         CANCEL,
@@ -487,34 +492,41 @@ USES = {
         knows_jobs=False,
         prepare=lambda world, jobs: (plant_worker(world.client), listen_as_workers(WORKER)(world, jobs))[1],
         reach={
-            "unheard": prepare_and_request(lambda client, _id: plant_worker(client, "deaf"), request_workers("deaf")),
-            "gone": prepare_and_request(lambda client, _id: None, request_workers("nobody")),
+            "unheard": prepare_world_and_request(
+                lambda client, _id: plant_worker(client, "deaf"), request_workers("deaf")
+            ),
+            "gone": prepare_world_and_request(lambda client, _id: None, request_workers("nobody")),
         },
     ),
     "pause": Use(
         lambda jobs: Request(),
         knows_jobs=False,
         reach={
-            "already": prepare_and_request(lambda client, _id: client.set(KEYS["suspended"], 1), lambda jobs: Request())
+            "already": prepare_world_and_request(
+                lambda client, _id: client.set(KEYS["suspended"], 1), lambda jobs: Request()
+            )
         },
     ),
     "resume": Use(
         lambda jobs: Request(),
         knows_jobs=False,
         prepare=lambda world, jobs: world.client.set(KEYS["suspended"], 1) and None,
-        reach={"already": empty_and_request("suspended", request=lambda jobs: Request())},
+        reach={"already": empty_places_and_request("suspended", request=lambda jobs: Request())},
     ),
     "dispatch": Use(
         DISPATCH,
         chooses=True,
         ripe=True,
         reach={
-            "empty": empty_and_request("scheduled", request=DISPATCH),
-            "scheduler": prepare_and_request(lock_scheduler, DISPATCH),
+            "empty": empty_places_and_request("scheduled", request=DISPATCH),
+            "scheduler": prepare_world_and_request(lock_scheduler, DISPATCH),
         },
     ),
     "reap": Use(
-        REAP, chooses=True, ripe=True, reach={"empty": empty_and_request("started", "intermediate", request=REAP)}
+        REAP,
+        chooses=True,
+        ripe=True,
+        reach={"empty": empty_places_and_request("started", "intermediate", request=REAP)},
     ),
     "records": Use(
         RECORDS,

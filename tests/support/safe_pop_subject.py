@@ -28,7 +28,7 @@ def build_data_key(id: bytes) -> str:
     return f"{QUEUE}:data:{id.decode()}"
 
 
-def find_place(entry: bytes) -> str:
+def find_entry_place(entry: bytes) -> str:
     _id, bar, seconds = entry.partition(b"|")
     if not bar:
         return "ready"
@@ -36,7 +36,10 @@ def find_place(entry: bytes) -> str:
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Push jobs, the oldest first. Two of three have a message, as push_msg leaves it; the others are only their id."""
+    """Push safe_pop jobs, the oldest first. Two of three have a message, as push_msg leaves it.
+
+    The others are only their id.
+    """
     jobs = []
     for id in ids:
         number = client.llen(QUEUE)
@@ -50,12 +53,12 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
 
 
 def list_entries(client: Redis) -> list[bytes]:
-    """Return the entries of the list, in the order in which they are popped."""
+    """Return the entries of a safe_pop list, in the order in which they are popped."""
     return client.lrange(QUEUE, 0, -1)[::-1]
 
 
 def list_ids(client: Redis, place: str) -> list[bytes]:
-    return [entry.partition(b"|")[0] for entry in list_entries(client) if find_place(entry) == place]
+    return [entry.partition(b"|")[0] for entry in list_entries(client) if find_entry_place(entry) == place]
 
 
 def read_facts(client: Redis, id: bytes) -> object:
@@ -86,13 +89,13 @@ def request_enqueue(jobs: Jobs) -> Request:
 
 
 def move_to_pop_end(world: World, jobs: Jobs) -> None:
-    """Move these jobs to the pop end, in their order."""
+    """Move safe_pop jobs to the pop end of the list, in their order."""
     for job in reversed(jobs):
         if world.client.lrem(QUEUE, -1, job.token):
             world.client.rpush(QUEUE, job.token)
 
 
-def empty_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
+def empty_list_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
     def build(world: World) -> Request:
         world.client.delete(QUEUE)
         return request([Planted(b"")])
@@ -101,7 +104,7 @@ def empty_and_request(request: Callable[[Jobs], Request]) -> Callable[[World], R
 
 
 def request_with_stale_token(request: Callable[[Jobs], Request]) -> Callable[[World], Request]:
-    """Return a function that builds a request with the entry of an earlier lease."""
+    """Return a function that builds a request with the list entry of an earlier lease."""
 
     def build(world: World) -> Request:
         (job,) = world.plant("in_progress")
@@ -115,7 +118,7 @@ def request_unknown_job(request: Callable[[Jobs], Request]) -> Callable[[World],
 
 
 def request_popped_job(is_marked: bool) -> Callable[[World], Request]:
-    """Return a function that builds a request for a lease that has no entry.
+    """Return a function that builds a request for a leased job whose entry is missing from the list.
 
     A worker has popped the entry and not pushed it back yet.
     """
@@ -164,10 +167,10 @@ USES = {
     "faults": Use(request_queue(), knows_jobs=False),
     "enqueue": Use(request_enqueue, reach={"exists": lambda world: request_enqueue(world.plant("ready"))}),
     "reserve": Use(
-        request_limit(), chooses=True, prepare=move_to_pop_end, reach={"empty": empty_and_request(request_limit())}
+        request_limit(), chooses=True, prepare=move_to_pop_end, reach={"empty": empty_list_and_request(request_limit())}
     ),
     "pull": Use(
-        request_limit(), chooses=True, prepare=move_to_pop_end, reach={"empty": empty_and_request(request_limit())}
+        request_limit(), chooses=True, prepare=move_to_pop_end, reach={"empty": empty_list_and_request(request_limit())}
     ),
     "ack": Use(
         request_by_token(),
@@ -194,7 +197,7 @@ USES = {
             "gone": request_unknown_job(DELETE),
         },
     ),
-    "reap": Use(request_limit(), chooses=True, reach={"empty": empty_and_request(request_limit())}),
+    "reap": Use(request_limit(), chooses=True, reach={"empty": empty_list_and_request(request_limit())}),
 }
 
 SAFE_POP = Subject(

@@ -1,6 +1,6 @@
 """Run the app on a real server, press keys as a person would, and read the screen as text.
 
-    @on_screen
+    @run_on_event_loop
     async def test_…(url, client):
         async with screen(url) as it:
             await it.press("enter", "D", "y")
@@ -20,7 +20,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import stylesheets
-from hostile_text import find_harm
+from hostile_text import find_harmful_character
 from redis import Redis
 from rich.cells import cell_len
 from textual._context import active_app
@@ -49,18 +49,18 @@ SLOW_REFRESH_S = 5.0  # a refresh interval that only a stopped machine causes, b
 stylesheets.share_parsed_rules()
 
 
-def on_screen(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Let pytest run an asynchronous test, whose arguments stay fixtures."""
+def run_on_event_loop(test: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """Run an asynchronous test of the screen in an event loop, as a decorator. Its arguments stay fixtures."""
 
     @functools.wraps(test)
-    def run(*args: Any, **options: Any) -> None:
+    def run_test(*args: Any, **options: Any) -> None:
         asyncio.run(asyncio.wait_for(test(*args, **options), HANGS_S))
 
-    return run
+    return run_test
 
 
 class Screen:
-    """A running app with methods that press keys and read the screen."""
+    """A running app with methods that press keys and read the screen as text."""
 
     def __init__(self, app: Cockpit, pilot: Pilot[None]) -> None:
         self.app, self.pilot = app, pilot
@@ -84,11 +84,11 @@ class Screen:
                     await self._wait_for_effect()
             await self._wait_for_all_effects()
             now = self.app.screen
-            if isinstance(now, View) and (key in PLACES or now is not above or _is_awaiting_report(now)):
-                await self._settle()
+            if isinstance(now, View) and (key in PLACES or now is not above or _is_waiting_for_report(now)):
+                await self._wait_for_view_data()
 
     async def _wait_for_all_effects(self) -> None:
-        """Wait until the app has handled all keys, and its widgets the messages that followed."""
+        """Wait until the app has handled all pressed keys, and its widgets the messages that followed."""
         arrived = asyncio.Event()
         self.app.call_later(arrived.set)
         keys = self._typeahead
@@ -99,36 +99,36 @@ class Screen:
 
     @property
     def _typeahead(self) -> typeahead.Typeahead | None:
-        """The hook that keeps keys in order, or None if the hooks into Textual are off."""
+        """Return the hook that keeps keys in order, or None if the hooks into Textual are off."""
         hook = getattr(self.app.on_event, "__self__", None)
         return hook if isinstance(hook, typeahead.Typeahead) else None
 
     async def _wait_for_effect(self) -> None:
-        """Wait for the effect of a key, which the hook does if it is on."""
+        """Wait for the effect of a pressed key, if the hook that reports effects is on."""
         target = self.app.focused or self.app.screen
         with suppress(TimeoutError):
             async with asyncio.timeout(typeahead.MAX_WAIT_S):
                 await typeahead.wait_for_key_effect(self.app, target)
 
-    async def _settle(self) -> None:
+    async def _wait_for_view_data(self) -> None:
         """Wait up to 2 s for the data of a view, or 0.1 s if Redis does not reply."""
         deadline = time.monotonic() + (0.1 if self.app.session.connection_loss else 2.0)
         while not self._is_up_to_date() and time.monotonic() < deadline:
-            await self._run_for(0.01)
+            await self._run_app_for(0.01)
 
     def _is_up_to_date(self) -> bool:
         view = self.app.navigation.view
         return view is None or (
-            view.build_focus(self.app.session.refs) == self.app.session.last_focus and not _is_awaiting_report(view)
+            view.build_focus(self.app.session.refs) == self.app.session.last_focus and not _is_waiting_for_report(view)
         )
 
     async def until(self, holds: Callable[[], Any], what: str = "", timeout_s: float = PATIENCE_S) -> Any:
-        """Call `holds` until it returns a true value, and return that value. A timeout is at least PATIENCE_S."""
+        """Wait until `holds` returns a true value, and return the value. A timeout is at least PATIENCE_S."""
         active_app.set(self.app)
         deadline = time.monotonic() + max(timeout_s, PATIENCE_S)
         next_request_s = time.monotonic() + 1
         while True:
-            self._record_toasts()
+            self._record_shown_toasts()
             value = holds()
             if value:
                 return value
@@ -136,7 +136,7 @@ class Screen:
                 next_request_s += 1
                 self._request_slow_refresh()
             assert time.monotonic() < deadline, f"{what or 'it'} did not come true; the screen:\n{self.text()}"
-            await self._run_for(0.02)
+            await self._run_app_for(0.02)
 
     async def until_shown(self, *words: str) -> None:
         """Wait until all these words are on the screen."""
@@ -148,14 +148,14 @@ class Screen:
         await self.until(are_shown, f"{words} on the screen")
 
     async def until_toast(self, *words: str) -> str:
-        """Wait for a toast with all these words."""
+        """Wait for a notification (toast) with all these words."""
         await self.until(
             lambda: any(all(word in toast for word in words) for toast in self.toasts), f"a toast with {words}"
         )
         return next(toast for toast in self.toasts if all(word in toast for word in words))
 
     async def until_refreshed(self) -> None:
-        """Wait for a snapshot that is taken after this call."""
+        """Wait for a snapshot that the app takes after this call."""
         before = self.app.session.snapshot
         await self.until(lambda: self.app.session.snapshot is not before, "a new snapshot")
 
@@ -165,7 +165,7 @@ class Screen:
         if self.may_request_refresh and not ticker.is_resting and ticker.wait_s > SLOW_REFRESH_S:
             ticker.request_refresh()
 
-    async def _run_for(self, seconds: float) -> None:
+    async def _run_app_for(self, seconds: float) -> None:
         """Let the app run for `seconds`, then paint. A pause of the pilot would message each widget: 2 ms."""
         await asyncio.sleep(seconds)
         self.app.screen._on_timer_update()
@@ -177,7 +177,7 @@ class Screen:
             self._read = (which, now_s, read_text(self.app))
         return self._read[2]
 
-    def _record_toasts(self) -> None:
+    def _record_shown_toasts(self) -> None:
         for toast in self._list_toasts():
             text = str(toast.render())
             if text not in self.toasts:
@@ -190,7 +190,7 @@ class Screen:
         return [toast for toast in toasts if isinstance(toast, Toast)]
 
 
-def _is_awaiting_report(view: View) -> bool:
+def _is_waiting_for_report(view: View) -> bool:
     return isinstance(view, ReportView) and view.report is None
 
 
@@ -229,7 +229,7 @@ async def screen(
 
 
 class Seeded:
-    """A queue with jobs in every place, added by the scripts."""
+    """A native queue that a test fills by scripts, with jobs in every place."""
 
     def __init__(self, client: Redis, queue: str = "mail") -> None:
         self.engine: Engine = build_engine(client, [registry.create_system("native")])
@@ -237,7 +237,7 @@ class Seeded:
         self.ref = self.engine.resolve(queue)
 
     def put(self, *ids: str, **form: Any) -> None:
-        """Add waiting jobs in this order."""
+        """Add waiting jobs to the seeded queue in this order."""
         for id in ids:
             self.engine.apply_verb(
                 "enqueue", self.ref, (), {"id": id, "body": b'{"to": "a@b.c"}', "name": "send", **form}
@@ -245,27 +245,27 @@ class Seeded:
         self.engine.register_queue(self.ref)
 
     def reserve(self, number: int = 1, **form: Any) -> tuple[Job, ...]:
-        """Lease jobs to worker w1."""
+        """Lease the next jobs of the seeded queue to the worker w1."""
         self.engine.apply_verb("reserve", self.ref, (), {"limit": number, "worker": "w1", **form})
         return self.jobs("reserved")
 
     def bury(self, *ids: str) -> None:
-        """Add jobs that died of an error."""
+        """Add dead jobs that failed with an error to the seeded queue."""
         self.put(*ids, priority=-100)
         self.reserve(len(ids))
         reserved = [job for job in self.jobs("reserved") if job.id.decode() in ids]
         self.engine.apply_verb("reject", self.ref, reserved, {"error": "TimeoutError: smtp", "final": True})
 
     def jobs(self, place: str) -> tuple[Job, ...]:
-        """Return the jobs in a place."""
+        """Return the jobs in a place of the seeded queue."""
         return self.engine.fetch_page(self.ref, place, 0, 500).jobs
 
     def ids(self, place: str) -> list[str]:
-        """Return the ids in a place, in its order."""
+        """Return the ids in a place of the seeded queue, in its order."""
         return [job.id.decode() for job in self.jobs(place)]
 
     def job(self, id: str) -> Job | None:
-        """Return one job from any place."""
+        """Return one job of the seeded queue from any place."""
         return self.engine.fetch_job(self.ref, id.encode())
 
 
@@ -283,7 +283,7 @@ VIEW_KEYS = {
 
 
 async def open_view(it: Screen, name: str) -> None:
-    """Open a side view by its key, and wait for its first snapshot."""
+    """Open a side view of the screen by its key, and wait for its first data."""
     await it.press(VIEW_KEYS[name])
     await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)
     await it.until_refreshed()
@@ -292,23 +292,23 @@ async def open_view(it: Screen, name: str) -> None:
 async def return_to_overview(it: Screen) -> None:
     """Close all views above the overview with Escape."""
 
-    def is_there() -> bool:
+    def is_overview_open() -> bool:
         view = it.app.navigation.view
         return view is not None and view is it.app.screen and view.NAME == "overview"
 
     for _step in range(8):
-        if not is_there():
+        if not is_overview_open():
             await it.press("escape")
-    assert is_there(), it.text()
+    assert is_overview_open(), it.text()
 
 
-def check_rows(it: Screen) -> None:
-    """Check that every painted row is as wide as the terminal, and has no control characters."""
+def check_painted_rows(it: Screen) -> None:
+    """Check that every painted row is as wide as the terminal and has no control characters."""
     size = it.app.size
     strips = it.app.screen._compositor.render_strips()
     assert len(strips) == size.height
     for y, strip in enumerate(strips):
         row = "".join(segment.text for segment in strip if not segment.control)
-        assert not find_harm(row, ""), (y, find_harm(row), row)
+        assert not find_harmful_character(row, ""), (y, find_harmful_character(row), row)
         assert not any(segment.control for segment in strip)
         assert cell_len(row) == size.width, (y, cell_len(row), row)

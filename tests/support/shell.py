@@ -1,4 +1,4 @@
-"""Run the command line in tests: `shell` in this process, which is fast, `start_process` as a separate program."""
+"""Run rqtui's command line in tests: `shell` in this process, which is fast, `start_process` as a separate program."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _get_command = functools.cache(typer.main.get_command)
 
 @dataclass(frozen=True)
 class Ran:
-    """The result of one command line."""
+    """The result of one command line of rqtui: exit code, stdout and stderr."""
 
     code: int
     out: str
@@ -36,7 +36,7 @@ class Ran:
 
     @property
     def json(self) -> Any:
-        """Return the single JSON document on stdout."""
+        """Return the only JSON document on stdout."""
         return json.loads(self.out)
 
     @property
@@ -57,7 +57,7 @@ class _Stream(io.TextIOWrapper):
 
 
 def build_environment(url: str) -> dict[str, str]:
-    """Return an environment where `url` is the default Redis and the config file of the current user is ignored.
+    """Build environment variables with `url` as the default Redis and without the current user's config file.
 
     PYTHONUNBUFFERED is empty, so that programs buffer their output as they do for users.
     """
@@ -81,7 +81,7 @@ def shell(url: str, *words: str, stdin: bytes = b"") -> Ran:
 
 
 def start_process(url: str, *words: str, **options: Any) -> subprocess.Popen[bytes]:
-    """Start `python -m rqtui WORDS…` with pipes. The caller ends the process."""
+    """Start `python -m rqtui WORDS…` with pipes and return the process. The caller ends the process."""
     return subprocess.Popen(
         [sys.executable, "-m", "rqtui", *words],
         env=build_environment(url),

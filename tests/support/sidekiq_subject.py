@@ -31,7 +31,10 @@ def parse_number(id: bytes) -> int:
 
 
 def build_member(id: bytes, queue: str = QUEUE, **other_fields: object) -> bytes:
-    """Build a job as Ruby writes it. Every third job is long. The id names its place, and `dead-8` has failed."""
+    """Build a Sidekiq job as Ruby writes it. Every third job is long.
+
+    The id names the job's place, and `dead-8` has failed.
+    """
     number = parse_number(id) if b"-" in id else 1
     noise = random.Random(number).randbytes(3000).hex() if number % 3 == 0 else ""
     job: dict[str, object] = {"class": "HardJob", "args": [number, noise], "retry": True, "queue": queue}
@@ -42,7 +45,7 @@ def build_member(id: bytes, queue: str = QUEUE, **other_fields: object) -> bytes
 
 
 def build_rewritten_member(id: bytes) -> bytes:
-    """Build the same job, enqueued now."""
+    """Build the same Sidekiq job as `build_member`, enqueued now."""
     return replace_json_fields(build_member(id), {"enqueued_at": b"%d.125" % NOW_S})
 
 
@@ -51,7 +54,7 @@ def build_identity(id: bytes) -> str:
 
 
 def plant_process(client: Redis, name: str, beat_s: float = NOW_S - 1, **info: object) -> None:
-    """Plant a process whose last heartbeat was at `beat_s`."""
+    """Plant a Sidekiq process whose last heartbeat was at `beat_s`."""
     client.sadd(KEYS["processes"], name)
     info_text = json.dumps({"queues": [QUEUE], "identity": name, **info})
     client.hset(
@@ -62,13 +65,13 @@ def plant_process(client: Redis, name: str, beat_s: float = NOW_S - 1, **info: o
 def plant_work(
     client: Redis, name: str, payload: bytes, run_at: int = NOW_S, tid: str = "t1", key: str = "work"
 ) -> None:
-    """Plant a job that a process runs (lib/sidekiq/processor.rb)."""
+    """Plant a job that a Sidekiq process runs (lib/sidekiq/processor.rb)."""
     entry = {"queue": QUEUE, "payload": payload.decode("latin-1"), "run_at": run_at}
     client.hset(f"{name}:{key}", tid, json.dumps(entry).encode())
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Plant jobs in a place, oldest first. The process of a ripe job is dead."""
+    """Plant Sidekiq jobs in a place, oldest first. The process of a ripe job is dead."""
     client.sadd(KEYS["queues"], QUEUE)
     for id in ids:
         number, job = parse_number(id), build_member(id)
@@ -83,7 +86,7 @@ def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> l
 
 
 def list_running(client: Redis) -> list[tuple[int, str, bytes]]:
-    """Return (start time, process, job) of each job that a process runs."""
+    """Return (start time, process, job) of each job that a Sidekiq process runs."""
     rows = []
     for name in client.smembers(KEYS["processes"]):
         for key in (b":work", b":workers"):
@@ -94,7 +97,7 @@ def list_running(client: Redis) -> list[tuple[int, str, bytes]]:
 
 
 def list_members(client: Redis, place: str) -> list[bytes]:
-    """Return the jobs of a place in its order."""
+    """Return the Sidekiq jobs of a place in its order."""
     if place == "work":
         return [payload for _at, _name, payload in list_running(client)]
     entries = client.lrange(KEYS[place], 0, -1)[::-1] if place == "queue" else client.zrange(KEYS[place], 0, -1)
@@ -106,7 +109,7 @@ def list_ids(client: Redis, place: str) -> list[bytes]:
 
 
 def read_facts(client: Redis, id: bytes) -> dict[str, object]:
-    """Return everything that Redis stores about one job."""
+    """Return everything that Redis stores about one Sidekiq job."""
     facts: dict[str, object] = {}
     for place in PLACES:
         jobs = [job for job in list_members(client, place) if json.loads(job)["jid"] == id.decode()]
@@ -118,7 +121,7 @@ def read_facts(client: Redis, id: bytes) -> dict[str, object]:
 
 
 def read_body(client: Redis, id: bytes) -> bytes | None:
-    """Return the arguments of a job in any place."""
+    """Return the arguments of a Sidekiq job in any place."""
     for place in PLACES:
         for job in list_members(client, place):
             document = json.loads(job)
@@ -128,7 +131,10 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
 
 
 def request_rows(name: str, *columns: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request with one row per job. Its place is that of the first job."""
+    """Return a function that builds the request of a Sidekiq verb with one row per job.
+
+    The place of the request is that of the first job.
+    """
     values_of: Mapping[str, Callable[[Planted], object]] = {
         "member": lambda job: build_member(job.id),
         "new": lambda job: build_rewritten_member(job.id),
@@ -138,12 +144,12 @@ def request_rows(name: str, *columns: str, **args: object) -> Callable[[Jobs], R
     }
     declared = {arg.name for arg in SCRIPTS[name].args}
 
-    def request(jobs: Jobs) -> Request:
+    def build_request(jobs: Jobs) -> Request:
         scalars = {"queue": QUEUE, "now_ms": NOW, "place": jobs[0].place, **args}
         rows = [tuple(values_of[column](job) for column in columns) for job in jobs]
         return Request({key: value for key, value in scalars.items() if key in declared}, rows)
 
-    return request
+    return build_request
 
 
 BuildRequest = Callable[[World], Request]
@@ -152,9 +158,9 @@ BuildRequest = Callable[[World], Request]
 def plant_and_request(
     request: Callable[[Jobs], Request], place: str, *prepares: Callable[[Redis, bytes], object], **options: int | bool
 ) -> BuildRequest:
-    """Return a function that plants one more job in `place`, runs `prepares` on it and builds the request for it.
+    """Return a function that plants one more Sidekiq job in `place` and builds the request for that job.
 
-    An empty place means a job that does not exist.
+    `prepares` are run on the job first. An empty place means a job that does not exist.
     """
 
     def build(world: World) -> Request:
@@ -167,7 +173,7 @@ def plant_and_request(
 
 
 def request_in_wrong_place(name: str, place: str, *columns: str) -> BuildRequest:
-    """Return a function that builds the request for a job as if it were in a place where the verb is not allowed."""
+    """Return a function that builds the request for a Sidekiq job in a place where the verb is not allowed."""
     return plant_and_request(request_rows(name, *columns, place=place), "queue")
 
 
@@ -175,7 +181,7 @@ def add_to_dead(client: Redis, id: bytes) -> None:
     client.zadd(KEYS["dead"], {build_member(id): NOW_S})
 
 
-def push_again(client: Redis, id: bytes) -> None:
+def push_job_again(client: Redis, id: bytes) -> None:
     client.rpush(KEYS["queue"], build_member(id))
 
 
@@ -188,13 +194,13 @@ def cancel_iteration(client: Redis, id: bytes) -> None:
 
 
 def surround_job(client: Redis, id: bytes) -> None:
-    """Plant thousands of jobs around a job, so that a batch of searches does not fit into one call."""
+    """Plant thousands of Sidekiq jobs around a job, so that a batch of searches does not fit into one call."""
     others = [build_member(b"other-%d" % n) for n in range(1, 3)]
     client.rpush(KEYS["queue"], *others * 2600)
     client.lpush(KEYS["queue"], *others * 2600)
 
 
-def empty_and_request(*names: str, request: Callable[[Jobs], Request]) -> BuildRequest:
+def empty_places_and_request(*names: str, request: Callable[[Jobs], Request]) -> BuildRequest:
     def build(world: World) -> Request:
         world.client.delete(*(KEYS[name] for name in names))
         return request([Planted(b"new-1")])
@@ -211,7 +217,7 @@ def request_restore(jobs: Jobs) -> Request:
 
 
 def request_revert(jobs: Jobs) -> Request:
-    """Build the request to move each job to the dead, with other bytes; a dead job moves to the retries."""
+    """Build the request that moves each Sidekiq job to the dead, with other bytes; a dead job moves to retries."""
     rows = [
         (
             job.place or "dead",
@@ -226,7 +232,7 @@ def request_revert(jobs: Jobs) -> Request:
 
 
 def request_limit(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds a request for as many jobs as it gets."""
+    """Return a function that builds the request of a Sidekiq verb, with the number of jobs as its limit."""
     request = request_rows(name, **args)
     return lambda jobs: Request({**request([Planted(b"", "queue")]).args, "limit": len(jobs)})
 
@@ -255,7 +261,7 @@ def check_counts(world: World, reply: Reply) -> None:
 
 
 def request_queue(name: str, **args: object) -> Callable[[Jobs], Request]:
-    """Return a function that builds the request of a reader that needs no job."""
+    """Return a function that builds the request of a Sidekiq script that reads a queue and needs no job."""
     declared = {arg.name for arg in SCRIPTS[name].args}
     scalars = {"queue": QUEUE, "prefix": "", "now_ms": NOW, **args}
     return lambda jobs: Request({key: value for key, value in scalars.items() if key in declared})
@@ -276,8 +282,8 @@ def SHOW(jobs: Jobs) -> Request:
     return request(jobs)
 
 
-def request_raw(name: str) -> Callable[[Jobs], Request]:
-    """Return a function that builds the request for jobs that cannot be rewritten."""
+def request_raw_jobs(name: str) -> Callable[[Jobs], Request]:
+    """Return a function that builds the request for Sidekiq jobs that cannot be rewritten."""
     request = request_rows(name, "member")
     return lambda jobs: Request(request(jobs).args, [(*row, "") for row in request(jobs).rows])
 
@@ -286,12 +292,15 @@ USES = {
     "enqueue": Use(request_enqueue, repeats=True),
     "requeue": Use(
         REQUEUE,
-        reach={"raw": plant_and_request(request_raw("requeue"), "dead"), "gone": plant_and_request(REQUEUE, "retry")},
+        reach={
+            "raw": plant_and_request(request_raw_jobs("requeue"), "dead"),
+            "gone": plant_and_request(REQUEUE, "retry"),
+        },
     ),
     "promote": Use(
         PROMOTE,
         reach={
-            "raw": plant_and_request(request_raw("promote"), "retry"),
+            "raw": plant_and_request(request_raw_jobs("promote"), "retry"),
             "wrong_place": request_in_wrong_place("promote", "dead", "member", "new"),
             "gone": plant_and_request(PROMOTE, ""),
         },
@@ -326,15 +335,15 @@ USES = {
         repeats=True,
         reach={"later": plant_and_request(BUMP, "queue", surround_job, rows=50), "gone": plant_and_request(BUMP, "")},
     ),
-    "purge": Use(PURGE, chooses=True, reach={"empty": empty_and_request("queue", request=PURGE)}),
-    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_and_request("processes", request=REAP)}),
+    "purge": Use(PURGE, chooses=True, reach={"empty": empty_places_and_request("queue", request=PURGE)}),
+    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_places_and_request("processes", request=REAP)}),
     "release": Use(
         RELEASE,
         ("work",),
         ripe=True,
         reach={
             "beats": plant_and_request(RELEASE, "work"),
-            "queued": plant_and_request(RELEASE, "work", push_again, ripe=True),
+            "queued": plant_and_request(RELEASE, "work", push_job_again, ripe=True),
             "gone": plant_and_request(RELEASE, ""),
         },
     ),

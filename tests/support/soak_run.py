@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
-from ptys import Pty, in_pty
+from ptys import Pty, run_in_pty
 from redis import Redis
 from shell import build_environment
 
@@ -82,7 +82,7 @@ with Queue({QUEUE!r}, sys.argv[1]) as queue, queue.consumer(ttr=10) as consumer:
 
 @dataclass
 class Soak:
-    """The results of a soak: the samples, and for each process the seconds that its end took and its exit code."""
+    """The results of a soak: the samples, and for each process its exit code and the seconds that its end took."""
 
     samples: list[dict[str, Any]] = field(default_factory=list)
     ends: dict[str, tuple[float, int]] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class Soak:
 
 
 def measure_process(pid: int, port: int, clients: Mapping[int, str]) -> dict[str, Any]:
-    """Return a process's memory, threads, open files, connections as listed by Redis, CPU time and dead children."""
+    """Measure a process: memory, threads, open files, connections listed by Redis, CPU time and dead children."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
     times = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
@@ -108,7 +108,7 @@ def measure_process(pid: int, port: int, clients: Mapping[int, str]) -> dict[str
         "connections": sum(local in clients for local in ports),
         "names": sorted(clients[local] for local in ports if local in clients),
         "cpu_s": (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK"),
-        "zombies": [child for child in list_children(pid) if _read_state(child) == "Z"],
+        "zombies": [child for child in list_children(pid) if _read_process_state(child) == "Z"],
     }
 
 
@@ -127,7 +127,7 @@ def find_ports(pid: int, port: int) -> set[int]:
 
 
 def list_children(pid: int) -> list[int]:
-    """Return the child processes, including those that ended and were not waited for."""
+    """Return the child processes of a process, including those that ended and were not waited for."""
     pids: list[int] = []
     with suppress(OSError):
         for task in os.listdir(f"/proc/{pid}/task"):
@@ -136,27 +136,27 @@ def list_children(pid: int) -> list[int]:
 
 
 def list_descendants(pid: int) -> list[int]:
-    """Return the child processes, their children and so on."""
+    """Return the child processes of a process, their children and so on."""
     return [each for child in list_children(pid) for each in (child, *list_descendants(child))]
 
 
-def _read_state(pid: int) -> str:
-    """Return R, S, D, T or Z, or an empty string for a process that does not exist."""
+def _read_process_state(pid: int) -> str:
+    """Return the state of a process (R, S, D, T or Z), or an empty string if the process does not exist."""
     with suppress(OSError):
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     return ""
 
 
-def is_alive(pid: int) -> bool:
+def is_process_alive(pid: int) -> bool:
     """Return whether a process exists and is not a zombie."""
-    return _read_state(pid) not in ("", "Z")
+    return _read_process_state(pid) not in ("", "Z")
 
 
 # ── the processes ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def soak(seconds: float, *, every_s: float, key_s: float, log: Path) -> Soak:
-    """Play the scenario for `seconds` and until the tour ends, then end all processes.
+def run_soak(seconds: float, *, every_s: float, key_s: float, log: Path) -> Soak:
+    """Play the rush scenario for `seconds` and until the tour ends, then end all processes; return the samples.
 
     A sample is taken every `every_s`, and a key is pressed on the screen every `key_s`.
     """
@@ -168,10 +168,10 @@ def soak(seconds: float, *, every_s: float, key_s: float, log: Path) -> Soak:
         server = stack.enter_context(start_server("auto"))
         client = stack.enter_context(connect(server.url, client_name="soak"))
         queue = stack.enter_context(Queue(QUEUE, server.url))
-        members, terminal = _start_members(stack, server, log)
-        _write_line(file, {"soak_s": seconds, "pid": os.getpid(), **_describe_machine(server)})
+        members, terminal = _start_all_processes(stack, server, log)
+        _write_json_line(file, {"soak_s": seconds, "pid": os.getpid(), **_describe_machine(server)})
         began, next_sample, next_key, step = time.monotonic(), 0.0, 3.0, 0
-        while (now := time.monotonic() - began) < seconds or _is_unfinished(result, step):
+        while (now := time.monotonic() - began) < seconds or _is_tour_unfinished(result, step):
             terminal.read(min(0.25, max(0.01, next_sample - now)))
             terminal.output = terminal.output[-KEPT_BYTES:]
             if now >= next_key:
@@ -180,17 +180,17 @@ def soak(seconds: float, *, every_s: float, key_s: float, log: Path) -> Soak:
             if now >= next_sample:
                 next_sample = now + every_s
                 result.samples.append(_take_sample(client, members, server, now))
-                _write_line(file, result.samples[-1])
+                _write_json_line(file, result.samples[-1])
                 _add_delayed_jobs(queue)
         result.acked = queue.counts()["acked"]
-        _end_members(result, members, terminal, log)
+        _end_all_processes(result, members, terminal, log)
     return result
 
 
-def _start_members(
+def _start_all_processes(
     stack: ExitStack, server: EmbeddedServer, log: Path
 ) -> tuple[dict[str, subprocess.Popen[bytes]], Pty]:
-    """Start all processes, each with its standard error in a file next to the log."""
+    """Start all processes of a soak, each with its standard error in a file next to the log."""
     python, url = sys.executable, server.url
     rqtui = [python, "-m", "rqtui"]
     commands = {
@@ -206,19 +206,21 @@ def _start_members(
     for name, command in commands.items():
         errors = stack.enter_context(Path(f"{log}.{name}.err").open("wb"))  # noqa: SIM115 - the stack closes it
         members[name] = stack.enter_context(
-            _run_program(command, stdout=subprocess.DEVNULL, stderr=errors, env=_build_environment(url), cwd=log.parent)
+            _start_program(
+                command, stdout=subprocess.DEVNULL, stderr=errors, env=_build_environment(url), cwd=log.parent
+            )
         )
         if name == "player":
             with Queue(QUEUE, url) as queue:
                 _wait_until(lambda: queue.counts()["enqueued"] >= FIRST_JOBS, "the player plays")
-    terminal = stack.enter_context(in_pty([*rqtui, url], 120, 40, RQTUI_CONFIG=os.devnull))
+    terminal = stack.enter_context(run_in_pty([*rqtui, url], 120, 40, RQTUI_CONFIG=os.devnull))
     terminal.until(QUEUE.encode())
     members["screen"] = terminal.process
     return members, terminal
 
 
 @contextmanager
-def _run_program(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+def _start_program(command: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     program = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **options)
     try:
         yield program
@@ -232,13 +234,16 @@ def _build_environment(url: str) -> dict[str, str]:
     return {**variables, "PYTHONPATH": os.pathsep.join([variables["PYTHONPATH"], *filter(None, sys.path)])}
 
 
-def _is_unfinished(result: Soak, step: int) -> bool:
-    """Return whether the tour continues. It is repeated if a busy machine read Esc and the next key as Alt+key."""
+def _is_tour_unfinished(result: Soak, step: int) -> bool:
+    """Return whether the tour of keys continues.
+
+    The tour is repeated if a busy machine read Esc and the next key as Alt+key.
+    """
     return step < len(TOUR) or (result.shown != WORDS and step < ROUNDS * len(TOUR))
 
 
 def _press_next_key(terminal: Pty, step: int, result: Soak) -> int:
-    """Press the next key of the tour and wait up to SHOW_S for its words. Return the next step."""
+    """Press the next key of the tour, wait up to SHOW_S for its words, and return the next step."""
     key, words = TOUR[step % len(TOUR)]
     terminal.output = b""
     terminal.press(key)
@@ -252,7 +257,7 @@ def _press_next_key(terminal: Pty, step: int, result: Soak) -> int:
 
 
 def _add_delayed_jobs(queue: Queue) -> None:
-    """Add work for the loops: jobs that are due later, and leases that expire."""
+    """Add work for the dispatcher and reaper: jobs that are due later, and leases that expire."""
     queue.put_many([{"body": number, "delay": 1.0, "name": "later"} for number in range(20)])
     queue.reserve(2, ttr=0.5)
 
@@ -276,7 +281,7 @@ def _take_sample(
 
 
 def _scrape_metrics(pid: int) -> None:
-    """Scrape the metrics server once, at the port that its process listens on."""
+    """Scrape the metrics server once, at the port that the process listens on."""
     inodes = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         row = line.split()
@@ -285,8 +290,11 @@ def _scrape_metrics(pid: int) -> None:
                 page.read()
 
 
-def _end_members(result: Soak, members: Mapping[str, subprocess.Popen[bytes]], terminal: Pty, log: Path) -> None:
-    """Send SIGTERM and SIGHUP in turn. Record how long each process took and which descendants it left."""
+def _end_all_processes(result: Soak, members: Mapping[str, subprocess.Popen[bytes]], terminal: Pty, log: Path) -> None:
+    """Send SIGTERM and SIGHUP in turn to all processes of a soak, and record how each ended.
+
+    Records the seconds that each took and which descendants it left.
+    """
     signals = (signal.SIGTERM, signal.SIGHUP)
     for number, (name, process) in enumerate(members.items()):
         descendants = list_descendants(process.pid)
@@ -298,7 +306,7 @@ def _end_members(result: Soak, members: Mapping[str, subprocess.Popen[bytes]], t
             process.wait(PATIENCE_S)
         code = process.poll()
         result.ends[name] = (round(time.monotonic() - began, 3), -1000 if code is None else code)
-        result.left += [pid for pid in descendants if is_alive(pid)]
+        result.left += [pid for pid in descendants if is_process_alive(pid)]
         with suppress(OSError):
             result.words[name] = Path(f"{log}.{name}.err").read_text()
 
@@ -311,7 +319,7 @@ def _wait_until(predicate: Any, what: str) -> None:
 
 
 def _describe_machine(server: EmbeddedServer) -> dict[str, Any]:
-    """Describe the versions and the machine of the run."""
+    """Describe the versions of the programs and the machine of a soak."""
     from rqtui import __version__
 
     cpu = next((line for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "?:?")
@@ -325,7 +333,7 @@ def _describe_machine(server: EmbeddedServer) -> dict[str, Any]:
     }
 
 
-def _write_line(file: Any, document: Mapping[str, Any]) -> None:
+def _write_json_line(file: Any, document: Mapping[str, Any]) -> None:
     file.write(json.dumps(document) + "\n")
     file.flush()
 
@@ -333,8 +341,11 @@ def _write_line(file: Any, document: Mapping[str, Any]) -> None:
 # ── the scenario ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def play(url: str) -> None:
-    """Play the rush: many jobs at first, then bursts. Each half minute a worker stalls, one dies and one starts."""
+def play_rush_scenario(url: str) -> None:
+    """Play the rush scenario: many jobs at first, then bursts. Now and then a worker stalls, dies or starts.
+
+    Each half minute one worker stalls, one dies and one starts.
+    """
     import threading
     from dataclasses import replace
 
@@ -360,4 +371,4 @@ def play(url: str) -> None:
 
 
 if __name__ == "__main__":
-    play(sys.argv[2])
+    play_rush_scenario(sys.argv[2])

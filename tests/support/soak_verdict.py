@@ -22,17 +22,17 @@ def compute_slope(points: Sequence[tuple[float, float]]) -> float:
 
 
 def compute_growth(points: Sequence[tuple[float, float]]) -> float:
-    """Return the growth from the first point to the last according to the slope."""
+    """Return the growth of a figure from the first point to the last, computed from the slope."""
     return compute_slope(points) * (points[-1][0] - points[0][0])
 
 
-def find_faults(
+def find_growth(
     samples: Sequence[Mapping[str, Any]],
     rss_bytes: Mapping[str, float],
     used_bytes: float,
     connections: Mapping[str, int] | None = None,
 ) -> list[str]:
-    """Return a sentence for each figure that grew: memory beyond its limit, a count by one or more, zombies.
+    """Return a sentence for each figure of a soak that grew: memory beyond its limit, counts, zombies.
 
     `rss_bytes` is the allowed growth of a process after the warm-up (`*` for others), `used_bytes` that of Redis.
     `connections` is the largest number that a process needs when all of its threads use one at once. Open files are
@@ -77,8 +77,8 @@ def _find_lasting_zombies(zombies: Sequence[Sequence[int]]) -> list[int]:
     return sorted({pid for before, after in pairs for pid in before if pid in after})
 
 
-def summarise(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the figures of a run: per process the median and growth of its memory, its counts and its CPU share."""
+def summarise_soak(samples: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the figures of a soak: per process the median and growth of memory, the counts and the CPU share."""
     later_samples = samples[len(samples) // WARM_UP_PARTS :]
     length_s = later_samples[-1]["t_s"] - later_samples[0]["t_s"]
     members = {}

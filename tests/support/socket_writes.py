@@ -11,15 +11,15 @@ from redis.connection import AbstractConnection
 
 
 @contextmanager
-def record_writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """Record the socket writes of all connections inside the block."""
+def record_socket_writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """Record the socket writes of all Redis connections inside a `with` block."""
     writes: list[bytes] = []
     original = AbstractConnection.send_packed_command
 
-    def record(self: Any, command: Any, check_health: bool = True) -> None:
+    def record_command(self: Any, command: Any, check_health: bool = True) -> None:
         writes.append(command if isinstance(command, bytes) else b"".join(command))
         original(self, command, check_health)
 
     with monkeypatch.context() as patch:
-        patch.setattr(AbstractConnection, "send_packed_command", record)
+        patch.setattr(AbstractConnection, "send_packed_command", record_command)
         yield writes

@@ -17,7 +17,7 @@ from textual.css.stylesheet import Stylesheet
 
 
 def share_parsed_rules() -> None:
-    """Share the parsed rules between all apps of this process."""
+    """Share Textual's parsed stylesheet rules between all apps of this process."""
     parse = getattr(Stylesheet, "_parse_rules", None)
     if parse is None or hasattr(parse, "__wrapped__"):
         return

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dedicated_server import VARIABLE, find_refusal, open_server, read_url
+from dedicated_server import VARIABLE, find_refusal, open_dedicated_server, read_dedicated_url
 from redis import Redis
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,7 +41,7 @@ def test_an_unreachable_server_is_reported_without_its_password() -> None:
 
 
 def test_a_named_server_reports_its_version_and_is_left_empty(client: Redis, url: str) -> None:
-    using = open_server(url)
+    using = open_dedicated_server(url)
     server = next(using)
     assert server.url == url and url.endswith(f"{server.host}:{server.port}")
     assert server.kind.startswith(("Redis ", "Valkey ")) and server.version in server.kind
@@ -50,4 +50,7 @@ def test_a_named_server_reports_its_version_and_is_left_empty(client: Redis, url
 
 
 def test_without_the_variable_the_tests_start_their_own() -> None:
-    assert read_url({}) == "" and read_url({VARIABLE: "redis://127.0.0.1:6379"}) == "redis://127.0.0.1:6379"
+    assert (
+        read_dedicated_url({}) == ""
+        and read_dedicated_url({VARIABLE: "redis://127.0.0.1:6379"}) == "redis://127.0.0.1:6379"
+    )

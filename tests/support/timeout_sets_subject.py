@@ -1,7 +1,7 @@
 """The three sets of distributed-timeout-queue for the conformance suite.
 
 Jobs are planted by the raw commands of the original: SADD, and an empty lock with an expiry for an item in progress. A
-set has no order and a script draws any member, so `remove_others` leaves a drawing script only its targets.
+set has no order and a script draws any member, so `remove_other_items` leaves a drawing script only its targets.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def build_lock_key(item: bytes) -> str:
 
 
 def plant_jobs(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """Plant items as the original leaves them. A ripe item has no lock, and the reaper noted it three seconds ago."""
+    """Plant items as distributed-timeout-queue leaves them. A ripe item has no lock, and was noted 3 s ago."""
     for number, id in enumerate(ids):
         client.sadd(place, id)
         if place == "in_progress" and ripe:
@@ -57,8 +57,8 @@ def read_body(client: Redis, id: bytes) -> bytes | None:
     return id if any(client.sismember(place, id) for place in PLACES) else None
 
 
-def remove_others(world: World, targets: Jobs) -> None:
-    """Remove all items but the targets from the place of the targets."""
+def remove_other_items(world: World, targets: Jobs) -> None:
+    """Remove all items but the targets from the set that contains the targets."""
     for job in world.planted:
         if targets[0].place == job.place and job not in targets:
             world.client.srem(job.place, job.id)
@@ -102,7 +102,7 @@ def request_show(jobs: Jobs) -> Request:
 def plant_and_request(
     request: BuildRequest, place: str, prepare: Callable[[World, Planted], object] | None = None
 ) -> Callable[[World], Request]:
-    """Return a function that plants one more item in `place` and builds the request for it.
+    """Return a function that plants one more item in `place` and builds the request for that item.
 
     An empty place means an item that does not exist.
     """
@@ -125,7 +125,7 @@ def replace_lock_by_list(world: World, job: Planted) -> None:
     world.client.rpush(build_lock_key(job.id), "no lock")
 
 
-def empty_and_request(request: BuildRequest, place: str) -> Callable[[World], Request]:
+def empty_sets_and_request(request: BuildRequest, place: str) -> Callable[[World], Request]:
     def build(world: World) -> Request:
         world.client.delete(place)
         return request([Planted(b"")])
@@ -180,8 +180,10 @@ USES = {
             "refused": request_text_among_integers,
         },
     ),
-    "reserve": Use(RESERVE, chooses=True, prepare=remove_others, reach={"empty": empty_and_request(RESERVE, "todos")}),
-    "pull": Use(PULL, chooses=True, prepare=remove_others, reach={"empty": empty_and_request(PULL, "todos")}),
+    "reserve": Use(
+        RESERVE, chooses=True, prepare=remove_other_items, reach={"empty": empty_sets_and_request(RESERVE, "todos")}
+    ),
+    "pull": Use(PULL, chooses=True, prepare=remove_other_items, reach={"empty": empty_sets_and_request(PULL, "todos")}),
     "ack": Use(request_by_token(), reach={**SETTLED, "done": plant_and_request(request_by_token(), "done")}),
     "release": Use(request_by_token(), reach=SETTLED),
     "extend": Use(
@@ -216,13 +218,13 @@ USES = {
     "purge": Use(
         lambda jobs: Request({"place": jobs[0].place, "limit": len(jobs)}),
         chooses=True,
-        prepare=remove_others,
+        prepare=remove_other_items,
         reach={
-            "empty": empty_and_request(request_limit(place="done"), "done"),
+            "empty": empty_sets_and_request(request_limit(place="done"), "done"),
             "reserved": lambda world: Request({"place": "in_progress", "limit": 1}),
         },
     ),
-    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_and_request(REAP, "in_progress")}),
+    "reap": Use(REAP, chooses=True, ripe=True, reach={"empty": empty_sets_and_request(REAP, "in_progress")}),
     "counts": Use(lambda jobs: Request({"now_ms": NOW, "prefix": ""}), knows_jobs=False, reads=check_counts),
     "page": Use(request_page, ("todos",), knows_jobs=False, reads=check_page),
     "show": Use(
@@ -262,7 +264,7 @@ def read_places(client: Redis) -> dict[str, set[bytes]]:
     return {place: client.smembers(place) for place in PLACES}
 
 
-def act_in_gap(gap: str, act: Callable[[], object]) -> Callable[[str], None]:
+def run_in_script_gap(gap: str, act: Callable[[], object]) -> Callable[[str], None]:
     return lambda name: act() and None if name == gap else None
 
 

@@ -23,7 +23,7 @@ CHUNK = 1 << 16  # bytes
 
 @contextlib.contextmanager
 def open_tls_gate(files: Files, target: int, *, wants_certificate: bool = False) -> Iterator[int]:
-    """Accept TLS on a free port of 127.0.0.1 and pass the bytes on to the port `target`. Yield the free port."""
+    """Accept TLS on a free port of 127.0.0.1, pass the bytes on to the port `target`, and yield the free port."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
     context.load_verify_locations(files.authority)
@@ -41,15 +41,15 @@ def open_tls_gate(files: Files, target: int, *, wants_certificate: bool = False)
 
 
 def _accept_connections(listener: socket.socket, context: ssl.SSLContext, target: int) -> None:
-    """Forward each connection on its own thread, until the listener is closed."""
+    """Forward each connection on its own thread, until the listening socket is closed."""
     with contextlib.suppress(OSError):
         while True:
             connection, _ = listener.accept()
             client = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
-            threading.Thread(target=_forward, args=(client, target), name="tls gate", daemon=True).start()
+            threading.Thread(target=_forward_connection, args=(client, target), name="tls gate", daemon=True).start()
 
 
-def _forward(client: ssl.SSLSocket, target: int) -> None:
+def _forward_connection(client: ssl.SSLSocket, target: int) -> None:
     with contextlib.suppress(OSError), client:
         try:
             client.do_handshake()
@@ -69,7 +69,10 @@ def _forward(client: ssl.SSLSocket, target: int) -> None:
 
 
 def _wait_for_close(client: ssl.SSLSocket) -> None:
-    """Wait until the client closes. Closing first, with unread bytes, would discard the alert that OpenSSL sent."""
+    """Wait until the client closes the connection.
+
+    Closing first, with unread bytes, would discard the alert that OpenSSL sent.
+    """
     client.settimeout(1)
     client.shutdown(socket.SHUT_WR)
     while client.recv(CHUNK):

@@ -26,39 +26,39 @@ POLL_S = 0.1  # reading the screen starts a program
 
 
 class Terminal:
-    """A tmux server of its own with one window, in which a shell waits at its prompt `$ `."""
+    """A tmux server of a test with one window, in which a shell waits at its prompt `$ `."""
 
     def __init__(self, width: int, height: int) -> None:
         self._name = f"rqtui-test-{os.getpid()}-{time.monotonic_ns()}"
         # pytest imports readline, which sets LINES and COLUMNS. A program with these variables ignores a new size.
         unset = "-u LINES -u COLUMNS"
         shell = f"env {unset} PYTHONPATH={shlex.quote(str(ROOT))} PS1='$ ' bash --norc --noprofile"
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
+        self._run_tmux("-f", "/dev/null", "new-session", "-d", "-x", str(width), "-y", str(height), shell)
 
     def keys(self, *keys: str) -> None:
-        """Press keys by tmux's names in one burst, as a slow link delivers them.
+        """Press keys, by tmux's names, in one burst, as a slow link delivers them.
 
         Escape must be sent alone, and the caller waits for its effect. A terminal program that reads Escape together
         with the next key takes both for one key.
         """
         assert keys == ("Escape",) or "Escape" not in keys
-        self._tmux("send-keys", "--", *keys)
+        self._run_tmux("send-keys", "--", *keys)
 
     def type(self, text: str) -> None:
-        """Type text literally."""
-        self._tmux("send-keys", "-l", "--", text)
+        """Type text literally into the terminal."""
+        self._run_tmux("send-keys", "-l", "--", text)
 
     def run(self, command: str) -> None:
-        """Type a command line and press Enter."""
+        """Type a command line in the terminal and press Enter."""
         self.type(command)
         self.keys("Enter")
 
     def text(self, *, escapes: bool = False) -> str:
-        """Return the text on the screen."""
-        return self._tmux("capture-pane", "-p", *(["-e"] if escapes else []))
+        """Return the text on the terminal's screen."""
+        return self._run_tmux("capture-pane", "-p", *(["-e"] if escapes else []))
 
     def until(self, *words: str) -> str:
-        """Wait until all these words are on the screen, and return its text."""
+        """Wait until all these words are on the terminal's screen, and return the screen's text."""
         shown = ""
 
         def are_shown() -> bool:
@@ -73,7 +73,7 @@ class Terminal:
         return shown
 
     def until_gone(self, words: str) -> None:
-        """Wait until these words are no longer on the screen."""
+        """Wait until these words are no longer on the terminal's screen."""
         wait_until(lambda: words not in self.text(), PATIENCE_S, f"{words} vanishes", POLL_S)
 
     def until_back(self) -> None:
@@ -83,16 +83,18 @@ class Terminal:
         def is_back() -> bool:
             nonlocal shown
             shown = self.text()
-            return self._flags() == "0 0 1" and shown.rstrip().endswith("$")
+            return self._read_terminal_flags() == "0 0 1" and shown.rstrip().endswith("$")
 
         try:
             wait_until(is_back, PATIENCE_S, every_s=POLL_S)
         except AssertionError:
-            raise AssertionError(f"the program did not end, flags {self._flags()}; the screen:\n{shown}") from None
+            raise AssertionError(
+                f"the program did not end, flags {self._read_terminal_flags()}; the screen:\n{shown}"
+            ) from None
 
     def pid_of(self, words: str) -> int:
         """Return the child process of the shell whose command line contains these words."""
-        shell = self._tmux("display-message", "-p", "#{pane_pid}").strip()
+        shell = self._run_tmux("display-message", "-p", "#{pane_pid}").strip()
 
         def find() -> int:
             listed = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", shell], capture_output=True, text=True).stdout
@@ -102,12 +104,12 @@ class Terminal:
 
     def close(self) -> None:
         """End tmux and the programs in it."""
-        self._tmux("kill-server")
+        self._run_tmux("kill-server")
 
-    def _flags(self) -> str:
-        return self._tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}").strip()
+    def _read_terminal_flags(self) -> str:
+        return self._run_tmux("display-message", "-p", "#{alternate_on} #{mouse_any_flag} #{cursor_flag}").strip()
 
-    def _tmux(self, *words: str) -> str:
+    def _run_tmux(self, *words: str) -> str:
         command = ["tmux", "-L", self._name, *words]
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
 
@@ -119,7 +121,7 @@ class Terminal:
     ]
 )
 def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
-    """A terminal of each size."""
+    """Yield a tmux terminal of each tested size."""
     terminal = Terminal(*request.param)
     yield terminal
     terminal.close()
@@ -127,7 +129,7 @@ def terminal(request: pytest.FixtureRequest) -> Iterator[Terminal]:
 
 @pytest.fixture
 def small() -> Iterator[Terminal]:
-    """A terminal of 80×24."""
+    """Yield a tmux terminal of 80×24 cells."""
     terminal = Terminal(80, 24)
     yield terminal
     terminal.close()

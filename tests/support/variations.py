@@ -1,7 +1,7 @@
-"""Describe what a script does when one thing of its request or of its database is different.
+"""Describe what a Lua script does when one part of its request or of its database is different.
 
 A variation changes one argument, one column of a row, the number of rows, one key, or one field of a job's record.
-`describe_variations` runs all of them in a few calls of one script, and yields a line for each thing that differs.
+`describe_variations` runs all of them in a few calls of one script, and yields a line for each part that differs.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ ADD: dict[str, tuple[Callable[..., tuple[Any, ...]], Callable[[bytes], tuple[Any
 
 
 class Variation(NamedTuple):
-    """One difference: the argument, column or key that differs, its other value, and how that is brought about."""
+    """One difference of a script's request or database: the part that differs, its other value, and how to make it."""
 
     subject: str
     value: str
@@ -75,7 +75,7 @@ class Variation(NamedTuple):
 
 
 def describe_variations(subject: Subject, name: str, client: Redis) -> Iterator[str]:
-    """Yield a line for each thing that may differ: for each outcome the values that lead to it, and a hash of all.
+    """Yield a line for each part of a script's request or database: the values per outcome, and a hash.
 
     The requests are varied for jobs of two places, the database only for jobs of the first one.
     """
@@ -84,7 +84,7 @@ def describe_variations(subject: Subject, name: str, client: Redis) -> Iterator[
     for source in sources[:2]:
         scene = Scene.build(subject, client, name, source, JOBS)
         call = scene.world.call(scene.script, scene.request)
-        keys, argv = [to_bytes(key) for key in call.keys], [_to_bytes(word) for word in call.argv]
+        keys, argv = [to_bytes(key) for key in call.keys], [_convert_word_to_bytes(word) for word in call.argv]
         before, copies = scene.world.dump(), keyspace.dump_raw_values(client)
         variations = [Variation("nothing", "", argv), *_vary_requests(scene, argv, before)]
         if source == sources[0]:
@@ -101,7 +101,7 @@ def describe_variations(subject: Subject, name: str, client: Redis) -> Iterator[
             yield f"{what}: {outcomes_text} #{digest.hexdigest()[:8]}"
 
 
-def _to_bytes(word: object) -> bytes:
+def _convert_word_to_bytes(word: object) -> bytes:
     return word if isinstance(word, bytes) else str(word).encode("utf-8", "surrogateescape")
 
 
@@ -109,12 +109,12 @@ def _to_bytes(word: object) -> bytes:
 
 
 def _vary_requests(scene: Scene, argv: list[bytes], before: keyspace.Keyspace) -> Iterator[Variation]:
-    """Yield other arguments: each argument and column by its type, and other numbers of rows."""
+    """Yield variations of a request: each argument and column by its type, and other numbers of rows."""
     script, names = scene.script, [arg.name for arg in scene.script.args]
     for at, arg in enumerate(script.args):
-        for value in dict.fromkeys(map(_to_bytes, _list_values(scene, arg, argv[at], before))):
+        for value in dict.fromkeys(map(_convert_word_to_bytes, _list_argument_values(scene, arg, argv[at], before))):
             if value != argv[at] and not (arg.name in LIFETIMES and value in (b"1", b"2", b"1.5")):
-                yield Variation(arg.name, _format_title(value, argv[at]), [*argv[:at], value, *argv[at + 1 :]])
+                yield Variation(arg.name, _format_changed_value(value, argv[at]), [*argv[:at], value, *argv[at + 1 :]])
     if argv:
         yield Variation("arguments", "one-less", argv[:-1])
     yield Variation("arguments", "one-more", [*argv, b"x"])
@@ -140,22 +140,26 @@ def _vary_requests(scene: Scene, argv: list[bytes], before: keyspace.Keyspace) -
     width = len(script.each)
     row, others = rows[:width], rows[width:]
     for at, column in enumerate(script.each):
-        numbers = [_to_bytes(number) for number in (*NUMBERS, *BOUNDS)] if column.type in ("int", "float") else []
+        numbers = (
+            [_convert_word_to_bytes(number) for number in (*NUMBERS, *BOUNDS)]
+            if column.type in ("int", "float")
+            else []
+        )
         texts = [] if column.type in ("int", "float", "bool") else [(str(size), b"y" * size) for size in LENGTHS]
-        damaged = [(_format_title(value, row[at]), value) for value in (*VALUES, row[at][:-1], *numbers)]
-        for title, value in dict((*damaged, *_other_values(row[at]), *texts)).items():
+        damaged = [(_format_changed_value(value, row[at]), value) for value in (*VALUES, row[at][:-1], *numbers)]
+        for title, value in dict((*damaged, *_list_damaged_values(row[at]), *texts)).items():
             if value != row[at]:
                 words = [*head, *row[:at], value, *row[at + 1 :], *others]
                 yield Variation(f"column {column.name}", title, words)
 
 
-def _list_values(scene: Scene, arg: Any, given: bytes, before: keyspace.Keyspace) -> Iterator[object]:
+def _list_argument_values(scene: Scene, arg: Any, given: bytes, before: keyspace.Keyspace) -> Iterator[object]:
     yield from WORDS
     if arg.name == "cursor":
         return  # a set in another order replies with other cursors
     yield from BY_NAME.get(arg.name, ())
     if arg.name == "now_ms":
-        yield from _list_instants(before)
+        yield from _list_boundary_times(before)
     if arg.name == "place":
         yield from scene.world.subject.places
     if arg.type in ("int", "float"):
@@ -166,7 +170,7 @@ def _list_values(scene: Scene, arg: Any, given: bytes, before: keyspace.Keyspace
         yield from (b"0", b"1", b"-1", given + b"x", given[:-1], *(b"y" * size for size in LENGTHS))
 
 
-def _list_instants(entries: keyspace.Keyspace) -> list[int]:
+def _list_boundary_times(entries: keyspace.Keyspace) -> list[int]:
     """Return the first and last time (ms) of each sorted set and 1 ms around them, where `<` and `<=` differ."""
     instants: set[int] = set()
     for entry in entries.values():
@@ -184,7 +188,7 @@ def _list_instants(entries: keyspace.Keyspace) -> list[int]:
 def build_damaged_databases(
     scene: Scene, keys: list[bytes], argv: list[bytes], before: keyspace.Keyspace
 ) -> Iterator[Variation]:
-    """Yield other databases: each key missing or of a wrong type, and what the first job's record can hold."""
+    """Yield variations of a database: each key missing or of a wrong type, and damaged records of the first job."""
     job = scene.targets[0].id
     others = [other.id for other in scene.world.planted if other.id != job]
     declared = {to_text(key) for key in keys}
@@ -195,35 +199,35 @@ def build_damaged_databases(
         if any(other in name for other in others) and key not in declared:
             continue  # a key of another job
         yield Variation(key, "missing", argv, [("DEL", name)])
-        yield Variation(key, "of-a-wrong-type", argv, [("DEL", name), _build_other_type(name, entry.type)])
-        for part, value, edits in _build_edits(name, entry, job, others):
+        yield Variation(key, "of-a-wrong-type", argv, [("DEL", name), _build_value_of_wrong_type(name, entry.type)])
+        for part, value, edits in _build_key_edits(name, entry, job, others):
             yield Variation(f"{key} {part}" if part else key, value, argv, edits)
         if entry.type == "hash" and key in declared:
             for field in sorted(fields - {*map(to_text, entry.value)}):
                 for setting in SETTINGS:
                     yield Variation(f"{key} {field}", setting, argv, [("HSET", name, field, setting)])
     for key in sorted(declared - {*before}):
-        yield Variation(key, "of-a-wrong-type", argv, [_build_other_type(to_bytes(key), "")])
+        yield Variation(key, "of-a-wrong-type", argv, [_build_value_of_wrong_type(to_bytes(key), "")])
 
 
-def _build_other_type(name: bytes, kind: str) -> Command:
+def _build_value_of_wrong_type(name: bytes, kind: str) -> Command:
     return ("RPUSH", name, "x") if kind == "string" else ("SET", name, "another program's")
 
 
-def _build_edits(
+def _build_key_edits(
     name: bytes, entry: Entry, job: bytes, others: list[bytes]
 ) -> Iterator[tuple[str, str, list[Command]]]:
-    """Yield edits of one key: the part that they change, its new value, and the commands."""
+    """Yield edits of one key: the changed part, its new value, and the Redis commands."""
     if entry.type == "hash":
         for field, value in entry.value.items():
             if field == job or field not in others:
-                part = _format_title(field)
+                part = _format_changed_value(field)
                 yield part, "missing", [("HDEL", name, field)]
-                for title, other in _other_values(value):
+                for title, other in _list_damaged_values(value):
                     yield part, title, [("HSET", name, field, other)]
         return
     if entry.type == "string":
-        for title, other in _other_values(entry.value):
+        for title, other in _list_damaged_values(entry.value):
             yield "", title, [("SET", name, other)]
         return
     if entry.type not in ADD:
@@ -242,7 +246,7 @@ def _build_edits(
     if entry.type == "zset":
         for other_score in (0, -1, NOW_S, NOW_S * 1000, 10**15, score + 0.5):
             yield "the score", str(other_score), [("ZADD", name, other_score, member)]
-    for title, other in _other_values(member):
+    for title, other in _list_damaged_values(member):
         put = (
             [("LSET", name, at, other)]
             if entry.type == "list"
@@ -251,15 +255,15 @@ def _build_edits(
         yield "the job", title, put
 
 
-def _other_values(value: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield values of a field that are damaged or at a bound; of JSON, also those with one other member."""
-    yield from ((_format_title(other, value), other) for other in DAMAGED if other != value)
+def _list_damaged_values(value: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield values of a field that are damaged or at a bound; of JSON, also documents with one other member."""
+    yield from ((_format_changed_value(other, value), other) for other in DAMAGED if other != value)
     yield "longer", value + b"x"
     try:
         document = json.loads(value) if value[:1] == b"{" else None
     except ValueError:
         return
-    for path in _list_paths(document or {}):
+    for path in _list_member_paths(document or {}):
         name = ".".join(path)
         yield f"no-{name}", json.dumps(_replace_member(document, path, _MISSING)).encode()
         for other in (None, 0, "x"):
@@ -269,15 +273,15 @@ def _other_values(value: bytes) -> Iterator[tuple[str, bytes]]:
 _MISSING = object()
 
 
-def _list_paths(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
-    """Yield the paths of all members of an object and of its nested objects."""
+def _list_member_paths(document: dict[str, Any]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of all members of a JSON object and of its nested objects."""
     for name, value in document.items():
         yield (name,)
         yield from ((name, below) for below in value) if isinstance(value, dict) else ()
 
 
 def _replace_member(document: dict[str, Any], path: tuple[str, ...], other: object) -> dict[str, Any]:
-    """Return the object with another value at a path, or without the path for `_MISSING`."""
+    """Return a JSON object with another value at a path, or without the path for `_MISSING`."""
     name, *below = path
     if below:
         return {**document, name: _replace_member(document[name], (*below,), other)}
@@ -298,8 +302,8 @@ def _run_variations(
     variations: list[Variation],
     copies: list[tuple[bytes, int, bytes]],
 ) -> Iterator[tuple[str, bytes]]:
-    """Run each variation in the same database; yield the words of the reply, and all that the script did."""
-    harness = client.script_load(_build_harness(script, copies))
+    """Run each variation in the same database, and yield the words of the reply and all effects of the script."""
+    harness = client.script_load(_build_variation_harness(script, copies))
     for start in range(0, len(variations), SENT_TOGETHER):
         words: list[Any] = [int(script.per_row), len(keys), *keys]
         for variation in variations[start : start + SENT_TOGETHER]:
@@ -315,12 +319,15 @@ def _run_variations(
 
 
 def build_steady_redis(now_s: int) -> str:
-    """Return the Lua that is put before a script so that each run does the same."""
+    """Return the Lua text that is put before a script so that each run does the same."""
     return f"local now_s = '{now_s}'\n{(FOLDER / 'steady_redis.lua').read_text('utf-8')}"
 
 
-def _build_harness(script: Script, copies: list[tuple[bytes, int, bytes]]) -> bytes:
-    rows = ",".join(f"{{{_quote(key)},{_round_lifetime(left_ms)},{_quote(value)}}}" for key, left_ms, value in copies)
+def _build_variation_harness(script: Script, copies: list[tuple[bytes, int, bytes]]) -> bytes:
+    rows = ",".join(
+        f"{{{_quote_for_lua(key)},{_round_lifetime(left_ms)},{_quote_for_lua(value)}}}"
+        for key, left_ms, value in copies
+    )
     act = f"local function act(redis, KEYS, ARGV)\n{script.source}\nend"
     parts = (
         build_steady_redis(NOW_S),
@@ -331,17 +338,17 @@ def _build_harness(script: Script, copies: list[tuple[bytes, int, bytes]]) -> by
     return "\n".join(parts).encode("utf-8", "surrogateescape")
 
 
-def _quote(data: bytes) -> str:
+def _quote_for_lua(data: bytes) -> str:
     return '"' + "".join(f"\\{byte:03d}" for byte in data) + '"'
 
 
 def _round_lifetime(left_ms: int) -> int:
-    """Round a lifetime up to minutes, so that the time since the world was built does not matter."""
+    """Round a key's lifetime up to minutes, so that the time since the world was built does not matter."""
     return -(-left_ms // 60_000) * 60_000
 
 
-def _format_title(value: bytes, given: bytes = b"") -> str:
-    """Format a changed value as a short word."""
+def _format_changed_value(value: bytes, given: bytes = b"") -> str:
+    """Format the changed value of a variation as a short word."""
     if given and value in (given + b"x", given[:-1]):
         return "longer" if len(value) > len(given) else "cut"
     text = ascii(value.decode("utf-8", "surrogateescape"))[1:-1]

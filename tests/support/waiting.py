@@ -1,4 +1,4 @@
-"""Waiting for a condition with a deadline, so that no test sleeps for longer than necessary."""
+"""Wait for a condition with a deadline, so that no test sleeps for longer than necessary."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PATIENCE_S = 30.0  # a busy machine is slow, not wrong
 
 
 def wait_until(predicate: Callable[[], T], timeout_s: float = PATIENCE_S, what: str = "", every_s: float = 0.005) -> T:
-    """Call `predicate` until it returns a true value, and return that value. Fail with `what` after `timeout_s`.
+    """Wait until `predicate` returns a true value, and return the value. Fail with `what` after `timeout_s`.
 
     A timeout shorter than PATIENCE_S is raised to PATIENCE_S, so a test must not conclude anything from the time it
     took.

@@ -1,4 +1,4 @@
-"""A worker on a background thread of a test, with its error for the test to print."""
+"""Run a queue worker on a background thread of a test, and pass its error on to the test."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ END_S = 30.0
 
 
 class Worker:
-    """A consumer of a queue on a background thread until it is stopped. `ran` has the ids that it was given."""
+    """A consumer of a queue that runs on a background thread until it is stopped. `ran` has the ids of its jobs."""
 
     def __init__(self, url: str, name: str = "mail", kind: Any = Queue) -> None:
         self.ran: list[str] = []
         self.stop = threading.Event()
         self.error: BaseException | None = None
         self._queue = kind(name, url)
-        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread = threading.Thread(target=self._consume_jobs, daemon=True)
 
-    def _run(self) -> None:
+    def _consume_jobs(self) -> None:
         try:
             for job in self._queue.consume(ttr=30, stop=self.stop):
                 with job:

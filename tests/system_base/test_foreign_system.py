@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
-from socket_writes import record_writes
+from socket_writes import record_socket_writes
 
 from rqtui.connection.connect import connect
 from rqtui.engine import engine as engine_module
@@ -122,7 +122,7 @@ def test_an_option_that_is_not_there_is_refused_with_those_that_are(name: str) -
         registry.create_system(f"{name}:colour=red")
 
 
-@in_one("name", registry.list_names())
+@run_in_one_test("name", registry.list_names())
 def test_a_place_is_found_by_its_own_name_and_by_its_state(name: str) -> None:
     system = registry.create_system(name)
     for place in system.places:
@@ -154,7 +154,7 @@ def test_put_makes_the_ids_that_nobody_gave(client: Redis) -> None:
 # ── words for a shell ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@in_one(
+@run_in_one_test(
     "word",
     [
         b"plain",
@@ -178,7 +178,7 @@ def test_a_typed_word_reaches_a_program_as_it_was(word: bytes) -> None:
     assert done.stdout == word
 
 
-@in_one(
+@run_in_one_test(
     ("spec", "queue", "words"),
     [
         ("native", "mail", "mail"),
@@ -267,7 +267,7 @@ def test_one_walk_serves_every_system(client: Redis, monkeypatch: pytest.MonkeyP
         },
     )
     engine = Engine(client, registry.create_systems())
-    with record_writes(monkeypatch) as writes:
+    with record_socket_writes(monkeypatch) as writes:
         found = {ref for chunk in engine.discover(fully=True) for ref in chunk}
     assert {Ref("redisched", "mail"), Ref("safe_pop", "crawl"), Ref("native", "own")} <= found
     steps = sum(write.count(WALK.sha.encode()) for write in writes)
@@ -384,7 +384,7 @@ def test_a_queue_is_inspected_once_in_ten_seconds_and_its_findings_stay_meanwhil
     engine = dispatcher(client)
     sha = engine.systems["dispatcher"].script("faults").sha.encode()
     kinds = []
-    with record_writes(monkeypatch) as writes:
+    with record_socket_writes(monkeypatch) as writes:
         for seconds in (0, 2, FAULTS_INTERVAL_S - 2.1, 0.2):
             pass_by(seconds)
             if seconds == 2:

@@ -1,4 +1,4 @@
-"""A held sample of a place that has no order: how much is asked for, by where somebody looks."""
+"""Test the held sample of a place without order: how many jobs are requested for the position on the screen."""
 
 from __future__ import annotations
 

@@ -11,8 +11,18 @@ import re
 from collections.abc import Callable
 
 import pytest
-from families import in_one
-from native_jobs import NOW, SCRIPTS, build_key, build_line, find_places, list_ids, read_meta, read_outcomes, run_script
+from families import run_in_one_test
+from native_jobs import (
+    NOW,
+    SCRIPTS,
+    build_attempts_line,
+    build_key,
+    find_places,
+    list_ids,
+    read_meta,
+    read_outcomes,
+    run_script,
+)
 from native_subject import NATIVE, USES, plant_jobs
 from redis import Redis
 
@@ -59,7 +69,7 @@ FAULTS = (
 )
 
 
-@in_one("fault", FAULTS, ids=str)
+@run_in_one_test("fault", FAULTS, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(NATIVE, client)
 
@@ -102,7 +112,7 @@ def meta_of(scene: Scene) -> dict[bytes, bytes]:
     return scene.world.client.hgetall(build_key("meta"))
 
 
-@in_one(("name", "source"), CHANGING)
+@run_in_one_test(("name", "source"), CHANGING)
 def test_a_denied_xadd_is_counted_and_nothing_else_changes(name: str, source: str, server_client: Redis) -> None:
     normal, faulty = normal_and_faulty(
         server_client, name, source, lambda scene: scene.world.create_restricted_client("~*", "+@all", "-xadd")
@@ -116,14 +126,14 @@ def end_the_streams(scene: Scene) -> None:
         scene.world.client.xadd(build_key(stream), {"x": 1}, id="18446744073709551615-18446744073709551615")
 
 
-@in_one(("name", "source"), CHANGING)
+@run_in_one_test(("name", "source"), CHANGING)
 def test_streams_that_take_no_further_entry_are_counted(name: str, source: str, server_client: Redis) -> None:
     normal, faulty = normal_and_faulty(server_client, name, source, end_the_streams)
     assert faulty == normal
     assert read_meta(server_client, "unnoted") >= 1
 
 
-@in_one(("name", "source"), CHANGING)
+@run_in_one_test(("name", "source"), CHANGING)
 def test_a_minute_from_the_future_is_skipped_over(name: str, source: str, client: Redis) -> None:
     def plant_future(scene: Scene) -> None:
         client.xadd(build_key("minutes"), {"x": 1}, id=f"{NOW + 10**9}-0")
@@ -142,7 +152,7 @@ FIELDS = sorted(
 )
 
 
-@in_one(("name", "source"), CHANGING)
+@run_in_one_test(("name", "source"), CHANGING)
 def test_a_counter_that_is_no_number_is_counted(name: str, source: str, server_client: Redis) -> None:
     def break_counters(scene: Scene) -> None:
         server_client.hset(build_key("meta"), mapping=dict.fromkeys(COUNTERS, "many"))
@@ -154,7 +164,7 @@ def test_a_counter_that_is_no_number_is_counted(name: str, source: str, server_c
 
 
 @pytest.mark.parametrize("value", ["abc", "1.5"])
-@in_one(("name", "source"), CHANGING)
+@run_in_one_test(("name", "source"), CHANGING)
 def test_a_broken_setting_is_refused_before_the_first_write_or_does_no_harm(
     name: str, source: str, value: str, client: Redis
 ) -> None:
@@ -198,7 +208,7 @@ BATCHES = [
 ]
 
 
-@in_one("damage", DAMAGES)
+@run_in_one_test("damage", DAMAGES)
 @pytest.mark.parametrize(("name", "source"), BATCHES)
 def test_one_corrupt_record_stops_no_batch(name: str, source: str, damage: str, server_client: Redis) -> None:
     client = server_client
@@ -233,7 +243,7 @@ def test_a_record_that_cannot_be_read_goes_to_dead_with_that_reason(verb: str, s
 
 def test_a_garbled_token_in_attempts_stops_no_reject(client: Redis) -> None:
     sound, broken = plant_jobs(client, "reserved", [b"a", b"b"], False)
-    client.hset(build_key("attempts"), b"b", build_line(1, "no-number", "x", NOW))
+    client.hset(build_key("attempts"), b"b", build_attempts_line(1, "no-number", "x", NOW))
     answer = run_script(client, "reject", [(b"a", sound.token, b"x"), (b"b", "no-number", b"x")])
     assert read_outcomes(answer)[0] == "moved"
     assert find_places(client, b"a") == ["scheduled"]

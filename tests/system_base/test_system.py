@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 
 from rqtui.client.queue import BYTES, Queue
@@ -54,7 +54,7 @@ def test_a_place_that_is_not_there_is_refused_with_those_that_are() -> None:
         NATIVE.place("limbo")
 
 
-@in_one("name", ["", "a b", "{a}", "a\n", "\x1b", "x" * 201, "\udcff"])
+@run_in_one_test("name", ["", "a b", "{a}", "a\n", "\x1b", "x" * 201, "\udcff"])
 def test_a_name_that_would_scatter_the_keys_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="no queue name"):
         NATIVE.keys(name)
@@ -91,7 +91,7 @@ def test_every_field_of_a_verbs_form_is_an_argument_of_its_script() -> None:
             assert field.name in known, (row.name, field.name)
 
 
-@in_one(
+@run_in_one_test(
     ("name", "place", "may"),
     [
         ("ack", "reserved", True),
@@ -170,9 +170,9 @@ def test_a_record_is_decoded_to_its_job() -> None:
     assert (found.deadline_ms, found.reserved_ms, found.due_ms) == (2000, 1500, None)
 
 
-@in_one("record", [b"", b"garbage", b"1 2 3\nx", b"x - 0 - - - - - - name\n", b"\xff\xfe\n"])
-@in_one("line", [b"", b"garbage", b"x x x x x x x", b"1 2 3 4 x - w", b"1 17 5 1500 - - w"])
-@in_one("place", [state.value for state in State])
+@run_in_one_test("record", [b"", b"garbage", b"1 2 3\nx", b"x - 0 - - - - - - name\n", b"\xff\xfe\n"])
+@run_in_one_test("line", [b"", b"garbage", b"x x x x x x x", b"1 2 3 4 x - w", b"1 17 5 1500 - - w"])
+@run_in_one_test("place", [state.value for state in State])
 def test_a_record_that_cannot_be_read_never_raises_and_says_so(place: str, record: bytes, line: bytes) -> None:
     found = decode_job("mail", place, b"a", 1.0, record, line)
     assert found.problem
@@ -184,7 +184,7 @@ def test_a_line_that_cannot_be_read_leaves_the_rest_of_the_job_readable() -> Non
     assert (found.name, found.problem) == ("send", "its line of attempts cannot be read")
 
 
-@in_one("errors", [b"garbage", b"{}", b"[1]", b"[[1,2]]", b'[["x","y","w","e"]]', b"\xff"])
+@run_in_one_test("errors", [b"garbage", b"{}", b"[1]", b"[[1,2]]", b'[["x","y","w","e"]]', b"\xff"])
 def test_errors_that_cannot_be_read_are_one_attempt_that_says_so(errors: bytes) -> None:
     assert [attempt.error for attempt in parse_history(errors)] in ([], ["the errors of this job cannot be read"])
 
@@ -202,7 +202,7 @@ def test_what_reserve_and_pull_hand_out_are_jobs_with_their_bodies(client: Redis
     assert NATIVE.read_taken_jobs("mail", run_call(client, NATIVE.build_call("pull", "mail", {"limit": 5}))) == ()
 
 
-@in_one(
+@run_in_one_test(
     "word, quoted",
     [
         ("mail", "mail"), ("a b", "'a b'"), ("größe", "'größe'"), ("", "''"), ("it's", """'it'"'"'s'"""),

@@ -1,6 +1,6 @@
-"""BullMQ as rqtui shows it: queues, jobs, workers and schedulers as BullMQ 5.81 and 6.7 write them, its faults.
+"""Test how rqtui shows BullMQ 5.81 and 6.7: queues, jobs, workers, schedulers and findings.
 
-What its verbs change stands in `test_bullmq_verbs.py`; the stock program itself runs in `tests/beside`.
+`test_bullmq_verbs.py` tests the verbs; `tests/beside` runs the stock program.
 """
 
 from __future__ import annotations

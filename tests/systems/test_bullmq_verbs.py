@@ -30,7 +30,7 @@ from bullmq_subject import (
     plant_scheduler,
     read_changing_fields,
 )
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import shell
 
@@ -164,7 +164,7 @@ REFUSED: Mapping[str, tuple[dict[str, object], str]] = {
 }  # fmt: skip
 
 
-@in_one("name", REFUSED)
+@run_in_one_test("name", REFUSED)
 def test_what_no_worker_could_run_is_refused_in_a_sentence(name: str, any_client: Redis) -> None:
     row, sentence = REFUSED[name]
     try:
@@ -469,7 +469,7 @@ def undone(engine: Engine, keeper: UndoRecorder, folder: Path, verb: str, act: C
 
 
 def state(client: Redis) -> keyspace.Keyspace:
-    """All but what goes on by itself: events, counters, the marker."""
+    """Return all keys but those that change by themselves: events, counters, the marker."""
     beside = {KEYS[name] for name in ("events", "id", "pc", "marker")}
     return {key: entry for key, entry in keyspace.dump(client).items() if key not in beside}
 
@@ -625,6 +625,6 @@ PLANTED = (
 )  # fmt: skip
 
 
-@in_one("fault", PLANTED, ids=str)
+@run_in_one_test("fault", PLANTED, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(BULLMQ, client)

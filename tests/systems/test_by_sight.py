@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Seeded, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.config.settings import DEFAULT_SYSTEM
@@ -41,7 +41,7 @@ def list_unsupported_systems(client: Redis) -> tuple[UnsupportedSystem, ...]:
     return engine.unsupported_systems
 
 
-@in_one("system", KEYS)
+@run_in_one_test("system", KEYS)
 def test_each_system_is_known_by_its_keys(client: Redis, system: str) -> None:
     client.mset(dict.fromkeys(KEYS[system], "x"))
     [found] = list_unsupported_systems(client)
@@ -111,7 +111,7 @@ def test_what_is_gone_is_not_said_any_more(client: Redis) -> None:
     assert engine.unsupported_systems == ()
 
 
-@on_screen
+@run_on_event_loop
 async def test_an_overview_without_queues_says_what_is_there_instead(url: str, client: Redis) -> None:
     client.mset(dict.fromkeys((*KEYS["resque"], *KEYS["asynq"]), "x"))
     async with screen(url, NARROW) as it:
@@ -119,7 +119,7 @@ async def test_an_overview_without_queues_says_what_is_there_instead(url: str, c
         assert "no queues yet" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_beside_queues_it_is_one_quiet_line_at_the_foot(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     client.mset(dict.fromkeys(KEYS["resque"], "x"))

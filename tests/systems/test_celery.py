@@ -1,6 +1,6 @@
-"""Celery as rqtui shows it: what Kombu 5.7 writes, what workers hold, what is only published, faults, bad input.
+"""Test how rqtui shows Celery: messages of Kombu 5.7, messages that workers hold, events, findings, bad input.
 
-What its verbs change stands in `test_celery_verbs.py`; the stock program itself runs in `tests/beside`.
+`test_celery_verbs.py` tests the verbs; `tests/beside` runs the stock program.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from families import in_one, run_cases
+from families import run_cases, run_in_one_test
 from redis import Redis
 from shell import shell
 
@@ -496,7 +496,7 @@ def test_a_run_is_followed_from_the_send_to_its_end(any_client: Redis) -> None:
     assert (figures.kind, figures.processed, figures.failed, figures.mean_ms) == ("tasks.add", 1, 0, 1250)
 
 
-@in_one(
+@run_in_one_test(
     "told, place, why",
     [
         (event("task-revoked", "a"), "revoked", "revoked"),

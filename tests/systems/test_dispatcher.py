@@ -1,6 +1,6 @@
-"""The system `dispatcher`: the conformance suite over its scripts, its bytes, its findings, and what it shows of them.
+"""Test the system `dispatcher`: conformance of its scripts, bytes of tasks, findings, and what rqtui shows.
 
-What the original does wrong, and rqtui beside it, stands in `test_dispatcher_original.py`.
+`test_dispatcher_original.py` tests rqtui beside the original and the original's faults.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dispatcher_subject import (
     read_outcomes,
     run_script,
 )
-from families import in_one
+from families import run_in_one_test
 from redis import ConnectionPool, Redis
 from shell import ROOT, shell
 
@@ -250,7 +250,7 @@ def test_asked_for_it_has_its_queue_though_no_key_is_there(any_client: Redis) ->
     assert engine(any_client, "dispatcher:ready=r,delayed=d").refs == [Ref("dispatcher", "r")]
 
 
-@in_one(
+@run_in_one_test(
     ("planted", "is_seen"),
     [
         ({}, False),
@@ -402,7 +402,7 @@ FAULTS = (
 )
 
 
-@in_one("fault", FAULTS, ids=str)
+@run_in_one_test("fault", FAULTS, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(DISPATCHER, client)
 

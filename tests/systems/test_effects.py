@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from effects import describe
+from effects import describe_effects
 from redis import Redis
 from redisched_subject import SUBJECTS as REDISCHED
 from subjects import SUBJECTS
@@ -45,7 +45,7 @@ def test_no_script_is_left_out() -> None:
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_replies_and_writes_what_its_kept_text_says(script: str, client: Redis) -> None:
     subject, name = SCRIPTS[script], script.partition("/")[2]
-    text = "" if script in NOT_STEADY else describe(subject, name, client)
+    text = "" if script in NOT_STEADY else describe_effects(subject, name, client)
     text += "\n".join(describe_variations(subject, name, client)) + "\n"
     file = KEPT / f"{script}.txt"
     if os.environ.get("RQTUI_WRITE_SNAPSHOTS"):

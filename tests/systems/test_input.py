@@ -1,7 +1,7 @@
-"""Bad input at the floor of the scripts of the systems of others: one table over all of them, made from their headers.
+"""Test bad input to the scripts of foreign systems, in one table that is built from the scripts' headers.
 
-`rqtui.scripts` refuses most of it before it is sent; so these calls are made with raw strings, as a client in any other
-language would send them. The native scripts have tests of their own in `native/test_input.py`.
+`rqtui.scripts` refuses most of it before it is sent; so these calls use raw strings, as a client in any other language
+would send them. The native scripts have tests of their own in `native/test_input.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from redis.exceptions import ResponseError
 from subjects import SUBJECTS
@@ -76,7 +76,7 @@ class Asked:
         assert dump(self.client) == before, wrong
 
 
-@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+@run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_an_argument_that_is_no_number_is_refused(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
     for at, arg in enumerate([*asked.script.args, *asked.script.each]):
@@ -86,13 +86,13 @@ def test_an_argument_that_is_no_number_is_refused(subject: Subject, name: str, c
                 asked.refuses(asked.with_value(at, ""))
 
 
-@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+@run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_too_few_arguments_are_refused(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
     asked.refuses(*(asked.argv[:number] for number in range(len(asked.script.args))))
 
 
-@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+@run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_limit_is_what_the_header_says(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
     for at, arg in enumerate(asked.script.args):
@@ -106,7 +106,7 @@ def test_a_limit_is_what_the_header_says(subject: Subject, name: str, client: Re
             asked.run(asked.with_value(at, 1))
 
 
-@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+@run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_batch_has_1_to_1000_whole_rows(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
     if not asked.script.per_row:
@@ -118,7 +118,7 @@ def test_a_batch_has_1_to_1000_whole_rows(subject: Subject, name: str, client: R
     assert isinstance(answers, list) and len(answers) == ROWS
 
 
-@in_one(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
+@run_in_one_test(("subject", "name"), CASES, ids=lambda value: getattr(value, "name", value))
 def test_a_word_that_the_system_has_not_is_refused(subject: Subject, name: str, client: Redis) -> None:
     asked = Asked.build(subject, client, name)
     for at, arg in enumerate(asked.script.args):

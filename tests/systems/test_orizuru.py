@@ -9,7 +9,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from families import in_one
+from families import run_in_one_test
 from orizuru_subject import ORIZURU, SEEN, build_seen_record
 from redis import Redis
 
@@ -218,7 +218,7 @@ def test_a_body_that_leaks_from_the_original_is_named_and_can_be_put_aside(any_c
 SINGLE = object()  # a float of 32 bits
 
 
-@in_one(
+@run_in_one_test(
     "value",
     [
         None, True, 0, 127, 128, 65536, 2**40, -1, -33, -2**40, 1.5, "", "é" * 20, "x" * 200, "x" * 70000, b"",
@@ -568,6 +568,6 @@ PLANTED = (
 )  # fmt: skip
 
 
-@in_one("fault", PLANTED, ids=str)
+@run_in_one_test("fault", PLANTED, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(ORIZURU, client)

@@ -1,6 +1,6 @@
-"""Systems from other packages: found by an entry point, imported late; a broken one is a sentence and stops no other.
+"""Test systems from other packages: found by an entry point, imported late; a broken package stops no other.
 
-What a person installs and runs stands in `tests/test_systems_of_packages.py`.
+`tests/test_systems_of_packages.py` tests what a person installs and runs.
 """
 
 from __future__ import annotations

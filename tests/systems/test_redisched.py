@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from redisched_subject import (
     HOUR,
@@ -60,7 +60,7 @@ FAULTS = (
 )
 
 
-@in_one("fault", FAULTS, ids=str)
+@run_in_one_test("fault", FAULTS, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(SUBJECTS["ms"], client)
 
@@ -352,8 +352,8 @@ def test_the_remedy_of_a_lost_job_needs_no_option_where_a_score_tells_the_unit(c
     assert 0 < client.zscore(KEYS["queued"], "lost") < 1e11
 
 
-@in_one("others", [{}, {"x": 1.9e9}, {"x": 1.9e12}], ids=["alone", "s", "ms"])
-@in_one(
+@run_in_one_test("others", [{}, {"x": 1.9e9}, {"x": 1.9e12}], ids=["alone", "s", "ms"])
+@run_in_one_test(
     ("place", "score"),
     [("queued", -4), ("queued", float("-inf")), ("queued", float("inf")), ("reserved", float("inf"))],
 )

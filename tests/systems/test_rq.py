@@ -1,6 +1,6 @@
-"""RQ as rqtui shows it: queues, jobs, workers and schedules as RQ 2.6 and 3.0 write them, its faults, and bad input.
+"""Test how rqtui shows RQ 2.6 and 3.0: queues, jobs, workers, schedules, findings and bad input.
 
-What its verbs change stands in `test_rq_verbs.py`; the stock program itself runs in `tests/beside`.
+`test_rq_verbs.py` tests the verbs; `tests/beside` runs the stock program.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from families import in_one, run_cases
+from families import run_cases, run_in_one_test
 from redis import Redis
 from shell import shell
 
@@ -102,7 +102,7 @@ def put(client: Redis, id: str | bytes, place: str, queue: str = "default", *, a
 
 
 def worker(client: Redis, name: str, queue: str = "default", **fields: str) -> None:
-    """A worker that beats."""
+    """Plant a worker of RQ that sends heartbeats."""
     client.sadd(f"rq:workers:{queue}", f"rq:worker:{name}")
     told = {"last_heartbeat": written(now_s() - 5), "birth": written(now_s() - 500), "queues": queue, "state": "idle"}
     client.hset(
@@ -313,7 +313,7 @@ def test_all_that_rq_knows_of_a_job_is_told(any_client: Redis) -> None:
     assert facts(running)["last beat"] == round((now_s() - 3) * 1000)
 
 
-@in_one(
+@run_in_one_test(
     "given, call, name",
     [
         (data("mail.send", "a", to=["b"], n=None), "mail.send('a', to=['b'], n=None)", "mail.send"),

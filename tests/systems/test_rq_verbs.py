@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from rq_subject import (
     EXC_STRING,
@@ -273,7 +273,7 @@ ABANDONED: Mapping[str, tuple[Mapping[str, object], str, list[str | None]]] = {
 }
 
 
-@in_one("name", ABANDONED)
+@run_in_one_test("name", ABANDONED)
 def test_an_abandoned_job_goes_where_rq_s_clean_up_takes_it(name: str, any_client: Redis) -> None:
     more, place, left = ABANDONED[name]
     plant_job(any_client, "a", **{"status": "started", **more})  # type: ignore[arg-type]
@@ -483,7 +483,7 @@ REFUSED: Mapping[str, tuple[object, str]] = {
 }
 
 
-@in_one("name", REFUSED)
+@run_in_one_test("name", REFUSED)
 def test_a_job_that_no_worker_could_run_is_refused_in_a_sentence(name: str, any_client: Redis) -> None:
     job, sentence = REFUSED[name]
     with pytest.raises(UsageError) as refused:
@@ -633,7 +633,7 @@ PLANTED = (
 )  # fmt: skip
 
 
-@in_one("fault", PLANTED, ids=str)
+@run_in_one_test("fault", PLANTED, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(RQ, client)
 

@@ -1,6 +1,6 @@
-"""The system safe_pop: conformance, what it shows, and how its verbs keep order.
+"""Test the system safe_pop: conformance, what rqtui shows, and how the verbs keep the order.
 
-What redis-queue itself does wrong, and what rqtui does instead, stands in `test_safe_pop_original.py`.
+`test_safe_pop_original.py` tests the faults of redis-queue itself, and what rqtui does instead.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from safe_pop_subject import (
     CLOCK,
@@ -146,7 +146,7 @@ def test_an_entry_of_30_mb_is_cut_and_fetched_before_a_verb_acts_on_it(client: R
     assert client.lrange(QUEUE, 0, -1) == [small.member]
 
 
-@in_one("entry", ["", "|", "a|b", "a|", "|1700000000", "a|1700000000|c", "a|-5", "a|1700000000123"])
+@run_in_one_test("entry", ["", "|", "a|b", "a|", "|1700000000", "a|1700000000|c", "a|-5", "a|1700000000123"])
 def test_what_its_workers_could_not_read_is_shown_with_a_problem_and_never_taken(entry: str, any_client: Redis) -> None:
     push(any_client, entry, "sound")
     looked = engine(any_client)
@@ -417,7 +417,7 @@ def test_arguments_out_of_range_change_nothing(verb: str, any_client: Redis) -> 
 
 
 def test_what_stands_behind_a_bar_is_a_lease_only_if_it_is_a_time(any_client: Redis) -> None:
-    """A time has up to eleven digits, and an id stands before it; any other entry is a job of that name."""
+    """A time has up to eleven digits, and an id is before it; any other entry is a job of that name."""
     entries = [b"a|99999999999", b"b|999999999999", b"|1700000000", b"c|", b"d|17x", b"e|1|1700000000"]
     any_client.rpush("crawl", *entries)
     looked = engine(any_client)

@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from safe_pop_subject import (
     CLOCK,
@@ -236,7 +236,7 @@ def test_a_sound_queue_has_no_findings(any_client: Redis) -> None:
     assert any_client.exists(DONE) and findings(any_client) == []
 
 
-@in_one(
+@run_in_one_test(
     ("kind", "spec", "says"),
     [
         ("undecodable", {QUEUE: ["a|b", "c|"]}, "seconds: 2, such as"),
@@ -367,6 +367,6 @@ FAULTS = (
 )
 
 
-@in_one("fault", FAULTS, ids=str)
+@run_in_one_test("fault", FAULTS, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(SAFE_POP, client)

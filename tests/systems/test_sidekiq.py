@@ -1,6 +1,6 @@
-"""Sidekiq as rqtui shows it: what 6.4 and 8 write, the places that queues share, killed processes, faults, bad input.
+"""Test how rqtui shows Sidekiq 6.4 and 8: shared places, killed processes, findings, bad input.
 
-What its verbs change stands in `test_sidekiq_verbs.py`; the stock program itself runs in `tests/beside`.
+`test_sidekiq_verbs.py` tests the verbs; `tests/beside` runs the stock program.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from families import in_one, run_cases
+from families import run_cases, run_in_one_test
 from redis import Redis
 
 from rqtui.engine.engine import Engine, build_engine
@@ -624,7 +624,7 @@ def test_keys_of_other_types_under_its_names_are_named_and_stop_nothing_else(any
     assert not open_engine(client).refs
 
 
-@in_one(
+@run_in_one_test(
     "keys, is_seen_asked, is_seen_unasked",
     [
         ({}, False, False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from timeout_sets_subject import (
     NOW,
@@ -12,12 +12,12 @@ from timeout_sets_subject import (
     SUSPECTS,
     SYSTEM,
     TIMEOUT_SETS,
-    act_in_gap,
     enqueue_items,
     read_outcomes,
     read_places,
     reap_items,
     reserve_one,
+    run_in_script_gap,
     run_script,
     settle_lease,
 )
@@ -48,11 +48,11 @@ def test_timeout_sets(script: str, any_client: Redis) -> None:
 def test_the_cleaner_steals_what_is_just_being_taken_and_a_reaper_waits(client: Redis) -> None:
     original.put(client, [7])
     cleaner = original.Cleaner(client)
-    worker = original.Worker(client, pause=act_in_gap("moved, not locked", cleaner.step))
+    worker = original.Worker(client, pause=run_in_script_gap("moved, not locked", cleaner.step))
     assert (worker.step(), worker.successes) == ("done", 1)
     assert read_places(client)["todos"] == {b"7"}  # a success, the original says; it will run again
 
-    taken = original.Worker(client, pause=act_in_gap("moved, not locked", lambda: reap_items(client, NOW)))
+    taken = original.Worker(client, pause=run_in_script_gap("moved, not locked", lambda: reap_items(client, NOW)))
     assert taken.step() == "done"
     assert reap_items(client, NOW + 2500).word == "empty"
     assert read_places(client) == {"todos": set(), "in_progress": set(), "done": {b"7"}}
@@ -84,7 +84,7 @@ def test_a_late_ack_takes_the_next_workers_lock_and_ours_is_stale(client: Redis)
 def test_an_ack_that_moved_nothing_is_a_success_there_and_a_word_here(client: Redis) -> None:
     original.put(client, [7])
     worker = original.Worker(
-        client, pause=act_in_gap("lock seen, not moved to done", lambda: client.delete("in_progress"))
+        client, pause=run_in_script_gap("lock seen, not moved to done", lambda: client.delete("in_progress"))
     )
     assert worker.step() == "done" and read_places(client)["done"] == set()
 
@@ -209,7 +209,7 @@ FAULTS = (
 )
 
 
-@in_one("fault", FAULTS, ids=str)
+@run_in_one_test("fault", FAULTS, ids=str)
 def test_the_suite_catches_a_script_that(fault: Planted, client: Redis) -> None:
     assert fault.is_caught(TIMEOUT_SETS, client)
 

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from shell import shell
 from timeout_sets_subject import (
@@ -204,7 +204,7 @@ def test_a_set_of_another_type_is_said_and_nothing_breaks(name: str, client: Red
     assert f"{name} holds a hash" in engine.fetch_page(REF, name).error
 
 
-@in_one(
+@run_in_one_test(
     ("options", "text"),
     [
         ("done=todos", "three different keys"),

@@ -52,7 +52,7 @@ def opened(terminal: Terminal, url: str, mail: Seeded, state_folder: Path) -> Op
 
 
 def resize(terminal: Terminal, width: int, height: int) -> None:
-    terminal._tmux("resize-window", "-x", str(width), "-y", str(height))
+    terminal._run_tmux("resize-window", "-x", str(width), "-y", str(height))
 
 
 def command(terminal: Terminal, words: str) -> None:
@@ -119,10 +119,10 @@ def test_pasted_capitals_end_in_the_filter_line_and_change_nothing(opened: Opene
     it = opened()
     it.keys("Enter")
     it.until("a1")
-    it._tmux("set-buffer", "--", "DDyAAKP")
-    it._tmux("paste-buffer", "-p")
+    it._run_tmux("set-buffer", "--", "DDyAAKP")
+    it._run_tmux("paste-buffer", "-p")
     it.keys("/")
-    it._tmux("paste-buffer", "-p")
+    it._run_tmux("paste-buffer", "-p")
     it.until("DDyAAKP")
     it.keys("Escape")
     it.until("a1")
@@ -273,8 +273,8 @@ def test_what_is_copied_lies_in_the_buffer_of_tmux(opened: Opened) -> None:
     it.until("Esc nothing", "redis-cli", "Python")
     it.keys("i")
     it.until("sent")
-    wait_until(lambda: it._tmux("list-buffers") != "", PATIENCE_S, "tmux has a buffer")
-    assert it._tmux("show-buffer") == "a1"
+    wait_until(lambda: it._run_tmux("list-buffers") != "", PATIENCE_S, "tmux has a buffer")
+    assert it._run_tmux("show-buffer") == "a1"
 
 
 @pytest.mark.matrix

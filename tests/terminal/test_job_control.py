@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from ptys import in_pty
+from ptys import run_in_pty
 from redis import Redis
 from screens import Seeded
 from tmux import PATIENCE_S, RQTUI, Terminal, terminal  # noqa: F401  (a fixture)
@@ -82,7 +82,7 @@ def test_ctrl_c_says_how_to_leave_and_a_second_one_leaves_a_clean_terminal(opene
 
 def test_where_no_shell_waits_ctrl_z_stops_nothing(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
-    with in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:  # it leads its session: nobody could wake it
+    with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:  # it leads its session: nobody could wake it
         own.until(b"mail")
         own.press(b"\x1a")
         own.until(b"stops nothing")
@@ -98,7 +98,7 @@ ENTERED = b"\x1b[?1049h"
 def test_signals_to_continue_and_to_end_leave_no_process_behind(url: str, client: Redis, first: str) -> None:
     """systemd stops a unit with SIGTERM and SIGCONT, in this order."""
     Seeded(client).put("a1")
-    with in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
+    with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
         own.until(b"mail")
         own.process.send_signal(getattr(signal, f"SIG{first}"))
         own.process.send_signal(signal.SIGCONT)
@@ -112,7 +112,7 @@ def test_signals_to_continue_and_to_end_leave_no_process_behind(url: str, client
 
 def test_a_signal_to_continue_that_comes_after_the_end_began_starts_nothing(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
-    with in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
+    with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
         own.until(b"mail")
         own.process.send_signal(signal.SIGTERM)
         own.until(LEFT)
@@ -124,7 +124,7 @@ def test_a_signal_to_continue_that_comes_after_the_end_began_starts_nothing(url:
 
 def test_a_program_that_was_stopped_from_outside_is_painted_again_and_reads_keys(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
-    with in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
+    with run_in_pty([sys.executable, "-m", "rqtui", "-u", url]) as own:
         own.until(b"mail")
         own.process.send_signal(signal.SIGSTOP)
         wait_until(lambda: status(own.process.pid) == "T", PATIENCE_S, "it stands still")

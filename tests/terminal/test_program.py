@@ -119,7 +119,7 @@ def test_no_control_character_of_a_job_reaches_the_terminal(small: Terminal, url
     colours = re.sub(r"\x1b\[[\d;:]*m", "", small.text(escapes=True))
     assert not re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", colours)
     assert "\x1b[5m" not in small.text(escapes=True)
-    assert "owned" not in small._tmux("display-message", "-p", "#{pane_title}")
+    assert "owned" not in small._run_tmux("display-message", "-p", "#{pane_title}")
 
 
 def test_redis_goes_away_and_comes_back_under_its_eyes(small: Terminal, url: str, client: Redis) -> None:

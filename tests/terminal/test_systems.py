@@ -277,7 +277,7 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     dead.take_next()
 
     def dies() -> None:
-        """It beats no more, and for an hour a reaper has seen its list as it is."""
+        """Stop the heartbeats of a consumer whose list a reaper has seen unchanged for an hour."""
         then_ms = int(time.time() * 1000) - HOUR_MS
         client.delete(orizuru.build_key("gone", "heartbeat"))
         client.hset(orizuru.HEARTBEATS, "gone", then_ms)

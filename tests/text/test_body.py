@@ -8,7 +8,7 @@ import zlib
 from itertools import accumulate
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +41,7 @@ def test_a_text_whose_first_letters_could_begin_another_kind_of_zlib_stays_a_tex
 LARGE = 100_000
 
 
-@in_one(
+@run_in_one_test(
     "body",
     [b"\xc6" + b"x" * LARGE, b"\x00\x01" * LARGE, b'"' + b"x" * LARGE + b'"', b"password=" + b'"' + b"x" * LARGE],
     ids=lambda body: repr(body[:12]),
@@ -79,7 +79,7 @@ LONG = {
 }
 
 
-@in_one("name", list(LONG))
+@run_in_one_test("name", list(LONG))
 def test_a_long_body_is_rendered_in_little_more_memory_than_its_bytes(name: str) -> None:
     body = LONG[name]
     assert len(body) > 120_000
@@ -106,7 +106,7 @@ def test_a_long_body_is_rendered_in_little_more_memory_than_its_bytes(name: str)
     assert shown == len(render_body(body, most_bytes=len(body)).text)
 
 
-@in_one("name", [name for name in LONG if "text" in name])
+@run_in_one_test("name", [name for name in LONG if "text" in name])
 def test_a_long_text_is_masked_like_a_short_one(name: str) -> None:
     text = LONG[name].decode()
     expected = mask_text(text).replace("\r\n", "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from families import in_one
+from families import run_in_one_test
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -116,7 +116,7 @@ def test_thirty_megabytes_are_read_as_their_ends() -> None:
     assert parse_error("Error: " + "x1 " * 10_000_000).kind == "Error"
 
 
-@in_one(
+@run_in_one_test(
     ("error", "cause"),
     [
         (build_traceback("raise Declined(a)", "billing.charge.Declined: cus_1"), "Declined"),

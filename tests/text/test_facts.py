@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hostile_text import find_harm
+from hostile_text import find_harmful_character
 
 from rqtui.model import Fact
 from rqtui.reports.jobs import build_facts as documents
@@ -40,7 +40,7 @@ def test_what_strangers_wrote_is_harmless_bounded_and_revealed_only_when_asked()
     for kind in ("text", "json", "trace", "instant", "duration", "ref"):
         for value in (evil, evil.encode("utf-8", "replace"), 10**40, -1):
             for line in build_fact_lines(Fact(evil, value, kind, evil)):
-                assert not find_harm(line, ""), (kind, value, line)
+                assert not find_harmful_character(line, ""), (kind, value, line)
     assert len(format_fact(Fact("trace", "line\n" * 100_000, "trace")).lines) == 201
     assert format_fact(Fact("password", "hunter2"), is_revealed=True).lines == ("hunter2",)
     assert format_fact(Fact("log", "token=abc"), is_revealed=True).lines == ("token=abc",)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.text.folding import MAX_CHARS, fold_message
 
 
-@in_one(
+@run_in_one_test(
     ("message", "folded"),
     [
         ("No such customer: cus_NffrFeUfNV", "No such customer: cus_#"),
@@ -35,7 +35,7 @@ def test_what_differs_from_job_to_job_is_folded(message: str, folded: str) -> No
     assert fold_message(folded) == folded
 
 
-@in_one(
+@run_in_one_test(
     ("one", "other"),
     [
         ("Request failed with status code 404", "Request failed with status code 503"),

@@ -9,7 +9,7 @@ import time
 import unicodedata
 
 import msgpack
-from families import in_one
+from families import run_in_one_test
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,7 +48,7 @@ def test_no_byte_of_data_can_be_a_control_sequence(data: str | bytes, ascii_only
     assert safe(shown, ascii_only) == shown
 
 
-@in_one(
+@run_in_one_test(
     ("data", "shown"),
     [
         ("\x1b[31mred", "␛[31mred"),
@@ -72,7 +72,7 @@ def test_what_is_invisible_is_shown_as_a_symbol(data: str | bytes, shown: str) -
     assert safe(data) == shown
 
 
-@in_one(
+@run_in_one_test(
     ("typed", "meant"),
     [
         ("\\x80", "\udc80"),
@@ -115,7 +115,7 @@ def test_a_hundred_marks_on_one_letter_do_not_paint_over_the_neighbours() -> Non
 SECOND, MINUTE, HOUR, DAY = 1000, 60_000, 3_600_000, 86_400_000
 
 
-@in_one(
+@run_in_one_test(
     ("ms", "shown"),
     [
         (None, "·"),
@@ -256,7 +256,7 @@ def test_json_is_indented_and_keeps_what_was_sent() -> None:
     ]
 
 
-@in_one(
+@run_in_one_test(
     ("body", "encoding", "start"),
     [
         (b"", "empty", ""),
@@ -274,7 +274,7 @@ def test_a_body_is_shown_as_what_it_is(body: bytes, encoding: str, start: str) -
     assert view.text.startswith(start)
 
 
-@in_one(
+@run_in_one_test(
     "body",
     [
         b'{"password": "hunter2"}',
@@ -314,7 +314,7 @@ def test_what_stands_beside_a_secret_is_not_masked() -> None:
     ]
 
 
-@in_one(
+@run_in_one_test(
     "body",
     [
         b"[" * 10_000_000,

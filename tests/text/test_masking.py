@@ -11,7 +11,7 @@ from typing import Any
 
 import msgpack
 import pytest
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.errors import UsageError
 from rqtui.model import Job, State
@@ -44,7 +44,7 @@ def _celery(value: object) -> str:
     return base64.b64encode(json.dumps(value).encode()).decode()
 
 
-@in_one(
+@run_in_one_test(
     "text",
     [
         f"password={SECRET}", f"password: {SECRET}", f"api_key={SECRET}", f"X-Api-Key: {SECRET}", f"apikey={SECRET}",
@@ -70,7 +70,7 @@ def test_a_secret_in_data_is_masked(text: str) -> None:
         assert mask_text(text) == text
 
 
-@in_one(
+@run_in_one_test(
     "text",
     [
         "", "TimeoutError: smtp", "KeyError: 'id'", "max 5 keys", "see https://example.com:8080/users/@me",
@@ -83,7 +83,7 @@ def test_a_text_without_a_secret_stays_as_it_is(text: str) -> None:
     assert mask_text(text) == mask_printed_text(text) == text
 
 
-@in_one(
+@run_in_one_test(
     "line",
     [
         "password-reset: the queue is not known.", "bull:token-refresh:wait", "rqtui:{password}:ready",

@@ -1,15 +1,15 @@
-"""Paths into decoded bodies: what stands there, through dicts, lists and names with dots."""
+"""Test paths into decoded bodies: the value at a path through dicts, lists and names with dots."""
 
 from __future__ import annotations
 
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.text.paths import find_values_at_path
 
 BODY = {"a": {"b": 1, "c.d": 2}, "items": [{"sku": "x"}, {"sku": "y"}, 7], "e.f": {"g": 3}, "none": None}
 
 
-@in_one(
+@run_in_one_test(
     ("path", "found"),
     [
         ("", [BODY]),

@@ -14,7 +14,7 @@ from collections import OrderedDict, defaultdict
 from typing import Any
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.text import pickles
 from rqtui.text.body import convert_binary_to_json, render_body
@@ -40,7 +40,7 @@ class Bomb:
         return run, ("loaded",)
 
 
-@in_one("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+@run_in_one_test("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
 def test_plain_values_come_back_as_they_were(protocol: int) -> None:
     value = {"to": ["a@b.c", 1, -7, 2**70, 1.5, True, None], "raw": "ü\x1b", "nested": {"a": [], "b": {}}}
     data = pickle.dumps(value, protocol)
@@ -48,7 +48,7 @@ def test_plain_values_come_back_as_they_were(protocol: int) -> None:
     assert pickles.convert_to_json_types(pickles.parse_pickle(data)) == value
 
 
-@in_one(
+@run_in_one_test(
     ("value", "text"),
     [
         (("tasks.add", None, (1, 2), {"retry": True}), "('tasks.add', None, (1, 2), {'retry': True})"),
@@ -67,7 +67,7 @@ def test_what_a_pickle_would_make_is_shown_as_python_says_it(value: object, text
     assert pickles.format_as_python(pickles.parse_pickle(pickle.dumps(value, 4))) == text
 
 
-@in_one("protocol", (0, 1))
+@run_in_one_test("protocol", (0, 1))
 def test_old_protocols_are_read_where_somebody_asks(protocol: int) -> None:
     assert pickles.format_as_python(
         pickles.parse_pickle(pickle.dumps([{"a": (1, "x")}, Point(1, 2)], protocol))
@@ -79,7 +79,7 @@ def test_every_opcode_has_its_meaning() -> None:
     assert {opcode.name for opcode in pickletools.opcodes} == known | set(pickles._OPERATIONS) | {"STOP"}
 
 
-@in_one(
+@run_in_one_test(
     "data",
     [
         b"",
@@ -166,7 +166,7 @@ def test_nothing_of_a_pickle_is_ever_run() -> None:
     )
 
 
-@in_one(
+@run_in_one_test(
     ("data", "text"),
     [
         (b"(S'one'\nicollections\nCounter\n.", "collections.Counter('one')"),

@@ -1,4 +1,4 @@
-"""What rows show of their bodies: the fields that tell jobs apart, chosen once and kept while they do."""
+"""Test previews of bodies in rows: the fields that distinguish jobs, chosen once and kept while they do."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kept_text import assert_kept
+from kept_text import assert_lines_match_file
 
 from rqtui.text import fields, formats, json_fields, preview
 from rqtui.text.preview import RowFields
@@ -215,7 +215,7 @@ def ids() -> Iterator[str]:
 
 
 def test_texts_are_those_of_the_kept_text() -> None:
-    assert_kept(
+    assert_lines_match_file(
         (line for part in (number_formats, bars, cells, cut_bodies, wrong_objects, previews, ids) for line in part()),
         KEPT,
     )

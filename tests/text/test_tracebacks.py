@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from families import in_one
+from families import run_in_one_test
 
 from rqtui.text.tracebacks import CUT, HALF_CHARS, parse_traceback, summarize_error, truncate_error_middle
 
@@ -73,7 +73,7 @@ main.(*Mailer).Send(0xc00011e000, {0x4d2f2a, 0x5})
 """
 
 
-@in_one(
+@run_in_one_test(
     ("text", "kind", "said", "frame"),
     [
         (PYTHON, "billing.charge.CardDeclined", "card of cus_NffrFeUfNV was declined", "charge.py:88"),
@@ -115,7 +115,7 @@ def test_the_line_that_says_what_happened_is_found_wherever_a_language_puts_it()
     )
 
 
-@in_one(
+@run_in_one_test(
     ("statement", "names_its_cause"),
     [
         ('raise Declined(f"card of {customer} was declined")', True),

@@ -1,4 +1,4 @@
-"""The app is a shell: it mixes nothing in, and every command of the tables is an action that somebody has."""
+"""Test that the app is a shell without mixins, and that every command of the tables is an existing action."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The look that holds on every view: the keys that stand below, ASCII where it is asked for, the accent."""
+"""Test the look that all views share: the keys in the footer, ASCII if requested, the accent."""
 
 from __future__ import annotations
 
 import pytest
 from families import name_case
 from redis import Redis
-from screens import NARROW, VIEW_KEYS, WIDE, Screen, Seeded, on_screen, open_view, screen
+from screens import NARROW, VIEW_KEYS, WIDE, Screen, Seeded, open_view, run_on_event_loop, screen
 
 from rqtui.config.settings import Settings
 from rqtui.tui.screens.loops import Loops
@@ -27,7 +27,7 @@ def plant_jobs(client: Redis) -> Seeded:
     return seeded
 
 
-@on_screen
+@run_on_event_loop
 async def test_at_80_columns_the_verbs_of_the_row_come_first_then_filter_and_mark(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, NARROW) as it:
@@ -39,7 +39,7 @@ async def test_at_80_columns_the_verbs_of_the_row_come_first_then_filter_and_mar
         assert "; views  :  ? keys" in read_footer(it)
 
 
-@on_screen
+@run_on_event_loop
 async def test_undo_stands_below_while_there_is_something_to_undo(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, NARROW) as it:
@@ -62,7 +62,7 @@ def test_a_side_view_names_its_own_keys_first_and_no_verb_that_does_nothing(
 ) -> None:
     plant_jobs(client)
 
-    @on_screen
+    @run_on_event_loop
     async def look() -> None:
         async with screen(url, WIDE) as it:
             await it.press(VIEW_KEYS[name])
@@ -72,7 +72,7 @@ def test_a_side_view_names_its_own_keys_first_and_no_verb_that_does_nothing(
     look()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_read_only_screen_offers_no_key_of_the_loops(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, NARROW, read_only=True) as it:
@@ -81,7 +81,7 @@ async def test_a_read_only_screen_offers_no_key_of_the_loops(url: str, client: R
         assert "dispatcher" not in read_footer(it) and "step" not in read_footer(it)
 
 
-@on_screen
+@run_on_event_loop
 async def test_at_80_columns_a_name_of_fifteen_letters_is_whole(url: str, client: Redis) -> None:
     Seeded(client, "billing.refunds").put("a1")
     async with screen(url, NARROW) as it:
@@ -89,7 +89,7 @@ async def test_at_80_columns_a_name_of_fifteen_letters_is_whole(url: str, client
 
 
 @pytest.mark.parametrize("size", [NARROW, pytest.param(WIDE, marks=pytest.mark.matrix)], ids=["80x24", "160x45"])
-@on_screen
+@run_on_event_loop
 async def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, size: tuple[int, int]) -> None:
     plant_jobs(client)
     async with screen(Settings(url, is_ascii=True), size) as it:
@@ -101,7 +101,7 @@ async def test_with_ascii_every_side_view_is_ascii(url: str, client: Redis, size
                 assert "+-" in text
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_accent_is_for_keys_and_the_cursor_not_for_the_names_of_loops(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, WIDE) as it:

@@ -1,4 +1,4 @@
-"""The first picture: what is not needed for it is imported later; and a repaint sends only what changed."""
+"""Test the first paint: what it does not need is imported later, and a repaint sends only what changed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from families import in_one
-from ptys import in_pty
+from families import run_in_one_test
+from ptys import run_in_pty
 from redis import Redis
 from rich.console import Console
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App
 from textual.css.stylesheet import Stylesheet
@@ -60,7 +60,7 @@ def test_the_first_picture_waits_for_nothing_that_is_needed_later(url: str, clie
     assert [name for name in LATER if find_spec(name) is None] == []
     Seeded(client).put("first")
     file = tmp_path / "told.json"
-    with in_pty([sys.executable, "-c", TOLD, url, str(file)]) as terminal:
+    with run_in_pty([sys.executable, "-c", TOLD, url, str(file)]) as terminal:
         terminal.until(b"mail")
         terminal.press(b"q")
         terminal.until_ended()
@@ -71,7 +71,7 @@ def test_the_first_picture_waits_for_nothing_that_is_needed_later(url: str, clie
     assert not document["collects"][0] and document["collects"][-1]
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_stylesheet_is_read_once_until_there_are_other_colours(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,7 +86,7 @@ async def test_the_stylesheet_is_read_once_until_there_are_other_colours(
         await it.until(lambda: it.app.screen.styles.background.hex.lower() == "#f7f7f5", "a light ground")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_rules_of_views_and_dialogs_are_read_with_the_first_of_them(url: str) -> None:
     async with screen(url) as it:
         await it.until_refreshed()
@@ -99,11 +99,11 @@ async def test_the_rules_of_views_and_dialogs_are_read_with_the_first_of_them(ur
         assert len(it.app.stylesheet.source) == read
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_view_knows_its_size_before_its_widgets_get_their_styles(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A class that comes later has the styles of all widgets made once more: a tenth of the time to a first picture."""
+    """A class that is set later computes the styles of all widgets again: a tenth of the time to the first paint."""
     known: list[set[str]] = []
     compose = Overview.compose_view
     monkeypatch.setattr(Overview, "compose_view", lambda self: (known.append(set(self.classes)), compose(self))[1])
@@ -144,7 +144,7 @@ def _take(style: dict[str, str], codes: list[str]) -> None:
             style[code] = "on"
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,7 +180,7 @@ async def test_a_repaint_shows_the_same_as_textual_would_and_sends_less(
     assert ours < 0.7 * textuals
 
 
-@in_one(
+@run_in_one_test(
     ("before", "now", "codes"),
     [
         (PLAIN, PLAIN, ""),
@@ -200,7 +200,7 @@ def test_of_a_style_only_what_differs_is_sent_and_what_is_taken_back_by_a_reset(
 
 
 @pytest.mark.hooks
-@on_screen
+@run_on_event_loop
 async def test_what_the_app_sends_goes_through_the_spans(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
     shown = App._display

@@ -13,11 +13,17 @@ from typing import Any
 
 import pytest
 from families import name_case
-from hostile_text import build_body, build_id, build_text, find_commands, find_harm
-from ptys import in_pty
+from hostile_text import (
+    build_hostile_body,
+    build_hostile_id,
+    build_hostile_text,
+    find_foreign_control_characters,
+    find_harmful_character,
+)
+from ptys import run_in_pty
 from redis import Redis
 from rich.cells import cell_len
-from screens import NARROW, WIDE, check_rows, on_screen, open_view, return_to_overview, screen
+from screens import NARROW, WIDE, check_painted_rows, open_view, return_to_overview, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.client.queue import Queue
@@ -39,9 +45,9 @@ SHOWN = 240  # that are put into a real queue
 def test_thousands_of_bodies_are_shown_without_a_control_byte(many: int) -> None:
     source = random.Random(1)
     for number in range(many):
-        raw = build_body(source)
+        raw = build_hostile_body(source)
         shown = render_body(raw, 4096).text
-        assert not find_harm(shown), (number, raw, find_harm(shown))
+        assert not find_harmful_character(shown), (number, raw, find_harmful_character(shown))
 
 
 @MANY
@@ -49,7 +55,7 @@ def test_thousands_of_names_and_errors_keep_to_their_cells(many: int) -> None:
     source = random.Random(2)
     columns = [Column("a", "a"), Column("b", "b")]
     for number in range(many):
-        raw = build_text(source)
+        raw = build_hostile_text(source)
         width = source.randint(1, 40)
         line = safe(raw)
         for shown in (
@@ -58,20 +64,21 @@ def test_thousands_of_names_and_errors_keep_to_their_cells(many: int) -> None:
             formats.shorten_job_id(raw, width),
             formats.elide_middle(line, width),
         ):
-            assert not find_harm(shown, ""), (number, raw, shown)
+            assert not find_harmful_character(shown, ""), (number, raw, shown)
         assert cell_len(formats.fit_to_width(line, width)) == width, (number, raw)
         assert cell_len(formats.shorten_job_id(raw, width)) <= width, (number, raw)
         assert all(
-            not find_harm(each, "") and cell_len(each) <= width for each in formats.wrap_to_width(line, width)
+            not find_harmful_character(each, "") and cell_len(each) <= width
+            for each in formats.wrap_to_width(line, width)
         ), (
             number,
             raw,
         )
-        assert all(not find_harm(each, "") for each in safe_lines(raw)), (number, raw)
+        assert all(not find_harmful_character(each, "") for each in safe_lines(raw)), (number, raw)
         assert safe(raw, ascii_only=True) == safe(safe(raw, ascii_only=True), ascii_only=True)
         tsv = copy_formats.convert_table_rows(columns, [Row(b"1", (raw, raw))]).data.decode()
-        assert not find_harm(tsv, "\n\t") and tsv.count("\n") == 1 and tsv.count("\t") == 2, (number, raw)
-        assert find_harm(to_ascii(line), "") == "" and to_ascii(line).isascii(), (number, raw)
+        assert not find_harmful_character(tsv, "\n\t") and tsv.count("\n") == 1 and tsv.count("\t") == 2, (number, raw)
+        assert find_harmful_character(to_ascii(line), "") == "" and to_ascii(line).isascii(), (number, raw)
 
 
 @MANY
@@ -81,16 +88,16 @@ def test_copies_of_many_jobs_are_ascii_where_a_shell_or_a_reader_meets_them(many
     source = random.Random(3)
     where = copy_formats.JobSource(systems.create_system("native"), "mail", "redis://localhost")
     for number in range(many // 10):
-        raw = build_body(source)
-        attempt = Attempt(0, 1, build_text(source, 2), build_text(source, 2))
+        raw = build_hostile_body(source)
+        attempt = Attempt(0, 1, build_hostile_text(source, 2), build_hostile_text(source, 2))
         job = Job(
-            build_id(source, number), "mail", "native", "dead", State.DEAD, b"", body=raw, body_bytes=len(raw),
-            error=build_text(source, 2), worker=build_text(source, 2), history=(attempt,),
+            build_hostile_id(source, number), "mail", "native", "dead", State.DEAD, b"", body=raw, body_bytes=len(raw),
+            error=build_hostile_text(source, 2), worker=build_hostile_text(source, 2), history=(attempt,),
         )  # fmt: skip
         document = copy_formats.format_jobs_as_json([job], where)
         assert document.isascii() and json.loads(document)["body"]["bytes"] == len(raw)
-        assert not find_harm(copy_formats.format_job_ids([job], where).decode())
-        assert not find_harm(copy_formats.format_redis_cli_lines([job], where).decode(), "")
+        assert not find_harmful_character(copy_formats.format_job_ids([job], where).decode())
+        assert not find_harmful_character(copy_formats.format_redis_cli_lines([job], where).decode(), "")
         python = copy_formats.format_python_program([job], where).decode()
         assert python.isascii() and compile(python, "copied", "exec")
 
@@ -116,21 +123,21 @@ def hostile_queue(client: Redis, url: str) -> Queue:
 def _fill(queue: Queue) -> None:
     source = random.Random(4)
     for number in range(SHOWN):
-        name = "".join(letter for letter in build_text(source, 2) if letter.isprintable())[:40]
+        name = "".join(letter for letter in build_hostile_text(source, 2) if letter.isprintable())[:40]
         options: dict[str, Any] = {"delay": "1h"} if number % 5 == 0 else {}
-        queue.put(build_body(source), id=build_id(source, number), name=name, **options)
+        queue.put(build_hostile_body(source), id=build_hostile_id(source, number), name=name, **options)
     for number in range(SHOWN // 3):
         (job,) = queue.reserve(1, worker=_worker(source))
         if number % 4 == 0:
             job.ack(keep="1h")
         elif number % 4 == 1:
-            job.reject(build_text(source), final=True)
+            job.reject(build_hostile_text(source), final=True)
         elif number % 4 == 2:
-            job.reject(build_text(source), delay="1h")
+            job.reject(build_hostile_text(source), delay="1h")
 
 
 def _worker(source: random.Random) -> str:
-    made = "".join(letter for letter in build_text(source, 2) if ord(letter) >= 0x20 and letter != "\x7f")
+    made = "".join(letter for letter in build_hostile_text(source, 2) if ord(letter) >= 0x20 and letter != "\x7f")
     return made.encode()[:60].decode("utf-8", "ignore") or "w"
 
 
@@ -142,32 +149,32 @@ def _worker(source: random.Random) -> str:
 def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
     url: str, hostile_queue: Queue, size: tuple[int, int]
 ) -> None:
-    @on_screen
+    @run_on_event_loop
     async def run() -> None:
         async with screen(url, size, read_only=True) as it:
             await it.until_shown("[red]q")
-            check_rows(it)
+            check_painted_rows(it)
             await it.press("enter")
             for place in "12345":
                 await it.press(place)
                 await it.until_refreshed()
-                check_rows(it)
+                check_painted_rows(it)
                 for _ in range(4):
                     await it.press("pagedown")
                     await it.pilot.pause()
-                    check_rows(it)
+                    check_painted_rows(it)
             await it.press("2", "g")
             for _ in range(12):
                 await it.press("enter")
-                check_rows(it)
+                check_painted_rows(it)
                 await it.press("c")
-                check_rows(it)
+                check_painted_rows(it)
                 await it.press("escape", "j")
             await it.press("y")
-            check_rows(it)
+            check_painted_rows(it)
             await it.press("t")
             await it.until_toast("sent 1 row")
-            check_rows(it)
+            check_painted_rows(it)
 
     run()
 
@@ -177,7 +184,7 @@ def test_hundreds_of_hostile_jobs_on_every_page_of_the_board(
     "size",
     [pytest.param(NARROW, id="80x24"), pytest.param(WIDE, id="160x45", marks=pytest.mark.matrix)],
 )
-@on_screen
+@run_on_event_loop
 async def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, size: tuple[int, int]) -> None:
     async with screen(url, size, read_only=True) as it:
         for name in registry.VIEWS:
@@ -186,16 +193,16 @@ async def test_hostile_names_on_every_side_view(url: str, hostile_queue: Queue, 
                 await it.until_shown("[red]q")
                 await open_view(it, name)
                 await it.until_refreshed()
-                check_rows(it)
+                check_painted_rows(it)
                 for key in ("j", "j", "enter"):
                     await it.press(key)
                     await it.pilot.pause()
-                    check_rows(it)
+                    check_painted_rows(it)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [2, pytest.param(8, marks=pytest.mark.matrix)])
-@on_screen
+@run_on_event_loop
 async def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Queue, rows: int) -> None:
     async with screen(url, NARROW) as it:
         for change in ("D", "K", "C", "N"):
@@ -207,11 +214,11 @@ async def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Qu
                 for _ in range(rows):
                     await it.press(change)
                     await it.pilot.pause()
-                    check_rows(it)
+                    check_painted_rows(it)
                     if change in "DK":
                         await it.press("tab", "tab", "y")
                         await it.pilot.pause(0.1)
-                        check_rows(it)
+                        check_painted_rows(it)
                     await it.press("escape", "escape") if it.app.screen is not it.app.navigation.view else None
                     if it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview":
                         await it.press("enter")
@@ -221,7 +228,7 @@ async def test_hostile_names_in_questions_and_toasts(url: str, hostile_queue: Qu
 @pytest.mark.slow
 @pytest.mark.real_terminal
 def test_no_control_byte_of_hundreds_of_jobs_is_in_what_the_terminal_gets(url: str, hostile_queue: Queue) -> None:
-    with in_pty([sys.executable, "-m", "rqtui", "--read-only", url], 160, 45) as terminal:
+    with run_in_pty([sys.executable, "-m", "rqtui", "--read-only", url], 160, 45) as terminal:
         terminal.until(b"[red]q")
         for key in (
             b"\r",
@@ -246,7 +253,7 @@ def test_no_control_byte_of_hundreds_of_jobs_is_in_what_the_terminal_gets(url: s
         terminal.press(b"qq")
         terminal.until_ended()
     assert b"hunter2" not in shown
-    assert find_commands(shown) == b"", find_commands(shown)
+    assert find_foreign_control_characters(shown) == b"", find_foreign_control_characters(shown)
     assert b"\x1b]0;" not in shown and b"\x1b]52;" not in shown
 
 
@@ -264,6 +271,6 @@ def test_no_control_byte_is_printed_by_a_command(url: str, hostile_queue: Queue)
     for words in lines:
         for as_json in ((), ("--json",)):
             ran = shell(url, words[0], *as_json, *words[1:])
-            assert not find_harm(ran.out), (words, find_harm(ran.out))
-            assert not find_harm(ran.err), (words, find_harm(ran.err))
+            assert not find_harmful_character(ran.out), (words, find_harmful_character(ran.out))
+            assert not find_harmful_character(ran.err), (words, find_harmful_character(ran.err))
             assert ran.out or ran.err, words

@@ -1,8 +1,8 @@
-"""The hard cases of the screen, one by one; what needs a file of its own is named where it stands.
+"""Test hard cases of the screen, one by one.
 
-No connection at the start: also services/test_connection_lost.py. A link that stalls or drops:
-services/test_slow_link.py. Hostile bodies in bulk: test_fuzz_screen.py. Sizes, themes, signals:
-test_sizes_and_colours.py. Calm and ASCII: services/test_calm.py. Copies: services/test_copying.py.
+Other files: no connection at the start (services/test_connection_lost.py), a link that stalls or drops
+(services/test_slow_link.py), hostile bodies in bulk (test_fuzz_screen.py), sizes, themes, signals
+(test_sizes_and_colours.py), calm and ASCII (services/test_calm.py), copies (services/test_copying.py).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 import pytest
 from families import name_case
 from proxy import Proxy
-from ptys import in_pty
+from ptys import run_in_pty
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, check_rows, on_screen, open_view, return_to_overview, screen
+from screens import NARROW, WIDE, Seeded, check_painted_rows, open_view, return_to_overview, run_on_event_loop, screen
 from waiting import wait_until
 
 from rqtui.client.queue import Queue
@@ -48,7 +48,7 @@ def restricted(client: Redis, url: str) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@on_screen
+@run_on_event_loop
 async def test_a_thousand_queues_cost_one_bounded_round_trip_a_tick(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -70,14 +70,14 @@ async def test_a_thousand_queues_cost_one_bounded_round_trip_a_tick(
             assert it.app.session.snapshot is not None and it.app.session.snapshot.cost.round_trips == 1
             assert len(asked) <= 5 * 250, f"{len(asked)} commands in four pictures"
             assert not [name for name in asked if name in NOT_ON_A_TICK]
-            check_rows(it)
+            check_painted_rows(it)
             await it.press("G")
             await it.until_refreshed()
-            check_rows(it)
+            check_painted_rows(it)
 
 
 @pytest.mark.slow
-@on_screen
+@run_on_event_loop
 async def test_a_place_of_a_hundred_thousand_is_counted_exactly_and_paged(url: str, client: Redis) -> None:
     Queue("mail", url).put_many([{"body": {}, "id": f"j{number:06}"} for number in range(100_000)])
     async with screen(url, NARROW, read_only=True) as it:
@@ -91,7 +91,7 @@ async def test_a_place_of_a_hundred_thousand_is_counted_exactly_and_paged(url: s
 # ── hostile and broken bodies ────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_raw_bytes(
     url: str, seeded: Seeded
 ) -> None:
@@ -111,7 +111,7 @@ async def test_a_secret_is_masked_until_it_is_revealed_and_changes_work_on_the_r
         assert job is not None and job.body == raw
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_body_of_30_mb_is_told_by_its_length_and_never_fetched_on_a_tick(url: str, client: Redis) -> None:
     Queue("mail", url).put(b'"' + b"x" * (30 << 20) + b'"', id="big")
     Queue("mail", url).put(b"{}", id="small")
@@ -136,7 +136,7 @@ UNDECODABLE = {
 }
 
 
-@on_screen
+@run_on_event_loop
 async def test_no_undecodable_body_breaks_a_page(url: str, client: Redis) -> None:
     for number, body in enumerate(UNDECODABLE.values()):
         with Queue(f"mail-{number}", url) as queue:
@@ -147,30 +147,30 @@ async def test_no_undecodable_body_breaks_a_page(url: str, client: Redis) -> Non
             with name_case(name):
                 it.app.open_board(Ref("native", f"mail-{number}"))
                 await it.until_shown(f"odd-{number}", "even")
-                check_rows(it)
+                check_painted_rows(it)
                 await it.press("enter")
                 await it.until_shown(" body ")
-                check_rows(it)
+                check_painted_rows(it)
                 await return_to_overview(it)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_record_that_cannot_be_read_is_a_row_with_its_problem(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     seeded.client.hset("rqtui:{mail}:jobs", "a1", b"\xff no record")
     async with screen(url, WIDE) as it:
         await it.press("enter")
         await it.until_shown("a1", "a2")
-        check_rows(it)
+        check_painted_rows(it)
         await it.press("enter")
         await it.pilot.pause()
-        check_rows(it)
+        check_painted_rows(it)
 
 
 # ── restricted servers ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
     url: str, restricted: str, seeded: Seeded
 ) -> None:
@@ -186,7 +186,7 @@ async def test_a_user_without_info_slowlog_config_scan_and_hello_can_work(
 
 
 @pytest.mark.slow
-@on_screen
+@run_on_event_loop
 async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
     url: str, restricted: str, seeded: Seeded
 ) -> None:
@@ -200,7 +200,7 @@ async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
                     await it.until(
                         lambda: "INFO" in it.text().upper() and "SLOWLOG" in it.text().upper(), "what is missing"
                     )
-                check_rows(it)
+                check_painted_rows(it)
                 assert it.app.session.connection_loss is None
                 await it.press("escape")
                 await it.until_shown("mail")
@@ -209,7 +209,7 @@ async def test_a_view_whose_command_is_denied_says_so_and_the_rest_works(
 # ── the cost meter ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_header_tells_what_a_picture_costs(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url, WIDE) as it:
@@ -226,7 +226,7 @@ def ms_of_scripts(client: Redis) -> float:
     return sum(found[name]["usec"] for name in found if name.startswith("cmdstat_eval")) / 1000
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client: Redis) -> None:
     pipe = client.pipeline(transaction=False)
     for number in range(1500):
@@ -267,7 +267,7 @@ async def test_the_meter_tells_all_that_many_queues_cost_redis(url: str, client:
     assert told.ms > ms_of_scripts(client)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     with Proxy(url, latency_s=0.05) as proxy:  # 100 ms a round trip: a tenth of a second, asked for every quarter
@@ -289,7 +289,7 @@ async def test_a_picture_that_takes_long_comes_less_often_by_itself(url: str, se
 @pytest.mark.real_terminal
 def test_pasted_text_full_of_capitals_triggers_no_verb(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
-    with in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
+    with run_in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
         terminal.until(b"mail")
         terminal.press(b"\r")
         terminal.until(b"a2")
@@ -306,7 +306,7 @@ def test_pasted_text_full_of_capitals_triggers_no_verb(url: str, seeded: Seeded)
     assert not seeded.client.hget("rqtui:{mail}:meta", "paused")
 
 
-@on_screen
+@run_on_event_loop
 async def test_keys_of_a_queue_that_vanish_under_its_board_leave_a_sentence(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url, NARROW) as it:
@@ -314,8 +314,8 @@ async def test_keys_of_a_queue_that_vanish_under_its_board_leave_a_sentence(url:
         await it.until_shown("1 marked")
         seeded.client.delete(*seeded.client.keys("rqtui:{mail}:*"))
         await it.until(lambda: "ready ·" in it.text(), "it is empty")
-        check_rows(it)
+        check_painted_rows(it)
         await it.press("D", "y")
         await it.until_toast("delete: no such job")
-        check_rows(it)
+        check_painted_rows(it)
         assert seeded.client.keys("rqtui:{mail}:*") in ([], [b"rqtui:{mail}:meta"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from itertools import combinations
 
-from families import in_one
+from families import run_in_one_test
 from textual.binding import Binding
 
 from rqtui.scenarios import CONTROLS, SCENARIOS
@@ -54,7 +54,7 @@ def list_keys_of_view(view: str) -> list[tuple[str, str]]:
     ]
 
 
-@in_one("view", VIEWS)
+@run_in_one_test("view", VIEWS)
 def test_no_key_means_two_things_on_one_screen(view: str) -> None:
     keys_of_view = list_keys_of_view(view)
     clashes = [(a, b) for a, b in combinations(keys_of_view, 2) if a[0] == b[0]]
@@ -81,7 +81,7 @@ def test_the_strip_of_a_demo_takes_no_letters() -> None:
     assert not [key for key in STRIP if key.isalpha()]
 
 
-@in_one("story", SCENARIOS.values(), ids=lambda story: story.name)
+@run_in_one_test("story", SCENARIOS.values(), ids=lambda story: story.name)
 def test_the_strip_of_a_demo_takes_no_digit_of_a_place_of_its_system(story: Scenario) -> None:
     places = keys.DIGITS[: len(registry.create_system(registry.parse_name(story.system)).places)]
     assert not [control.key for control in story.controls if control.key in places]
@@ -103,7 +103,7 @@ def test_no_key_is_one_that_terminals_eat() -> None:
     ]
 
 
-@in_one("look", keys.GENERAL_KEYS, ids=lambda look: look.id)
+@run_in_one_test("look", keys.GENERAL_KEYS, ids=lambda look: look.id)
 def test_every_key_that_looks_has_an_action_behind_it(look: keys.GeneralKey) -> None:
     if not look.action:  # the table or the view binds it itself
         holders = (Table, *(VIEWS[name] for name in look.screens))
@@ -123,13 +123,13 @@ def test_every_key_that_looks_has_an_action_behind_it(look: keys.GeneralKey) -> 
         assert hasattr(VIEWS[view], f"action_{name.removeprefix('screen.')}")
 
 
-@in_one("control", STRIP.values(), ids=lambda control: control.name)
+@run_in_one_test("control", STRIP.values(), ids=lambda control: control.name)
 def test_every_key_of_the_strip_is_bound_by_a_name_that_textual_knows(control: keys.Control) -> None:
     (binding,) = keys.build_demo_bindings([control])
     assert binding.key.isdigit() or binding.key in keys.KEY_SIGNS
 
 
-@in_one(
+@run_in_one_test(
     "holder",
     [Cockpit, Board, JobPage, Table, Question, Pages, KeyPage, FilterLine, Finder, FindLine],
     ids=lambda holder: holder.__name__,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 from textual.content import Content
 from textual.events import MouseDown, MouseScrollDown, MouseUp
 
@@ -18,7 +18,7 @@ from rqtui.tui.widgets.question_dialog import Question
 
 
 async def click(it: Screen, words: str, *, row: int = -1, times: int = 1) -> None:
-    """Clicks on the first cell of words that stand on the screen; on its row `row`, where one is given."""
+    """Click on the first cell of words on the screen, in the row `row` if one is given."""
     await it.until_shown(words)
     lines = it.text().splitlines()
     y = row % len(lines) if row != -1 else next(at for at, line in enumerate(lines) if words in line)
@@ -27,7 +27,7 @@ async def click(it: Screen, words: str, *, row: int = -1, times: int = 1) -> Non
 
 
 async def press_and_release(it: Screen, words: str, then: Callable[[], object]) -> None:
-    """As a terminal tells of a click on these words: the button comes up again when the screen has answered."""
+    """Press and release the mouse button on these words: the button comes up after the screen has answered."""
     await it.until_shown(words)
     lines = it.text().splitlines()
     y = next(at for at, line in enumerate(lines) if words in line)
@@ -51,7 +51,7 @@ def board(it: Screen) -> Board:
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE], ids=["tabs", "panes"])
-@on_screen
+@run_on_event_loop
 async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis, size: tuple[int, int]) -> None:
     Seeded(client).put("a")
     async with screen(url, size) as it:
@@ -64,7 +64,7 @@ async def test_a_click_on_the_name_of_a_place_goes_there(url: str, client: Redis
             await it.until(lambda name=name: board(it).find_current_pane().place.name == name, f"{name} is opened")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_press_on_a_pane_counts_though_the_panes_move_under_the_mouse(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.bury("dead-1", "dead-2")
@@ -97,7 +97,7 @@ async def test_a_press_on_a_pane_counts_though_the_panes_move_under_the_mouse(ur
             assert job.id.decode() == id
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_click_on_the_head_of_a_column_sorts_by_it(url: str, client: Redis) -> None:
     Seeded(client, "aaa").put("a")
     Seeded(client, "zzz").bury("d1", "d2")
@@ -112,7 +112,7 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it(url: str, client: Red
         await it.until(lambda: view.sort == "name" and rows(it).index("aaa") < rows(it).index("zzz"), "by name")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a")
@@ -130,7 +130,7 @@ async def test_a_click_on_a_key_of_the_footer_or_on_its_words_presses_it(url: st
         assert seeded.ids("ready") == ["a"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_click_on_a_verdict_goes_where_it_leads(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a")
@@ -141,7 +141,7 @@ async def test_a_click_on_a_verdict_goes_where_it_leads(url: str, client: Redis)
         await it.until(lambda: isinstance(it.app.navigation.view, Board), "the board: its key changes something")
 
 
-@on_screen
+@run_on_event_loop
 async def test_two_clicks_open_a_row_and_the_wheel_scrolls(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put(*(f"job-{number:03}" for number in range(100)))

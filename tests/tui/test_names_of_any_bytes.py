@@ -4,9 +4,27 @@ from __future__ import annotations
 
 import pytest
 from families import name_case
-from named_queues import NAMES, SYSTEMS, NamedSystem, build_queue_name, can_be_named, plant_queue, to_argument
+from named_queues import (
+    NAMES,
+    SYSTEMS,
+    NamedSystem,
+    build_queue_name,
+    can_be_named,
+    convert_name_to_argument,
+    plant_named_queue,
+)
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, check_rows, on_screen, open_view, return_to_overview, screen
+from screens import (
+    NARROW,
+    WIDE,
+    Screen,
+    Seeded,
+    check_painted_rows,
+    open_view,
+    return_to_overview,
+    run_on_event_loop,
+    screen,
+)
 
 from rqtui.config.settings import Settings
 from rqtui.text.sanitise import safe
@@ -22,29 +40,29 @@ every_system = pytest.mark.parametrize(
 
 
 def plant_queues(client: Redis, system: NamedSystem) -> tuple[str, ...]:
-    """Queues of such names, as many as one screen can be told of, and one of ours; the systems that see them."""
+    """Plant queues with names of any bytes, as many as one command line can name; return the systems that see them."""
     Seeded(client).put("one")
     able = [name for name in SOME if can_be_named(system, name)]
     for name in able if system.is_seen else able[:1]:
-        plant_queue(client, system, name)
+        plant_named_queue(client, system, name)
     return ("native", *dict.fromkeys(system.spec(name) for name in (able if system.is_seen else able[:1])))
 
 
 async def press_and_check(it: Screen, *keys: str) -> None:
     for key in keys:
         await it.press(key)
-        check_rows(it)
+        check_painted_rows(it)
 
 
 @every_system
 def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: NamedSystem) -> None:
     systems = plant_queues(client, system)
 
-    @on_screen
+    @run_on_event_loop
     async def run() -> None:
         async with screen(url, WIDE, systems=systems) as it:
             await it.until_shown("mail", safe(build_queue_name(system, SOME[0])))
-            check_rows(it)
+            check_painted_rows(it)
             await press_and_check(it, "s", "s", '"', '"', "p", "p", "/", "escape", "y", "escape")
             await it.press("/", '"\\x9b', "enter")
             await it.until_shown(safe(build_queue_name(system, SOME[0])))
@@ -53,23 +71,23 @@ def test_every_view_and_key_takes_such_a_queue(url: str, client: Redis, system: 
             await press_and_check(it, "*", "D", "escape", "escape", "N", "escape", ":", "escape", "y", "n", "escape")
             await press_and_check(it, "2", "g", "D", "y")
             await it.pilot.pause(0.3)
-            check_rows(it)
+            check_painted_rows(it)
             await press_and_check(it, "z", "y", "y", "o", "escape", "question_mark", "escape")
             assert it.app.session.refresh_failure is None and it.app.session.connection_loss is None
 
     run()
 
 
-@on_screen
+@run_on_event_loop
 async def test_every_side_view_shows_such_queues(url: str, client: Redis) -> None:
     for system in SYSTEMS:
         if system.is_seen:
             for each in NAMES:
-                plant_queue(client, system, each)
+                plant_named_queue(client, system, each)
     Seeded(client).put("one")
     async with screen(url, NARROW) as it:
         await it.until(lambda: len(it.app.session.refs) > 2 * len(NAMES))
-        check_rows(it)
+        check_painted_rows(it)
         for name in registry.VIEWS:
             with name_case(name):
                 await return_to_overview(it)
@@ -78,7 +96,7 @@ async def test_every_side_view_shows_such_queues(url: str, client: Redis) -> Non
                 assert it.app.session.refresh_failure is None
 
 
-@on_screen
+@run_on_event_loop
 async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_that_is_shown(
     url: str, client: Redis
 ) -> None:
@@ -93,10 +111,10 @@ async def test_such_a_queue_is_chosen_in_the_palette_and_confirmed_by_the_name_t
         it.app.screen.query_one("#guard-word").focus()
         await it.press('"\\x9b', "enter", "enter")
         await it.until(lambda: client.llen(b"\x9b") == 0 and it.app.session.changes)
-        assert to_argument(b"\x9b") == it.app.session.changes[-1].ref.queue
+        assert convert_name_to_argument(b"\x9b") == it.app.session.changes[-1].ref.queue
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_is_copied_of_such_a_queue_is_its_bytes(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,9 +1,9 @@
-"""On a large terminal the room below the rows shows what is under the cursor: a queue, an error, an operation."""
+"""Test the preview below the rows of a large terminal: a queue, an error or an operation under the cursor."""
 
 from __future__ import annotations
 
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 
 from rqtui.model import Ref
 from rqtui.tui.screens.overview import Overview
@@ -32,7 +32,7 @@ async def go_to(it: Screen, queue: str) -> Overview:
     return view
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_overview_shows_why_and_of_what_the_jobs_of_the_queue_under_the_cursor_died(
     url: str, client: Redis
 ) -> None:
@@ -48,7 +48,7 @@ async def test_the_overview_shows_why_and_of_what_the_jobs_of_the_queue_under_th
         assert "KeyError" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_group_under_the_cursor_shows_what_its_queues_count_and_died_of_together(
     url: str, client: Redis
 ) -> None:
@@ -71,7 +71,7 @@ async def test_a_group_under_the_cursor_shows_what_its_queues_count_and_died_of_
         await it.until(lambda: it.app.session.last_focus.pages == (), "no page of dead jobs any more")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_others_died(
     url: str, client: Redis
 ) -> None:
@@ -89,7 +89,7 @@ async def test_the_preview_comes_with_the_tick_and_asks_for_the_dead_only_when_o
         await it.until_shown("3 causes in 5 dead jobs", "ValueError: new")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     for error, number in (("KeyError: 'a'", 400), ("ValueError: b", 100), ("TypeError: c", 500)):
@@ -101,7 +101,7 @@ async def test_the_causes_of_many_come_from_all_parts_of_the_place(url: str, cli
         await it.until_shown("3 causes in 240 of 1 000 dead jobs read", "KeyError", "ValueError", "TypeError")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_terminal_without_room_asks_for_nothing_more(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, NARROW) as it:
@@ -110,7 +110,7 @@ async def test_a_terminal_without_room_asks_for_nothing_more(url: str, client: R
         assert not it.app.session.last_focus.requests and not it.app.session.last_focus.pages
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_happened_tells_of_findings_as_they_come_and_go(url: str, client: Redis) -> None:
     seeded = plant_jobs(client)
     async with screen(url, WIDE) as it:
@@ -119,7 +119,7 @@ async def test_what_happened_tells_of_findings_as_they_come_and_go(url: str, cli
         await it.until(lambda: any("finding" in row and "mail" in row for row in it.text().splitlines()), "it came")
 
 
-@on_screen
+@run_on_event_loop
 async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_example(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("x1")
@@ -137,7 +137,7 @@ async def test_an_error_under_the_cursor_is_shown_in_full_with_the_life_of_an_ex
         assert "an example" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_an_operation_under_the_cursor_shows_its_answers(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, WIDE) as it:

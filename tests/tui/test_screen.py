@@ -1,4 +1,4 @@
-"""The screen, by the keys a person presses, on a real Redis: each test asserts what stands in Redis afterwards."""
+"""Test the screen by the keys a person presses, on a real Redis: each test checks Redis afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from families import name_case
 from proxy import Proxy
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Seeded, run_on_event_loop, screen
 from textual.widgets import Button, Input, TextArea
 
 from rqtui.client.queue import Queue
@@ -33,7 +33,7 @@ def seeded(client: Redis) -> Seeded:
 # ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_n_adds_a_job(url: str, seeded: Seeded) -> None:
     seeded.put("first")
     async with screen(url) as it:
@@ -49,7 +49,7 @@ async def test_n_adds_a_job(url: str, seeded: Seeded) -> None:
         assert job is not None and job.body == b'{"to": "z@y.x"}' and job.priority == -5
 
 
-@on_screen
+@run_on_event_loop
 async def test_n_on_an_empty_redis_asks_for_the_queue_and_opens_the_list(url: str, client: Redis) -> None:
     async with screen(url) as it:
         await it.until_shown("no queues yet")
@@ -63,7 +63,7 @@ async def test_n_on_an_empty_redis_asks_for_the_queue_and_opens_the_list(url: st
         assert client.zcard("rqtui:{brand-new}:ready") == 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_finishes_what_a_worker_holds(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2", keep_ms=60_000)
     seeded.reserve(2)
@@ -75,7 +75,7 @@ async def test_a_finishes_what_a_worker_holds(url: str, seeded: Seeded) -> None:
         assert (seeded.ids("reserved"), seeded.ids("done")) == (["a2"], ["a1"])
 
 
-@on_screen
+@run_on_event_loop
 async def test_l_gives_back_at_once_what_this_screen_holds(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.reserve(worker="rqtui")
@@ -85,7 +85,7 @@ async def test_l_gives_back_at_once_what_this_screen_holds(url: str, seeded: See
         assert seeded.ids("ready") == ["a1"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_l_asks_where_a_worker_holds_the_job(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.reserve()
@@ -102,7 +102,7 @@ async def test_l_asks_where_a_worker_holds_the_job(url: str, seeded: Seeded) -> 
         assert job is not None and job.attempts == 0
 
 
-@on_screen
+@run_on_event_loop
 async def test_k_rejects_with_a_reason(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.reserve()
@@ -119,7 +119,7 @@ async def test_k_rejects_with_a_reason(url: str, seeded: Seeded) -> None:
         assert job is not None and (job.place, job.error) == ("dead", "its address is wrong")
 
 
-@on_screen
+@run_on_event_loop
 async def test_k_buries_what_waits(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as it:
@@ -130,7 +130,7 @@ async def test_k_buries_what_waits(url: str, seeded: Seeded) -> None:
         assert seeded.ids("dead") == ["a1"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_r_runs_a_dead_job_again_at_once(url: str, seeded: Seeded) -> None:
     seeded.bury("d1")
     async with screen(url) as it:
@@ -139,7 +139,7 @@ async def test_r_runs_a_dead_job_again_at_once(url: str, seeded: Seeded) -> None
         assert seeded.ids("ready") == ["d1"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_r_promotes_a_scheduled_job(url: str, seeded: Seeded) -> None:
     seeded.put("later", delay_ms=3_600_000)
     async with screen(url) as it:
@@ -148,7 +148,7 @@ async def test_r_promotes_a_scheduled_job(url: str, seeded: Seeded) -> None:
         assert seeded.ids("ready") == ["later"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_d_deletes_after_asking(url: str, seeded: Seeded, client: Redis) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -165,7 +165,7 @@ async def test_d_deletes_after_asking(url: str, seeded: Seeded, client: Redis) -
         assert client.hkeys("rqtui:{mail}:jobs") == [b"a2"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_t_changes_due_time_and_priority(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -181,7 +181,7 @@ async def test_t_changes_due_time_and_priority(url: str, seeded: Seeded) -> None
         assert job is not None and job.place == "scheduled" and job.priority == -9
 
 
-@on_screen
+@run_on_event_loop
 async def test_e_extends_a_lease(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     (before,) = seeded.reserve()
@@ -192,7 +192,7 @@ async def test_e_extends_a_lease(url: str, seeded: Seeded) -> None:
         assert before.deadline_ms and after.deadline_ms and after.deadline_ms > before.deadline_ms + 3_600_000
 
 
-@on_screen
+@run_on_event_loop
 async def test_p_pauses_and_resumes(url: str, seeded: Seeded, client: Redis) -> None:
     seeded.put("a1")
     async with screen(url) as it:
@@ -214,7 +214,7 @@ async def test_p_pauses_and_resumes(url: str, seeded: Seeded, client: Redis) -> 
 # ── many jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: str, seeded: Seeded) -> None:
     seeded.bury("d1", "d2", "d3", "d4")
     async with screen(url) as it:
@@ -242,7 +242,7 @@ async def test_a_verb_acts_on_the_marked_jobs_and_says_what_became_of_each(url: 
         ("reserved", ("K", "y"), "scheduled", "1 200 rejected"),
     ],
 )
-@on_screen
+@run_on_event_loop
 async def test_a_verb_acts_on_the_whole_place(
     url: str, seeded: Seeded, place: str, keys: tuple[str, ...], target: str, words: str
 ) -> None:
@@ -274,7 +274,7 @@ async def test_a_verb_acts_on_the_whole_place(
         assert not target or counts.count_in_place(target) == total
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_whole_place_is_rescheduled_although_that_changes_its_order(url: str, seeded: Seeded) -> None:
     system = seeded.engine.systems["native"]
     for number in range(1_100):
@@ -291,7 +291,7 @@ async def test_the_whole_place_is_rescheduled_although_that_changes_its_order(ur
         assert system.can("reschedule", "scheduled")
 
 
-@on_screen
+@run_on_event_loop
 async def test_purge_from_the_palette_empties_one_place_and_no_other(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     seeded.bury("d1", "d2", "d3")
@@ -321,7 +321,7 @@ BAD_INPUT = [
 ]
 
 
-@on_screen
+@run_on_event_loop
 async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(url: str, seeded: Seeded, client: Redis) -> None:
     seeded.put("first")
     before = client.dbsize()
@@ -353,7 +353,7 @@ async def test_bad_input_is_said_in_the_dialog_and_nothing_is_written(url: str, 
         assert seeded.ids("ready") == ["first"] and client.dbsize() == before
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_name_that_is_none_is_refused_in_the_dialog(url: str, client: Redis) -> None:
     async with screen(url) as it:
         for name in ("a b", "{x}", "", "n" * 201):
@@ -373,7 +373,7 @@ async def test_a_name_that_is_none_is_refused_in_the_dialog(url: str, client: Re
 # ── what stays where it is ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_cursor_and_the_marks_stay_on_their_jobs_while_jobs_stream_through(url: str, seeded: Seeded) -> None:
     seeded.put(*(f"j{n:03}" for n in range(60)))
     async with screen(url) as it:
@@ -389,7 +389,7 @@ async def test_the_cursor_and_the_marks_stay_on_their_jobs_while_jobs_stream_thr
         assert line.startswith("│▌")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_job_that_left_stays_under_the_cursor_and_can_not_be_acted_on(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -403,7 +403,7 @@ async def test_a_job_that_left_stays_under_the_cursor_and_can_not_be_acted_on(ur
         await it.until(lambda: "a1" not in it.text())
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as it:
@@ -424,7 +424,7 @@ async def test_a_job_page_follows_its_job_and_says_when_it_is_gone(url: str, see
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
-@on_screen
+@run_on_event_loop
 async def test_the_places_are_reached_by_number_by_tab_and_by_letter(
     url: str, seeded: Seeded, size: tuple[int, int]
 ) -> None:
@@ -445,7 +445,7 @@ async def test_the_places_are_reached_by_number_by_tab_and_by_letter(
             assert board.find_current_pane().place.name == place
 
 
-@on_screen
+@run_on_event_loop
 async def test_while_frozen_the_rows_stand_and_the_counters_run(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -458,7 +458,7 @@ async def test_while_frozen_the_rows_stand_and_the_counters_run(url: str, seeded
         await it.until_shown("a3")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_place_that_was_not_seen_before_the_freeze_has_its_rows(url: str, seeded: Seeded) -> None:
     seeded.put("first")
     seeded.put("later", delay_ms=3_600_000)
@@ -470,7 +470,7 @@ async def test_a_place_that_was_not_seen_before_the_freeze_has_its_rows(url: str
         await it.until_shown("later", "frozen: p")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_range_everything_loaded_and_nothing_are_marked(url: str, seeded: Seeded) -> None:
     seeded.put(*(f"j{n}" for n in range(9)))
     async with screen(url) as it:
@@ -486,7 +486,7 @@ async def test_a_range_everything_loaded_and_nothing_are_marked(url: str, seeded
         await it.until(lambda: "all 9 marked" not in it.text())
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_is_secret_in_a_body_is_shown_on_demand(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b'{"token": "sesame", "n": [1, true]}')
     async with screen(url) as it:
@@ -496,7 +496,7 @@ async def test_what_is_secret_in_a_body_is_shown_on_demand(url: str, seeded: See
         await it.until_shown('"token": "sesame"')
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_long_body_scrolls_and_tab_reaches_the_other_half(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b'{"rows": [' + b", ".join(b'{"n": %d}' % n for n in range(3000)) + b"]}")
     async with screen(url) as it:
@@ -510,7 +510,7 @@ async def test_a_long_body_scrolls_and_tab_reaches_the_other_half(url: str, seed
         await it.until(lambda: it.app.focused is not None and it.app.focused.id == "job-left")
 
 
-@on_screen
+@run_on_event_loop
 async def test_three_hundred_queues_are_counted_in_turn_and_those_in_sight_at_once(url: str, client: Redis) -> None:
     ref = Seeded(client)
     for number in range(300):
@@ -530,7 +530,7 @@ async def test_three_hundred_queues_are_counted_in_turn_and_those_in_sight_at_on
         assert ref.ids("ready") == []
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_queue_that_is_deleted_leaves_an_empty_board(url: str, seeded: Seeded, client: Redis) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -543,7 +543,7 @@ async def test_a_queue_that_is_deleted_leaves_an_empty_board(url: str, seeded: S
         await it.until(lambda: isinstance(it.app.screen, Overview))
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_million_jobs_are_paged_like_ten(url: str, client: Redis) -> None:
     many = 1_000_000
     batch = client.pipeline(transaction=False)
@@ -567,7 +567,7 @@ async def test_a_million_jobs_are_paged_like_ten(url: str, client: Redis) -> Non
 # ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_while_the_dispatcher_is_off_a_due_job_stays_scheduled(url: str, seeded: Seeded) -> None:
     seeded.put("first")
     async with screen(url) as it:
@@ -585,7 +585,7 @@ async def test_while_the_dispatcher_is_off_a_due_job_stays_scheduled(url: str, s
         await it.until(lambda: seeded.ids("ready") == ["first", "due", "due2"], "the dispatcher moved it")
 
 
-@on_screen
+@run_on_event_loop
 async def test_while_the_reaper_is_off_an_expired_lease_stays(url: str, seeded: Seeded) -> None:
     async with screen(url) as it:
         await it.press("full_stop")
@@ -606,7 +606,7 @@ async def test_while_the_reaper_is_off_an_expired_lease_stays(url: str, seeded: 
 # ── read-only, lost, small ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_read_only_hides_what_changes_and_runs_no_loop(url: str, seeded: Seeded) -> None:
     seeded.put("a1", delay_ms=50)
     async with screen(url, read_only=True) as it:
@@ -620,7 +620,7 @@ async def test_read_only_hides_what_changes_and_runs_no_loop(url: str, seeded: S
         assert seeded.ids("scheduled") == ["a1"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_without_a_redis_it_opens_with_a_diagnosis_and_tries_again_by_itself(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     proxy = Proxy(url)
@@ -643,7 +643,7 @@ async def test_without_a_redis_it_opens_with_a_diagnosis_and_tries_again_by_itse
     proxy.refuse()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_lost_redis_dims_the_last_picture_and_comes_back_with_the_marks(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
     with Proxy(url) as proxy:
@@ -665,7 +665,7 @@ async def test_a_lost_redis_dims_the_last_picture_and_comes_back_with_the_marks(
             assert seeded.ids("ready") == ["a1", "a3"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_change_whose_answer_is_lost_is_told_as_unknown_and_sent_once(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     with Proxy(url) as proxy:
@@ -682,7 +682,7 @@ async def test_a_change_whose_answer_is_lost_is_told_as_unknown_and_sent_once(ur
             assert seeded.ids("ready") == ["a2"] and proxy.requests.count("EVALSHA") == sent + 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_wrong_password_is_a_sentence(url: str, client: Redis, settings: Callable[[str, str], None]) -> None:
     settings("requirepass", "open-sesame")
     client.auth("open-sesame")
@@ -691,7 +691,7 @@ async def test_a_wrong_password_is_a_sentence(url: str, client: Redis, settings:
         assert ":sesame" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_resizing_rearranges_everything_also_below_a_dialog(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url, NARROW) as it:
@@ -708,7 +708,7 @@ async def test_resizing_rearranges_everything_also_below_a_dialog(url: str, seed
         assert all(len(line) <= 60 for line in it.text().splitlines())
 
 
-@on_screen
+@run_on_event_loop
 async def test_hostile_names_are_text(url: str, client: Redis) -> None:
     hostile = "[red]q[/red]"
     queue = Queue(hostile, url)
@@ -728,7 +728,7 @@ async def test_hostile_names_are_text(url: str, client: Redis) -> None:
         assert not [letter for letter in it.text() if letter < " " and letter != "\n" or "\x7f" <= letter < "\xa0"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_person_leases_the_next_job_or_takes_it_for_good(url: str, seeded: Seeded) -> None:
     seeded.put("first")
     seeded.put("second")

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 from families import name_case
-from hostile_text import find_commands
-from ptys import in_pty
+from hostile_text import find_foreign_control_characters
+from ptys import run_in_pty
 from redis import Redis
-from screens import VIEW_KEYS, Screen, Seeded, check_rows, on_screen, screen
+from screens import VIEW_KEYS, Screen, Seeded, check_painted_rows, run_on_event_loop, screen
 from tmux import RQTUI, Terminal, small  # noqa: F401
 from waiting import wait_until
 
@@ -41,30 +41,30 @@ def seeded(client: Redis) -> Seeded:
 
 
 async def walk(it: Screen) -> list[str]:
-    """Opens every view, judges each picture, and gives back what stood there."""
+    """Open every view, check each screen, and return the texts of the screens."""
     shown = []
     await it.until_shown("mail")
     await it.until_refreshed()
-    check_rows(it)
+    check_painted_rows(it)
     shown.append(it.text())
     await it.press("enter")
     await it.until_refreshed()
-    check_rows(it)
+    check_painted_rows(it)
     shown.append(it.text())
     await it.press("enter")
-    check_rows(it)
+    check_painted_rows(it)
     shown.append(it.text())
     await it.press("escape")
     for name in registry.VIEWS:
         await it.press(VIEW_KEYS[name])
         await it.until(lambda: it.app.navigation.view is not None and name == it.app.navigation.view.NAME, name)  # noqa: B023
         await it.until_refreshed()
-        check_rows(it)
+        check_painted_rows(it)
         shown.append(it.text())
     for key in ("question_mark", "colon", "y"):
         await it.press(key)
         await it.pilot.pause()
-        check_rows(it)
+        check_painted_rows(it)
         await it.press("escape")
     return shown
 
@@ -80,7 +80,7 @@ def test_every_view_has_its_key_here() -> None:
     ids=lambda size: f"{size[0]}x{size[1]}",
 )
 def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
-    @on_screen
+    @run_on_event_loop
     async def run() -> None:
         async with screen(url, size) as it:
             for text in await walk(it):
@@ -91,7 +91,7 @@ def test_every_view_fits_the_terminal(url: str, seeded: Seeded, size: tuple[int,
     run()
 
 
-@on_screen
+@run_on_event_loop
 async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: Seeded) -> None:
     async with screen(url, (80, 24)) as it:
         await it.press("enter")
@@ -106,10 +106,10 @@ async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: 
                 await it.press("q")
                 await it.pilot.resize_terminal(80, 24)
                 await it.until_shown("queues", "mail", "keys")
-                check_rows(it)
+                check_painted_rows(it)
                 await it.press("enter")
                 await it.until_shown("a2", "keys")
-                check_rows(it)
+                check_painted_rows(it)
 
 
 @pytest.mark.slow
@@ -122,7 +122,7 @@ async def test_below_60_by_12_there_is_a_sentence_and_q_works(url: str, seeded: 
     ],
 )
 def test_every_view_opens_in_every_kind_of_theme(url: str, seeded: Seeded, name: str) -> None:
-    @on_screen
+    @run_on_event_loop
     async def run() -> None:
         async with screen(url, (120, 35), theme_name=name) as it:
             assert len(await walk(it)) == 3 + len(registry.VIEWS)
@@ -133,7 +133,7 @@ def test_every_view_opens_in_every_kind_of_theme(url: str, seeded: Seeded, name:
 @pytest.mark.slow
 @pytest.mark.real_terminal
 def test_under_no_color_no_colour_is_sent_and_every_state_has_its_word(url: str, seeded: Seeded) -> None:
-    with in_pty([sys.executable, "-m", "rqtui", url], 160, 45, NO_COLOR="1") as terminal:
+    with run_in_pty([sys.executable, "-m", "rqtui", url], 160, 45, NO_COLOR="1") as terminal:
         terminal.until(b"mail")
         for key in (b"\r", b"5", b"w", b"e", b"t", b"i"):
             terminal.press(key)
@@ -145,12 +145,12 @@ def test_under_no_color_no_colour_is_sent_and_every_state_has_its_word(url: str,
     codes = {code for found in re.findall(rb"\x1b\[([\d;]*)m", sent) for code in found.split(b";")}
     assert not codes & {str(n).encode() for n in (*range(30, 38), *range(40, 48), *range(90, 108))}, codes
     assert not re.search(rb"\x1b\[[\d;]*[34]8;[25];", sent), "no colours of 256 or 24 bits"
-    assert find_commands(sent) == b""
+    assert find_foreign_control_characters(sent) == b""
     for word in (b"scheduled", b"ready", b"reserved", b"dead"):
         assert word in sent
 
 
-@on_screen
+@run_on_event_loop
 async def test_without_colours_the_cursor_a_mark_and_a_job_that_left_are_told_apart(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1", "a2", "a3")
@@ -223,7 +223,7 @@ def test_a_signal_gives_the_terminal_back_during_a_change_of_many_jobs(
 
 
 def test_a_terminal_that_says_dumb_still_gets_text(url: str, seeded: Seeded) -> None:
-    with in_pty([sys.executable, "-m", "rqtui", url], TERM="dumb", LANG="C.UTF-8") as terminal:
+    with run_in_pty([sys.executable, "-m", "rqtui", url], TERM="dumb", LANG="C.UTF-8") as terminal:
         terminal.until(b"mail")
         terminal.press(b"q")
         assert terminal.until_ended() == 0

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 from families import name_case
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, open_view, return_to_overview, screen
+from screens import NARROW, WIDE, Screen, Seeded, open_view, return_to_overview, run_on_event_loop, screen
 from textual.widgets import Input, TextArea
 
 from rqtui.client.queue import Queue as Client
@@ -85,7 +85,7 @@ def plant(client: Redis) -> None:
 
 
 @pytest.mark.parametrize("named", [ALL, ()], ids=["named", "as they are there"])
-@on_screen
+@run_on_event_loop
 async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tuple[str, ...]) -> None:
     plant(client)
     client.sadd("q:done", "s9")  # without it a list tells nothing of itself
@@ -102,7 +102,7 @@ async def test_one_overview_shows_all_systems(url: str, client: Redis, named: tu
         assert {"1", "3"} <= counts, "1 later, 1 due, 3 reserved (one of them late)"
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(url: str, client: Redis) -> None:
     plant(client)
     async with screen(url, NARROW, systems=ALL) as it:
@@ -116,7 +116,7 @@ async def test_a_narrow_overview_names_the_system_of_the_queue_under_the_cursor(
 
 
 @pytest.mark.parametrize(("system", "queue"), QUEUES.items())
-@on_screen
+@run_on_event_loop
 async def test_a_board_counts_by_place_and_says_no_word_of_what_its_system_does_not_know(
     url: str, client: Redis, system: str, queue: str
 ) -> None:
@@ -142,7 +142,7 @@ async def test_a_board_counts_by_place_and_says_no_word_of_what_its_system_does_
                 await it.press("escape")
 
 
-@on_screen
+@run_on_event_loop
 async def test_read_only_offers_no_verb_of_any_system_and_runs_no_loop(url: str, client: Redis) -> None:
     plant(client)
     before = {key: client.dump(key) for key in client.scan_iter()}
@@ -161,7 +161,7 @@ async def test_read_only_offers_no_verb_of_any_system_and_runs_no_loop(url: str,
 # ── loops ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, client: Redis) -> None:
     plant(client)
     past = {b"due": time.time() - 9}
@@ -226,7 +226,7 @@ async def test_only_the_queue_that_somebody_said_so_for_is_served(url: str, clie
         ("safe_pop", ["LPUSH q 6ba7b810-9dad-41d1-80b4-00c04fd430c8"], "data has expired"),
     ],
 )
-@on_screen
+@run_on_event_loop
 async def test_a_finding_is_said_in_the_verdict(
     url: str, client: Redis, system: str, commands: Iterable[str], words: str
 ) -> None:
@@ -266,7 +266,7 @@ def read_verdict(it: Screen, ref: Ref) -> object:
 @pytest.mark.parametrize(
     "system", [each if each == "safe_pop" else pytest.param(each, marks=pytest.mark.matrix) for each in KEYS]
 )
-@on_screen
+@run_on_event_loop
 async def test_a_key_of_another_type_is_said_and_never_written(url: str, client: Redis, system: str) -> None:
     ref = Ref(system, QUEUES[system])
     spec = next(spec for spec in ALL if spec.startswith(system))
@@ -295,7 +295,7 @@ async def test_a_key_of_another_type_is_said_and_never_written(url: str, client:
                 await return_to_overview(it)
 
 
-@on_screen
+@run_on_event_loop
 async def test_members_that_cannot_be_read_are_shown_with_their_problem_and_deleted_only_on_request(
     url: str, client: Redis
 ) -> None:
@@ -329,7 +329,7 @@ async def test_members_that_cannot_be_read_are_shown_with_their_problem_and_dele
         pytest.param("safe_pop:q", "q", "1", marks=pytest.mark.matrix),
     ],
 )
-@on_screen
+@run_on_event_loop
 async def test_a_body_of_30_mb_in_a_list_is_shown_by_its_size(
     url: str, client: Redis, ref: str, key: str, place: str
 ) -> None:
@@ -354,7 +354,7 @@ async def test_a_body_of_30_mb_in_a_list_is_shown_by_its_size(
 # ── whole places ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_whole_set_is_run_again_and_deleted_beyond_what_is_held_of_it(url: str, client: Redis) -> None:
     total = 11_000
     for start in range(0, total, 1_000):
@@ -375,7 +375,7 @@ async def test_a_whole_set_is_run_again_and_deleted_beyond_what_is_held_of_it(ur
         await it.until(lambda: client.scard(timeout_sets.TODOS) == 0, "all of them", timeout_s=40)
 
 
-@on_screen
+@run_on_event_loop
 async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, client: Redis) -> None:
     now_s = int(time.time())
     client.lpush("q", *(b"new%d" % n for n in range(700)), *(b"held%d|%d" % (n, now_s) for n in range(7)))
@@ -395,7 +395,7 @@ async def test_of_two_places_in_one_key_a_whole_one_leaves_the_other(url: str, c
         assert client.lrange("q", 0, -1).count(b"late|%d" % (now_s - 900)) == 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_equal_entries_are_rows_of_their_own_and_one_verb_takes_one(url: str, client: Redis) -> None:
     client.rpush(dispatcher.READY, b"same", b"same", b"same", b"other")
     async with screen(url, systems=("dispatcher",)) as it:
@@ -410,7 +410,7 @@ async def test_equal_entries_are_rows_of_their_own_and_one_verb_takes_one(url: s
 # ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client: Redis) -> None:
     client.rpush(dispatcher.READY, b'{"to": "a@b.c", "token": "sesame"}', b"other")
     async with screen(url, systems=("dispatcher",)) as it:
@@ -424,7 +424,7 @@ async def test_a_job_without_an_id_has_a_page_until_it_is_gone(url: str, client:
         assert isinstance(it.app.navigation.view, JobPage) and client.llen(dispatcher.READY) == 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_a_question_says_of_a_holder_depends_on_tokens(url: str, client: Redis) -> None:
     plant(client)
     async with screen(url, systems=ALL) as it:
@@ -439,7 +439,7 @@ async def test_what_a_question_says_of_a_holder_depends_on_tokens(url: str, clie
 
 
 @pytest.mark.parametrize(("system", "queue"), QUEUES.items())
-@on_screen
+@run_on_event_loop
 async def test_the_palette_offers_just_the_verbs_that_act_here(
     url: str, client: Redis, system: str, queue: str
 ) -> None:
@@ -506,7 +506,7 @@ def test_a_form_has_the_fields_that_the_scripts_have(system: str) -> None:
         ("orizuru:orizuru", "[1]", "needs the source list"),
     ],
 )
-@on_screen
+@run_on_event_loop
 async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
     url: str, client: Redis, ref: str, typed: str, sentence: str
 ) -> None:
@@ -523,7 +523,7 @@ async def test_a_body_that_its_workers_could_not_read_is_refused_in_words(
         assert {key: client.dump(key) for key in client.scan_iter()} == before
 
 
-@on_screen
+@run_on_event_loop
 async def test_without_a_source_what_needs_it_is_refused_in_words_and_the_rest_works(url: str, client: Redis) -> None:
     plant(client)
     async with screen(url, systems=("orizuru",)) as it:
@@ -539,7 +539,7 @@ async def test_without_a_source_what_needs_it_is_refused_in_words_and_the_rest_w
         assert client.llen(orizuru.build_key("w1", "unacked")) == 2
 
 
-@on_screen
+@run_on_event_loop
 async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
     plant(client)
     async with screen(url, systems=ALL) as it:
@@ -554,7 +554,7 @@ async def test_bodies_of_others_go_as_they_are(url: str, client: Redis) -> None:
         assert client.zcount("__REDIS_SCHED_QUEUED__help", (time.time() + 3500) * 1000, "inf") == 2
 
 
-@on_screen
+@run_on_event_loop
 async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str) -> None:
     Client("held", client).put({})
     client.set("rqtui:{held}:dead", "another program")
@@ -572,7 +572,7 @@ async def test_of_what_could_not_be_read_nothing_is_said(client: Redis, url: str
         await it.until_shown("body · none", "it has no body")
 
 
-@on_screen
+@run_on_event_loop
 async def test_queues_of_one_name_in_two_systems_are_told_apart_where_it_is_narrow(url: str, client: Redis) -> None:
     client.sadd("rq:queues", "rq:queue:default")
     for name in ("default", "mailers"):
@@ -586,7 +586,7 @@ async def test_queues_of_one_name_in_two_systems_are_told_apart_where_it_is_narr
         assert "rq:default" not in it.text().splitlines()[4], "its system has a column"
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_loops_of_a_system_without_dispatcher_are_opened_from_its_scheduled_jobs(
     url: str, client: Redis
 ) -> None:
@@ -615,7 +615,7 @@ def test_jobs_that_an_upgrade_left_in_paused_are_resumed_by_the_key_of_a_paused_
     assert (meant(0), meant(2)) == ("pause", "resume")
 
 
-@on_screen
+@run_on_event_loop
 async def test_every_view_names_the_system_of_a_queue_whose_name_another_system_has_too(
     url: str, client: Redis
 ) -> None:

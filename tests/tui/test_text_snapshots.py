@@ -1,4 +1,4 @@
-"""The main screens as plain text, from seeded data with a clock that stands still: `tests/snapshots/*.txt`.
+"""Compare the main screens with text snapshots, with seeded data and a stopped clock: `tests/snapshots/*.txt`.
 
 After a wanted change: RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/test_text_snapshots.py, and look at the difference.
 """

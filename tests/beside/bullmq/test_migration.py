@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from beside.bullmq.stock import Stock
 from beside.stock import RAN
-from migration_runs import list_first_runs, migrate_and_run
+from migration_runs import list_jobs_by_first_run, migrate_and_run
 
 pytestmark = pytest.mark.beside
 
@@ -45,5 +45,5 @@ def test_jobs_run_in_the_order_and_as_often_as_under_a_stock_worker(stock: Stock
     stock.client.flushall()
     _plant(stock)
     runs = migrate_and_run(stock.client, stock.url, "bullmq:mail", tmp_path, lambda: expected)
-    assert list_first_runs(runs) == list_first_runs(expected)
+    assert list_jobs_by_first_run(runs) == list_jobs_by_first_run(expected)
     assert Counter(runs) == Counter(expected)

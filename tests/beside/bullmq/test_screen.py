@@ -6,13 +6,13 @@ import pytest
 from beside.bullmq.stock import P, Stock
 from beside.stock import FIXED
 from redis import Redis
-from screens import WIDE, on_screen, screen
+from screens import WIDE, run_on_event_loop, screen
 
 pytestmark = pytest.mark.beside
 HOUR_MS = 3_600_000
 
 
-@on_screen
+@run_on_event_loop
 async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_mended_state(
     stock: Stock, client: Redis, url: str
 ) -> None:
@@ -44,7 +44,7 @@ async def test_r_requeues_a_failed_job_and_a_killed_worker_is_followed_to_the_me
     assert stock.runs()["held"] == ["killed", "next"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
     stock: Stock, client: Redis, url: str
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 from beside.celery.stock import Stock
 from beside.environments import CELERY, build_celery
 from redis import Redis
-from screens import WIDE, on_screen, screen
+from screens import WIDE, run_on_event_loop, screen
 from waiting import wait_until
 
 pytestmark = pytest.mark.beside
@@ -29,7 +29,7 @@ def apps(request: pytest.FixtureRequest, client: Redis, url: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("events", [False, True], ids=["silent", "with -E"])
-@on_screen
+@run_on_event_loop
 async def test_failures_of_staging_are_no_failures_of_production(
     apps: tuple[Stock, Stock], url: str, events: bool
 ) -> None:
@@ -54,7 +54,7 @@ async def test_failures_of_staging_are_no_failures_of_production(
     assert production.runs() == {"sum": ["of-production"]} and not production.read_waiting()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_failure_that_staging_keeps_in_productions_database_is_not_put_into_productions_queue(
     apps: tuple[Stock, Stock], url: str
 ) -> None:
@@ -78,7 +78,7 @@ async def test_a_failure_that_staging_keeps_in_productions_database_is_not_put_i
     assert staging.runs() == {"bad": ["of-staging"]}
 
 
-@on_screen
+@run_on_event_loop
 async def test_results_that_are_kept_in_another_database_count_where_the_message_or_an_event_was_seen(
     apps: tuple[Stock, Stock], url: str
 ) -> None:

@@ -11,7 +11,7 @@ from beside.celery.stock import STEPS, Stock
 from beside.monitored import check_reads_only, filter_writes, record_commands
 from beside.stock import SLOW_S
 from redis import Redis
-from screens import WIDE, on_screen, screen
+from screens import WIDE, run_on_event_loop, screen
 from shell import shell
 from waiting import wait_until
 
@@ -48,7 +48,7 @@ def test_looking_writes_nothing(stock: Stock, client: Redis) -> None:
     assert stock.read_waiting()[0] == "held", "a look of the original gave it out again"
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_screen_only_listens(stock: Stock, client: Redis, url: str) -> None:
     _add_job_in_every_place(stock)
     stock.kill_all()

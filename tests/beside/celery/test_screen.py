@@ -6,14 +6,14 @@ import pytest
 from beside.celery.stock import Stock
 from beside.stock import FIXED
 from redis import Redis
-from screens import WIDE, on_screen, screen
+from screens import WIDE, run_on_event_loop, screen
 
 pytestmark = pytest.mark.beside
 HOUR_S = 3600
 
 
 @pytest.mark.parametrize("events", [False, True], ids=["silent", "with -E"])
-@on_screen
+@run_on_event_loop
 async def test_what_no_key_tells_is_heard_on_the_screen(stock: Stock, client: Redis, url: str, events: bool) -> None:
     stock.enqueue("bad", "shop.confirm", (4711,))
     stock.enqueue("sum")
@@ -33,7 +33,7 @@ async def test_what_no_key_tells_is_heard_on_the_screen(stock: Stock, client: Re
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"bad": 1, "sum": 1}
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_worker_killed_with_9_is_followed_to_the_mended_state_by_keys(
     stock: Stock, client: Redis, url: str
 ) -> None:
@@ -63,7 +63,7 @@ async def test_a_worker_killed_with_9_is_followed_to_the_mended_state_by_keys(
 
 
 @pytest.mark.parametrize("tool", ["inspect", "flower"])
-@on_screen
+@run_on_event_loop
 async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_told(
     stock: Stock, client: Redis, url: str, tool: str
 ) -> None:
@@ -90,7 +90,7 @@ async def test_a_tool_with_a_shorter_timeout_that_gives_out_what_runs_is_told(
     assert stock.runs() == {"held": ["living"]}
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_queue_that_nobody_consumes_is_told_until_a_worker_does(stock: Stock, client: Redis, url: str) -> None:
     stock.start(name="w1")
     stock.enqueue("lonely", queue="mail")
@@ -103,7 +103,7 @@ async def test_a_queue_that_nobody_consumes_is_told_until_a_worker_does(stock: S
         await it.until_shown("succeeded 1")
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_told(stock: Stock, client: Redis, url: str) -> None:
     killed = stock.start(name="killed", pool="prefork", events=True)
     async with screen(url, WIDE) as it:
@@ -118,7 +118,7 @@ async def test_what_acks_before_it_runs_is_lost_with_its_worker_and_told(stock: 
     assert stock.read_waiting() == []
 
 
-@on_screen
+@run_on_event_loop
 async def test_outcomes_of_which_nobody_tells_whose_they_are_are_counted_and_told(
     stock: Stock, client: Redis, url: str
 ) -> None:
@@ -131,7 +131,7 @@ async def test_outcomes_of_which_nobody_tells_whose_they_are_are_counted_and_tol
         await it.until_shown("nobody told which", "result_extended")
 
 
-@on_screen
+@run_on_event_loop
 async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
     stock: Stock, client: Redis, url: str
 ) -> None:
@@ -171,7 +171,7 @@ async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
     assert {id: len(runs) for id, runs in stock.runs().items()} == dict.fromkeys(("stays", "sooner", "new", "waits"), 1)
 
 
-@on_screen
+@run_on_event_loop
 async def test_k_revokes_what_runs_and_the_worker_lives_on(stock: Stock, client: Redis, url: str) -> None:
     worker = stock.start(name="w1", pool="prefork", events=True)
     async with screen(url, WIDE) as it:
@@ -192,7 +192,7 @@ async def test_k_revokes_what_runs_and_the_worker_lives_on(stock: Stock, client:
 
 
 @pytest.mark.parametrize("events", [False, True], ids=["silent", "with -E"])
-@on_screen
+@run_on_event_loop
 async def test_each_outcome_of_a_burst_is_heard_once(stock: Stock, client: Redis, url: str, events: bool) -> None:
     stock.start(name="w1", pool="prefork", slots=2, events=events)
     async with screen(url, WIDE) as it:
@@ -211,7 +211,7 @@ async def test_each_outcome_of_a_burst_is_heard_once(stock: Stock, client: Redis
 
 
 @pytest.mark.parametrize("tells", ["result_extended", "task_send_sent_event"])
-@on_screen
+@run_on_event_loop
 async def test_whose_an_outcome_is_stands_where_it_is_told(stock: Stock, client: Redis, url: str, tells: str) -> None:
     stock.configure(**{tells: True}, task_routes={"*": {"routing_key": "mail"}})
     stock.start("default", "mail", name="w1", events=tells == "task_send_sent_event")
@@ -229,7 +229,7 @@ async def test_whose_an_outcome_is_stands_where_it_is_told(stock: Stock, client:
 
 
 @pytest.mark.parametrize("known", ["by its message", "by events", "by its result"])
-@on_screen
+@run_on_event_loop
 async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_its_id(
     stock: Stock, client: Redis, url: str, known: str
 ) -> None:
@@ -265,7 +265,7 @@ async def test_a_failed_task_is_put_anew_and_a_stock_worker_finishes_it_under_it
     assert stock.runs() == {"bad": ["w1", "w1"]}
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_expired_and_what_was_tried_again_is_told_so(stock: Stock, client: Redis, url: str) -> None:
     stock.enqueue("expired", expires=0.01)
     stock.enqueue("flaky", "shop.flaky", (7,))
@@ -283,7 +283,7 @@ async def test_what_expired_and_what_was_tried_again_is_told_so(stock: Stock, cl
     assert {id: len(runs) for id, runs in stock.runs().items()} == {"flaky": 2}
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_prefix_needs_no_option_on_the_screen_either(stock: Stock, client: Redis, url: str) -> None:
     stock.configure(broker_transport_options={"global_keyprefix": "shop:"}, task_acks_late=True)
     stock.start(name="w1", events=True)

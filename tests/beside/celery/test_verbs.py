@@ -10,7 +10,7 @@ import pytest
 from beside.celery.stock import STEPS, Stock
 from beside.stock import SLOW_S
 from redis import Redis
-from screens import WIDE, on_screen, screen
+from screens import WIDE, run_on_event_loop, screen
 from waiting import wait_until
 
 pytestmark = pytest.mark.beside
@@ -353,7 +353,7 @@ def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
 
 
 @pytest.mark.parametrize(("prefix", "patterns"), [("/shop/{db}.", True), (False, False)])
-@on_screen
+@run_on_event_loop
 async def test_exchanges_of_other_names_are_heard_and_told(
     stock: Stock, client: Redis, url: str, prefix: str | bool, patterns: bool
 ) -> None:

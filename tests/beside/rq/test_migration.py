@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from beside.rq.stock import RAN, Stock
-from migration_runs import TARGET, list_first_runs, migrate_and_run
+from migration_runs import TARGET, list_jobs_by_first_run, migrate_and_run
 
 from rqtui.engine.engine import Engine
 from rqtui.systems import registry
@@ -39,7 +39,7 @@ def test_jobs_run_in_the_order_and_as_often_as_under_a_stock_worker(stock: Stock
     _plant(stock)
     error = stock.do("job", id="dead")["error"]
     runs = migrate_and_run(stock.client, stock.url, "rq:default", tmp_path, lambda: [*expected, "dead"])
-    assert list_first_runs(runs) == list_first_runs(expected)
+    assert list_jobs_by_first_run(runs) == list_jobs_by_first_run(expected)
     assert Counter(runs) == Counter(expected)
     dead = Engine(stock.client, [registry.create_system("native")]).fetch_job(TARGET, b"dead")
     assert dead is not None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from beside.rq.stock import FIXED, Stock, age_leases
 from redis import Redis
-from screens import WIDE, on_screen, screen
+from screens import WIDE, run_on_event_loop, screen
 
 pytestmark = pytest.mark.beside
 
 
-@on_screen
+@run_on_event_loop
 async def test_r_requeues_a_failed_job_and_the_stock_worker_finishes_it(stock: Stock, client: Redis, url: str) -> None:
     stock.do("enqueue", queue="default", func="shop.confirm", args=[4711], id="bad")
     stock.start(name="w1")
@@ -26,7 +26,7 @@ async def test_r_requeues_a_failed_job_and_the_stock_worker_finishes_it(stock: S
     assert stock.runs() == {"bad": ["w1", "w1"]}
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_worker_killed_with_9_is_told_and_its_job_reaped_by_a_key(
     stock: Stock, client: Redis, url: str
 ) -> None:
@@ -48,7 +48,7 @@ async def test_a_worker_killed_with_9_is_told_and_its_job_reaped_by_a_key(
     assert stock.runs() == {"held": ["killed", "next"]}
 
 
-@on_screen
+@run_on_event_loop
 async def test_each_verb_has_its_key_and_a_stock_worker_runs_what_they_left(
     stock: Stock, client: Redis, url: str
 ) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from beside.sidekiq.stock import Stock
 from beside.stock import RAN
-from migration_runs import TARGET, list_first_runs, migrate_and_run
+from migration_runs import TARGET, list_jobs_by_first_run, migrate_and_run
 from waiting import wait_until
 
 from rqtui.engine.engine import Engine
@@ -52,7 +52,7 @@ def test_jobs_run_in_the_order_and_as_often_as_under_a_stock_process(stock: Stoc
     stock.client.flushall()
     _plant(stock)
     runs = migrate_and_run(stock.client, stock.url, "sidekiq:default", tmp_path, lambda: [*expected, "dead"])
-    assert list_first_runs(runs) == list_first_runs(expected)
+    assert list_jobs_by_first_run(runs) == list_jobs_by_first_run(expected)
     assert Counter(runs) == Counter(expected)
     dead = Engine(stock.client, [registry.create_system("native")]).fetch_job(TARGET, b"dead")
     assert dead is not None

@@ -1,12 +1,12 @@
-"""Bad input at the floor of the scripts: whatever a client in any language sends, it is refused before the first write.
+"""Test bad input to the native scripts: whatever a client in any language sends is refused before the first write.
 
-`rqtui.scripts` refuses most of it before it is sent; so these calls are made with raw strings.
+`rqtui.scripts` refuses most of it before it is sent; so these calls use raw strings.
 """
 
 from __future__ import annotations
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from native_jobs import NATIVE_KEYS, NOW, SCRIPTS, build_key, plant_job, run_script
 from native_subject import NATIVE, USES
 from redis import Redis
@@ -31,7 +31,7 @@ def raw(client: Redis, name: str, *argv: object) -> object:
     return client.eval(script.source, len(keys), *keys, *argv)  # type: ignore[arg-type]
 
 
-@in_one(("name", "source"), CHANGING)
+@run_in_one_test(("name", "source"), CHANGING)
 def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client: Redis) -> None:
     scene = Scene.build(NATIVE, client, name, source)
     script = scene.script
@@ -49,7 +49,7 @@ def test_an_argument_that_is_no_number_is_refused(name: str, source: str, client
             assert dump(client) == before
 
 
-@in_one(("name", "source"), CHANGING)
+@run_in_one_test(("name", "source"), CHANGING)
 def test_a_batch_of_a_wrong_size_is_refused(name: str, source: str, client: Redis) -> None:
     scene = Scene.build(NATIVE, client, name, source)
     script = scene.script
@@ -67,7 +67,7 @@ def test_a_batch_of_a_wrong_size_is_refused(name: str, source: str, client: Redi
     assert dump(client) == before
 
 
-@in_one(
+@run_in_one_test(
     "fields",
     [
         {"id": b""},
@@ -97,14 +97,14 @@ def test_one_bad_job_refuses_its_whole_batch(any_client: Redis, fields: dict[str
     assert dump(any_client) == {}
 
 
-@in_one("verb", ["reserve", "pull", "dispatch", "reap", "purge"])
-@in_one("limit", [0, -1, 1001])
+@run_in_one_test("verb", ["reserve", "pull", "dispatch", "reap", "purge"])
+@run_in_one_test("limit", [0, -1, 1001])
 def test_a_limit_beyond_1000_is_refused(any_client: Redis, verb: str, limit: int) -> None:
     with pytest.raises(Refused, match="limit is 1 to 1000"):
         run_script(any_client, verb, limit=limit)
 
 
-@in_one(
+@run_in_one_test(
     ("name", "value"),
     [("nonsense", "1"), ("ttr_ms", "0"), ("ttr_ms", "-1"), ("ttr_ms", "nan"), ("ttr_ms", "1.5"), ("max_attempts", "0"),
      ("events", "maybe"), ("seq", "1"), ("token", "1"), ("paused", "1"), ("keep_ms", "9" * 20), ("\x1b\n", "1")],
@@ -118,7 +118,7 @@ def test_a_setting_that_cannot_be_is_refused(server_client: Redis, name: str, va
 MOST_MS, MOST_KEPT_MS = 31_622_400_000, 3_162_240_000_000  # 366 days, and a hundred times that
 
 
-@in_one(
+@run_in_one_test(
     ("name", "least", "most"),
     [
         ("ttr_ms", 1, MOST_MS), ("max_attempts", 1, 1_000_000), ("backoff_ms", 0, MOST_MS),
@@ -147,7 +147,7 @@ def test_a_worker_without_a_proper_name_is_refused(any_client: Redis, worker: st
     assert dump(any_client) == {}
 
 
-@in_one(
+@run_in_one_test(
     "row",
     [
         (b"", "ready", "1", b"1 - 0 - - - - - - \n{}", b"", b"", b""),
@@ -168,7 +168,7 @@ def test_restore_takes_only_what_delete_could_have_returned(any_client: Redis, r
     assert dump(any_client) == {}
 
 
-@in_one(
+@run_in_one_test(
     "row",
     [
         (b"a", "done", b"", "ready", "1", b"", b""),
@@ -224,7 +224,7 @@ def test_rows_that_are_cut_are_rows_whose_last_columns_are_empty(client: Redis) 
             raw(client, "enqueue", NOW, width, "c", "{}")
 
 
-@in_one("name", [pytest.param(name, id=name) for name in ("enqueue", "reserve", "ack")])
+@run_in_one_test("name", [pytest.param(name, id=name) for name in ("enqueue", "reserve", "ack")])
 def test_a_stream_of_another_program_stops_a_call_that_would_write_there(name: str, client: Redis) -> None:
     for stream, watch in (("events", "on"), ("minutes", "")):
         scene = Scene.build(NATIVE, client, name, (USES[name].sources or SCRIPTS[name].sources or ("",))[0])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from native_jobs import (
     HOUR,
     NOW,
-    build_history,
+    build_attempts_line,
+    build_error_history,
     build_key,
-    build_line,
     enqueue_ids,
     find_places,
     list_ids,
@@ -29,7 +29,7 @@ from rqtui.testing.keyspace import dump
 
 def test_an_enqueue_sent_again_changes_nothing_in_whatever_place_the_job_is(any_client: Redis) -> None:
     for place in ("scheduled", "ready", "reserved", "done", "dead"):
-        plant_job(any_client, place, place.encode(), NOW + 5, attempts=build_line(1, "9"))
+        plant_job(any_client, place, place.encode(), NOW + 5, attempts=build_attempts_line(1, "9"))
     before = dump(any_client)
     assert set(enqueue_ids(any_client, b"scheduled", b"ready", b"reserved", b"done", b"dead", body=b"other")) == {
         "exists"
@@ -54,7 +54,7 @@ def test_a_unique_window_blocks_the_id_and_then_frees_it(any_client: Redis) -> N
     assert read_body(any_client, b"a") == b"second"
 
 
-@in_one(
+@run_in_one_test(
     "id", [b"x" * 512, bytes(range(256)), b"\x00", b"\n", b" ", b"-", "žluťoučký 🦄".encode(), b"\xff\xfe", b"{}*?[\\"]
 )
 def test_any_bytes_up_to_512_make_an_id(any_client: Redis, id: bytes) -> None:
@@ -74,7 +74,7 @@ def test_any_bytes_up_to_512_make_an_id(any_client: Redis, id: bytes) -> None:
     assert find_places(any_client, id) == ["done"]
 
 
-@in_one("size", [0, 1, 4095, 4096, 4097, 5_000_000])
+@run_in_one_test("size", [0, 1, 4095, 4096, 4097, 5_000_000])
 def test_a_body_of_any_size_comes_back_whole(client: Redis, size: int) -> None:
     sent = bytes(n % 256 for n in range(256)) * (size // 256 + 1)
     sent = sent[:size]
@@ -98,8 +98,16 @@ def test_a_body_of_any_size_comes_back_whole(client: Redis, size: int) -> None:
 @pytest.mark.parametrize("verb", ["ack", "reap", "dispatch"])
 def test_done_jobs_whose_time_is_over_are_forgotten(any_client: Redis, verb: str) -> None:
     for n in range(15):
-        plant_job(any_client, "done", b"%02d" % n, NOW - 100 + n, b"x" * 5000, build_line(1, "9"), build_history("x"))
-    plant_job(any_client, "done", b"kept", NOW + 1, attempts=build_line(1, "9"))
+        plant_job(
+            any_client,
+            "done",
+            b"%02d" % n,
+            NOW - 100 + n,
+            b"x" * 5000,
+            build_attempts_line(1, "9"),
+            build_error_history("x"),
+        )
+    plant_job(any_client, "done", b"kept", NOW + 1, attempts=build_attempts_line(1, "9"))
     enqueue_ids(any_client, b"a")
     proof = reserve_one(any_client)
     request = {"ack": {"rows": [proof]}, "reap": {"limit": 5}, "dispatch": {"limit": 5}}[verb]
@@ -133,7 +141,7 @@ def test_dead_holds_no_more_than_dead_max_and_the_oldest_go_first(any_client: Re
 @pytest.mark.parametrize("verb", ["reject", "kill", "reap"])
 def test_dead_jobs_are_forgotten_after_dead_ttl(any_client: Redis, verb: str) -> None:
     run_script(any_client, "configure", [("dead_ttl_ms", "1000")])
-    plant_job(any_client, "dead", b"old", NOW - 1000, errors=build_history("x"))
+    plant_job(any_client, "dead", b"old", NOW - 1000, errors=build_error_history("x"))
     plant_job(any_client, "dead", b"young", NOW - 999)
     enqueue_ids(any_client, b"a", max_attempts=1)
     proof = reserve_one(any_client, ttr_ms=1)

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 )
 from native_jobs import NOW, PLACES, build_key, run_script
 from native_model import Model, Outcome
-from native_state import read_meaning
+from native_state import read_parsed_keys
 from redis import Redis
 
 from rqtui.scripts.script import Reply
@@ -89,8 +89,8 @@ class Machine(RuleBasedStateMachine):
         return run_script(self.client, verb, rows, now_ms=self.model.now_ms, **args)
 
     def pick(self, number: int, *places: str) -> bytes:
-        """Mostly a job that stands in one of `places`, now and then any id: a random way hits too few by chance."""
-        there = [id for place in places for id in self.model.order(place)]
+        """Pick a job, mostly from one of `places`, sometimes any id: a random id would rarely exist."""
+        there = [id for place in places for id in self.model.sort_ids(place)]
         return there[number % len(there)] if there and number % 5 else POOL[number % len(POOL)]
 
     def proven(self, rows: list[tuple[int, str]], *places: str) -> list[tuple[bytes, str]]:
@@ -268,13 +268,13 @@ class Machine(RuleBasedStateMachine):
         assert answer.word == self.model.beat(worker, job, leave)
 
     @rule(worker=st.sampled_from([b"w1", b"w 2"]), order=st.sampled_from(["quiet", "stop"]))
-    def tell(self, worker: bytes, order: str) -> None:
+    def send_order(self, worker: bytes, order: str) -> None:
         assert read_outcomes(self.ask(order, [(worker,)])) == self.model.send_order(worker, order)
 
     @rule(picks=PICKS)
     def repair(self, picks: list[int]) -> None:
         ids = [self.pick(number, "ready") for number in picks]
-        expected = ["fine" if self.model.place(id) else "gone" for id in ids]
+        expected = ["fine" if self.model.find_job_place(id) else "gone" for id in ids]
         assert read_outcomes(self.ask("repair", [(id,) for id in ids])) == expected
 
     @rule()
@@ -289,7 +289,7 @@ class Machine(RuleBasedStateMachine):
         assert counts["overdue"] == sum(due <= self.model.now_ms for due in self.model.places["scheduled"].values())
         assert counts["expired"] == sum(due <= self.model.now_ms for due in self.model.places["reserved"].values())
         page = run_script(self.client, "page", place=place, offset=0, limit=100, body_bytes=10)
-        assert [row[0] for row in page.rows] == self.model.order(place)
+        assert [row[0] for row in page.rows] == self.model.sort_ids(place)
         for walk in ("scheduled", "ready", "reserved", "done", "dead", "jobs", "bodies", "attempts", "errors"):
             assert run_script(self.client, "check", walk=walk, cursor="0", limit=1000).rows == []
 
@@ -299,11 +299,11 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def every_key_means_what_the_model_says(self) -> None:
-        found = read_meaning(self.client)
-        expected = self.model.keyspace()
+        found = read_parsed_keys(self.client)
+        expected = self.model.build_keyspace()
         assert found == expected
         for place in PLACES:
-            assert list(found.get(place, {})) == self.model.order(place)
+            assert list(found.get(place, {})) == self.model.sort_ids(place)
 
 
 def profile(examples: int, steps: int) -> settings:

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from families import in_one
-from native_jobs import HOUR, LEASE, NOW, SCRIPTS, build_key, build_line, enqueue_ids, plant_job, read_meta, run_script
+from families import run_in_one_test
+from native_jobs import (
+    HOUR,
+    LEASE,
+    NOW,
+    SCRIPTS,
+    build_attempts_line,
+    build_key,
+    enqueue_ids,
+    plant_job,
+    read_meta,
+    run_script,
+)
 from native_subject import NATIVE, USES
 from redis import Redis
 
@@ -145,7 +156,7 @@ def test_no_verb_tells_anything_once_the_watch_is_over(client: Redis) -> None:
 
 
 def woken(client: Redis) -> bool:
-    """Whether the marker stands there; it is taken away."""
+    """Return whether the wake marker exists, and delete the marker."""
     return bool(client.delete(build_key("wake")))
 
 
@@ -170,7 +181,7 @@ def test_an_enqueue_wakes_when_it_is_ready_or_nearer_than_the_next(any_client: R
     assert woken(any_client)
 
 
-@in_one(
+@run_in_one_test(
     ("name", "source"),
     [
         ("dispatch", "scheduled"),
@@ -193,7 +204,7 @@ def test_what_makes_a_job_ready_wakes(any_client: Redis, name: str, source: str)
 def test_a_reject_or_reschedule_wakes_only_when_it_is_the_nearest(any_client: Redis) -> None:
     plant_job(any_client, "scheduled", b"near", NOW + 500)
     for id in (b"a", b"b"):
-        plant_job(any_client, "reserved", id, NOW + LEASE, attempts=build_line(1, "7"))
+        plant_job(any_client, "reserved", id, NOW + LEASE, attempts=build_attempts_line(1, "7"))
     run_script(any_client, "reject", [(b"a", "7", b"")], delay_ms=501)
     assert not woken(any_client)
     run_script(any_client, "reject", [(b"b", "7", b"")], delay_ms=499)

@@ -9,9 +9,9 @@ from native_jobs import (
     HOUR,
     LEASE,
     NOW,
-    build_history,
+    build_attempts_line,
+    build_error_history,
     build_key,
-    build_line,
     build_record,
     enqueue_ids,
     find_places,
@@ -49,8 +49,8 @@ def test_a_cancelled_job_that_finished_all_the_same_is_acked(any_client: Redis) 
 
 
 def test_requeue_resets_attempts_unless_told_not_to(any_client: Redis) -> None:
-    plant_job(any_client, "dead", b"a", NOW, attempts=build_line(5))
-    plant_job(any_client, "dead", b"b", NOW, attempts=build_line(5))
+    plant_job(any_client, "dead", b"a", NOW, attempts=build_attempts_line(5))
+    plant_job(any_client, "dead", b"b", NOW, attempts=build_attempts_line(5))
     run_script(any_client, "requeue", [(b"a",)])
     run_script(any_client, "requeue", [(b"b",)], keep_attempts=True)
     assert (read_attempts(any_client, b"a"), read_attempts(any_client, b"b")) == (0, 5)
@@ -65,8 +65,8 @@ def test_delete_and_restore_bring_back_every_byte(any_client: Redis) -> None:
             place.encode(),
             NOW + 7,
             b"\x00\xff" * 3000,
-            build_line(2),
-            build_history("x"),
+            build_attempts_line(2),
+            build_error_history("x"),
             priority=-3,
         )
     before = {place: read_facts(any_client, place.encode()) for place in ("scheduled", "ready", "dead", "done")}

@@ -9,9 +9,9 @@ from native_jobs import (
     HOUR,
     LEASE,
     NOW,
-    build_history,
+    build_attempts_line,
+    build_error_history,
     build_key,
-    build_line,
     enqueue_ids,
     plant_job,
     read_body,
@@ -56,7 +56,14 @@ def test_a_page_shows_the_beginning_of_a_body_and_touches_no_long_one(any_client
 
 
 def test_a_page_shows_the_last_error(any_client: Redis) -> None:
-    plant_job(any_client, "dead", b"a", NOW, attempts=build_line(2), errors=build_history("first", "last" + "!" * 600))
+    plant_job(
+        any_client,
+        "dead",
+        b"a",
+        NOW,
+        attempts=build_attempts_line(2),
+        errors=build_error_history("first", "last" + "!" * 600),
+    )
     plant_job(any_client, "dead", b"b", NOW + 1, errors=b"{garbled")
     rows = run_script(any_client, "page", place="dead", offset=0, limit=9, body_bytes=9).rows
     assert [row[6] for row in rows] == [b"last" + b"!" * 496, b""]
@@ -69,8 +76,8 @@ def test_a_page_without_bodies_has_room_for_longer_errors(any_client: Redis) -> 
         "dead",
         b"a",
         NOW,
-        attempts=build_line(1),
-        errors=build_history(f"Traceback:\n{frames}ValueError: no"),
+        attempts=build_attempts_line(1),
+        errors=build_error_history(f"Traceback:\n{frames}ValueError: no"),
     )
     texts = {
         body_bytes: run_script(any_client, "page", place="dead", offset=0, limit=9, body_bytes=body_bytes).rows[0][6]
@@ -91,10 +98,16 @@ def test_a_record_that_cannot_be_read_spoils_no_page(any_client: Redis) -> None:
 
 
 def test_show_tells_all_that_is_known_of_a_job(any_client: Redis) -> None:
-    plant_job(any_client, "reserved", b"a", NOW + LEASE, b"{}", build_line(2, "77", 5), build_history("boom"))
+    plant_job(
+        any_client, "reserved", b"a", NOW + LEASE, b"{}", build_attempts_line(2, "77", 5), build_error_history("boom")
+    )
     shown = run_script(any_client, "show", id=b"a", body_bytes=-1).values
     assert (shown["place"], float(shown["score"])) == ("reserved", NOW + LEASE)
-    assert (shown["body"], shown["line"], shown["errors"]) == (b"{}", build_line(2, "77", 5), build_history("boom"))
+    assert (shown["body"], shown["line"], shown["errors"]) == (
+        b"{}",
+        build_attempts_line(2, "77", 5),
+        build_error_history("boom"),
+    )
 
 
 def test_counts_tell_ages_and_what_is_late(any_client: Redis) -> None:
@@ -172,7 +185,7 @@ def test_one_queue_is_counted_as_many_are(any_client: Redis) -> None:
 
 def test_what_is_due_or_over_at_this_very_instant_counts_as_that(any_client: Redis) -> None:
     plant_job(any_client, "scheduled", b"now", NOW)
-    plant_job(any_client, "reserved", b"over", NOW, attempts=build_line(1, "7"))
+    plant_job(any_client, "reserved", b"over", NOW, attempts=build_attempts_line(1, "7"))
     found = run_script(any_client, "counts", now_ms=NOW).values
     assert (found["overdue"], found["expired"]) == (1, 1)
     found = run_script(any_client, "counts", now_ms=NOW - 1).values

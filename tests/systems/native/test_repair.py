@@ -1,4 +1,4 @@
-"""`check` sees every kind of damage and `repair` mends it; afterwards check finds nothing, and no sound job changed."""
+"""Test that `check` finds every kind of damage and `repair` fixes it without changing an undamaged job."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from native_jobs import (
     HOUR,
     NOW,
     PLACES,
-    build_history,
+    build_attempts_line,
+    build_error_history,
     build_key,
-    build_line,
     find_places,
     list_ids,
     plant_job,
@@ -90,12 +90,12 @@ def plant_broken(client: Redis, place: str) -> None:
     for name in PLACES:
         plant_jobs(client, name, [b"%s-%d" % (name.encode(), n) for n in range(3)], False)
     score = 50 if place == "ready" else NOW + HOUR
-    errors = build_history("boom") if place == "dead" else None
-    plant_job(client, place, b"x", score, b"y" * 5000, build_line(1, "7", 50), errors)
+    errors = build_error_history("boom") if place == "dead" else None
+    plant_job(client, place, b"x", score, b"y" * 5000, build_attempts_line(1, "7", 50), errors)
     assert find_problems(client) == {}
 
 
-@in_one(("place", "damage", "kind", "after"), [row[1:] for row in DAMAGES], ids=[row[0] for row in DAMAGES])
+@run_in_one_test(("place", "damage", "kind", "after"), [row[1:] for row in DAMAGES], ids=[row[0] for row in DAMAGES])
 def test_check_finds_the_damage_and_repair_mends_it(
     server_client: Redis, place: str, damage: Damage, kind: str, after: str
 ) -> None:
@@ -128,7 +128,7 @@ def test_a_line_that_belongs_to_nobody_is_found_and_dropped(server_client: Redis
 def test_a_job_that_was_in_none_runs_again_with_its_priority_and_its_attempts(server_client: Redis) -> None:
     client = server_client
     plant_jobs(client, "ready", [b"a"], False)
-    plant_job(client, "ready", b"x", 1, attempts=build_line(3, "7", 50, priority="-2"))
+    plant_job(client, "ready", b"x", 1, attempts=build_attempts_line(3, "7", 50, priority="-2"))
     client.zrem(build_key("ready"), b"x")
     run_script(client, "repair", [(b"x",)])
     assert list_ids(client, "ready") == [b"x", b"a"]
@@ -136,7 +136,7 @@ def test_a_job_that_was_in_none_runs_again_with_its_priority_and_its_attempts(se
 
 
 def test_a_done_id_without_a_body_is_no_damage(server_client: Redis) -> None:
-    plant_job(server_client, "done", b"x", NOW + HOUR, attempts=build_line(1, "7"))
+    plant_job(server_client, "done", b"x", NOW + HOUR, attempts=build_attempts_line(1, "7"))
     server_client.hdel(build_key("jobs"), b"x")
     assert find_problems(server_client) == {}
     assert read_outcomes(run_script(server_client, "repair", [(b"x",)])) == ["fine"]
@@ -151,12 +151,12 @@ def test_check_walks_a_large_queue_in_bounded_steps(client: Redis) -> None:
 
 def test_a_job_whose_record_cannot_be_read_is_dead_with_that_reason_and_no_other_gets_one(any_client: Redis) -> None:
     for id in (b"garbled", b"kept", b"twice"):
-        plant_job(any_client, "dead" if id == b"kept" else "ready", id, 1, errors=build_history("boom"))
+        plant_job(any_client, "dead" if id == b"kept" else "ready", id, 1, errors=build_error_history("boom"))
     any_client.hset(build_key("jobs"), b"garbled", b"garbage")
     any_client.hset(build_key("attempts"), b"kept", b"one two")
     any_client.zadd(build_key("scheduled"), {b"twice": NOW})
     run_script(any_client, "repair", [(b"garbled",), (b"kept",), (b"twice",)], now_ms=NOW)
     reasons = {id: any_client.hget(build_key("errors"), id) for id in (b"garbled", b"kept", b"twice")}
     assert json.loads(reasons.pop(b"garbled") or b"") == [[NOW, NOW, "", "the record of this job cannot be read"]]
-    assert set(reasons.values()) == {build_history("boom")}
+    assert set(reasons.values()) == {build_error_history("boom")}
     assert any_client.zscore(build_key("dead"), b"garbled") == NOW

@@ -1,22 +1,22 @@
-"""The promises of the native queue, one test each: what a reservation, an attempt, a lease and a due time mean.
+"""Test the promises of the native queue: what a reservation, an attempt, a lease and a due time mean.
 
-Every test acts through the scripts and looks at Redis itself. Ids, bodies and retention stand in
-`test_keeping.py`, what operators do in `test_operators.py`, counters, minutes, events and the wake marker
-in `test_notes.py`, damage in `test_repair.py`, bad input in `test_input.py`.
+Every test acts through the scripts and reads Redis itself. `test_keeping.py` tests ids, bodies and retention,
+`test_operators.py` the verbs of operators, `test_notes.py` counters, minutes, events and the wake marker,
+`test_repair.py` damage, `test_input.py` bad input.
 """
 
 from __future__ import annotations
 
 import json
 
-from families import in_one
+from families import run_in_one_test
 from native_jobs import (
     HOUR,
     LEASE,
     NOW,
     PRIORITY,
+    build_attempts_line,
     build_key,
-    build_line,
     enqueue_ids,
     find_places,
     list_ids,
@@ -114,7 +114,7 @@ def test_attempts_are_counted_at_reserve_and_given_back_by_release(any_client: R
     assert reserve_jobs(any_client).rows[0][2] == 1
 
 
-@in_one("attempt", range(1, 12))
+@run_in_one_test("attempt", range(1, 12))
 def test_a_rejected_job_waits_between_half_and_all_of_its_backoff(any_client: Redis, attempt: int) -> None:
     base, cap = 1000, 100_000
     plant_job(
@@ -122,7 +122,7 @@ def test_a_rejected_job_waits_between_half_and_all_of_its_backoff(any_client: Re
         "ready",
         b"a",
         5,
-        attempts=build_line(attempt - 1),
+        attempts=build_attempts_line(attempt - 1),
         backoff_ms=base,
         backoff_cap_ms=cap,
         max_attempts=99,

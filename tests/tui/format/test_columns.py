@@ -9,7 +9,7 @@ from dataclasses import replace
 import msgpack
 import pytest
 from redis import Redis
-from screens import Screen, Seeded, on_screen, read_text, screen
+from screens import Screen, Seeded, read_text, run_on_event_loop, screen
 
 from rqtui.config.settings import Settings
 from rqtui.errors import UsageError
@@ -193,7 +193,7 @@ def test_a_pattern_that_cannot_be_read_is_said_and_changes_nothing() -> None:
     assert not is_secret_name("iban") and is_secret_name("api_token")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_board_shows_the_columns_of_the_settings_and_says_which_are_none(url: str, client: Redis) -> None:
     Seeded(client).put("a1", body=json.dumps(BODY).encode(), priority=3)
     chosen = {"ready": ("job", "body.user.id", "body.user.password", "priority", "nope")}
@@ -209,7 +209,7 @@ async def test_a_board_shows_the_columns_of_the_settings_and_says_which_are_none
         assert "hunter2" not in read_text(app)
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_bracket_at_the_end_of_a_sample_takes_other_members(url: str, client: Redis) -> None:
     many = 25_000
     client.sadd(timeout_sets.DONE, *range(many))

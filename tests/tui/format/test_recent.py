@@ -1,4 +1,4 @@
-"""What happened lately: steps of a loop on one queue are one line, and two queues of one name are told apart."""
+"""Test recent activity: steps of a loop on one queue are one line, and two queues of one name are distinguished."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the panes of a board stand: which one opens, which fold, what a wide terminal shows beside the one in focus."""
+"""Test the panes of a board: which one opens, which fold, and what a wide terminal shows beside the focused one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from mill_system import NAMES as NAMES_OF_THE_MILL
 from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 
 from rqtui.model import Count, Finding, Place, Queue, State
 from rqtui.systems import registry
@@ -109,7 +109,7 @@ def test_a_board_opens_on_the_place_with_the_trouble_else_on_the_fullest(counted
     assert board_layout.choose_first_place(PLACES, counted) == opens
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_board_whose_jobs_are_dead_opens_on_the_dead(url: str, seeded: Seeded) -> None:
     seeded.bury("d1", "d2", "d3")
     async with screen(url, NARROW) as it:
@@ -120,7 +120,7 @@ async def test_a_board_whose_jobs_are_dead_opens_on_the_dead(url: str, seeded: S
         await it.until_shown("d1")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Seeded) -> None:
     seeded.put("r1")
     async with screen(url, NARROW) as it:
@@ -133,7 +133,7 @@ async def test_a_place_that_was_chosen_stays_whatever_comes(url: str, seeded: Se
 # ── what is seen ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_80_columns_show_of_the_dead_160_show_too(url: str, seeded: Seeded) -> None:
     seeded.put("r1")
     seeded.bury("d1", "d2")
@@ -143,7 +143,7 @@ async def test_what_80_columns_show_of_the_dead_160_show_too(url: str, seeded: S
             await it.until_shown("last error", "tried", "TimeoutError: smtp", "1/")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_places_in_the_side_are_short_and_a_click_brings_one_to_the_middle(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     seeded.put("later", delay_ms=90_000)
@@ -162,7 +162,7 @@ async def test_the_places_in_the_side_are_short_and_a_click_brings_one_to_the_mi
         await it.until(lambda: pane(it, "ready").size.width < 30)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url, WIDE) as it:
@@ -175,7 +175,7 @@ async def test_a_place_that_gets_a_job_unfolds_and_stays_open_for_a_while(url: s
         assert pane(it, "reserved").size.height > 3
 
 
-@on_screen
+@run_on_event_loop
 async def test_at_80_columns_the_tabs_count_and_the_finding_stands_in_the_frame(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.bury("d1", "d2")
@@ -187,7 +187,7 @@ async def test_at_80_columns_the_tabs_count_and_the_finding_stands_in_the_frame(
         assert "● " in frame and "1-1 of 1" in frame
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_there_is_none(
     url: str, seeded: Seeded
 ) -> None:
@@ -199,7 +199,7 @@ async def test_a_high_terminal_has_the_findings_above_the_rows_and_ok_where_ther
         await it.until(lambda: "paused" in it.text().splitlines()[3])
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url, NARROW) as it:
@@ -211,7 +211,7 @@ async def test_a_click_on_a_tab_goes_to_its_place(url: str, seeded: Seeded) -> N
         await it.until(lambda: board(it).find_current_pane().place.name == "scheduled")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_cursor_that_nobody_moved_is_on_what_is_there_and_not_on_a_job_that_left(
     url: str, seeded: Seeded
 ) -> None:
@@ -250,7 +250,7 @@ def test_findings_lead_to_the_right_one_of_several_places_of_a_state() -> None:
     assert board_layout.choose_first_place(parts, counted._replace(findings=(late,))) == "late"
 
 
-@on_screen
+@run_on_event_loop
 async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
@@ -277,7 +277,7 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
         await it.until(lambda: "waits" in it.text().splitlines()[3], "nothing of the mill is due")
 
 
-@on_screen
+@run_on_event_loop
 async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:

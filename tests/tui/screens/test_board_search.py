@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Seeded, run_on_event_loop, screen
 from textual.widgets import Input
 
 from rqtui.system_base.system import Request
@@ -51,7 +51,7 @@ def find_pane(it: Any) -> Pane:
     return it.app.navigation.view.find_current_pane()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_short_place_shows_at_once_what_is_typed_and_goes_on_as_jobs_come(url: str, seeded: Seeded) -> None:
     seeded.bury("d1", "d2")
     seeded.put("a1", "b1", "a2")
@@ -72,7 +72,7 @@ async def test_a_short_place_shows_at_once_what_is_typed_and_goes_on_as_jobs_com
         assert isinstance(it.app.navigation.view, Board) and "match" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_filter_that_cannot_be_read_is_said_and_stays_to_be_mended(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "b1")
     async with screen(url) as it:
@@ -85,7 +85,7 @@ async def test_a_filter_that_cannot_be_read_is_said_and_stays_to_be_mended(url: 
         await it.until_shown("a1", "b1")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_long_place_is_scanned_and_what_was_found_keeps_its_order(url: str, seeded: Seeded) -> None:
     put_many(seeded, LONG)
     async with screen(url) as it:
@@ -105,7 +105,7 @@ async def test_a_long_place_is_scanned_and_what_was_found_keeps_its_order(url: s
         await it.until(lambda: "j1289" in it.text() and pane.cursor_id == b"j1290")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(url: str, seeded: Seeded) -> None:
     put_many(seeded, LONG)
     async with screen(url) as it:
@@ -125,7 +125,7 @@ async def test_a_found_job_that_leaves_stays_in_its_line_and_says_where_it_is(ur
         await it.until_shown("648 of 1 297 match")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_scan_ends_at_its_budget_and_says_so(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     put_many(seeded, LONG)
     monkeypatch.setattr(place_scan.create_scan, "__defaults__", (600,))
@@ -138,7 +138,7 @@ async def test_a_scan_ends_at_its_budget_and_says_so(url: str, seeded: Seeded, m
         assert target.filter == "job:send" and not target.is_whole_place and len(target.jobs) == 300
 
 
-@on_screen
+@run_on_event_loop
 async def test_esc_stops_a_scan_and_keeps_what_was_found_and_again_clears_it(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +161,7 @@ async def test_esc_stops_a_scan_and_keeps_what_was_found_and_again_clears_it(
         assert isinstance(it.app.navigation.view, Board)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_verb_acts_on_all_that_match_and_on_no_other(url: str, seeded: Seeded, client: Redis) -> None:
     put_many(seeded, LONG)
     async with screen(url, size=(100, 30)) as it:
@@ -177,7 +177,7 @@ async def test_a_verb_acts_on_all_that_match_and_on_no_other(url: str, seeded: S
         assert not client.hexists("rqtui:{mail}:jobs", "j0010") and client.hexists("rqtui:{mail}:jobs", "j0011")
 
 
-@on_screen
+@run_on_event_loop
 async def test_n_without_a_filter_goes_to_the_next_match_of_the_last_one(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "b1", "a2", "b2", "a3")
     async with screen(url) as it:
@@ -196,7 +196,7 @@ async def test_n_without_a_filter_goes_to_the_next_match_of_the_last_one(url: st
         assert pane.cursor_id == b"b1"  # from the top again
 
 
-@on_screen
+@run_on_event_loop
 async def test_marks_stay_over_filters_and_pages_and_those_that_left_are_counted(url: str, seeded: Seeded) -> None:
     put_many(seeded, LONG)
     async with screen(url) as it:
@@ -215,7 +215,7 @@ async def test_marks_stay_over_filters_and_pages_and_those_that_left_are_counted
         await it.until(lambda: "marked" not in it.text())
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_terminal_that_shrinks_while_a_filter_is_typed_takes_no_letter_for_a_verb(
     url: str, seeded: Seeded, client: Redis
 ) -> None:
@@ -240,7 +240,7 @@ async def test_a_terminal_that_shrinks_while_a_filter_is_typed_takes_no_letter_f
         assert seeded.ids("dead") == ["d1", "d2"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_queue_whose_keys_vanish_says_so_and_keeps_filter_and_marks(
     url: str, seeded: Seeded, client: Redis
 ) -> None:
@@ -258,7 +258,7 @@ async def test_a_queue_whose_keys_vanish_says_so_and_keeps_filter_and_marks(
         assert "b9" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, seeded: Seeded) -> None:
     seeded.put(*(f"a{n}" for n in range(8)))
     async with screen(url, WIDE) as it:
@@ -284,7 +284,7 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, 
         assert find_pane(it).cursor_id == b"a2"
 
 
-@on_screen
+@run_on_event_loop
 async def test_plus_gives_one_place_the_whole_width_and_esc_takes_it_back(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     seeded.put("b1", delay_ms=90_000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from planted_jobs import add_failed_jobs, add_held_jobs, add_worker
 from redis import Redis
-from screens import WIDE, on_screen, screen
+from screens import WIDE, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.native_keys import build_keys
@@ -16,7 +16,7 @@ from rqtui.tui.screens.error_group import ErrorGroup
 from rqtui.tui.screens.errors import Errors as ErrorsView
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -> None:
     mail, images = Queue("mail", client), Queue("images", client)
     add_failed_jobs(mail, "TimeoutError: 1 s", "TimeoutError: 2 s", "KeyError: 'x'")
@@ -33,7 +33,7 @@ async def test_a_group_is_run_again_in_all_its_queues(url: str, client: Redis) -
         await it.until_shown("1 error ", "dead 1 ", "▌×")  # the row under the cursor stays until it leaves
 
 
-@on_screen
+@run_on_event_loop
 async def test_members_beyond_the_sample_are_acted_on_too(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,7 +48,7 @@ async def test_members_beyond_the_sample_are_acted_on_too(
         await it.until(lambda: client.zcard(build_keys("mail")["dead"]) == 0, "all six")
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s\n    at the\n    very end")
     async with screen(url, open_queue="mail") as it:
@@ -63,7 +63,7 @@ async def test_enter_shows_the_whole_error_and_the_jobs_and_enter_again_the_job(
         await it.until_shown("errors of mail")
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_comes_from_data_is_text(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "\x1b]0;owned\x07[bold]x[/bold] \u202e", name="[red]\u202ekind")
     add_held_jobs(client, "w[/]\u202e", "id\x07")
@@ -80,7 +80,7 @@ async def test_what_comes_from_data_is_text(url: str, client: Redis) -> None:
         assert not {"\x1b", "\x07", "\u202e"} & set(it.text())
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_session_that_may_not_change_offers_no_verbs(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, read_only=True, open_queue="mail") as it:
@@ -92,7 +92,7 @@ async def test_a_session_that_may_not_change_offers_no_verbs(url: str, client: R
         assert client.zcard(build_keys("mail")["dead"]) == 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, open_queue="mail") as it:
@@ -108,7 +108,7 @@ async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: s
         assert client.zcard(build_keys("mail")["dead"]) == 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_job_list_that_does_not_fit_the_filter_says_what_to_press(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, open_queue="mail") as it:
@@ -118,7 +118,7 @@ async def test_a_job_list_that_does_not_fit_the_filter_says_what_to_press(url: s
         await it.until_shown("nothing matches /nosuch")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_report_with_very_many_rows_draws_the_first_of_them(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -132,7 +132,7 @@ async def test_a_report_with_very_many_rows_draws_the_first_of_them(
         await it.until_shown("ErrorE: x")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_lost_link_leaves_the_report_and_a_new_one_comes_with_it(url: str, client: Redis) -> None:
     add_failed_jobs(Queue("mail", client), "TimeoutError: 1 s")
     async with screen(url, open_queue="mail") as it:
@@ -152,7 +152,7 @@ def build_traceback(why: str, line: int = 88) -> str:
     return f"Traceback (most recent call last):\n{frames}charge.Declined: {why}"
 
 
-@on_screen
+@run_on_event_loop
 async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_error(url: str, client: Redis) -> None:
     add_failed_jobs(
         Queue("mail", client),
@@ -177,7 +177,7 @@ async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_
         assert view.find_selected_group().count == 3  # type: ignore[union-attr]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: str, client: Redis) -> None:
     mail = Queue("mail", client)
     add_failed_jobs(mail, "ErrorA: x", "ErrorA: x", "ErrorB: x")
@@ -212,7 +212,7 @@ async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: 
         await it.until(lambda: message() == "ErrorA: x", "g follows the first row again")
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since_is_told(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -237,7 +237,7 @@ async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since
         assert sorted(group.message for group in view.list_groups()) == left
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_page_of_a_group_says_how_many_where_and_since_when(url: str, client: Redis) -> None:
     add_failed_jobs(
         Queue("mail", client),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from crier_system import Crier, add_jobs, crier, publish_begin, publish_end, publish_heartbeat
+from crier_system import Crier, add_ready_jobs, crier, publish_begin, publish_end, publish_heartbeat
 from proxy import Proxy
 from redis import Redis
-from screens import NARROW, Screen, on_screen, screen
+from screens import NARROW, Screen, run_on_event_loop, screen
 
 from rqtui.config.settings import Settings
 from rqtui.model import Job, State
@@ -24,9 +24,9 @@ async def wait_until_listening(it: Screen) -> None:
     )
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url: str, crier: type[Crier]) -> None:
-    add_jobs(client, "mail", "a1", "b2", "c3")
+    add_ready_jobs(client, "mail", "a1", "b2", "c3")
     async with screen(url, NARROW, systems=("crier",)) as it:
         await it.until_shown("mail", "1 queue")
         await wait_until_listening(it)
@@ -49,9 +49,9 @@ async def test_what_ends_while_one_looks_stands_in_its_place(client: Redis, url:
         await it.until_shown("nothing heard since")
 
 
-@on_screen
+@run_on_event_loop
 async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
-    add_jobs(client, "mail", "a1", "b2")
+    add_ready_jobs(client, "mail", "a1", "b2")
     async with screen(url, NARROW, systems=("crier",)) as it:
         await it.until_shown("mail", "1 queue")
         await wait_until_listening(it)
@@ -73,9 +73,9 @@ def test_its_redis_cli_line_is_how_one_hears_the_next() -> None:
     assert line == "redis-cli -h db.example -p 7000 -n 3 PSUBSCRIBE crier.began crier.ended 'crier.beat*'"
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_gap_is_told_on_the_frame(client: Redis, url: str, crier: type[Crier]) -> None:
-    add_jobs(client, "mail", "a1", "b2")
+    add_ready_jobs(client, "mail", "a1", "b2")
     with Proxy(url) as proxy:
         async with screen(proxy.url, NARROW, systems=("crier",)) as it:
             await it.until_shown("mail", "1 queue")
@@ -88,11 +88,11 @@ async def test_a_gap_is_told_on_the_frame(client: Redis, url: str, crier: type[C
             assert "a1" in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
-    add_jobs(client, "mail", "a1")
+    add_ready_jobs(client, "mail", "a1")
     client.execute_command("ACL", "SETUSER", "deaf", "reset", "on", ">x", "~*", "resetchannels", "+@all")
     try:
         async with screen(url.replace("redis://", "redis://deaf:x@"), NARROW, systems=("crier",)) as it:
@@ -104,11 +104,11 @@ async def test_a_user_who_may_not_listen_is_told_which_right_is_missing(
         client.execute_command("ACL", "DELUSER", "deaf")
 
 
-@on_screen
+@run_on_event_loop
 async def test_workers_that_were_heard_and_what_they_run_stand_in_their_view(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
-    add_jobs(client, "mail", "a1")
+    add_ready_jobs(client, "mail", "a1")
     async with screen(url, NARROW, systems=("crier",)) as it:
         await it.until_shown("mail", "1 queue")
         await wait_until_listening(it)
@@ -118,12 +118,12 @@ async def test_workers_that_were_heard_and_what_they_run_stand_in_their_view(
         await it.until_shown("● running", "w1", "cry")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_overview_tells_of_jobs_of_which_nobody_says_whose_they_are(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
-    add_jobs(client, "mail", "a1", "b2")
-    add_jobs(client, "post", "c3")
+    add_ready_jobs(client, "mail", "a1", "b2")
+    add_ready_jobs(client, "post", "c3")
     async with screen(url, NARROW, systems=("crier",)) as it:
         await it.until_shown("mail", "post")
         await wait_until_listening(it)
@@ -132,9 +132,9 @@ async def test_the_overview_tells_of_jobs_of_which_nobody_says_whose_they_are(
         await it.until_shown("1 job of crier in finished: of no queue that is known here.")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_filter_looks_through_all_that_was_heard(client: Redis, url: str, crier: type[Crier]) -> None:
-    add_jobs(client, "mail", "a1")
+    add_ready_jobs(client, "mail", "a1")
     async with screen(url, NARROW, systems=("crier",)) as it:
         await it.until_shown("mail", "1 queue")
         await wait_until_listening(it)
@@ -148,11 +148,11 @@ async def test_a_filter_looks_through_all_that_was_heard(client: Redis, url: str
         await it.until_shown("j0 ", "of 450")
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_is_forgotten_counts_and_the_frame_says_how_many_are_left(
     client: Redis, url: str, crier: type[Crier]
 ) -> None:
-    add_jobs(client, "mail", "a1")
+    add_ready_jobs(client, "mail", "a1")
     async with screen(url, NARROW, systems=("crier",)) as it:
         await it.until_shown("mail", "1 queue")
         await wait_until_listening(it)
@@ -169,9 +169,9 @@ async def test_what_is_forgotten_counts_and_the_frame_says_how_many_are_left(
         assert "j11" in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_read_only_and_calm_screens_listen_too(client: Redis, url: str, crier: type[Crier]) -> None:
-    add_jobs(client, "mail", "a1")
+    add_ready_jobs(client, "mail", "a1")
     async with screen(Settings(url, ("crier",), read_only=True, is_calm=True), NARROW) as it:
         await it.until_shown("mail", "1 queue")
         await wait_until_listening(it)

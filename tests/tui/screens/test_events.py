@@ -10,7 +10,7 @@ import bullmq_subject
 import pytest
 from native_jobs import build_key
 from redis import Redis
-from screens import NARROW, Seeded, on_screen, read_text, screen
+from screens import NARROW, Seeded, read_text, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
 from rqtui.connection.connect import connect
@@ -19,7 +19,7 @@ from rqtui.tui.screens.events import Events
 from screenshots.seeded import NOW, open_still_app
 
 
-@on_screen
+@run_on_event_loop
 async def test_opening_the_feed_records_and_shows_what_moves(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("before")
@@ -35,7 +35,7 @@ async def test_opening_the_feed_records_and_shows_what_moves(client: Redis, url:
         assert 30_000 < left_ms <= 61_000, "it lapses by itself once nobody watches"
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_read_only_session_shows_what_is_recorded_and_turns_nothing_on(client: Redis, url: str) -> None:
     mail = Seeded(client)
     client.hset(build_key("meta"), mapping={"version": 1, "events": "on"})
@@ -48,7 +48,7 @@ async def test_a_read_only_session_shows_what_is_recorded_and_turns_nothing_on(c
         assert client.hget(build_key("meta"), "events") == b"off"
 
 
-@on_screen
+@run_on_event_loop
 async def test_where_configure_is_denied_the_feed_says_why_nothing_is_recorded(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -60,7 +60,7 @@ async def test_where_configure_is_denied_the_feed_says_why_nothing_is_recorded(c
         assert client.hget(build_key("meta"), "events") is None
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_feed_pauses_and_goes_on(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
@@ -75,7 +75,7 @@ async def test_the_feed_pauses_and_goes_on(client: Redis, url: str) -> None:
         await it.until_shown("while-paused")
 
 
-@on_screen
+@run_on_event_loop
 async def test_nothing_moves_under_the_cursor_away_from_the_head(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
@@ -96,7 +96,7 @@ async def test_nothing_moves_under_the_cursor_away_from_the_head(client: Redis, 
         assert table.cursor_id == table.rows[0].id
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_filter_works_while_it_is_typed_and_n_finds_the_next_failure(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
@@ -117,7 +117,7 @@ async def test_a_filter_works_while_it_is_typed_and_n_finds_the_next_failure(cli
         await it.until_shown("fine-1", "broken-1")
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_opens_the_job_of_an_event_or_says_that_it_is_gone(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
@@ -135,7 +135,7 @@ async def test_enter_opens_the_job_of_an_event_or_says_that_it_is_gone(client: R
         await it.until_toast("stays is gone")
 
 
-@on_screen
+@run_on_event_loop
 async def test_hostile_names_do_no_harm_in_the_feed(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
@@ -149,7 +149,7 @@ async def test_hostile_names_do_no_harm_in_the_feed(client: Redis, url: str) -> 
         assert "\x1b" not in it.text() and "\u202e" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_feed_of_bullmq_shows_its_stream_with_the_reasons_of_failures(client: Redis, url: str) -> None:
     bullmq_subject.plant_queue(client)
     bullmq_subject.plant_job(client, "7", "failed")
@@ -163,7 +163,7 @@ async def test_the_feed_of_bullmq_shows_its_stream_with_the_reasons_of_failures(
         await it.until_shown("from failed")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_system_without_events_shows_what_this_screen_did(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a", "b")
     async with screen(url) as it:
@@ -171,7 +171,7 @@ async def test_a_system_without_events_shows_what_this_screen_did(client: Redis,
         await it.until_shown("dispatcher records no events")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_deleted_queue_is_not_made_again_by_its_feed(client: Redis, url: str) -> None:
     mail = Seeded(client)
     mail.put("a")
@@ -185,7 +185,7 @@ async def test_a_deleted_queue_is_not_made_again_by_its_feed(client: Redis, url:
         assert client.keys("rqtui:{mail}:meta") == []
 
 
-@on_screen
+@run_on_event_loop
 async def test_several_queues_are_one_feed_by_time(client: Redis, url: str) -> None:
     mail, images = Seeded(client), Seeded(client, "images")
     mail.put("a")

@@ -8,7 +8,7 @@ import msgpack
 import pytest
 from mill_system import Mill, add_mill_jobs, mill
 from redis import Redis
-from screens import Seeded, on_screen, screen
+from screens import Seeded, run_on_event_loop, screen
 
 from rqtui.model import Attempt, Job, State
 from rqtui.tui.format import timeline
@@ -24,7 +24,7 @@ def seeded(client: Redis) -> Seeded:
     return Seeded(client)
 
 
-@on_screen
+@run_on_event_loop
 async def test_v_shows_the_body_as_json_as_text_and_in_hex_and_secrets_in_none(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b'{"to":"a@b.c","password":"hunter2"}')
     async with screen(url, SIZE) as it:
@@ -43,7 +43,7 @@ async def test_v_shows_the_body_as_json_as_text_and_in_hex_and_secrets_in_none(u
         await it.until_shown("body · json", "hunter2")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_msgpack_body_is_shown_as_what_it_holds(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=msgpack.packb({"to": "a@b.c", "password": "hunter2"}))
     async with screen(url, SIZE) as it:
@@ -54,7 +54,7 @@ async def test_a_msgpack_body_is_shown_as_what_it_holds(url: str, seeded: Seeded
         assert "hunter" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: Seeded) -> None:
     body = {"items": [{"n": n, "odd": n % 50 == 0} for n in range(200)]}
     seeded.put("a1", body=json.dumps(body).encode())
@@ -75,7 +75,7 @@ async def test_a_search_in_the_body_goes_from_match_to_match(url: str, seeded: S
         await it.until(lambda: " of 2" not in it.text())
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, seeded: Seeded) -> None:
     body = json.dumps({"items": ["x" * 90] * 1_000, "end": "the very end"}).encode()
     seeded.put("a1", body=body)
@@ -88,7 +88,7 @@ async def test_a_long_body_says_its_size_and_enter_fetches_it_once(url: str, see
         await it.until_shown("1 of 1", "the very end")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_body_that_is_too_long_for_a_screen_says_where_it_can_be_had(url: str, seeded: Seeded) -> None:
     seeded.put("a1", body=b"y" * (MAX_FETCHED_BODY + 1))
     async with screen(url, SIZE) as it:
@@ -99,7 +99,7 @@ async def test_a_body_that_is_too_long_for_a_screen_says_where_it_can_be_had(url
         assert "yyyy" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
     async with screen(url, SIZE) as it:
@@ -115,7 +115,7 @@ async def test_brackets_go_through_the_jobs_of_the_list(url: str, seeded: Seeded
         await it.until(lambda: seeded.ids("ready") == ["a2", "a3"])
 
 
-@on_screen
+@run_on_event_loop
 async def test_errors_of_all_attempts_stand_on_the_page_the_newest_first_and_masked(url: str, seeded: Seeded) -> None:
     seeded.put("a1", backoff_ms=0)
     for error in ("KeyError: first", "TimeoutError: password=hunter2"):
@@ -186,7 +186,7 @@ FACTS = [
 ]
 
 
-@on_screen
+@run_on_event_loop
 async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
@@ -226,7 +226,7 @@ async def test_facts_stand_in_their_order_and_links_lead_to_other_jobs_and_back(
         await it.until(lambda: job() == "q1", "a click opens a link")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_board_shows_calls_in_place_of_what_stands_in_bodies(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "failed", "f1", call="mill.grind('wheat', token='abc')", error="ValueError: chaff")
     add_mill_jobs(client, "flour", "failed", "f2", call="mill.sieve\x1b[2J(2)")

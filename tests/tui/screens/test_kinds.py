@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from redis import Redis
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.queue import Queue
 from rqtui.tui.screens.kinds import build_kind_filter
 
 
-@on_screen
+@run_on_event_loop
 async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: Redis) -> None:
     mail = Queue("mail", client)
     for number in range(3):
@@ -27,7 +27,7 @@ async def test_kinds_are_counted_and_enter_filters_the_board(url: str, client: R
         assert "job:send" in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_r_makes_the_report_anew(url: str, client: Redis) -> None:
     mail = Queue("mail", client)
     mail.put({}, name="send")
@@ -39,7 +39,7 @@ async def test_r_makes_the_report_anew(url: str, client: Redis) -> None:
         await it.until_shown("2 kinds of job", "digest")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_frozen_report_stands(url: str, client: Redis) -> None:
     Queue("mail", client).put({}, name="send")
     async with screen(url, open_queue="mail") as it:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 
 from rqtui.connection.connect import connect
 from rqtui.model import Job, Ref, State
@@ -17,7 +17,7 @@ from rqtui.tui.screens.loops import Loops
 HELD = Job(b"a", "mail", "native", "reserved", State.RESERVED, b"a", attempts=1, max_attempts=3)
 
 
-@in_one(
+@run_in_one_test(
     ("system", "verb", "job", "place"),
     [
         ("native", "reap", HELD, "ready"),
@@ -32,7 +32,7 @@ def test_it_is_known_what_becomes_of_a_job(system: str, verb: str, job: Job, pla
     assert format_target_places(verb, job, registry.create_system(system)) == place
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_next_victims_are_shown_before_they_are_taken(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("first", "last", max_attempts=1)
@@ -51,7 +51,7 @@ async def test_the_next_victims_are_shown_before_they_are_taken(url: str, client
     assert seeded.ids("reserved") == ["first", "last"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, client: Redis) -> None:
     for number in range(9):
         Seeded(client, f"q{number}").put("later", delay_ms=60_000 + number * 1000)
@@ -64,7 +64,7 @@ async def test_the_heads_of_the_nearest_queues_go_along_in_the_tick(url: str, cl
         assert snapshot.cost.round_trips == 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_loop_is_stopped_stepped_and_started_here(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("ready")
@@ -84,7 +84,7 @@ async def test_a_loop_is_stopped_stepped_and_started_here(url: str, client: Redi
         await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "overview", "back")
 
 
-@on_screen
+@run_on_event_loop
 async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     with connect(url, client_name="rqtui-reaper") as other:
@@ -94,7 +94,7 @@ async def test_loops_elsewhere_are_known_by_their_connections(url: str, client: 
             await it.until(lambda: any("reap" in x and "elsewhere 1" in x for x in it.text().splitlines()), "one more")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes_on(url: str, client: Redis) -> None:
     def connections() -> int:
         return sum(each["name"] == "rqtui-dispatcher" for each in client.client_list())
@@ -117,7 +117,7 @@ async def test_a_loop_that_is_off_is_no_connection_and_one_that_is_on_again_goes
         await it.until(lambda: connections() == before, "a single step keeps none")
 
 
-@on_screen
+@run_on_event_loop
 async def test_read_only_says_that_the_loops_are_off(url: str, client: Redis) -> None:
     Seeded(client).put("later", delay_ms=60_000)
     async with screen(url, WIDE, read_only=True) as it:

@@ -11,7 +11,7 @@ import bullmq_subject
 import pytest
 from native_jobs import build_key
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, on_screen, read_text, screen
+from screens import NARROW, WIDE, Seeded, read_text, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
 from rqtui.tui.screens import registry
@@ -39,7 +39,7 @@ def spread(client: Redis) -> None:
     client.hset(build_key("meta"), mapping={"version": 1, **counted})
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_plots_tell_rates_and_their_ranges_change(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     spread(client)
@@ -56,7 +56,7 @@ async def test_the_plots_tell_rates_and_their_ranges_change(client: Redis, url: 
         await it.until_shown("oldest ready")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_hour_counts_what_happened_in_it(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     spread(client)
@@ -65,7 +65,7 @@ async def test_the_hour_counts_what_happened_in_it(client: Redis, url: str) -> N
         await it.until(lambda: re.search(r"(660|720|780) of \d \d{3} attempts", it.text()), "the hour's failures")
 
 
-@on_screen
+@run_on_event_loop
 async def test_several_queues_are_added_up_in_the_plots(client: Redis, url: str) -> None:
     mail, images = Seeded(client), Seeded(client, "images")
     mail.put("a", "b")
@@ -76,7 +76,7 @@ async def test_several_queues_are_added_up_in_the_plots(client: Redis, url: str)
         await it.until_shown("2 queues together", "not done 3")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_plots_show_the_metrics_of_bullmq_before_the_view_was_opened(client: Redis, url: str) -> None:
     bullmq_subject.plant_queue(client)
     bullmq_subject.plant_job(client, "a", "wait")
@@ -91,7 +91,7 @@ async def test_the_plots_show_the_metrics_of_bullmq_before_the_view_was_opened(c
         await it.until_shown("601 of 18 611 jobs", "nothing is known of this time yet")
 
 
-@on_screen
+@run_on_event_loop
 async def test_bullmq_without_metrics_counts_nothing_by_the_minute(client: Redis, url: str) -> None:
     bullmq_subject.plant_queue(client)
     bullmq_subject.plant_job(client, "a", "wait")
@@ -100,7 +100,7 @@ async def test_bullmq_without_metrics_counts_nothing_by_the_minute(client: Redis
         await it.until_shown("counts nothing by the minute", "not done 1")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_system_without_counters_shows_depth_and_says_so(client: Redis, url: str) -> None:
     client.rpush("readytasklist", "a", "b")
     async with screen(url) as it:
@@ -108,7 +108,7 @@ async def test_a_system_without_counters_shows_depth_and_says_so(client: Redis, 
         await it.until_shown("counts nothing by the minute", "not done 2")
 
 
-@on_screen
+@run_on_event_loop
 async def test_ascii_plots_have_no_braille(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     spread(client)
@@ -122,7 +122,7 @@ async def test_ascii_plots_have_no_braille(client: Redis, url: str) -> None:
         assert not [letter for letter in it.text() if 0x2800 <= ord(letter) < 0x2900]
 
 
-@on_screen
+@run_on_event_loop
 async def test_on_a_small_terminal_two_plots_stay(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     async with screen(url, (60, 16)) as it:
@@ -144,7 +144,7 @@ def test_the_plots_look_as_they_did(planted_url: str, clock: None, size: tuple[i
     check_snapshot(f"metrics-{size[0]}x{size[1]}", asyncio.run(look()))
 
 
-@on_screen
+@run_on_event_loop
 async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them(client: Redis, url: str) -> None:
     Seeded(client, "mail").put("a", "b")
     Seeded(client, "images").put("c")
@@ -157,7 +157,7 @@ async def test_from_all_queues_together_metrics_and_events_are_about_all_of_them
         await it.until_shown("later", "images")
 
 
-@on_screen
+@run_on_event_loop
 @pytest.mark.parametrize(
     ("key", "words"), [("f", "the 50 busiest of 53 queues"), ("m", "the 50 busiest queues together")]
 )

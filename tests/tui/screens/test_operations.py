@@ -1,4 +1,4 @@
-"""Operations: every change made here stands in a view, in a file of its owner, and on a page for the post-mortem."""
+"""Test operations: every change made here is in a view, in a file of its owner, and on a post-mortem page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Seeded, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.connection import connect
@@ -114,7 +114,7 @@ def test_hostile_data_is_plain_text_on_that_page(tmp_path: Path) -> None:
 # -- the view -----------------------------------------------------------------------------------------------------
 
 
-@on_screen
+@run_on_event_loop
 async def test_every_change_of_this_screen_stands_there_with_its_answers(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
@@ -129,7 +129,7 @@ async def test_every_change_of_this_screen_stands_there_with_its_answers(url: st
         await it.until_shown("kill mail", "one", "two", "answers")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_queue_whose_name_another_system_has_too_is_named_with_its_system(url: str, client: Redis) -> None:
     Seeded(client).put("one")
     client.sadd("rq:queues", "rq:queue:mail")
@@ -145,7 +145,7 @@ async def test_a_queue_whose_name_another_system_has_too_is_named_with_its_syste
         await it.until_shown("2 changes in this session", "native:mail", "rq:mail")
 
 
-@on_screen
+@run_on_event_loop
 async def test_z_takes_back_the_last_change_and_then_the_one_before(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two", "three")
@@ -165,7 +165,7 @@ async def test_z_takes_back_the_last_change_and_then_the_one_before(url: str, cl
         await it.until_toast("Nothing to undo")
 
 
-@on_screen
+@run_on_event_loop
 async def test_z_in_the_view_takes_back_the_one_under_the_cursor(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
@@ -182,7 +182,7 @@ async def test_z_in_the_view_takes_back_the_one_under_the_cursor(url: str, clien
         assert client.hexists("rqtui:{mail}:meta", "paused"), "the newer one stays"
 
 
-@on_screen
+@run_on_event_loop
 async def test_undo_says_what_it_could_not_restore(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
@@ -195,7 +195,7 @@ async def test_undo_says_what_it_could_not_restore(url: str, client: Redis) -> N
         assert "restored" in told and "the id is taken" in told
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_purge_is_one_operation_and_comes_back(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put(*(f"job-{number:04}" for number in range(1200)))
@@ -208,7 +208,7 @@ async def test_a_purge_is_one_operation_and_comes_back(url: str, client: Redis) 
         await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 1200, "the undo")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_journal_is_saved_as_markdown_and_json(
     url: str, client: Redis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -233,7 +233,7 @@ async def test_the_journal_is_saved_as_markdown_and_json(
         await it.until(lambda: len(list(tmp_path.glob("*.md"))) == 2, "it is not asked twice")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped_it(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury(*(f"d{number}" for number in range(30)))
@@ -250,7 +250,7 @@ async def test_a_change_of_many_is_written_down_with_its_filter_and_what_stopped
         assert made.before["mail"]["dead"] == 30 and made.began_ms
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Redis) -> None:
     Seeded(client).put("one")
     async with screen(url) as it:
@@ -262,7 +262,7 @@ async def test_the_loops_switched_here_stand_in_the_journal(url: str, client: Re
         ]
 
 
-@on_screen
+@run_on_event_loop
 async def test_an_empty_journal_says_what_will_stand_there(url: str, client: Redis) -> None:
     Seeded(client).put("one")
     async with screen(url) as it:
@@ -270,7 +270,7 @@ async def test_an_empty_journal_says_what_will_stand_there(url: str, client: Red
         await it.until_shown("no change was made here yet", "nothing to undo")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_hostile_queue_and_id_are_harmless_in_the_view(url: str, client: Redis) -> None:
     async with screen(url) as it:
         it.app.session.journal.record_change("kill", HOSTILE, "native", [HOSTILE.encode()], {HOSTILE: 1})
@@ -285,7 +285,7 @@ async def test_a_hostile_queue_and_id_are_harmless_in_the_view(url: str, client:
 def test_the_view_looks_as_it_did(url: str, client: Redis, name: str, size: tuple[int, int]) -> None:
     shown: list[str] = []
 
-    @on_screen
+    @run_on_event_loop
     async def look() -> None:
         here = Seeded(client)
         here.put("one")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, read_text, screen
+from screens import NARROW, WIDE, Screen, Seeded, read_text, run_on_event_loop, screen
 from textual.events import AppBlur, AppFocus
 
 from rqtui.client.queue import Queue as Client
@@ -30,7 +30,7 @@ EU, US, IMAGES = (Ref("native", name) for name in ("mail:eu", "mail:us", "images
 
 
 def patient(url: str) -> Settings:
-    """To which it is no finding that nobody works: after five seconds such queues would come first."""
+    """Set thresholds under which an idle queue is no finding: after five seconds such queues would come first."""
     return Settings(url, limits=(("*", {"late": Limit(3_600_000)}),))
 
 
@@ -48,7 +48,7 @@ def build_queue(name: str, **numbers: int) -> Queue:
 # ── pure ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@in_one(
+@run_in_one_test(
     ("name", "prefix"),
     [
         ("mail:eu", "mail:"),
@@ -143,8 +143,8 @@ def test_a_sum_of_queues_that_were_not_all_counted_is_not_exact() -> None:
     assert groups.sum_group_queues(QueueGroup("mail:", (EU, US)), []) is None
 
 
-@in_one("width", [30, 44])
-@in_one("numbers", [(1, 1, 1, 1, 1), (0, 5, 0, 0, 1_000_000), (12_431, 0, 64, 9_912, 3), (0, 0, 7, 0, 0)])
+@run_in_one_test("width", [30, 44])
+@run_in_one_test("numbers", [(1, 1, 1, 1, 1), (0, 5, 0, 0, 1_000_000), (12_431, 0, 64, 9_912, 3), (0, 0, 7, 0, 0)])
 def test_a_bar_has_every_count_in_it_and_is_as_wide_as_it_is_told(width: int, numbers: tuple[int, ...]) -> None:
     parts = queues.build_state_bar(list(zip(State, numbers, strict=True)), width)
     assert sum(len(text) for _state, text in parts) == width
@@ -168,7 +168,7 @@ def test_the_system_has_a_column_only_where_there_are_several() -> None:
         assert len(queues.build_queue_row("id", "x", "native", None, None, shape).cells) == len(keys)
 
 
-@in_one(
+@run_in_one_test(
     ("sort", "first"),
     [("name", "a"), ("ready", "b"), ("dead", "c"), ("oldest", "d"), ("out", "e"), ("worst first", "f")],
 )
@@ -202,7 +202,7 @@ def seed(client: Redis) -> None:
         Seeded(client, name).put(*[f"{name}-{n}" for n in range(number)])
 
 
-@on_screen
+@run_on_event_loop
 async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -> None:
     seed(client)
     async with screen(patient(url)) as it:
@@ -222,7 +222,7 @@ async def test_groups_fold_unfold_and_keep_the_cursor(url: str, client: Redis) -
         assert view.list_scope() == (EU,)
 
 
-@on_screen
+@run_on_event_loop
 async def test_long_names_lose_what_all_begin_with_and_groups_nest(url: str, client: Redis) -> None:
     names = [f"acme.production.{zone}.mail-worker-{n}" for zone in ("eu-west-1", "us-east-1") for n in (7, 8)]
     for name in names:
@@ -240,7 +240,7 @@ async def test_long_names_lose_what_all_begin_with_and_groups_nest(url: str, cli
         await it.until_shown("mail-worker-7   scheduled")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_sum_of_a_group_stands_in_its_row(url: str, client: Redis) -> None:
     seed(client)
     async with screen(url, WIDE) as it:
@@ -248,7 +248,7 @@ async def test_the_sum_of_a_group_stands_in_its_row(url: str, client: Redis) -> 
         await it.until(lambda: any("mail:" in line and " 7 " in line for line in it.text().splitlines()), "3 + 4")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_filter_works_while_it_is_typed_and_escape_ends_it(url: str, client: Redis) -> None:
     seed(client)
     async with screen(url) as it:
@@ -262,7 +262,7 @@ async def test_the_filter_works_while_it_is_typed_and_escape_ends_it(url: str, c
         assert "of 3" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_filter_takes_what_is_not_and_refuses_fields_of_jobs(url: str, client: Redis) -> None:
     seed(client)
     async with screen(url) as it:
@@ -277,7 +277,7 @@ def test_a_field_is_no_filter_of_queues() -> None:
         Overview().apply_filter("err:timeout")
 
 
-@on_screen
+@run_on_event_loop
 async def test_frozen_rows_stand_while_the_counters_run(url: str, client: Redis) -> None:
     seed(client)
     async with screen(url, WIDE) as it:
@@ -293,7 +293,7 @@ async def test_frozen_rows_stand_while_the_counters_run(url: str, client: Redis)
         assert "+30" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_guarded_profile_has_its_badge_and_its_frame(url: str, client: Redis) -> None:
     seed(client)
     settings = Settings(url, badge="PROD", profile="jobs-eu", is_guarded=True)
@@ -306,7 +306,7 @@ async def test_a_guarded_profile_has_its_badge_and_its_frame(url: str, client: R
         assert table.styles.border_top[1].hex.lower() == red.lower()
 
 
-@on_screen
+@run_on_event_loop
 async def test_an_unseen_terminal_is_refreshed_rarely_and_at_once_when_it_is_seen_again(
     url: str, client: Redis
 ) -> None:
@@ -321,7 +321,7 @@ async def test_an_unseen_terminal_is_refreshed_rarely_and_at_once_when_it_is_see
         await it.until(lambda: "resting" not in it.text(), "no rest")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str, client: Redis) -> None:
     pipe = client.pipeline()
     for number in range(1000):
@@ -338,7 +338,7 @@ async def test_a_thousand_queues_are_one_round_trip_and_all_get_counted(url: str
         await it.until(lambda: "not counted" not in read_text(it.app), "those in sight are counted")
 
 
-@on_screen
+@run_on_event_loop
 async def test_among_many_queues_one_that_was_counted_moves_and_rows_out_of_sight_tell_what_is_known_then(
     url: str, client: Redis
 ) -> None:
@@ -370,7 +370,7 @@ async def test_among_many_queues_one_that_was_counted_moves_and_rows_out_of_sigh
         await it.until(lambda: [str(row.id) for row in table.rows] == ids, "all are where they were")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_server_that_is_nearly_full_is_said_above_the_queues(
     client: Redis, url: str, settings: Callable[[str, str], None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""The overview and the view of the loops as plain text, from seeded data with a clock that stands still.
+"""Compare the overview and the view of the loops with text snapshots, with seeded data and a stopped clock.
 
 After a wanted change: RQTUI_WRITE_SNAPSHOTS=1 pytest tests/tui/screens/test_overview_snapshots.py, and look at what
 differs.
@@ -27,7 +27,7 @@ SIZES = (WIDE, NARROW)
 
 @pytest.fixture
 def planted_url(client: Redis, url: str) -> str:
-    """Queues in two groups and one that stands alone, with leases that run and jobs that are due later."""
+    """Plant queues in two groups and one alone, with running leases and jobs that are due later; return the URL."""
     for name, number in (("mail:eu", 12), ("mail:us", 900), ("mail:apac", 3), ("img/thumb", 50), ("img/full", 6)):
         queue = Seed(client, name)
         queue.put(number, 50_000, 1_000)

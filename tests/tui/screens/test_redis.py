@@ -7,14 +7,14 @@ import asyncio
 
 import pytest
 from redis import Redis
-from screens import NARROW, Seeded, on_screen, read_text, screen
+from screens import NARROW, Seeded, read_text, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock, planted_url  # noqa: F401 (fixtures)
 
 from rqtui.connection.embedded import EmbeddedServer
 from screenshots.seeded import NOW, open_still_app
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     async with screen(url, (160, 45)) as it:
@@ -23,7 +23,7 @@ async def test_the_server_is_told_a_panel_per_subject(client: Redis, url: str) -
         await it.until_shown("nothing is kept on disk", "CONFIG SET appendonly yes")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_denied_panel_says_so_in_its_own_frame(real_server: EmbeddedServer, client: Redis, url: str) -> None:
     Seeded(client).put("a")
     client.execute_command("ACL", "SETUSER", "half", "reset", "on", ">pw", "~*", "+@all", "-slowlog", "-client|list")
@@ -35,14 +35,14 @@ async def test_a_denied_panel_says_so_in_its_own_frame(real_server: EmbeddedServ
         client.execute_command("ACL", "DELUSER", "half")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_server_without_info_still_has_a_page(fake_server: EmbeddedServer) -> None:
     async with screen(fake_server.url) as it:
         await it.press("i")
         await it.until_shown("this server has no", "round trip")
 
 
-@on_screen
+@run_on_event_loop
 async def test_its_panels_scroll_by_the_keys_of_tables(client: Redis, url: str) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:

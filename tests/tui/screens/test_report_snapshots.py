@@ -1,4 +1,4 @@
-"""How workers, kinds and errors look, a day's troubles seen from an instant that stands still."""
+"""Compare the views of workers, kinds and errors with text snapshots, with seeded data and a stopped clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOKS = {"workers": ("w",), "kinds": ("b",), "errors": ("e",), "error": ("e", "e
 
 @pytest.fixture(scope="module")
 def planted_url(request: pytest.FixtureRequest) -> str:
-    """The URL of a server with a day's troubles, seen from an instant that stands still."""
+    """Plant a day's problems at a fixed time, and return the URL of the server."""
     server = request.getfixturevalue("real_server")
     with Redis.from_url(server.url) as client:
         client.flushall()

@@ -1,4 +1,4 @@
-"""The view of schedules: what comes next, what is wrong, and what is said where nobody keeps any."""
+"""Test the view of schedules: what comes next, what is wrong, and the text if no system has schedules."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 import pytest
 from mill_system import Mill, add_mill_jobs, add_mill_schedule, mill
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 
 from rqtui.systems import registry
 
 __all__ = ["mill"]  # a fixture
 
 
-@on_screen
+@run_on_event_loop
 async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
@@ -63,7 +63,7 @@ async def test_schedules_stand_in_their_order_and_a_wrong_one_says_what_is_wrong
         await it.until_shown("no schedules   off ·")
 
 
-@on_screen
+@run_on_event_loop
 async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
     client: Redis, url: str, monkeypatch: pytest.MonkeyPatch, mill: type[Mill]
 ) -> None:
@@ -76,7 +76,7 @@ async def test_where_nobody_keeps_schedules_a_sentence_says_which_systems_would(
         await it.until_shown("mail")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_user_without_rights_on_what_is_not_there_sees_the_sentence_and_no_error(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:

@@ -6,7 +6,7 @@ import json
 
 from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
 from redis import Redis
-from screens import NARROW, on_screen, screen
+from screens import NARROW, run_on_event_loop, screen
 
 __all__ = ["mill"]  # a fixture
 OTHERS = [b"b%d" % number for number in range(120)]
@@ -20,7 +20,7 @@ def plant(client: Redis) -> None:
         add_mill_jobs(client, "bran", "deferred", other.decode())
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_queues_alone(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
@@ -45,7 +45,7 @@ async def test_a_filter_and_a_verb_go_through_the_whole_place_and_leave_other_qu
         await it.until(lambda: client.lrange("mill:deferred", 0, -1) == OTHERS, "the others are left, and nobody else")
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_is_left_counts_down_without_another_look(client: Redis, url: str, mill: type[Mill]) -> None:
     add_mill_jobs(client, "flour", "queued", "q1")
     client.rpush("mill:deferred", "nobody's")
@@ -63,7 +63,7 @@ async def test_what_is_left_counts_down_without_another_look(client: Redis, url:
         await it.until_shown("left  3 jobs stand before a mouse")
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_a_system_keeps_of_kinds_and_tells_of_workers_has_columns(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:

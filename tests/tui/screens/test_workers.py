@@ -8,7 +8,7 @@ from celery_workers import FakeWorkers, build_replies
 from mill_system import Mill, add_mill_jobs, add_mill_worker, mill
 from planted_jobs import add_held_jobs, add_worker
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.native_keys import build_keys
@@ -17,7 +17,7 @@ from rqtui.client.queue import Queue
 __all__ = ["mill"]  # a fixture
 
 
-@on_screen
+@run_on_event_loop
 async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: str, client: Redis) -> None:
     add_held_jobs(client, "early", "a")
     add_worker(client, "early", 1)
@@ -31,7 +31,7 @@ async def test_workers_that_were_never_seen_are_shown_while_the_rows_stand(url: 
         assert "later" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(url: str, client: Redis) -> None:
     add_held_jobs(client, "lost", "a", "b")
     add_held_jobs(client, "fine", "c")
@@ -50,7 +50,7 @@ async def test_a_silent_worker_is_on_top_with_its_jobs_and_a_key_lets_them_go(ur
         )
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_opens_the_job_that_a_worker_holds(url: str, client: Redis) -> None:
     add_held_jobs(client, "w1", "the-job")
     async with screen(url, open_queue="mail") as it:
@@ -61,7 +61,7 @@ async def test_enter_opens_the_job_that_a_worker_holds(url: str, client: Redis) 
         assert it.app.navigation.view is not None and it.app.navigation.view.NAME == "job"
 
 
-@on_screen
+@run_on_event_loop
 async def test_workers_follow_a_filter_and_esc_takes_it_away(url: str, client: Redis) -> None:
     add_worker(client, "alpha", 1)
     add_worker(client, "beta", 1)
@@ -76,7 +76,7 @@ async def test_workers_follow_a_filter_and_esc_takes_it_away(url: str, client: R
         await it.until_shown("alpha", "beta")
 
 
-@on_screen
+@run_on_event_loop
 async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) -> None:
     add_worker(client, "m1", 1)
     add_worker(client, "i1", 1, "images")
@@ -90,7 +90,7 @@ async def test_workers_of_all_queues_come_with_one_key(url: str, client: Redis) 
         await it.until_shown("m1", "i1", "of all queues")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis) -> None:
     Queue("mail", client).put({})
     add_worker(client, "w1", 1)
@@ -105,7 +105,7 @@ async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis
         await it.until_shown("stop asked")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_shown(url: str, client: Redis) -> None:
     client.sadd("_kombu.binding.mail", "mail\x06\x16\x06\x16mail")
     client.lpush("mail", "x")
@@ -127,7 +127,7 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
         fake.close()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_system_without_names_says_so(url: str, client: Redis) -> None:
     client.rpush("readytasklist", "a")
     async with screen(url, systems=("dispatcher",), open_queue="dispatcher:readytasklist") as it:
@@ -139,7 +139,7 @@ async def test_a_system_without_names_says_so(url: str, client: Redis) -> None:
         await it.until_shown("no job has died", "no errors kept")
 
 
-@on_screen
+@run_on_event_loop
 async def test_consumers_of_another_system_and_what_they_hold_are_shown(url: str, client: Redis) -> None:
     client.rpush("jobs", b"\x91\x01")
     client.sadd("orizuru:consumers", "c1", "c2")
@@ -150,7 +150,7 @@ async def test_consumers_of_another_system_and_what_they_hold_are_shown(url: str
         await it.until_shown("gone", "c1", "its job: L releases", "idle", "c2")
 
 
-@on_screen
+@run_on_event_loop
 async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url, open_queue="mail") as it:
@@ -162,7 +162,7 @@ async def test_esc_leads_from_side_views_back_to_the_board(url: str, client: Red
         )
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told_to_stop(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
@@ -188,7 +188,7 @@ async def test_a_worker_of_several_queues_is_one_row_says_more_below_and_is_told
         await it.until_shown("mill.grind()", "place       started")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins_with_its_body(
     client: Redis, url: str, mill: type[Mill]
 ) -> None:
@@ -202,7 +202,7 @@ async def test_a_question_says_what_a_verb_does_in_this_system_and_a_form_begins
         await it.until_shown("Enqueue a job", '"func": ""', '"kwargs": {}')
 
 
-@on_screen
+@run_on_event_loop
 async def test_workers_with_long_names_are_told_apart_in_every_view(url: str, client: Redis) -> None:
     ends = {"eu-west-1.mail-worker-07": "07", "eu-west-1.mail-worker-08": "08", "us-east-1.mail-worker-07": "us"}
     for name in ends:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 from shell import shell
 from textual.widgets import Button, Input
 
@@ -96,7 +96,7 @@ def test_act_dry_run_prints_the_same_counts_and_changes_nothing(url: str, seeded
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"TimeoutError: smtp 17": 600, "KeyError: 'user'": 400})
     async with screen(url) as it:
@@ -113,7 +113,7 @@ async def test_all_in_a_place_get_a_dry_run_before_anything_happens(url: str, se
         assert seeded.jobs("dead") == ()
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 30})
     async with screen(url) as it:
@@ -129,7 +129,7 @@ async def test_what_moved_since_is_answered_in_one_sentence(url: str, seeded: Se
         assert len(seeded.ids("ready")) == 29
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_change_of_many_shows_how_far_it_is_and_esc_stops_it_between_two_chunks(
     url: str, seeded: Seeded
 ) -> None:
@@ -169,7 +169,7 @@ def _hold_chunks(it: Screen) -> Any:
     return go
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_group_over_several_queues_is_asked_once_and_told_once(url: str, client: Redis) -> None:
     mail, bill = Seeded(client), Seeded(client, "bill")
     mail.bury("m1", "m2")
@@ -184,7 +184,7 @@ async def test_a_group_over_several_queues_is_asked_once_and_told_once(url: str,
         assert [told for told in it.toasts if "requeued" in told] == ["3 requeued"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_change_over_several_systems_is_filed_under_each_of_them(
     url: str, client: Redis, state_folder: Path
 ) -> None:
@@ -215,7 +215,7 @@ async def test_a_change_over_several_systems_is_filed_under_each_of_them(
     assert client.zcard("rqtui:{mail}:dead") == 2 and client.zcard("rq:failed:mail") == 1
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_group_without_jobs_is_said_and_nothing_is_asked(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as it:
@@ -224,7 +224,7 @@ async def test_a_group_without_jobs_is_said_and_nothing_is_asked(url: str, seede
         assert not isinstance(it.app.screen, Question)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seeded) -> None:
     many_dead(seeded, {"Boom": 3})
     async with screen(url) as it:
@@ -236,7 +236,7 @@ async def test_a_few_marked_jobs_keep_the_plain_question(url: str, seeded: Seede
 @pytest.mark.parametrize(
     "size", [(60, 16), *(pytest.param(size, marks=pytest.mark.matrix) for size in ((80, 24), (160, 45)))]
 )
-@on_screen
+@run_on_event_loop
 async def test_the_buttons_of_a_dry_run_stay_in_sight(url: str, seeded: Seeded, size: tuple[int, int]) -> None:
     many_dead(seeded, {f"{word}Error: x": 2 for word in ("A", "B", "C", "D", "E", "F", "G")})
     async with screen(url, size) as it:
@@ -254,7 +254,7 @@ def open_guarded_app(url: str) -> Cockpit:
     return Cockpit(Settings(url, badge="PROD", is_guarded=True), interval_s=0.25)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     app = open_guarded_app(url)
@@ -277,7 +277,7 @@ async def test_a_guarded_profile_wants_the_queues_name_before_danger(url: str, s
         assert seeded.ids("ready") == []
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_guarded_profile_does_not_ask_more_where_nothing_can_be_lost(url: str, seeded: Seeded) -> None:
     seeded.bury("d1")
     app = open_guarded_app(url)
@@ -312,7 +312,7 @@ def test_the_shell_asks_a_guarded_profile_for_the_queues_name(
 # ── workers ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_quiet_and_stop_act_on_the_workers_that_a_view_has_chosen(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ SIZES = pytest.mark.parametrize(
 
 
 class Counted(Cockpit):
-    """Counts what it paints, and its pictures of Redis."""
+    """An app that counts its paints and its refreshes."""
 
     painted = pictures = 0
 

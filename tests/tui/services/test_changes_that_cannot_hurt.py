@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from proxy import Proxy
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
+from screens import Screen, Seeded, run_on_event_loop, screen
 
 from rqtui.config.settings import Settings
 from rqtui.connection.connect import connect
@@ -207,7 +207,7 @@ async def delete_over(it: Screen, heres: list[Seeded]) -> None:
     await it.until(lambda: not any(here.ids("ready") for here in heres), "the deletion")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_change_of_several_queues_is_one_z(url: str, client: Redis) -> None:
     heres = [Seeded(client, queue) for queue in ("mail", "pay", "sms")]
     for here in heres:
@@ -224,7 +224,7 @@ async def test_a_change_of_several_queues_is_one_z(url: str, client: Redis) -> N
         await it.until_toast("Nothing to undo")
 
 
-@on_screen
+@run_on_event_loop
 async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_others(
     url: str, client: Redis, state_folder: Path
 ) -> None:
@@ -240,7 +240,7 @@ async def test_of_several_queues_one_whose_record_is_lost_does_not_keep_the_othe
         assert [here.ids("ready") for here in heres] == [[], ["one"]]
 
 
-@on_screen
+@run_on_event_loop
 async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
     url: str, client: Redis, state_folder: Path
 ) -> None:
@@ -263,7 +263,7 @@ async def test_z_says_what_it_cannot_read_and_goes_on_to_the_change_before(
         await it.until(lambda: here.ids("ready") == ["one"], "the undo of the first")
 
 
-@on_screen
+@run_on_event_loop
 async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str, client: Redis) -> None:
     here = Seeded(client)
     rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(4000)]
@@ -288,7 +288,7 @@ async def test_an_undo_of_thousands_shows_how_far_it_is_and_esc_ends_it(url: str
         await it.until(lambda: client.zcard("rqtui:{mail}:ready") == 4000, "the rest")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
@@ -305,7 +305,7 @@ async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(ur
         assert here.ids("ready") == ["one", "two"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury(*(f"d{n}" for n in range(20)))
@@ -324,7 +324,7 @@ async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
         assert len(here.ids("dead")) == left > 0
 
 
-@on_screen
+@run_on_event_loop
 async def test_two_operators_on_one_job_do_it_once(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury("one")
@@ -368,7 +368,7 @@ def test_where_the_acl_denies_a_command_of_a_script_nothing_is_changed_and_the_r
         client.execute_command("ACL", "DELUSER", "op")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_folder_that_cannot_be_written_is_told_in_the_question(
     url: str, client: Redis, state_folder: Path
 ) -> None:
@@ -385,7 +385,7 @@ async def test_a_folder_that_cannot_be_written_is_told_in_the_question(
         await it.until(lambda: here.ids("ready") == [], "the deletion")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.bury("one")
@@ -401,7 +401,7 @@ async def test_the_frame_of_a_question_says_what_enter_does_where_the_focus_is(u
         await it.until(lambda: here.ids("dead") == [], "the deletion")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -422,7 +422,7 @@ async def test_a_filter_that_did_not_look_at_all_says_so_before_it_acts(
         assert client.zcard("rqtui:{mail}:ready") == 2500
 
 
-@on_screen
+@run_on_event_loop
 async def test_bodies_and_errors_that_a_filter_cut_are_whole_in_a_copy_and_after_an_undo(
     url: str, client: Redis
 ) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from proxy import Proxy
 from redis import Redis
-from screens import Seeded, on_screen, read_text, screen
+from screens import Seeded, read_text, run_on_event_loop, screen
 
 from rqtui.config.settings import Settings
 from rqtui.tui.app import Cockpit
@@ -32,7 +32,7 @@ def nowhere(url: str) -> str:
     return f"redis://:sesame@127.0.0.1:{proxy.port}/3"
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_diagnosis_stays_over_every_try_and_hides_the_password(nowhere: str, client: Redis) -> None:
     async with screen(nowhere) as it:
         await it.until_shown(
@@ -46,7 +46,7 @@ async def test_the_diagnosis_stays_over_every_try_and_hides_the_password(nowhere
         assert "sesame" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_e_edits_the_url_and_connects_to_the_new_one(nowhere: str, url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(nowhere) as it:
@@ -67,7 +67,7 @@ async def test_e_edits_the_url_and_connects_to_the_new_one(nowhere: str, url: st
         await it.until_shown("queues")
 
 
-@on_screen
+@run_on_event_loop
 async def test_escape_leaves_the_url_as_it_was(nowhere: str, client: Redis) -> None:
     async with screen(nowhere) as it:
         await it.until_shown("No answer")
@@ -78,7 +78,7 @@ async def test_escape_leaves_the_url_as_it_was(nowhere: str, client: Redis) -> N
         assert it.app.session.settings.url == nowhere
 
 
-@on_screen
+@run_on_event_loop
 async def test_d_opens_a_demo_on_a_redis_of_its_own(nowhere: str, client: Redis) -> None:
     async with screen(nowhere) as it:
         await it.until_shown("No answer")
@@ -90,7 +90,7 @@ async def test_d_opens_a_demo_on_a_redis_of_its_own(nowhere: str, client: Redis)
         await it.press("escape")
 
 
-@on_screen
+@run_on_event_loop
 async def test_e_and_d_mean_what_they_always_mean_once_redis_has_answered(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as it:

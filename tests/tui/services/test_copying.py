@@ -12,9 +12,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from ptys import in_pty
+from ptys import run_in_pty
 from redis import Redis
-from screens import WIDE, Seeded, on_screen, screen
+from screens import WIDE, Seeded, run_on_event_loop, screen
 from tmux import ROOT, RQTUI, Terminal, small  # noqa: F401
 
 from rqtui.client.queue import Queue
@@ -167,7 +167,7 @@ def test_a_tmux_that_does_not_answer_leaves_it_in_a_file() -> None:
 # ── on the screen ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_y_offers_what_is_under_the_cursor(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -182,7 +182,7 @@ async def test_y_offers_what_is_under_the_cursor(url: str, seeded: Seeded) -> No
 
 
 @pytest.mark.hooks
-@on_screen
+@run_on_event_loop
 async def test_y_offers_the_screen_and_sends_its_lines(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,7 +197,7 @@ async def test_y_offers_the_screen_and_sends_its_lines(
         assert "mail" in given[0].decode() and len(given[0].decode().split("\n")) == it.app.size.height
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_was_sent_is_told_in_number_and_size(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,7 +217,7 @@ async def test_what_was_sent_is_told_in_number_and_size(
         await it.until_toast("Nothing was copied: the job is gone")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_body_of_80_kb_goes_into_a_file(url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMUX", raising=False)
     seeded.put("a1", body=b'"' + b"x" * 80_000 + b'"')
@@ -243,13 +243,13 @@ def test_in_a_stock_tmux_the_id_is_in_tmuxs_buffer(small: Terminal, url: str, cl
     small.until("redis-cli line")
     small.keys("i")
     small.until("sent 1 id (14 bytes) to tmux")
-    assert small._tmux("show-buffer") == "the-id-14-long"
+    assert small._run_tmux("show-buffer") == "the-id-14-long"
 
 
 @pytest.mark.real_terminal
 def test_outside_of_tmux_osc_52_reaches_the_terminal_once(url: str, client: Redis) -> None:
     Queue("mail", url).put({}, id="the-id-14-long")
-    with in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
+    with run_in_pty([sys.executable, "-m", "rqtui", url]) as terminal:
         terminal.until(b"mail")
         terminal.press(b"\r")
         terminal.until(b"the-id-14-long")

@@ -1,4 +1,4 @@
-"""The keymap of the config file: what is granted, what is told, and that keys, footer and help follow it."""
+"""Test the keymap of the config file: accepted keys, reported errors, and that footer and help follow it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import Seeded, on_screen, screen
+from screens import Seeded, run_on_event_loop, screen
 from textual.binding import Binding
 
 from rqtui.config.file import parse_config_text
@@ -82,7 +82,7 @@ def test_every_binding_that_can_be_moved_is_one_of_the_app_or_of_what_it_opens()
     assert not loose
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_the_help_show_it(
     url: str, client: Redis
 ) -> None:
@@ -101,7 +101,7 @@ async def test_a_mapped_key_works_the_old_one_does_nothing_and_the_footer_and_th
         assert re.search(r"│ m +mark the job", it.text())
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_keymap_with_an_error_opens_the_screen_and_says_so(url: str, client: Redis, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text('[keymap]\nworkers = "e"\n')
@@ -127,7 +127,7 @@ def test_sentences_name_the_keys_of_the_keymap() -> None:
     assert keys.apply_keymap("Esc, then N") == "Esc, then N"
 
 
-@on_screen
+@run_on_event_loop
 async def test_empty_panes_findings_and_questions_name_the_keys_of_the_keymap(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
@@ -153,7 +153,7 @@ def test_textual_finds_nothing_to_object_to_in_a_granted_keymap() -> None:
     assert not app._bindings.copy().apply_keymap(dict(keymap.keymap)).clashed_bindings
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_key_that_the_app_bound_later_is_told_once_however_many_keys_are_pressed(
     url: str, client: Redis
 ) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
-from socket_writes import record_writes
+from screens import Screen, Seeded, run_on_event_loop, screen
+from socket_writes import record_socket_writes
 
 from rqtui.client.queue import Queue
 from rqtui.config.settings import Settings
@@ -37,7 +37,7 @@ def view_name(it: Screen) -> str:
     return view.NAME if view is not None else ""
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_queue_is_found_by_any_part_of_its_name_and_enter_opens_its_board(url: str, client: Redis) -> None:
     for name in ("acme.eu.mail-worker", "acme.us.mail-worker", "other"):
         Seeded(client, name).put("a")
@@ -52,7 +52,7 @@ async def test_a_queue_is_found_by_any_part_of_its_name_and_enter_opens_its_boar
         await it.until_shown("acme.us.mail-worker", "send")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_job_is_found_by_its_id_in_every_queue_and_opens_on_its_board(url: str, client: Redis) -> None:
     for number in range(30):
         Seeded(client, f"queue-{number:02}").put("common")
@@ -72,7 +72,7 @@ async def test_a_job_is_found_by_its_id_in_every_queue_and_opens_on_its_board(ur
         await it.until(lambda: board.find_current_pane().place.name == "dead", "the place of the job")
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_waits_for_the_answer_where_nothing_else_fits(url: str, client: Redis) -> None:
     Seeded(client).put("wanted-4711")
     async with screen(url) as it:
@@ -82,7 +82,7 @@ async def test_enter_waits_for_the_answer_where_nothing_else_fits(url: str, clie
         await it.until_shown("life-line")  # it is there as a whole before the program ends
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_on_what_is_nowhere_does_nothing(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -97,7 +97,7 @@ async def test_enter_on_what_is_nowhere_does_nothing(url: str, client: Redis) ->
         assert view_name(it) == "overview"
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_view_a_verb_and_a_profile_are_found_by_their_words(url: str, client: Redis, tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text(f'[profiles.staging]\nurl = "{url}/1"\n')
@@ -113,7 +113,7 @@ async def test_a_view_a_verb_and_a_profile_are_found_by_their_words(url: str, cl
         await it.until(lambda: view_name(it) == "metrics", "the view")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_filter_used_before_is_found_and_holds_again(url: str, client: Redis) -> None:
     Seeded(client).put("alpha", "beta")
     async with screen(url) as it:
@@ -128,7 +128,7 @@ async def test_a_filter_used_before_is_found_and_holds_again(url: str, client: R
         await it.until(lambda: "alpha" not in it.text(), "only what fits")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str, client: Redis) -> None:
     mail = Seeded(client, "mail")
     Seeded(client, "mail-two").put("a")
@@ -150,7 +150,7 @@ async def test_a_line_that_a_person_moved_to_stays_when_an_answer_comes(url: str
         assert now is not None and str(now.prompt) == str(chosen.prompt)
 
 
-@on_screen
+@run_on_event_loop
 async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -164,7 +164,7 @@ async def test_no_letter_waits_for_redis(url: str, client: Redis) -> None:
         held.set()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_system_whose_jobs_can_only_be_looked_through_is_said(url: str, client: Redis) -> None:
     client.rpush("jobs", b"entry-1")
     Seeded(client).put("a")
@@ -185,7 +185,7 @@ def test_the_ids_of_all_queues_and_systems_are_looked_up_in_one_round_trip(
     assert len(engine.refs) >= 101
     engine.find_jobs_by_id((b"everywhere",))  # the scripts are loaded now
     client.config_resetstat()
-    with record_writes(monkeypatch) as writes:
+    with record_socket_writes(monkeypatch) as writes:
         sought = engine.find_jobs_by_id((b"everywhere",))
     assert sorted((ref.system, ref.queue) for ref, _job in sought.jobs) == [
         ("native", "queue-0"),

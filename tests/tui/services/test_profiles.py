@@ -1,4 +1,4 @@
-"""Going over to another Redis while the screen stands, and what the palette takes with an argument."""
+"""Test switching to another Redis while the screen is open, and palette commands with an argument."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
+from screens import Screen, Seeded, run_on_event_loop, screen
 
 from rqtui.config.resolve import CommandLine, resolve_settings
 from rqtui.config.settings import Settings
@@ -44,7 +44,7 @@ async def wait_for_toast(it: Screen, *words: str) -> None:
     )
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_palette_goes_over_to_another_profile(url: str, client: Redis, tmp_path: Path) -> None:
     Seeded(client).put("a", "b")
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\nbadge = "PROD"\nread_only = true\n')
@@ -60,7 +60,7 @@ async def test_the_palette_goes_over_to_another_profile(url: str, client: Redis,
         assert "mail" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_switch_takes_a_person_from_a_board_to_the_overview_and_stops_the_loops(
     url: str, client: Redis, tmp_path: Path
 ) -> None:
@@ -76,7 +76,7 @@ async def test_a_switch_takes_a_person_from_a_board_to_the_overview_and_stops_th
         await it.until(lambda: not any(loop.is_running for loop in loops), "the loops of before stopped")
 
 
-@on_screen
+@run_on_event_loop
 async def test_to_and_fro_there_is_one_overview_whatever_was_open_above_it(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -91,7 +91,7 @@ async def test_to_and_fro_there_is_one_overview_whatever_was_open_above_it(url: 
             await it.until(lambda: it.app.session.snapshot is not None, "a picture of the first one")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_profile_that_is_not_there_or_has_no_url_is_a_sentence_and_nothing_changes(
     url: str, client: Redis, tmp_path: Path
 ) -> None:
@@ -105,7 +105,7 @@ async def test_a_profile_that_is_not_there_or_has_no_url_is_a_sentence_and_nothi
         assert it.app.session.ticker is ticker
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_switch_keeps_the_session_read_only_that_was_begun_so(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
     async with screen(resolve_settings(CommandLine(url, config=config, read_only=True), {}).settings) as it:
@@ -114,7 +114,7 @@ async def test_a_switch_keeps_the_session_read_only_that_was_begun_so(url: str, 
         assert it.app.session.is_read_only
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_broken_config_opens_the_screen_and_says_file_and_line(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, "calm = yes\n")
     async with screen(resolve_settings(CommandLine(url, config=config), {}).settings) as it:
@@ -126,7 +126,7 @@ async def test_a_broken_config_opens_the_screen_and_says_file_and_line(url: str,
         assert "unlock" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_words_with_an_argument_work_in_the_palette(url: str, client: Redis) -> None:
     Seeded(client).put("a", "b")
     async with screen(url) as it:
@@ -142,7 +142,7 @@ async def test_words_with_an_argument_work_in_the_palette(url: str, client: Redi
         await it.until_shown("2 ready")
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_palette_goes_over_to_a_url(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -153,7 +153,7 @@ async def test_the_palette_goes_over_to_a_url(url: str, client: Redis) -> None:
         assert not it.app.session.refs
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, client: Redis, tmp_path: Path) -> None:
     seeded = Seeded(client)
     seeded.bury(*(f"j{number}" for number in range(40)))
@@ -177,7 +177,7 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
     assert len(seeded.ids("dead")) > 10, "the drip ended with the switch"
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_the_old_redis_still_answers_is_not_heard(url: str, client: Redis, tmp_path: Path) -> None:
     Seeded(client).put("a")
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
@@ -193,7 +193,7 @@ async def test_what_the_old_redis_still_answers_is_not_heard(url: str, client: R
         assert "mail" not in it.text() and it.app.session.connection_loss is None
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_filter_typed_into_the_palette_holds_on_the_view(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     Seeded(client, "other").put("b")
@@ -203,7 +203,7 @@ async def test_a_filter_typed_into_the_palette_holds_on_the_view(url: str, clien
         await it.until(lambda: "other" not in it.text() and "mail" in it.text(), "only what fits")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_profile_brings_its_theme_and_its_interval(url: str, client: Redis, tmp_path: Path) -> None:
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\ntheme = "rqtui-light"\ninterval = "7s"\n')
     async with screen(Settings(url, config=config)) as it:

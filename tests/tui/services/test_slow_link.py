@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 from proxy import Proxy
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 
 from rqtui.engine.ticker import compute_reconnect_delay_s
 from rqtui.tui.screens.board import Board
@@ -61,7 +61,7 @@ def holds(it: Screen, kind: str, wanted: object) -> bool:
     return (view.find_current_pane().cursor_id if kind == "cursor" else view.find_current_pane().place.name) == wanted
 
 
-@on_screen
+@run_on_event_loop
 async def test_each_key_paints_before_any_answer_comes(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.bury("d1", "d2")
     seeded.put("a1", "a2", "a3", "a4", "a5")
@@ -80,7 +80,7 @@ async def test_each_key_paints_before_any_answer_comes(url: str, proxy: Proxy, s
         await it.until(lambda: it.app.session.snapshot is not pictured, "answers come again")
 
 
-@on_screen
+@run_on_event_loop
 async def test_while_one_answer_is_under_way_no_second_is_asked_for(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.put("a1", "a2", "a3")
     async with screen(proxy.url + PATIENT, NARROW, read_only=True) as it:
@@ -102,7 +102,7 @@ async def test_while_one_answer_is_under_way_no_second_is_asked_for(url: str, pr
         assert pictures < 50, proxy.requests[asked:]
 
 
-@on_screen
+@run_on_event_loop
 async def test_at_200_ms_each_way_the_screen_opens_and_follows(url: str, proxy: Proxy, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     proxy.latency_s = 0.2
@@ -117,7 +117,7 @@ async def test_at_200_ms_each_way_the_screen_opens_and_follows(url: str, proxy: 
         assert it.app.session.connection_loss is None
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_slow_link_makes_it_calm_by_itself_and_a_quick_one_lively_again(
     url: str, proxy: Proxy, seeded: Seeded
 ) -> None:
@@ -131,7 +131,7 @@ async def test_a_slow_link_makes_it_calm_by_itself_and_a_quick_one_lively_again(
         await it.until(lambda: not it.app.slow_link.is_calm, "it is lively", 20.0)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_link_that_drops_dims_the_picture_and_takes_nothing_away(
     url: str, proxy: Proxy, seeded: Seeded
 ) -> None:
@@ -159,7 +159,7 @@ def test_the_tries_after_a_loss_come_1_to_13_seconds_apart() -> None:
     assert [compute_reconnect_delay_s(number) for number in range(8)] == [1, 1, 2, 3, 5, 8, 13, 13]
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_redis_that_says_nothing_leaves_the_screen_alive(url: str, seeded: Seeded) -> None:
     """A black hole: connections are taken, and no answer ever comes."""
     with Proxy(url, is_blackhole=True) as proxy:

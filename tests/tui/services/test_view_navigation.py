@@ -1,9 +1,9 @@
-"""The views are found: by their letters in the header where there is room, else in a list that one key opens."""
+"""Test how views are found: by their letters in a wide header, else in a list that one key opens."""
 
 from __future__ import annotations
 
 from redis import Redis
-from screens import NARROW, WIDE, Screen, Seeded, on_screen, screen
+from screens import NARROW, WIDE, Screen, Seeded, run_on_event_loop, screen
 
 from rqtui.tui.screens.registry import VIEWS
 
@@ -28,7 +28,7 @@ def find_position(it: Screen, words: str) -> tuple[int, int]:
     return rows[y].index(words), y
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_high_terminal_names_every_view_by_its_letter_in_the_header(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, WIDE) as it:
@@ -49,7 +49,7 @@ async def test_a_high_terminal_names_every_view_by_its_letter_in_the_header(url:
         assert "; views" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_header_says_how_many_causes_once_somebody_looked_and_nothing_before(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, (120, 30)) as it:
@@ -59,7 +59,7 @@ async def test_the_header_says_how_many_causes_once_somebody_looked_and_nothing_
         await it.until(lambda: "e errors 1 " in header(it)[1], "it is remembered")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_change_made_here_is_counted_beside_the_operations(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, WIDE) as it:
@@ -68,7 +68,7 @@ async def test_a_change_made_here_is_counted_beside_the_operations(url: str, cli
         await it.until(lambda: "o operations 1" in header(it)[1], "one")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_click_on_a_view_in_the_header_goes_there(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, WIDE) as it:
@@ -77,7 +77,7 @@ async def test_a_click_on_a_view_in_the_header_goes_there(url: str, client: Redi
         await it.until(lambda: it.app.navigation.view is not None and it.app.navigation.view.NAME == "metrics")
 
 
-@on_screen
+@run_on_event_loop
 async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, NARROW) as it:
@@ -95,7 +95,7 @@ async def test_at_80_columns_one_key_lists_the_views_and_a_letter_leads_there(ur
         assert len(VIEWS) == 9
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_and_a_click_lead_from_the_list_too_and_escape_leaves_it(url: str, client: Redis) -> None:
     plant_jobs(client)
     async with screen(url, NARROW) as it:

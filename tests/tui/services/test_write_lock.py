@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import Seeded, on_screen, screen
+from screens import Seeded, run_on_event_loop, screen
 from shell import shell
 
 from rqtui.config.settings import Settings
@@ -19,7 +19,7 @@ from rqtui.operations import undo_files
 from rqtui.systems import registry
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_read_only_screen_changes_nothing_until_it_is_unlocked(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one", "two")
@@ -36,7 +36,7 @@ async def test_a_read_only_screen_changes_nothing_until_it_is_unlocked(url: str,
         await it.until(lambda: here.ids("ready") == ["two"], "the deletion")
 
 
-@on_screen
+@run_on_event_loop
 async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
@@ -56,7 +56,7 @@ async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: st
         assert it.app.session.loops == {}
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_palette_unlocks_and_locks(url: str, client: Redis) -> None:
     Seeded(client).put("one")
     async with screen(url, read_only=True) as it:
@@ -68,7 +68,7 @@ async def test_the_palette_unlocks_and_locks(url: str, client: Redis) -> None:
         await it.until_shown("read-only")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_session_that_may_write_can_be_locked_and_unlocked_again(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
@@ -83,7 +83,7 @@ async def test_a_session_that_may_write_can_be_locked_and_unlocked_again(url: st
         await it.until_shown("write until ")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_profile_that_is_read_only_for_good_cannot_be_unlocked(url: str, client: Redis) -> None:
     here = Seeded(client)
     here.put("one")
@@ -139,7 +139,7 @@ def test_what_is_not_named_is_allowed(client: Redis) -> None:
     assert engine(client).explain_denial("delete", Ref("native", "other")) == ""
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_key_of_a_denied_verb_is_hidden_on_that_queue_alone(url: str, client: Redis) -> None:
     Seeded(client, "mail").put("one")
     Seeded(client, "other").put("one")

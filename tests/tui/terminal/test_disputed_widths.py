@@ -7,13 +7,13 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from families import in_one
+from families import run_in_one_test
 from redis import Redis
 from rich.cells import cell_len
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from screens import NARROW, Seeded, on_screen, screen
+from screens import NARROW, Seeded, run_on_event_loop, screen
 from textual._compositor import ChopsUpdate, Compositor, LayoutUpdate
 from textual.geometry import Region
 from textual.screen import Screen
@@ -70,7 +70,7 @@ class Terminal:
         return "".join(row.get(x, " ") for x in range(first, last))
 
 
-@in_one(
+@run_in_one_test(
     ("text", "is_"),
     [
         ("mail", False),
@@ -90,7 +90,7 @@ def test_what_all_terminals_draw_alike_is_sent_as_it_is(text: str, is_: bool) ->
     assert (add_cursor_moves(text, 3, 4) == text) is not is_
 
 
-@in_one(
+@run_in_one_test(
     ("width_of", "text", "shown"),
     [
         (measure_in_tmux, f"{NAME} inv…   3s", f"{NAME} inv… 3s"),
@@ -107,7 +107,7 @@ def test_what_stands_behind_it_stands_where_it_is_counted_to_stand(width_of: Wid
     assert terminal.text(0, width - 2, width) == "3s" and terminal.text(0, width, width + 1) == "x"
 
 
-@in_one(
+@run_in_one_test(
     ("text", "width", "shown"),
     [
         (NAME, 20, NAME),
@@ -169,7 +169,7 @@ def test_a_change_leaves_nothing_of_it_and_the_frame_stays(width_of: Widths) -> 
 
 
 @pytest.mark.hooks
-@on_screen
+@run_on_event_loop
 async def test_a_terminal_with_widths_of_its_own_shows_each_line_of_a_table_as_it_is(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import screens
 from differing_textual import DIFFERENCES, apply_difference
-from ptys import in_pty
+from ptys import run_in_pty
 from redis import Redis
-from screens import WIDE, Screen, Seeded, on_screen, screen
+from screens import WIDE, Screen, Seeded, run_on_event_loop, screen
 from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.widgets import Static
@@ -67,14 +67,14 @@ def _forty(client: Redis) -> None:
 
 
 @pytest.mark.hooks
-@on_screen
+@run_on_event_loop
 async def test_every_hook_is_on_here(url: str, client: Redis) -> None:
     _forty(client)
     async with screen(url) as it:
         assert await _use_screen(it, client) == IS_ON.keys() == DIFFERENCES.keys()
 
 
-@on_screen
+@run_on_event_loop
 async def test_one_switch_turns_all_of_them_off(url: str, client: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(hooks.SWITCH, "1")
     _forty(client)
@@ -110,7 +110,7 @@ def test_where_textual_differs_the_screen_works_without_that_hook(
 @pytest.mark.parametrize("hook", ["driver", "diff_output"])
 def test_where_textual_differs_a_terminal_is_drawn_to_and_read(hook: str, url: str, client: Redis) -> None:
     _forty(client)
-    with in_pty([sys.executable, "-m", "differing_textual", hook, url], PYTHONPATH="tests/support") as terminal:
+    with run_in_pty([sys.executable, "-m", "differing_textual", hook, url], PYTHONPATH="tests/support") as terminal:
         terminal.until(b"mail")
         terminal.press(b"\r")
         terminal.until(b"a05")
@@ -120,7 +120,7 @@ def test_where_textual_differs_a_terminal_is_drawn_to_and_read(hook: str, url: s
         assert terminal.until_ended() == 0
 
 
-@on_screen
+@run_on_event_loop
 async def test_without_its_lines_the_screen_is_not_offered_for_a_copy(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +133,7 @@ async def test_without_its_lines_the_screen_is_not_offered_for_a_copy(
         assert "the screen" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_without_a_way_to_the_terminal_textual_copies(
     url: str, client: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +170,7 @@ def test_without_its_hook_a_fault_tells_no_variable_but_to_who_asks(
 
 
 @pytest.mark.hooks
-@on_screen
+@run_on_event_loop
 async def test_what_widgets_keep_of_their_lines_is_what_they_would_draw(url: str, client: Redis) -> None:
     _forty(client)
     async with screen(url, WIDE) as it:

@@ -1,4 +1,4 @@
-"""Ctrl+Z: the driver starts once when the program goes on, however late the main thread is told of it."""
+"""Test Ctrl+Z: the driver starts once when the program continues, however late the main thread runs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Only `tui/terminal/` uses private names of Textual and Rich, and nothing of ours has a name of theirs by chance.
+"""Test that only `tui/terminal/` uses private names of Textual and Rich, and that no name of rqtui clashes.
 
-The sources tell which names are private: those that begin with one underscore, of modules, of what they define, and of
-what objects are given. A class of ours that stands on one of theirs has both kinds, so there each is asked for.
+The sources show which names are private: those that begin with one underscore, of modules, of what they define, and of
+what objects are given. A class of rqtui that is derived from one of Textual has both kinds, so there each name is
+checked.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ def _list_class_names(cls: type, own: str) -> Iterator[str]:
 
 
 def clashes(modules: Iterable[ModuleType]) -> list[str]:
-    """Every private name that classes of these modules share with the classes of theirs that they stand on."""
+    """Return every private name that classes of these modules share with the Textual classes they derive from."""
     found: set[str] = set()
     for module in modules:
         for _, cls in inspect.getmembers(module, inspect.isclass):

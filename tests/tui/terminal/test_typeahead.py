@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 from redis import Redis
-from screens import Screen, Seeded, build_key_event, on_screen, screen
+from screens import Screen, Seeded, build_key_event, run_on_event_loop, screen
 from textual.events import Paste
 
 from rqtui.tui.terminal import typeahead
@@ -26,7 +26,7 @@ def burst(it: Screen, *keys: str) -> None:
 
 
 @pytest.mark.hooks
-@on_screen
+@run_on_event_loop
 async def test_a_job_is_made_by_keys_that_come_at_once(url: str, client: Redis) -> None:
     mail = Seeded(client)
     mail.put("a1")
@@ -38,7 +38,7 @@ async def test_a_job_is_made_by_keys_that_come_at_once(url: str, client: Redis) 
 
 
 @pytest.mark.hooks
-@on_screen
+@run_on_event_loop
 async def test_a_filter_and_what_is_done_with_what_it_found(url: str, client: Redis) -> None:
     mail = Seeded(client)
     mail.put("a1", "a2", "a3")
@@ -53,7 +53,7 @@ async def test_a_filter_and_what_is_done_with_what_it_found(url: str, client: Re
         await it.until_shown("reap")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_key_that_never_has_its_effect_does_not_hold_up_the_way_out(url: str) -> None:
     async with screen(url) as it:
         stuck = it.app.focused

@@ -1,4 +1,4 @@
-"""Forms: the body that is edited, duplicated and sent, byte for byte where nobody touched it; and what is pasted."""
+"""Test forms: a body is edited, duplicated and sent, byte for byte where it was not edited; and pasted text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
+from screens import Screen, Seeded, run_on_event_loop, screen
 from textual import events
 from textual.widgets import Input, TextArea
 
@@ -72,7 +72,7 @@ def test_tidying_keeps_numbers_and_repeated_keys_as_they_were_written() -> None:
 # ── the form ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@on_screen
+@run_on_event_loop
 async def test_json_is_checked_while_it_is_typed(url: str, seeded: Seeded) -> None:
     seeded.put("first")
     async with screen(url) as it:
@@ -102,7 +102,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("body", ODD, ids=["crlf", "secret", "text", "binary", "escape", "long"])
-@on_screen
+@run_on_event_loop
 async def test_a_duplicate_has_the_same_bytes_under_a_new_id(url: str, seeded: Seeded, body: bytes) -> None:
     seeded.engine.apply_verb("enqueue", seeded.ref, (), {"id": "a1", "body": body, "name": "send", "priority": 7})
     seeded.engine.register_queue(seeded.ref)
@@ -120,7 +120,7 @@ async def test_a_duplicate_has_the_same_bytes_under_a_new_id(url: str, seeded: S
         assert bodies(seeded) == {b"a1": body, b"copy": body}
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_duplicate_in_another_system_has_the_same_bytes(url: str, client: Redis) -> None:
     body = b"\x82\xa2to\xa1a\xa1n\xff"  # MessagePack
     client.rpush("jobs", body)
@@ -144,7 +144,7 @@ async def editing_again(it: Screen, seeded: Seeded) -> None:
     await it.until_shown("Edit and retry: d1", "[x] delete the original")
 
 
-@on_screen
+@run_on_event_loop
 async def test_edit_and_retry_puts_the_new_body_and_takes_the_old_job_away(url: str, seeded: Seeded) -> None:
     seeded.put("other")
     async with screen(url) as it:
@@ -158,7 +158,7 @@ async def test_edit_and_retry_puts_the_new_body_and_takes_the_old_job_away(url: 
         assert seeded.ids("dead") == []
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_original_stays_when_it_changed_since_it_was_read(url: str, seeded: Seeded) -> None:
     seeded.put("other")
     async with screen(url) as it:
@@ -171,7 +171,7 @@ async def test_the_original_stays_when_it_changed_since_it_was_read(url: str, se
         assert set(seeded.ids("ready")) == {"other", "d1", "new"}
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_original_stays_when_it_ran_meanwhile_and_died_again(url: str, seeded: Seeded) -> None:
     seeded.put("other", delay_ms=3_600_000)
     async with screen(url) as it:
@@ -185,7 +185,7 @@ async def test_the_original_stays_when_it_ran_meanwhile_and_died_again(url: str,
         assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["new"])
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_original_stays_when_the_new_job_is_refused(url: str, seeded: Seeded) -> None:
     seeded.put("other")
     async with screen(url) as it:
@@ -198,7 +198,7 @@ async def test_the_original_stays_when_the_new_job_is_refused(url: str, seeded: 
         assert (seeded.ids("dead"), seeded.ids("ready")) == (["d1"], ["other"])
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_job_that_went_meanwhile_cannot_be_copied(url: str, seeded: Seeded) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -293,7 +293,7 @@ def test_no_shell_reads_the_name_of_an_editor(tmp_path: Path, monkeypatch: pytes
         ("path.unlink()", "the body is as it was", b'{"as": "it was"}'),
     ],
 )
-@on_screen
+@run_on_event_loop
 async def test_what_an_editor_left_is_told_in_the_form(
     url: str, seeded: Seeded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, shown: str, left: bytes
 ) -> None:
@@ -318,7 +318,7 @@ def test_which_editor_is_said_by_the_environment() -> None:
             body_editor.find_editor_command(environ)
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_form_says_when_there_is_no_editor(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     before = {name: os.environ.pop(name) for name in ("EDITOR", "VISUAL") if name in os.environ}
@@ -336,7 +336,7 @@ CAPITALS = "NAKDLERTPUHCZ\nDy\nyyy"
 
 
 @pytest.mark.parametrize("keys", [(), ("enter",), ("enter", "2", "enter"), ("enter", "2", "D"), ("enter", "2", "C")])
-@on_screen
+@run_on_event_loop
 async def test_pasted_capitals_trigger_no_verb_anywhere(url: str, seeded: Seeded, keys: tuple[str, ...]) -> None:
     seeded.put("a1", "a2")
     async with screen(url) as it:
@@ -352,7 +352,7 @@ async def test_pasted_capitals_trigger_no_verb_anywhere(url: str, seeded: Seeded
         assert queue is not None and not queue.is_paused
 
 
-@on_screen
+@run_on_event_loop
 async def test_what_is_pasted_into_a_form_stands_in_the_field_that_has_the_focus(url: str, seeded: Seeded) -> None:
     seeded.put("a1")
     async with screen(url) as it:

@@ -6,7 +6,7 @@ import json
 
 import msgpack
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
+from screens import Screen, Seeded, run_on_event_loop, screen
 
 from rqtui.tui.screens.board import Board
 from rqtui.tui.widgets.filter_line import FilterLine
@@ -32,7 +32,7 @@ def plant_bodies(client: Redis) -> Seeded:
     return mail
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_line_starts_empty_and_up_recalls_earlier_filters_the_newest_first(url: str, client: Redis) -> None:
     plant_bodies(client)
     async with screen(url) as it:
@@ -55,7 +55,7 @@ async def test_the_line_starts_empty_and_up_recalls_earlier_filters_the_newest_f
         assert find_filter_line(it).value == "0-job"
 
 
-@on_screen
+@run_on_event_loop
 async def test_ctrl_u_empties_the_line_wherever_the_cursor_stands(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -63,7 +63,7 @@ async def test_ctrl_u_empties_the_line_wherever_the_cursor_stands(url: str, clie
         assert find_filter_line(it).value == "" and find_filter_line(it).is_open
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_puts_the_cursor_on_the_first_match(url: str, client: Redis) -> None:
     mail = Seeded(client)
     mail.put(*(f"{'match' if number in (3, 4, 17) else 'other'}-{number}" for number in range(20)))
@@ -77,7 +77,7 @@ async def test_enter_puts_the_cursor_on_the_first_match(url: str, client: Redis)
         await it.until(lambda: under_cursor(it) == b"match-3", "the cursor on the first match")
 
 
-@on_screen
+@run_on_event_loop
 async def test_enter_puts_the_cursor_on_the_first_match_of_a_place_that_is_scanned(url: str, client: Redis) -> None:
     mail = Seeded(client)
     mail.put(*(f"{'match' if number in (7, 600) else 'other'}-{number:03}" for number in range(700)))
@@ -92,7 +92,7 @@ async def test_enter_puts_the_cursor_on_the_first_match_of_a_place_that_is_scann
         await it.until_shown("2 of 700 match")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_member_of_the_body_is_a_filter_and_tab_offers_its_path(url: str, client: Redis) -> None:
     mail = plant_bodies(client)
     mail.put("packed", body=msgpack.packb({"customer": {"plan": "gold"}}))
@@ -112,7 +112,7 @@ async def test_a_member_of_the_body_is_a_filter_and_tab_offers_its_path(url: str
         assert "0-job" not in it.text() and "Tab .cus" not in it.text()
 
 
-@on_screen
+@run_on_event_loop
 async def test_tab_in_an_empty_line_offers_every_path_and_puts_in_the_first(url: str, client: Redis) -> None:
     plant_bodies(client)
     async with screen(url) as it:

@@ -1,4 +1,4 @@
-"""Findings above the rows of a board: what is wrong, what stands behind it, and the keys that help."""
+"""Test the findings above the rows of a board: the problem, its evidence, and the keys that help."""
 
 from __future__ import annotations
 

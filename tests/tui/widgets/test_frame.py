@@ -1,4 +1,4 @@
-"""The lines above a screen, as pieces of text: what they say of a queue, and what goes first where room is short."""
+"""Test the lines above a screen, as pieces of text: what they say of a queue, and what a narrow line omits first."""
 
 from __future__ import annotations
 

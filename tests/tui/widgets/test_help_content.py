@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from screens import NARROW, WIDE, Seeded, on_screen, read_text, screen
+from screens import NARROW, WIDE, Seeded, read_text, run_on_event_loop, screen
 
 from rqtui.connection.embedded import EmbeddedServer
 from rqtui.text import formats
@@ -47,7 +47,7 @@ def test_what_works_here_and_now_comes_before_all_else_and_stands_there_once() -
     }
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_help_begins_with_the_keys_that_work_for_what_is_under_the_cursor(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a")
@@ -86,7 +86,7 @@ def test_the_search_finds_a_key_by_its_sign_its_words_or_its_name() -> None:
     assert filter_groups([KeyGroup("a", (KeyLine("j", "down"),))], "  ") == [KeyGroup("a", (KeyLine("j", "down"),))]
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_help_is_searched_and_left_with_keys(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -104,7 +104,7 @@ async def test_the_help_is_searched_and_left_with_keys(url: str, client: Redis) 
         assert it.app.screen is it.app.navigation.view
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_help_of_a_narrow_terminal_can_be_read_to_its_last_line(url: str, client: Redis) -> None:
     async with screen(url, (60, 16)) as it:
         await it.press("question_mark")
@@ -113,7 +113,7 @@ async def test_the_help_of_a_narrow_terminal_can_be_read_to_its_last_line(url: s
         await it.until_shown(last.words[:30])
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_palette_has_the_verbs_here_every_view_and_the_lock(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -128,7 +128,7 @@ async def test_the_palette_has_the_verbs_here_every_view_and_the_lock(url: str, 
         assert {"interval", "theme", "filter", "url", "queue", "view"} <= words
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client: Redis) -> None:
     Seeded(client).put("a")
     async with screen(url) as it:
@@ -143,7 +143,7 @@ async def test_a_command_of_the_palette_does_what_its_key_does(url: str, client:
         )
 
 
-@on_screen
+@run_on_event_loop
 async def test_markup_and_escapes_in_the_name_of_a_queue_are_letters_in_the_palette(url: str, client: Redis) -> None:
     Seeded(client, "[red]x[/red]").put("a")
     async with screen(url) as it:

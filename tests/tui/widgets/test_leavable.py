@@ -1,11 +1,11 @@
-"""A screen that is left before it stands: the one below goes on, and so does the program."""
+"""Test a screen that is left before it is mounted: the screen below and the program continue."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from redis import Redis
-from screens import VIEW_KEYS, Seeded, on_screen, screen
+from screens import VIEW_KEYS, Seeded, run_on_event_loop, screen
 
 from rqtui.tui.services.connection_lost import EditUrl
 from rqtui.tui.services.copying import Choose
@@ -13,7 +13,7 @@ from rqtui.tui.widgets.question_dialog import Question
 from rqtui.tui.widgets.view_list import ViewList
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1")

@@ -1,9 +1,9 @@
-"""A pane whose text is made anew at each picture sends only the lines that are others."""
+"""Test that a pane whose text is rebuilt at each refresh sends only the changed lines."""
 
 from __future__ import annotations
 
 import pytest
-from screens import on_screen
+from screens import run_on_event_loop
 from textual._compositor import ChopsUpdate, Compositor
 from textual.app import App, ComposeResult
 from textual.content import Content
@@ -25,7 +25,7 @@ class Panes(App[None]):
         yield LinesPane(lambda _width, _height: [Content(line) for line in self.lines], id="pane")
 
 
-@on_screen
+@run_on_event_loop
 async def test_only_lines_that_are_others_are_painted(monkeypatch: pytest.MonkeyPatch) -> None:
     painted: list[list[int]] = []
     render = Compositor.render_partial_update

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from redis import Redis
-from screens import Screen, Seeded, on_screen, screen
+from screens import Screen, Seeded, run_on_event_loop, screen
 from textual.widgets import Button, Input
 
 from rqtui.config.settings import Settings
@@ -26,7 +26,7 @@ async def is_left(it: Screen) -> None:
     await it.until(lambda: not is_asking(it) and it.app.screen is it.app.navigation.view, "the question is left")
 
 
-@on_screen
+@run_on_event_loop
 async def test_every_question_has_its_focus_on_cancel_and_enter_esc_and_n_leave_it(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.bury("d1", "d2")
@@ -55,7 +55,7 @@ async def test_every_question_has_its_focus_on_cancel_and_enter_esc_and_n_leave_
         assert not client.hget("rqtui:{mail}:meta", "paused")
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_form_that_was_typed_into_asks_before_esc_throws_it_away(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1")
@@ -80,7 +80,7 @@ async def test_a_form_that_was_typed_into_asks_before_esc_throws_it_away(url: st
         assert seeded.ids("ready") == ["a1"]
 
 
-@on_screen
+@run_on_event_loop
 async def test_the_body_of_a_new_job_is_not_thrown_away_by_one_key(url: str, client: Redis) -> None:
     Seeded(client).put("a1")
     async with screen(url) as it:
@@ -95,7 +95,7 @@ async def test_the_body_of_a_new_job_is_not_thrown_away_by_one_key(url: str, cli
         await is_left(it)
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_guarded_question_is_answered_by_the_name_alone(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.put("a1")
@@ -111,7 +111,7 @@ async def test_a_guarded_question_is_answered_by_the_name_alone(url: str, client
         await it.until(lambda: not seeded.ids("ready"), "it is deleted")
 
 
-@on_screen
+@run_on_event_loop
 async def test_q_asks_before_it_stops_a_change_of_many_jobs(url: str, client: Redis) -> None:
     seeded = Seeded(client)
     seeded.bury(*(f"j{number}" for number in range(40)))

@@ -77,7 +77,7 @@ class House(App[None]):
 
     on_table_opened = on_table_wanted = on_table_marked = on_table_moved  # type: ignore[assignment]
 
-    def heard(self, kind: type) -> list[Message]:
+    def posted_messages(self, kind: type) -> list[Message]:
         return [message for message in self.said if type(message) is kind]
 
     def lines(self) -> list[str]:
@@ -113,9 +113,9 @@ def test_keys_move_the_cursor_and_say_so() -> None:
         app.table.update(rows(1, 2, 3, 4))
         await pilot.press("j", "down", "k", "G", "g", "end", "up", "enter")
         assert app.body() == ["j1", "j2", "▌j3", "j4"]
-        moved = [message.id for message in app.heard(Table.Moved)]  # type: ignore[attr-defined]
+        moved = [message.id for message in app.posted_messages(Table.Moved)]  # type: ignore[attr-defined]
         assert moved == [b"j1", b"j2", b"j3", b"j2", b"j4", b"j1", b"j4", b"j3"]
-        assert [message.id for message in app.heard(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
+        assert [message.id for message in app.posted_messages(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
 
     house(test)
 
@@ -227,7 +227,7 @@ def test_space_marks_and_moves_on_and_marks_belong_to_ids() -> None:
         assert app.body() == ["j5", "◆j2", "▌j4", "◆j1"]
         app.table.update(rows(4))
         assert app.table.marks == (b"j1", b"j2")
-        assert app.heard(Table.Marked)[-1].ids == (b"j1", b"j2")  # type: ignore[attr-defined]
+        assert app.posted_messages(Table.Marked)[-1].ids == (b"j1", b"j2")  # type: ignore[attr-defined]
         await pilot.press("u")
         assert app.table.marks == ()
 
@@ -268,10 +268,10 @@ def test_a_window_into_ten_million_rows_asks_for_the_part_in_sight() -> None:
         total = 10_000_000
         app.table.update(rows(*range(100)), total)
         await pilot.press("j")
-        assert app.heard(Table.Wanted) == []
+        assert app.posted_messages(Table.Wanted) == []
         await pilot.press("G")
         await pilot.pause()
-        wanted = app.heard(Table.Wanted)[-1]
+        wanted = app.posted_messages(Table.Wanted)[-1]
         assert app.body()[-1] == "▌·"
         offset, limit = wanted.offset, wanted.limit  # type: ignore[attr-defined]
         assert offset <= total - 20 < total <= offset + limit
@@ -279,7 +279,7 @@ def test_a_window_into_ten_million_rows_asks_for_the_part_in_sight() -> None:
         await pilot.pause()
         assert app.table.cursor_id == b"j9999999"
         assert app.body()[-1] == "▌j9999…"
-        assert len(app.heard(Table.Wanted)) == 1
+        assert len(app.posted_messages(Table.Wanted)) == 1
 
     house(test)
 
@@ -290,7 +290,7 @@ def test_walking_through_a_list_never_shows_a_hole_when_it_is_answered() -> None
         seen = set(app.body())
         for _ in range(34):
             await pilot.press("pagedown")
-            for wanted in app.heard(Table.Wanted):
+            for wanted in app.posted_messages(Table.Wanted):
                 first = wanted.offset  # type: ignore[attr-defined]
                 app.table.update(rows(*range(first, min(400, first + 100))), 400, first)
             app.said.clear()
@@ -472,7 +472,7 @@ def test_a_click_moves_and_a_double_click_opens() -> None:
         await pilot.click("#table", offset=(10, 1))  # the header
         assert app.table.cursor_id == b"j2"
         await pilot.double_click("#table", offset=(10, 4))
-        assert [message.id for message in app.heard(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
+        assert [message.id for message in app.posted_messages(Table.Opened)] == [b"j3"]  # type: ignore[attr-defined]
 
     house(test)
 

@@ -1,11 +1,11 @@
-"""A toast whose time ends while it is put on the screen: the program goes on, and the toast goes."""
+"""Test a toast whose time ends while it is mounted: the program continues, and the toast disappears."""
 
 from __future__ import annotations
 
 import time
 
 from redis import Redis
-from screens import on_screen, screen
+from screens import run_on_event_loop, screen
 from textual.notifications import Notify
 from textual.widgets._toast import Toast as Shown
 
@@ -24,7 +24,7 @@ class Ending(Toast):
         return False
 
 
-@on_screen
+@run_on_event_loop
 async def test_a_toast_whose_time_ends_while_it_is_put_up_goes_and_the_program_goes_on(url: str, client: Redis) -> None:
     client.set("other", 1)
     async with screen(url) as it:

@@ -17,7 +17,7 @@ KEY = SYSTEM.keys("mail")["waiting"]
 
 
 def body(id: bytes) -> bytes:
-    """Every third is long: it does not stand whole in a page."""
+    """Build the body of a job. Every third is too long for a page."""
     return pickle.dumps((id, "x" * (6000 if id.endswith(b"3") else 3)), 2)
 
 
@@ -36,7 +36,7 @@ def stands(client: Redis, id: bytes) -> bytes | None:
     return body(id) if id in members(client, "waiting") else None
 
 
-def shown(jobs: Sequence[Planted]) -> Request:
+def request_show(jobs: Sequence[Planted]) -> Request:
     entry = body(jobs[0].id)
     return Request({"now_ms": NOW, "head": entry, "size": len(entry), "tail": entry[-64:], "body_bytes": -1})
 
@@ -61,7 +61,7 @@ SUBJECT = Subject(
             sources=("waiting",),
             knows_jobs=False,
         ),
-        "show": Use(shown, sources=("waiting",), reach={"gone": lambda world: shown([world.new()])}),
+        "show": Use(request_show, sources=("waiting",), reach={"gone": lambda world: request_show([world.new()])}),
         "enqueue": Use(by_entry, repeats=True),
         "delete": Use(by_entry, reach={"gone": lambda world: by_entry([world.new()])}),
     },
