@@ -1,8 +1,10 @@
 """Start programs that run until a signal ends them: a table of command lines, and how to see that each is ready.
 
-with Programs(url, tmp_path) as programs: programs.start("dispatch", "work"); ends = programs.end(signal.SIGTERM) is
-{"dispatch": End(code=0, …), …}. Standard output and error go to files. TMPDIR is a folder of the test, so that
-forgotten temporary files are found.
+    with Programs(url, tmp_path) as programs:
+        programs.start("dispatch", "work")
+        ends = programs.end(signal.SIGTERM)  # {"dispatch": End(code=0, …), …}
+
+Standard output and error go to files. TMPDIR is a folder of the test, so that forgotten temporary files are found.
 """
 
 from __future__ import annotations
