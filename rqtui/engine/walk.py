@@ -82,7 +82,7 @@ class Walk:
         self.progress = WalkProgress()
         self.is_interrupted = False  # the last part stopped before the end of the walk
         self._patterns = [(name, pattern) for name, system in systems.items() for pattern in system.key_patterns]
-        self._counted_patterns = by_sight.list_patterns()
+        self._counted_patterns = by_sight.list_counted_patterns()
 
     @property
     def patterns(self) -> list[str]:
@@ -162,7 +162,7 @@ class Walk:
     def find_unsupported_systems(self) -> tuple[UnsupportedSystem, ...]:
         """Return the unsupported systems found by the last complete walk, or by the partial one if there is none."""
         progress = self.progress
-        return by_sight.find_present((progress.complete or progress.partial).counts)
+        return by_sight.find_unsupported_present((progress.complete or progress.partial).counts)
 
 
 def _format_server_address(server: Any) -> str:

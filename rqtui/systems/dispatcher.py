@@ -25,7 +25,7 @@ _KINDS = {"delayed": "zset", "ready": "list"}
 
 
 class Dispatcher(EntrySystem):
-    """The queue system of redis_queue_dispatcher: delayed and ready tasks.
+    """The queue system of redis_queue_dispatcher: a sorted set of delayed tasks and a list of ready ones.
 
     A queue is named by the key of its ready list.
     """
@@ -44,10 +44,7 @@ class Dispatcher(EntrySystem):
             _check_keys(spec["ready"], spec["delayed"])
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the keys of a queue: its name is the ready list, the delayed set is an option.
-
-        Raises UsageError if no option says which set feeds this list.
-        """
+        """Return the keys of a queue: its ready list, which is its name, and the delayed set, which is an option."""
         if queue not in self.named_queues() and self.options["ready"] != self.defaults["ready"]:
             raise UsageError(
                 f'dispatcher: which set feeds the list "{queue}"? The names do not tell: '
@@ -58,26 +55,23 @@ class Dispatcher(EntrySystem):
         return {"delayed": delayed, "ready": queue, "leaving": build_side_key(queue, "leaving")}
 
     def marker_keys(self) -> Sequence[str]:
-        """Return the ready lists and delayed sets of all queues named by options."""
+        """Return the ready lists and delayed sets of all queues that options name."""
         return [self.keys(queue)[name] for queue in self.named_queues() for name in _KINDS]
 
     def has_keys_of(self, client: Any, queue: str) -> bool:
-        """Return whether one of the queue's keys exists with the right type."""
+        """Return whether one of a queue's keys exists with the right type."""
         keys = self.keys(queue)
         found = read_key_types(client, [keys[name] for name in _KINDS])
         return any(kind == wanted for kind, wanted in zip(found, _KINDS.values(), strict=True))
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from an entry: its bytes are the task, its score is the due time."""
+        """Build a job from an entry: its bytes are the task, and its score is the due time."""
         where = self.place(place)
         due_ms, problem = _convert_due_time(row["score"]) if row["score"] else (None, "")
         return Job(b"", queue, self.name, where.name, where.state, entry.head, due_ms=due_ms, problem=problem)
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return one run: a worker pops a task once, and no program delivers it again.
-
-        `park` skips tasks that are never due.
-        """
+        """Return one allowed run: a worker pops a task once, and no program delivers it again."""
         is_never_due = job.place == "delayed" and (job.due_ms is None or job.due_ms > _PARKED_UNTIL_MS)
         return MigrationTerms(0, 1, obstacle=job.problem or "it is due after the year 2255" if is_never_due else "")
 
@@ -90,7 +84,7 @@ def _check_keys(ready: str, delayed: str) -> None:
 
 
 def _convert_due_time(score: str) -> tuple[int | None, str]:
-    """Convert a score to a due time in ms, and describe what is wrong with it."""
+    """Convert a score to a due time in ms, and return a sentence if the score is no plausible time."""
     due_s = float(score)
     if due_s < 0:
         return 0, "a due time below 0: redis_queue_dispatcher never takes it, rqtui does at once"

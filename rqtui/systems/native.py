@@ -35,7 +35,7 @@ _SCORES = {"scheduled": "due ms", "ready": "", "reserved": "deadline ms", "done"
 
 
 class Native(System):
-    """The native queue system of rqtui."""
+    """The native queue system of rqtui, whose Lua scripts are in `lua/native/`."""
 
     name = "native"
     places = tuple(Place(state.value, state, f"rqtui:{{<queue>}}:{state}", "zset", _SCORES[state]) for state in State)
@@ -54,17 +54,11 @@ class Native(System):
         self._tallies = 0
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the keys of a queue by their script names.
-
-        Raises UsageError for a name that would spread them over slots.
-        """
+        """Return the keys of a native queue, by the names that the scripts use."""
         return build_keys(queue)
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the queue names in `rqtui:queues`, one batch per round trip.
-
-        The key walk finds queues that are missing there after a crash.
-        """
+        """Yield the queue names in the set `rqtui:queues`, one batch per round trip."""
         cursor = 0
         while True:
             cursor, found = client.sscan(QUEUES, cursor=cursor, count=1000)
@@ -77,75 +71,63 @@ class Native(System):
         return [name for name in dict.fromkeys(_parse_queue_name(item) for item in found) if name]
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue was ever used."""
+        """Return whether a native queue was ever used."""
         return bool(client.exists(to_bytes(build_keys(queue)["meta"])))
 
     def queue_request(self, queue: str) -> Request[Queue]:
         """Build the request for the counts, ages and cumulative counters of one queue."""
-        return Request((self._read("counts", queue),), lambda answers: _parse_queue(queue, answers[0]))
+        return Request((self._build_script_call("counts", queue),), lambda answers: _parse_queue(queue, answers[0]))
 
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue] | Request[list[Queue]]]:
-        """Build the request for the counts of many queues, answered by one script.
-
-          The request can be sent again at each poll. It then checks queues that were idle with plain reads, and calls
-        the script in a second round trip only for those that changed. Every `FULL_COUNT_POLLS`-th request counts all
-        queues by the script, because manual changes, and a counter that could not be written, leave no trace in a
-        queue's stamp.
-        """
+        """Build the request for the counts of many native queues, which one script returns."""
         self._tallies += 1
         return _QueueBatch(queues, map(self.keys, queues), self._tallies).build_request()
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
         """Build the request for one page of jobs in place order. Offset -1 means the last page."""
         self.place(place)
-        call = self._read("page", queue, place=place, offset=offset, limit=limit, body_bytes=body_bytes)
+        call = self._build_script_call("page", queue, place=place, offset=offset, limit=limit, body_bytes=body_bytes)
         return Request((call,), lambda answers: _parse_page(queue, place, offset, limit, answers[0]))
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
         """Build the request for one job with the history of its failed attempts."""
-        call = self._read("show", queue, id=id, body_bytes=body_bytes)
+        call = self._build_script_call("show", queue, id=id, body_bytes=body_bytes)
         return Request((call,), lambda answers: _parse_job(queue, id, answers))
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for all workers in the `workers` hash, including those with late heartbeats."""
-        return Request((self._read("roster", queue),), lambda answers: _parse_workers(queue, answers))
+        """Build the request for all workers in the `workers` hash of a queue, including those with late heartbeats."""
+        return Request((self._build_script_call("roster", queue),), lambda answers: _parse_workers(queue, answers))
 
     def needs_probe(self, queue: Queue) -> bool:
-        """Return whether jobs are reserved, or whether leases expired and their jobs may still be ready or dead."""
+        """Return whether a queue has reserved jobs, or jobs whose leases expired and that may be ready or dead now."""
         if queue.counters.get("expired", 0) < 2:
             return queue.count_in_state(State.RESERVED) > 0
         return any(map(queue.count_in_state, (State.RESERVED, State.READY, State.DEAD)))
 
     def probe_request(self, queue: str) -> Request[tuple[Finding, ...]]:
-        """Build the request that finds leases of workers without a heartbeat, and jobs that lost several leases.
-
-        Both searches read a bounded number of jobs: the leases that expire first, and the ends of the places.
-        """
-        leases = self._read("leases", queue, limit=_MAX_LEASES, grace_ms=_GRACE_MS)
-        interrupted = self._read("interrupted", queue, within_ms=_INTERRUPTED_MS, limit=_MAX_INTERRUPTED)
+        """Build the request that finds leases of workers without a heartbeat, and jobs that lost several leases."""
+        leases = self._build_script_call("leases", queue, limit=_MAX_LEASES, grace_ms=_GRACE_MS)
+        interrupted = self._build_script_call("interrupted", queue, within_ms=_INTERRUPTED_MS, limit=_MAX_INTERRUPTED)
 
         def parse_reply(answers: Replies) -> tuple[Finding, ...]:
             silent, lost = map(_read_probe_rows, answers)
-            return _find_silent_leases(queue, silent) + _find_interrupted_jobs(queue, lost)
+            return _build_silent_leases_finding(queue, silent) + _build_interrupted_jobs_finding(queue, lost)
 
         return Request((leases, interrupted), parse_reply)
 
     def register_queue(self, client: Any, queue: str) -> None:
-        """Add the queue name to `rqtui:queues`.
-
-        The set is in another slot than the queue, so the name is added after the script that creates the queue.
-        """
+        """Add a queue name to the set `rqtui:queues`."""
         client.sadd(QUEUES, to_bytes(queue))
 
     def unregister_queue(self, client: Any, queue: str) -> None:
-        """Remove the queue name from `rqtui:queues`."""
+        """Remove a queue name from the set `rqtui:queues`."""
         client.srem(QUEUES, to_bytes(queue))
 
     def read_taken_jobs(self, queue: str, answer: Reply) -> tuple[Job, ...]:
         """Return the jobs in the reply of `reserve` or `pull`."""
         return tuple(_parse_taken_job(queue, row) for row in answer.rows)
 
-    def _read(self, script: str, queue: str, **args: object) -> Call:
+    def _build_script_call(self, script: str, queue: str, **args: object) -> Call:
         return self.build_call(self.scripts[script].name, queue, args)
 
 
@@ -155,6 +137,7 @@ _is_plain_name = re.compile(r"[A-Za-z0-9_.:/+@-]{1,200}").fullmatch  # a fast ch
 
 
 def _parse_queue_name(item: bytes) -> str:
+    """Return the queue of a `meta` key or of a queue name; empty for a name that no native queue can have."""
     name = to_text(item)
     if name.startswith("rqtui:{") and name.endswith("}:meta"):
         name = name[7:-6]
@@ -170,16 +153,17 @@ def _parse_queue_name(item: bytes) -> str:
 _STATES = tuple((state.value, state) for state in State)
 
 
-def _parse_queue(queue: str, answer: Reply | Exception) -> Queue:
-    if isinstance(answer, ServerError):
-        return build_uncounted_queue(queue, "native", answer)
-    if isinstance(answer, Exception):
-        raise answer
-    v: Mapping[str, Any] = answer.values
-    now_ms, age_ms = v["now_ms"], v["oldest_ms"]
-    values = {**v, "since_ms": now_ms - age_ms if age_ms >= 0 else -1}
+def _parse_queue(queue: str, reply: Reply | Exception) -> Queue:
+    """Build a queue from the reply of the script `counts`, or from its error."""
+    if isinstance(reply, ServerError):
+        return build_uncounted_queue(queue, "native", reply)
+    if isinstance(reply, Exception):
+        raise reply
+    counts: Mapping[str, Any] = reply.values
+    now_ms, age_ms = counts["now_ms"], counts["oldest_ms"]
+    values = {**counts, "since_ms": now_ms - age_ms if age_ms >= 0 else -1}
     return _build_queue(
-        queue, now_ms, _store_row(_CountedQueue(), tuple(values[column] for column in _list_queue_columns()))
+        queue, now_ms, _store_tally_row(_CountedQueue(), tuple(values[column] for column in _list_queue_columns()))
     )
 
 
@@ -192,17 +176,17 @@ def _list_queue_columns() -> tuple[str, ...]:
 
 
 @lru_cache(10_000)
-def _share_count(place: str, state: State, number: int) -> Count:
-    """Return a `Count`, as one shared object per value: most counts of 10 000 queues are 0."""
+def _intern_count(place: str, state: State, number: int) -> Count:
+    """Return one shared `Count` object per value, to save memory: most counts of 10 000 queues are 0."""
     return Count(place, state, number)
 
 
 @dataclass(slots=True)
 class _CountedQueue:
-    """The last row of one queue from `shared/tally.lua`, and the counts and counters computed from it.
+    """The last row of one queue from `shared/tally.lua`, and the counts and counters computed from that row.
 
-    `heard` has the replies to `_pack_idle_check` that match the stamp of the row. Caching pays because most queues are
-    idle.
+    `matching_replies` are replies to `_pack_idle_check` that match the stamp of the row. Caching pays because most
+    queues are idle.
     """
 
     row: tuple[Any, ...] = ()
@@ -212,134 +196,141 @@ class _CountedQueue:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the queue only has waiting jobs, so that plain reads can check if it changed."""
+        """Return whether a queue has only ready jobs, so that plain reads can check if the queue changed."""
         return bool(self.row and self.row[-1])
 
     def is_unchanged(self, replies: list[Any]) -> bool:
-        """Return whether these replies to `_pack_idle_check` match the row's stamp, so that only the time changed."""
+        """Return whether the replies to an idle check match the stamp of the row, so that only the time changed."""
         if replies == self.matching_replies:
             return True
-        others, number, first, fields = replies
-        if others != 0 or not isinstance(first, list) or not isinstance(fields, list):
+        other_keys, ready, first, meta = replies
+        if other_keys != 0 or not isinstance(first, list) or not isinstance(meta, list):
             return False
-        if b" ".join([b"%d" % number, *(each or b"" for each in fields), *(first or [b""])]) != self.row[-1]:
+        if b" ".join([b"%d" % ready, *(value or b"" for value in meta), *(first or [b""])]) != self.row[-1]:
             return False
         self.matching_replies = replies
         return True
 
 
 class _QueueBatch:
-    """The counts of many queues, updated by the same request at each poll."""
+    """The counts of many native queues, which the same request updates at each poll."""
 
-    def __init__(self, queues: Sequence[str], every: Iterable[Mapping[str, str]], turn: int) -> None:
+    def __init__(self, queues: Sequence[str], keys_by_queue: Iterable[Mapping[str, str]], first_poll: int) -> None:
         self._queues = queues
         script = scripts.load_scripts("shared")["tally"]
         self._names = [key.name for key in script.keys_each]
-        each = [[named[name] for name in self._names] for named in every]
-        self._full_call = script.build_call({}, {}, each_keys=each)
+        script_keys = [[queue_keys[name] for name in self._names] for queue_keys in keys_by_queue]
+        self._full_call = script.build_call({}, {}, each_keys=script_keys)
         self._counted_queues = [_CountedQueue() for _queue in queues]
         self._packed: dict[int, bytes] = {}  # packed reads by queue number
         self._polls = itertools.count(
-            turn
+            first_poll
         )  # starts differ, so that full counts of several requests fall into different polls
         self._idle_numbers: list[int] = []  # queues that are only checked for changes
         self._calls = [self._full_call]
 
     def build_request(self) -> Request[list[Queue] | Request[list[Queue]]]:
-        """Return the request of the next poll; parsing its replies replaces the calls for the poll after it."""
-        return Request(self._calls, self._parse_replies)
+        """Build the request of the next poll. Parsing its replies replaces the calls for the poll after that."""
+        return Request(self._calls, self._parse_poll_replies)
 
-    def _parse_replies(self, answers: Replies) -> list[Queue] | Request[list[Queue]]:
-        asked, self._calls[:] = self._idle_numbers, [self._full_call]
+    def _parse_poll_replies(self, replies: Replies) -> list[Queue] | Request[list[Queue]]:
+        """Return the counted queues, or a further request for queues whose idle check shows a change."""
+        checked_numbers, self._calls[:] = self._idle_numbers, [self._full_call]
         self._idle_numbers = []
-        now_ms, told = 0, answers
-        moved: list[int] = []
-        if asked:
-            replies = unwrap_reply(answers[0]).values["replies"]
-            clock, told = replies[0], answers[1:]
+        now_ms, tally_replies = 0, replies
+        changed_numbers: list[int] = []
+        if checked_numbers:
+            check_replies = unwrap_reply(replies[0]).values["replies"]
+            clock, tally_replies = check_replies[0], replies[1:]
             now_ms = int(clock[0]) * 1000 + int(clock[1]) // 1000
-            moved = [
+            changed_numbers = [
                 number
-                for at, number in zip(range(1, len(replies), _READS_PER_CHECK), asked, strict=True)
-                if not self._counted_queues[number].is_unchanged(replies[at : at + _READS_PER_CHECK])
+                for start, number in zip(range(1, len(check_replies), _READS_PER_CHECK), checked_numbers, strict=True)
+                if not self._counted_queues[number].is_unchanged(check_replies[start : start + _READS_PER_CHECK])
             ]
-        if told:
-            others = set(asked)
-            now_ms = self._store_rows([number for number in range(len(self._queues)) if number not in others], told[0])
-        if not moved:
-            return self._build_queues(now_ms)
+        if tally_replies:
+            checked = set(checked_numbers)
+            now_ms = self._store_tally_rows(
+                [number for number in range(len(self._queues)) if number not in checked], tally_replies[0]
+            )
+        if not changed_numbers:
+            return self._build_counted_queues(now_ms)
         return Request(
-            [self._build_tally_call(moved)], lambda answers: self._build_queues(self._store_rows(moved, answers[0]))
+            [self._build_tally_call(changed_numbers)],
+            lambda replies: self._build_counted_queues(self._store_tally_rows(changed_numbers, replies[0])),
         )
 
-    def _store_rows(self, numbers: Sequence[int], told: Reply | Exception) -> int:
-        """Store the rows of these queues, and return the server time in ms at which they were counted."""
-        answer = unwrap_reply(told)
-        for number, row in zip(numbers, answer.rows, strict=True):
-            last = self._counted_queues[number]
-            if row != last.row:
-                _store_row(last, row)
-        now_ms: int = answer.values["now_ms"]
+    def _store_tally_rows(self, numbers: Sequence[int], tally_reply: Reply | Exception) -> int:
+        """Store the rows of the given queues. Return the server time in ms at which they were counted."""
+        reply = unwrap_reply(tally_reply)
+        for number, row in zip(numbers, reply.rows, strict=True):
+            counted = self._counted_queues[number]
+            if row != counted.row:
+                _store_tally_row(counted, row)
+        now_ms: int = reply.values["now_ms"]
         return now_ms
 
-    def _build_queues(self, now_ms: int) -> list[Queue]:
-        """Return the queues with their counts, and prepare the calls of the next poll."""
+    def _build_counted_queues(self, now_ms: int) -> list[Queue]:
+        """Build the queues with their counts, and prepare the calls of the next poll."""
         if next(self._polls) % FULL_COUNT_POLLS:
-            self._idle_numbers = [number for number, last in enumerate(self._counted_queues) if last.is_idle]
+            self._idle_numbers = [number for number, counted in enumerate(self._counted_queues) if counted.is_idle]
         if self._idle_numbers:
-            packed = [_TIME, *map(self._pack_idle_check, self._idle_numbers)]
-            others = [number for number, last in enumerate(self._counted_queues) if not last.is_idle]
-            reads = scripts.build_read_commands(packed, 1 + _READS_PER_CHECK * len(self._idle_numbers))
-            self._calls[:] = [reads, *([self._build_tally_call(others)] if others else [])]
+            commands = [_TIME, *map(self._pack_idle_check, self._idle_numbers)]
+            busy_numbers = [number for number, counted in enumerate(self._counted_queues) if not counted.is_idle]
+            reads = scripts.build_read_commands(commands, 1 + _READS_PER_CHECK * len(self._idle_numbers))
+            self._calls[:] = [reads, *([self._build_tally_call(busy_numbers)] if busy_numbers else [])]
         return [
-            _build_queue(queue, now_ms, last) for queue, last in zip(self._queues, self._counted_queues, strict=True)
+            _build_queue(queue, now_ms, counted)
+            for queue, counted in zip(self._queues, self._counted_queues, strict=True)
         ]
 
     def _build_tally_call(self, numbers: Sequence[int]) -> Call:
-        return replace(self._full_call, keys=[key for number in numbers for key in self._slice_keys(number)])
+        """Build the call of `shared/tally.lua` for the queues with these numbers."""
+        return replace(self._full_call, keys=[key for number in numbers for key in self._list_keys_of_queue(number)])
 
-    def _slice_keys(self, number: int) -> Sequence[bytes | str]:
+    def _list_keys_of_queue(self, number: int) -> Sequence[bytes | str]:
         """Return the keys of one queue, in the order of the script's header."""
         width = len(self._names)
         return self._full_call.keys[number * width : (number + 1) * width]
 
     def _pack_idle_check(self, number: int) -> bytes:
         """Pack the reads that show whether a queue has other than ready jobs, and the values in its stamp."""
-        found = self._packed.get(number)
-        if found is None:
-            named = dict(zip(self._names, map(to_bytes, self._slice_keys(number)), strict=True))
-            words = (
-                (b"EXISTS", *(named[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))),
-                (b"ZCARD", named["ready"]),
-                (b"ZRANGE", named["ready"], b"0", b"0"),
-                (b"HMGET", named["meta"], b"token", b"paused", b"enqueued"),
+        packed = self._packed.get(number)
+        if packed is None:
+            queue_keys = dict(zip(self._names, map(to_bytes, self._list_keys_of_queue(number)), strict=True))
+            commands = (
+                (b"EXISTS", *(queue_keys[name] for name in ("scheduled", "reserved", "done", "dead", "workers"))),
+                (b"ZCARD", queue_keys["ready"]),
+                (b"ZRANGE", queue_keys["ready"], b"0", b"0"),
+                (b"HMGET", queue_keys["meta"], b"token", b"paused", b"enqueued"),
             )
-            found = self._packed[number] = b"".join(map(pack_command, words))
-        return found
+            packed = self._packed[number] = b"".join(map(pack_command, commands))
+        return packed
 
 
 _READS_PER_CHECK = 4  # commands that check one idle queue
 _TIME = b"*1\r\n$4\r\nTIME\r\n"
 
 
-def _store_row(last: _CountedQueue, row: tuple[Any, ...]) -> _CountedQueue:
-    """Store a row of `shared/tally.lua` and the counts and counters computed from it."""
-    last.row, last.matching_replies = row, []
-    last.counts = _share_counts(row[:5])
-    counters = _share_counters(row[11], row[13:_QUEUE_COLUMNS])
-    if counters != last.counters:
-        last.counters = counters
-    return last
+def _store_tally_row(counted: _CountedQueue, row: tuple[Any, ...]) -> _CountedQueue:
+    """Store a row of `shared/tally.lua`, and the counts and counters computed from that row."""
+    counted.row, counted.matching_replies = row, []
+    counted.counts = _intern_counts(row[:5])
+    counters = _intern_counters(row[11], row[13:_QUEUE_COLUMNS])
+    if counters != counted.counters:
+        counted.counters = counters
+    return counted
 
 
 @lru_cache(1_000)
-def _share_counts(numbers: tuple[int, ...]) -> tuple[Count, ...]:
-    """Return the counts per place, as one shared object for equal counts: many of 10 000 queues are alike."""
-    return tuple([_share_count(place, state, number) for (place, state), number in zip(_STATES, numbers, strict=True)])
+def _intern_counts(numbers: tuple[int, ...]) -> tuple[Count, ...]:
+    """Return one shared tuple for equal counts per place, to save memory: many of 10 000 queues are alike."""
+    return tuple([_intern_count(place, state, number) for (place, state), number in zip(_STATES, numbers, strict=True)])
 
 
 @lru_cache(1_000)
-def _share_counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, int]:
+def _intern_counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, int]:
+    """Return one shared mapping for equal counters, by the names that rates and findings use."""
     enqueued, leased, acked, rejected, died, ran_out, pulled, dispatched, unnoted, dead_max = figures
     return {
         "in": enqueued,
@@ -355,74 +346,79 @@ def _share_counters(registered: int, figures: tuple[int, ...]) -> Mapping[str, i
     }
 
 
-def _build_queue(queue: str, now_ms: int, last: _CountedQueue) -> Queue:
+def _build_queue(queue: str, now_ms: int, counted: _CountedQueue) -> Queue:
     """Build a queue from the row of its last count."""
-    paused, since, due, deadline, overdue, expired, _registered, live = last.row[5:13]
+    paused_since_ms, ready_since_ms, due_ms, deadline_ms, overdue, expired, _registered, live_workers = counted.row[
+        5:13
+    ]
     return Queue(
         queue,
         "native",
-        last.counts,
+        counted.counts,
         now_ms,
-        paused >= 0,
-        live,
-        None if since < 0 else now_ms - since if since < now_ms else 0,
-        due - now_ms if due >= 0 else None,
-        deadline - now_ms if deadline >= 0 else None,
+        paused_since_ms >= 0,
+        live_workers,
+        None if ready_since_ms < 0 else now_ms - ready_since_ms if ready_since_ms < now_ms else 0,
+        due_ms - now_ms if due_ms >= 0 else None,
+        deadline_ms - now_ms if deadline_ms >= 0 else None,
         overdue,
         expired,
-        last.counters,
-        paused_ms=paused if paused >= 0 else None,
+        counted.counters,
+        paused_ms=paused_since_ms if paused_since_ms >= 0 else None,
     )
 
 
-def _parse_page(queue: str, place: str, offset: int, limit: int, answer: Reply | Exception) -> Page:
-    if isinstance(answer, ServerError):
-        return Page(queue, "native", place, (), 0, error=str(answer))
-    if isinstance(answer, Exception):
-        raise answer
-    total: Any = answer.values["total"]
+def _parse_page(queue: str, place: str, offset: int, limit: int, reply: Reply | Exception) -> Page:
+    """Build a page of jobs from the reply of the script `page`, or from its error."""
+    if isinstance(reply, ServerError):
+        return Page(queue, "native", place, (), 0, error=str(reply))
+    if isinstance(reply, Exception):
+        raise reply
+    total: Any = reply.values["total"]
     first = offset if offset >= 0 else max(0, total - limit)
     jobs = []
-    for row in answer.rows:
+    for row in reply.rows:
         id, score, record, size, body, line, error = row
         job = decode_job(queue, place, id, score, record, line)
         jobs.append(
             replace(
                 job,
-                max_attempts=job.max_attempts or answer.values["max_attempts"],
+                max_attempts=job.max_attempts or reply.values["max_attempts"],
                 body=body if body or size == 0 else None,
                 body_bytes=size,
                 error=decode_text(error) or job.error,
             )
         )
-    following = first + len(jobs)
-    return Page(queue, "native", place, tuple(jobs), total, True, first, following if following < total else None)
+    next_offset = first + len(jobs)
+    return Page(queue, "native", place, tuple(jobs), total, True, first, next_offset if next_offset < total else None)
 
 
-def _parse_job(queue: str, id: bytes, answers: Replies) -> Job | None:
-    answer = answers[0]
-    if isinstance(answer, Exception):
-        raise answer
-    if answer.word == "gone":
+def _parse_job(queue: str, id: bytes, replies: Replies) -> Job | None:
+    """Build a job from the reply of the script `show`; None if the job is missing."""
+    reply = replies[0]
+    if isinstance(reply, Exception):
+        raise reply
+    if reply.word == "gone":
         return None
-    v: Mapping[str, Any] = answer.values
-    place = v["place"] or "dead"
-    job = decode_job(queue, place, id, float(v["score"] or 0), v["record"], v["line"])
-    past = parse_history(v["errors"])
-    whole = bool(v["body"]) or v["bytes"] == 0
+    values: Mapping[str, Any] = reply.values
+    place = values["place"] or "dead"
+    job = decode_job(queue, place, id, float(values["score"] or 0), values["record"], values["line"])
+    history = parse_history(values["errors"])
+    is_complete = bool(values["body"]) or values["bytes"] == 0
     return replace(
         job,
-        max_attempts=job.max_attempts or v["max_attempts"],
-        body=v["body"] if whole else None,
-        body_bytes=v["bytes"],
-        history=past,
-        attempts_line=v["line"],
-        error=past[-1].error if past else job.error,
-        problem=job.problem if v["place"] else "it stands in no place; rqtui check finds and repairs it",
+        max_attempts=job.max_attempts or values["max_attempts"],
+        body=values["body"] if is_complete else None,
+        body_bytes=values["bytes"],
+        history=history,
+        attempts_line=values["line"],
+        error=history[-1].error if history else job.error,
+        problem=job.problem if values["place"] else "it stands in no place; rqtui check finds and repairs it",
     )
 
 
 def _parse_taken_job(queue: str, row: tuple[Any, ...]) -> Job:
+    """Build a job from a row of the reply of `reserve` or `pull`."""
     id, *lease, record, long_body = row
     body = long_body or record.partition(b"\n")[2]
     job = decode_job(queue, "reserved" if lease else "ready", id, 0.0, record, b"")
@@ -443,6 +439,7 @@ def _parse_taken_job(queue: str, row: tuple[Any, ...]) -> Job:
 
 
 def _parse_workers(queue: str, answers: Replies) -> tuple[Worker, ...]:
+    """Build the workers of a queue from the reply of the script `roster`."""
     answer = answers[0]
     if isinstance(answer, Exception):
         raise answer
@@ -459,12 +456,12 @@ def _parse_workers(queue: str, answers: Replies) -> tuple[Worker, ...]:
 
 
 def _read_probe_rows(answer: Reply | Exception) -> Sequence[tuple[Any, ...]]:
-    """Return the rows of a probe's reply; none for an error of the server, because the counts report wrong keys."""
+    """Return the rows of a probe's reply; none for an error of the server, which the counts report."""
     return () if isinstance(answer, ServerError) else unwrap_reply(answer).rows
 
 
-def _find_silent_leases(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:
-    """Build one finding for all leases of workers without a heartbeat, from the rows of `leases`."""
+def _build_silent_leases_finding(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:
+    """Build one finding for all leases of workers without a heartbeat, from the rows of the script `leases`."""
     if not found:
         return ()
     from rqtui.text.formats import format_quantity  # imported here because findings are rare
@@ -485,10 +482,10 @@ def _find_silent_leases(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[F
     return (finding,)
 
 
-def _find_interrupted_jobs(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:
-    """Build one finding for the jobs that lost at least two leases, from the rows of `interrupted`.
+def _build_interrupted_jobs_finding(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:
+    """Build one finding for the jobs that lost at least two leases, from the rows of the script `interrupted`.
 
-    It names the job that lost the most.
+    The finding names the job that lost the most leases.
     """
     if not found:
         return ()
@@ -517,13 +514,13 @@ def _find_interrupted_jobs(queue: str, found: Sequence[tuple[Any, ...]]) -> tupl
 
 
 def decode_job(queue: str, place: str, id: bytes, score: float, record: bytes, line: bytes) -> Job:
-    """Build a job from its score, the header line of its record and its line of attempts (formats: `lua/README.md`).
+    """Build a job from its score, the header line of its record and its attempts line.
 
-    Never raises: unreadable parts are described in `problem`.
+    `lua/README.md` describes the formats.
     """
     state = State(place)
     at = int(score) if isfinite(score) else 0
-    fields = _parse_header(state, record) | _parse_attempts_line(state, line)
+    fields = _parse_record_header(state, record) | _parse_attempts_line(state, line)
     if state is State.SCHEDULED:
         fields["due_ms"] = at
     if state is State.RESERVED:
@@ -533,8 +530,8 @@ def decode_job(queue: str, place: str, id: bytes, score: float, record: bytes, l
     return Job(id, queue, "native", place, state, id, **fields)
 
 
-def _parse_header(state: State, record: bytes) -> dict[str, Any]:
-    """Parse the first line of a job's record; an unreadable record gives a `problem`."""
+def _parse_record_header(state: State, record: bytes) -> dict[str, Any]:
+    """Parse the first line of a job's record. An unreadable record gives a `problem`."""
     try:
         enqueued, due, priority, ttr, most, _backoff, _cap, _keep, _bytes, name = map(
             decode_text, native_record.parse_fields(record)
@@ -556,7 +553,7 @@ def _parse_header(state: State, record: bytes) -> dict[str, Any]:
 
 
 def _parse_attempts_line(state: State, line: bytes) -> dict[str, Any]:
-    """Parse one value of the `attempts` hash. Returns an empty dict for a missing value."""
+    """Parse one value of the `attempts` hash of a queue; an empty dict for a missing value."""
     if not line:
         return {}
     try:
@@ -600,7 +597,7 @@ def _is_number(value: bytes) -> bool:
 
 
 def _parse_int(value: Any) -> int:
-    """Convert a value to int. Raises ValueError for no number, or for one with more than `_DIGITS` digits."""
+    """Convert a JSON value to an integer. Raises ValueError for no number, or for one with too many digits."""
     number = int(value)
     if abs(number) >= 10**_DIGITS:
         raise ValueError("too long for an instant or a count")

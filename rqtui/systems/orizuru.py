@@ -33,7 +33,7 @@ _UNREADABLE = "its body is no MessagePack: no consumer can read it"
 
 
 class Orizuru(EntrySystem):
-    """The queue system of orizuru: a source and the lists of all consumers.
+    """The queue system of orizuru: a source list, and lists of running and rejected jobs per consumer.
 
     Without a named source the lists of all consumers form one queue called `orizuru`.
     """
@@ -62,17 +62,14 @@ class Orizuru(EntrySystem):
                 self.keys(spec["source"])
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the source and the two registries; scripts derive the keys of consumers.
-
-        Raises UsageError for no source.
-        """
+        """Return the source list and the two registries. The scripts derive the keys of consumers."""
         if not queue or queue in (CONSUMERS, HEARTBEATS) or queue.startswith(PREFIX):
             raise UsageError(f'orizuru: "{queue}" is no source; name the list that producers push to.')
         source = NO_SOURCE_KEY if self._is_unnamed(queue) else queue
         return {"source": source, "consumers": CONSUMERS, "heartbeats": HEARTBEATS, "seen": SEEN_KEY}
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the named sources; without any, the unnamed queue if a registry exists."""
+        """Yield the named sources; without any the queue `orizuru`, if a registry of consumers exists."""
         if self.is_explicit and self.named_queues():
             yield self.named_queues()
         else:
@@ -83,18 +80,18 @@ class Orizuru(EntrySystem):
         return CONSUMERS, HEARTBEATS
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Store the consumers whose lists were found; without a named source return their unnamed queue."""
+        """Store the consumers whose lists were found. Without a named source return their queue `orizuru`."""
         lists = [key for key, kind in zip(found, read_key_types(client, found), strict=True) if kind == "list"]
         names = [to_text(key).removeprefix(PREFIX).rpartition(":")[0] for key in lists]
         self._found_consumers = tuple(dict.fromkeys([*names, *self._found_consumers]))[:_MAX_CONSUMERS]
         return [self.name] if lists and not self.named_queues() else []
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the source was named, or the queue is the unnamed one and consumers are registered."""
+        """Return whether an option names the queue, or it is the queue `orizuru` and consumers are registered."""
         return super().has_queue(client, queue) or (self._is_unnamed(queue) and _is_present(client))
 
     def build_queue_rows(self, queue: str, script: Script) -> Sequence[Mapping[str, object]]:
-        """Return the consumers found by the key walk, for scripts that read the lists of all consumers."""
+        """Return the consumers that the key walk found, for scripts that read the lists of all consumers."""
         if script.per_row or not any(column.name == "worker" for column in script.each):
             return ()
         return [{"worker": name} for name in self._found_consumers]
@@ -102,7 +99,7 @@ class Orizuru(EntrySystem):
     def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """Build the call of a script. Raises UsageError for a verb that needs the source if no source was named."""
+        """Build the call of a script. Raises UsageError for a verb that needs a source if no source was named."""
         script = self.script(name)
         needs_source = "source" in script.targets or script.sources == ("source",)
         if needs_source and self._is_unnamed(queue):
@@ -112,10 +109,7 @@ class Orizuru(EntrySystem):
         return super().build_call(name, queue, args, rows)
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for all consumers that ever sent a heartbeat, including silent ones.
-
-        Consumers without a heartbeat have no age; the script `faults` reports them.
-        """
+        """Build the request for all consumers that ever sent a heartbeat, including silent ones."""
         silent_ms = int(self.options_of(queue)["silent_ms"])
         call = self.build_call("roster", queue, {})
         return Request((call,), lambda answers: _parse_workers(queue, silent_ms, answers))
@@ -125,7 +119,7 @@ class Orizuru(EntrySystem):
         return convert_json_to_msgpack(body)
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job with its consumer; the lease ends when the consumer counts as dead."""
+        """Build a job with its consumer. The lease ends when the consumer counts as dead."""
         is_short = entry.size <= min(_CHECKED_BYTES, len(entry.head))
         return Job(
             b"",
@@ -141,11 +135,11 @@ class Orizuru(EntrySystem):
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return one run: a rejected job is not delivered again."""
+        """Return one allowed run: a rejected job is not delivered again."""
         return MigrationTerms(0, 1)
 
     def queue_argument(self, queue: str) -> str:
-        """Return the command-line argument of a queue; for the unnamed queue with the option to add first."""
+        """Return the command-line argument of a queue; for the queue `orizuru` with the option to add first."""
         return "--system orizuru:source=KEY orizuru:KEY" if self._is_unnamed(queue) else super().queue_argument(queue)
 
     def _is_unnamed(self, queue: str) -> bool:

@@ -34,7 +34,7 @@ _TIME_FIELDS = {State.SCHEDULED: "due_ms", State.READY: "since_ms", State.RESERV
 
 
 class Redisched(ForeignSystem):
-    """The queue system of redisched; a queue is a topic."""
+    """The queue system of redisched, whose topics are shown as queues."""
 
     name = "redisched"
     places = (
@@ -52,7 +52,7 @@ class Redisched(ForeignSystem):
     key_patterns = tuple(f"^{prefix}." for prefix, _type in _PREFIXES.values())
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the keys of a topic by their script names. Raises UsageError for an empty name."""
+        """Return the keys of a topic, by the names that the scripts use. Raises UsageError for an empty name."""
         if not queue:
             raise UsageError("a topic of redisched has a name, as in --system redisched:topic=mail.")
         own = {name: prefix + queue for name, (prefix, _type) in _PREFIXES.items()}
@@ -73,7 +73,7 @@ class Redisched(ForeignSystem):
         return [topic for topic in dict.fromkeys(fits) if topic and (not only or topic in only)]
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the topic was named, or one of its keys exists with the right type."""
+        """Return whether an option names the topic, or one of its keys exists with the right type."""
         if super().has_queue(client, queue):
             return True
         keys = self.keys(queue)
@@ -114,7 +114,7 @@ class Redisched(ForeignSystem):
 
 
 def _convert_score_ms(score: bytes) -> int | None:
-    """Convert a score in ms or s to ms; None if it is no time."""
+    """Convert a score in ms or s to ms; None if it is no plausible time."""
     try:
         value = float(score)
     except ValueError:

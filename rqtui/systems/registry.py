@@ -1,15 +1,4 @@
-"""Register the queue systems that rqtui supports or recognises by their keys, and create them from `--system` options.
-
-Called by the session, the commands and key discovery. Another package adds a system with an entry point of the group
-`rqtui.systems`: the name of the entry point is the name of the system, its value names a `System` subclass. Entry
-points are listed when system names are needed, and imported when the system is created. An entry point that cannot be
-used becomes an error sentence (`left_out`); the other systems still work.
-
-A supported system has a module whose `SYSTEM` is a subclass of `rqtui.system_base.system.System`. The module is
-imported on first use, and these modules never import one another. A system that is only recognised has key patterns,
-with which `systems/by_sight.py` counts its keys; a system with a module is not counted there. The patterns follow the
-key names of BullMQ 5, Bull 4, Bee-Queue 1, Resque 2, asynq 0.25, dramatiq 1, Huey 2 and ARQ 0.26.
-"""
+"""Register the queue systems that rqtui supports or recognises by their keys, and create them from their options."""
 
 from __future__ import annotations
 
@@ -32,13 +21,13 @@ GROUP = "rqtui.systems"  # the entry point group
 
 @dataclass(frozen=True, slots=True)
 class SystemEntry:
-    """One queue system: the module that implements it (empty if rqtui only recognises it) and Lua patterns of its keys.
+    """A row of the table of queue systems: name, module, and the Lua patterns of its keys.
 
-    The system is present if a key matches one of `marks`, or one of `keys` if there are no marks. Keys that match
-    `keys` are counted as keys of the system; `queues` matches the one key that each queue has. `but` names the system
-    to report instead if both are present, because the two share their keys. `package` is the package that adds the
-    system, with its version; empty for rqtui's own systems. With a package, `module` has the form
-    `package.module:Class`.
+    `module` is empty if rqtui only recognises the system. The system is present if a key matches one of `marks`, or one
+    of `keys` if there are no marks. Keys that match `keys` are counted as keys of the system; `queues` matches the one
+    key that each queue has. `but` names the system to report instead if both are present, because the two share their
+    keys. `package` is the package that adds the system, with its version; empty for rqtui's own systems. With a
+    package, `module` has the form `package.module:Class`.
     """
 
     name: str
@@ -52,7 +41,7 @@ class SystemEntry:
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """All key patterns of the system: keys, queues and marks."""
+        """All key patterns of a system: keys, queues and marks."""
         return (*self.keys, *filter(None, (self.queues,)), *self.marks)
 
 
@@ -99,7 +88,7 @@ class ExternalSystems(NamedTuple):
 
 
 def list_systems() -> tuple[SystemEntry, ...]:
-    """Return all queue systems, including those of other packages.
+    """Return the entries of all queue systems, including those of other packages.
 
     A system that another package implements replaces the entry of the same name that is only recognised by its keys.
     """
@@ -119,52 +108,56 @@ def list_own_names() -> list[str]:
 
 
 def create_every() -> tuple[list[System], tuple[str, ...]]:
-    """Create every supported system. Returns the systems, and sentences about unusable ones of other packages."""
-    return _create_usable(list_names(), lambda name: True)
+    """Create every supported system. Return the systems, and sentences about unusable ones of other packages."""
+    return _create_usable_systems(list_names(), lambda name: True)
 
 
 @cache
 def _load_external_systems() -> ExternalSystems:
+    """Load the entry points of systems in other packages, once per process."""
     from importlib.metadata import entry_points
 
     entries: list[SystemEntry] = []
     left_out: list[str] = []
-    spoken = {system.name: "rqtui itself" for system in SYSTEMS if system.module}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _format_package(point))):
-        if point.name in spoken:
-            by = spoken[point.name]
+    packages_by_system = {system.name: "rqtui itself" for system in SYSTEMS if system.module}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, _format_package_version(point))):
+        if point.name in packages_by_system:
+            other_package = packages_by_system[point.name]
             left_out.append(
-                f"{_format_package(point)} brings a system {point.name}, as {by} does: that of {by} is used."
+                f"{_format_package_version(point)} brings a system {point.name}, as {other_package} does: "
+                f"that of {other_package} is used."
             )
             continue
-        entries.append(SystemEntry(point.name, point.name, point.value, package=_format_package(point)))
-        spoken[point.name] = _format_package(point)
+        entries.append(SystemEntry(point.name, point.name, point.value, package=_format_package_version(point)))
+        packages_by_system[point.name] = _format_package_version(point)
     return ExternalSystems(tuple(entries), tuple(left_out))
 
 
-def _format_package(point: EntryPoint) -> str:
+def _format_package_version(point: EntryPoint) -> str:
+    """Return the name and version of the package of an entry point, `rqtui-hotqueue 0.1.0`."""
     return f"{point.dist.name} {point.dist.version}" if point.dist is not None else point.value
 
 
-def _find_entry(name: str) -> SystemEntry:
+def _find_system_entry(name: str) -> SystemEntry:
+    """Return the entry of the system with that name; an entry without a module if there is none."""
     return next((system for system in list_systems() if system.name == name), SystemEntry(name, name))
 
 
 def find_package(name: str) -> str:
     """Return the package and version that adds the named system; empty for rqtui's own systems."""
-    return _find_entry(name).package
+    return _find_system_entry(name).package
 
 
 def create_system(*specs: str) -> System:
-    """Create the system given as `NAME` or `NAME:key=value,key=value`; several specs must have one name.
+    """Create one system from its specs, `NAME` or `NAME:key=value,key=value`, which must all have the same name.
 
     Raises UsageError for an unknown system or a malformed option.
     """
-    return _create_system(parse_name(specs[0]), *(_parse_options(spec) for spec in specs))
+    return _create_system_from_options(parse_name(specs[0]), *(_parse_spec_options(spec) for spec in specs))
 
 
 def create_systems(specs: Sequence[str] = ()) -> list[System]:
-    """Create the systems named in `specs`; without specs the default system and every other one that can be used.
+    """Create the systems named in `specs`; without specs every system that can be used.
 
     Several specs with one name become one system.
     """
@@ -177,21 +170,24 @@ def create_systems(specs: Sequence[str] = ()) -> list[System]:
 
 
 def create_usable() -> tuple[list[System], tuple[str, ...]]:
-    """Create the default system and every other supported system, and return them with sentences about unusable ones.
+    """Create every system that can be used, the default one first. Return them with sentences about unusable ones.
 
     A system that is not the default reports queues only if its keys are present.
     """
     first = (DEFAULT_SYSTEM, *(name for name in list_names() if name != DEFAULT_SYSTEM))
-    return _create_usable(first, lambda name: name == DEFAULT_SYSTEM)
+    return _create_usable_systems(first, lambda name: name == DEFAULT_SYSTEM)
 
 
-def _create_usable(names: Sequence[str], is_asked: Callable[[str], bool]) -> tuple[list[System], tuple[str, ...]]:
+def _create_usable_systems(
+    names: Sequence[str], is_asked: Callable[[str], bool]
+) -> tuple[list[System], tuple[str, ...]]:
+    """Create the systems of these names. Return them with sentences about unusable ones of other packages."""
     created, left_out = [], [*_load_external_systems().left_out]
     for name in names:
         try:
-            created.append(_create_system(name, is_asked=is_asked(name)))
+            created.append(_create_system_from_options(name, is_asked=is_asked(name)))
         except RqtuiError as error:
-            if not _find_entry(name).package:
+            if not _find_system_entry(name).package:
                 raise
             left_out.append(str(error))
     return created, tuple(left_out)
@@ -202,12 +198,12 @@ def parse_name(spec: str) -> str:
     return spec.partition(":")[0]
 
 
-def _create_system(name: str, *options: dict[str, str], is_asked: bool = True) -> System:
+def _create_system_from_options(name: str, *options: dict[str, str], is_asked: bool = True) -> System:
     """Create a system from parsed options.
 
     Raises UsageError for an unknown name, and for any error in the code of another package's system.
     """
-    entry = _find_entry(name)
+    entry = _find_system_entry(name)
     if not entry.module:
         raise UsageError(f'there is no system "{name}"; there are: {", ".join(list_names())}.')
     if not entry.package:
@@ -218,11 +214,12 @@ def _create_system(name: str, *options: dict[str, str], is_asked: bool = True) -
     except UsageError:
         raise
     except (Exception, SystemExit) as error:
-        why = str(error) if isinstance(error, RqtuiError) else f"{type(error).__name__}: {error}"
-        raise UsageError(f"the system {name} of {entry.package} cannot be used: {why.rstrip('.')}.") from error
+        reason = str(error) if isinstance(error, RqtuiError) else f"{type(error).__name__}: {error}"
+        raise UsageError(f"the system {name} of {entry.package} cannot be used: {reason.rstrip('.')}.") from error
 
 
 def _import_external_class(system: SystemEntry) -> type[System]:
+    """Import the class of a system from another package. Raises TypeError or ValueError if it is not that system."""
     from rqtui.system_base.system import System
 
     module, _colon, name = system.module.partition(":")
@@ -236,7 +233,8 @@ def _import_external_class(system: SystemEntry) -> type[System]:
     return target
 
 
-def _parse_options(spec: str) -> dict[str, str]:
+def _parse_spec_options(spec: str) -> dict[str, str]:
+    """Parse the options of a spec `NAME:key=value,key=value`. Raises UsageError for a malformed one."""
     name, _, rest = spec.partition(":")
     options: dict[str, str] = {}
     for part in filter(None, rest.split(",")):

@@ -71,7 +71,7 @@ _PLACE_OF = {
 
 
 class Rq(ForeignSystem):
-    """RQ with one key prefix."""
+    """RQ queues (Redis Queue for Python) with one key prefix."""
 
     name = "rq"
     derived_counters = frozenset({"failed"})  # the number of jobs in the failed registry
@@ -129,11 +129,14 @@ class Rq(ForeignSystem):
 
     @property
     def prefix(self) -> str:
-        """The prefix of all keys."""
+        """The prefix of all RQ keys, `rq` by default."""
         return self.options["prefix"]
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the keys of the places and of RQ's other data for a queue. Raises UsageError for an empty name."""
+        """Return the keys of a queue's places and of RQ's other data, by the names that the scripts use.
+
+        Raises UsageError for an empty queue name.
+        """
         if not queue:
             raise UsageError("rq: a queue has a name.")
         prefix = self.prefix
@@ -164,68 +167,70 @@ class Rq(ForeignSystem):
         return (self.queue_names_key,)
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue is in `rq:queues` or has jobs in one of its places."""
+        """Return whether a queue is in `rq:queues` or has jobs in one of its places."""
         keys = self.keys(queue)
         pipe = client.pipeline(transaction=False)
         pipe.exists(*(to_bytes(keys[place.name]) for place in self.places))
-        named = re.sub(rb"([*?\[\]\\^-])", rb"\\\1", to_bytes(keys["queued"]))
-        pipe.sscan(to_bytes(keys["queues"]), 0, match=named, count=_MAX_SCANNED_QUEUES)
-        jobs, found = pipe.execute(raise_on_error=False)
-        return (isinstance(jobs, int) and jobs > 0) or (not isinstance(found, Exception) and bool(found[1]))
+        pattern = re.sub(rb"([*?\[\]\\^-])", rb"\\\1", to_bytes(keys["queued"]))
+        pipe.sscan(to_bytes(keys["queues"]), 0, match=pattern, count=_MAX_SCANNED_QUEUES)
+        existing_keys, matches = pipe.execute(raise_on_error=False)
+        return (isinstance(existing_keys, int) and existing_keys > 0) or (
+            not isinstance(matches, Exception) and bool(matches[1])
+        )
 
     def learn_job_format(self, client: Any, queue: str) -> None:
-        """Detect the serializer of a queue from one job each of four places.
+        """Detect from one job each of four places whether a queue's jobs are pickles or JSON.
 
         Skipped if an option sets the serializer or an earlier job showed it.
         """
         if self.options["serializer"] != "auto" or queue in self._serializers:
             return
-        asks = [self.page_request(queue, place, 0, 1, 0) for place in ("queued", "scheduled", "failed", "finished")]
-        answers = scripts.send_calls(client, [call for ask in asks for call in ask.calls])
-        for ask, answer in zip(asks, answers, strict=True):
-            if isinstance(answer, Reply):
-                ask.parse([answer])
+        requests = [self.page_request(queue, place, 0, 1, 0) for place in ("queued", "scheduled", "failed", "finished")]
+        replies = scripts.send_calls(client, [call for request in requests for call in request.calls])
+        for request, reply in zip(requests, replies, strict=True):
+            if isinstance(reply, Reply):
+                request.parse([reply])
 
     # -- workers and schedules ------------------------------------------------------------------------------------
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for all workers registered for the queue; dead workers are returned without a heartbeat."""
-        wanted = min(MAX_WORKERS, max(MIN_WORKERS, self._worker_counts.get(queue, 0)))
+        """Build the request for all workers registered for a queue. Dead workers are returned without a heartbeat."""
+        max_workers = min(MAX_WORKERS, max(MIN_WORKERS, self._worker_counts.get(queue, 0)))
         calls = tuple(
-            self.build_call("roster", queue, {"offset": offset, "limit": min(WORKERS_PER_CALL, wanted - offset)})
-            for offset in range(0, wanted, WORKERS_PER_CALL)
+            self.build_call("roster", queue, {"offset": offset, "limit": min(WORKERS_PER_CALL, max_workers - offset)})
+            for offset in range(0, max_workers, WORKERS_PER_CALL)
         )
 
-        def parse_reply(answers: Replies) -> tuple[Worker, ...]:
-            found: dict[str, Worker] = {}
+        def parse_workers(replies: Replies) -> tuple[Worker, ...]:
+            workers_by_name: dict[str, Worker] = {}
             total = 0
-            for answer in map(unwrap_reply, answers):
-                now_ms, total = answer.values["now_ms"], answer.values["total"]
-                workers = (_build_worker(queue, row, now_ms) for row in read_rows(answer))
-                found.update((worker.name, worker) for worker in workers)
+            for reply in map(unwrap_reply, replies):
+                now_ms, total = reply.values["now_ms"], reply.values["total"]
+                workers = (_build_worker(queue, row, now_ms) for row in read_rows(reply))
+                workers_by_name.update((worker.name, worker) for worker in workers)
             self._worker_counts[queue] = total
-            note = describe_unread(min(wanted, total), total, f"workers of {queue}")
-            return WorkerList((found[name] for name in sorted(found)), note)
+            note = describe_unread(min(max_workers, total), total, f"workers of {queue}")
+            return WorkerList((workers_by_name[name] for name in sorted(workers_by_name)), note)
 
-        return Request(calls, parse_reply)
+        return Request(calls, parse_workers)
 
-    def _parse_queue(self, queue: str, answer: Reply | Exception) -> Queue:
-        counted = super()._parse_queue(queue, answer)
+    def _parse_queue(self, queue: str, reply: Reply | Exception) -> Queue:
+        counted = super()._parse_queue(queue, reply)
         if counted.workers is not None:
             self._worker_counts[queue] = counted.workers
         return counted
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]]:
-        """Build the request for the jobs of all cron schedulers and of rq-scheduler."""
+        """Build the request for the recurring jobs of all cron schedulers."""
         script = self.scripts["schedules"]
         keys = {name: key for name, key in self.keys("any").items() if name in {key.name for key in script.keys}}
         call = script.build_call(keys, {"prefix": self.prefix})
 
-        def parse_reply(answers: Replies) -> tuple[Schedule, ...]:
-            reply = unwrap_reply(answers[0])
+        def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
+            reply = unwrap_reply(replies[0])
             return _build_schedules(read_rows(reply), reply.values["now_ms"])
 
-        return Request((call,), parse_reply)
+        return Request((call,), parse_schedules)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
@@ -234,63 +239,69 @@ class Rq(ForeignSystem):
         call = self.build_call("show", queue, {"queue": queue, "id": id, "body_bytes": body_bytes})
         return Request((call,), lambda answers: self._parse_job(queue, answers[0]))
 
-    def _parse_job(self, queue: str, answer: Reply | Exception) -> Job | None:
-        answer = unwrap_reply(answer)
-        if answer.word == "gone":
+    def _parse_job(self, queue: str, reply: Reply | Exception) -> Job | None:
+        reply = unwrap_reply(reply)
+        if reply.word == "gone":
             return None
-        row = {**answer.values, "more": read_rows(answer)}
+        row = {**reply.values, "more": read_rows(reply)}
         place = row["place"] or _PLACE_OF.get(row["status"], "canceled")
         return self.decode(queue, place, row, row["now_ms"])
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from a row of `page`; with `more`, the table of `show`, including its history and all facts."""
-        more: Sequence[Mapping[str, Any]] | None = row.get("more")
-        size, data, where = row["size"], row["data"], self.place(place)
-        read = self._read_call(queue, row, _READ_BYTES if more is None else pickles.MOST_BYTES)
+        """Build a job from a row of `page`, or from a row with the table `more` of `show`, which has further facts."""
+        details: Sequence[Mapping[str, Any]] | None = row.get("more")
+        size, data, place_of_job = row["size"], row["data"], self.place(place)
+        decoded = self._decode_job_call(queue, row, _READ_BYTES if details is None else pickles.MOST_BYTES)
         times = {field: _parse_time_ms(row[field]) for field in _TIMES}
         score_ms = _convert_score_ms(row["score"])
         error = _decode_error(row["error"])
-        history = _parse_history(more or ())
-        problems = (*self._find_problems(queue, where, row, now_ms), read.problem)
+        history = _parse_failed_runs(details or ())
+        problems = (*self._find_job_problems(queue, place_of_job, row, now_ms), decoded.problem)
         return Job(
             id=row["id"],
             queue=queue,
             system=self.name,
-            place=where.name,
-            state=where.state,
+            place=place_of_job.name,
+            state=place_of_job.state,
             member=row["member"],
-            name=read.name,
+            name=decoded.name,
             body=data if data or size == 0 else None,
             body_bytes=max(0, size),
             enqueued_ms=times["enqueued_at"] if times["enqueued_at"] is not None else times["created_at"],
-            due_ms=score_ms if where.name == "scheduled" else None,
-            deadline_ms=score_ms if where.name == "started" else None,
-            reserved_ms=times["started_at"] if where.state in (State.RESERVED, State.DONE) else None,
-            since_ms=_find_since_ms(where.name, times, score_ms),
+            due_ms=score_ms if place_of_job.name == "scheduled" else None,
+            deadline_ms=score_ms if place_of_job.name == "started" else None,
+            reserved_ms=times["started_at"] if place_of_job.state in (State.RESERVED, State.DONE) else None,
+            since_ms=_find_place_entry_ms(place_of_job.name, times, score_ms),
             ttr_ms=max(0, _parse_int(row["timeout"]) or 0) * 1000 or None,
             worker=row["runner"] or row["worker_name"],
-            error=error or (history[-1].error if history and where.state is State.DEAD else ""),
+            error=error or (history[-1].error if history and place_of_job.state is State.DEAD else ""),
             history=history,
             problem=safe("; ".join(filter(None, problems))),
-            call=read.call,
-            facts=tuple(_build_facts(queue, where.name, read.call, row)),
-            ended_ms=times["ended_at"] if where.state is State.DONE else None,
-            waited_ms=_subtract(times["started_at"], times["enqueued_at"]) if where.state in _STARTED else None,
-            ran_ms=_subtract(times["ended_at"], times["started_at"]) if where.state in _ENDED else None,
+            call=decoded.call,
+            facts=tuple(_build_job_facts(queue, place_of_job.name, decoded.call, row)),
+            ended_ms=times["ended_at"] if place_of_job.state is State.DONE else None,
+            waited_ms=_compute_span_ms(times["started_at"], times["enqueued_at"])
+            if place_of_job.state in _STARTED
+            else None,
+            ran_ms=_compute_span_ms(times["ended_at"], times["started_at"]) if place_of_job.state in _ENDED else None,
         )
 
-    def _read_call(self, queue: str, row: Mapping[str, Any], most_bytes: int) -> _DecodedCall:
+    def _decode_job_call(self, queue: str, row: Mapping[str, Any], most_bytes: int) -> _DecodedCall:
         """Decode the call of a job from its data; without data from its description, which RQ writes as a call."""
         data = row["data"]
-        read = _decode_call(data, most_bytes) if data else _DecodedCall()
-        if read.name and queue not in self._serializers:
+        decoded = _decode_call(data, most_bytes) if data else _DecodedCall()
+        if decoded.name and queue not in self._serializers:
             self._serializers[queue] = _detect_serializer(data)
-        if not read.name and not read.problem and (fits := _CALL.match(description := to_text(row["description"]))):
-            return _DecodedCall(fits[1], description)
-        return read
+        if (
+            not decoded.name
+            and not decoded.problem
+            and (match := _CALL.match(description := to_text(row["description"])))
+        ):
+            return _DecodedCall(match[1], description)
+        return decoded
 
-    def _find_problems(self, queue: str, place: Place, row: Mapping[str, Any], now_ms: int) -> Iterator[str]:
-        """Yield a sentence for each thing that is wrong with a job."""
+    def _find_job_problems(self, queue: str, place: Place, row: Mapping[str, Any], now_ms: int) -> Iterator[str]:
+        """Yield a sentence for each problem of a job, such as a missing hash or an invalid time."""
         size = row["size"]
         if size == _NOT_A_HASH:
             key = f"{self.prefix}:job:{to_text(row['id'])}"
@@ -312,24 +323,32 @@ class Rq(ForeignSystem):
             yield f"its hash vanishes in {left_s} s, run or not: a requeue left the time to live of its failure"
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return the remaining retries as runs. A job with dependents is refused, because they would wait for ever."""
-        told = {fact.name.replace(" ", "_"): str(fact.value) for fact in job.facts}
-        left = max(0, _parse_int(told.get("retries_left", "")) or 0)
-        attempts = (_parse_int(told.get("number_of_retries", "")) or 0) + (job.state is State.DEAD)
-        backoff_ms, cap_ms, unknown = _compute_backoff(
-            _parse_retry_intervals(told.get("retry_intervals", "")), left, attempts
+        """Return the remaining retries and the backoff of a job, for a move to the native queue.
+
+        A job with dependents is refused, because these would wait for ever.
+        """
+        facts = {fact.name.replace(" ", "_"): str(fact.value) for fact in job.facts}
+        retries_left = max(0, _parse_int(facts.get("retries_left", "")) or 0)
+        attempts = (_parse_int(facts.get("number_of_retries", "")) or 0) + (job.state is State.DEAD)
+        backoff_ms, cap_ms, backoff_loss = _compute_native_backoff(
+            _parse_retry_intervals(facts.get("retry_intervals", "")), retries_left, attempts
         )
-        losses = [unknown] if unknown else []
-        losses += [f"its {_FOLLOW_UPS[name]} would not happen" for name in _FOLLOW_UPS if told.get(name)]
-        if "ttl" in told and told["ttl"] != "for ever":
+        losses = [backoff_loss] if backoff_loss else []
+        losses += [f"its {_FOLLOW_UPS[name]} would not happen" for name in _FOLLOW_UPS if facts.get(name)]
+        if "ttl" in facts and facts["ttl"] != "for ever":
             losses.append("it would run however late, though it has a time to live in the queue")
         obstacle = ""
-        if "dependent" in told:
+        if "dependent" in facts:
             obstacle = "other jobs wait for it: they would wait for ever"
-        elif "rate_limit" in told:
+        elif "rate_limit" in facts:
             obstacle = "it counts for a rate limit, which RQ keeps"
         return MigrationTerms(
-            attempts, attempts + left + (job.state is not State.DEAD), backoff_ms, cap_ms, tuple(losses), obstacle
+            attempts,
+            attempts + retries_left + (job.state is not State.DEAD),
+            backoff_ms,
+            cap_ms,
+            tuple(losses),
+            obstacle,
         )
 
     # -- verbs ----------------------------------------------------------------------------------------------------
@@ -343,31 +362,31 @@ class Rq(ForeignSystem):
         return ("queued", "scheduled") if name == "reap" and places == ("queued",) else places
 
     def has_no_attempts_left(self, job: Job) -> bool:
-        """Return whether the job has no retries left, so that it fails if its worker is lost."""
+        """Return whether a job has no retries left, so that it fails if its worker is lost."""
         left = next((fact.value for fact in job.facts if fact.name == _RETRIES_LEFT), "")
         return not (_parse_int(str(left)) or 0) > 0
 
     def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """Build the call of a script; `reap` also gets the error text that it stores for jobs that fail by it."""
-        given = {"exc_string": _ABANDONED, **args} if name == "reap" else args
-        return super().build_call(name, queue, given, rows)
+        """Build the call of a script. `reap` also gets the error text that it stores with jobs that fail."""
+        all_args = {"exc_string": _ABANDONED, **args} if name == "reap" else args
+        return super().build_call(name, queue, all_args, rows)
 
     def encode_body(self, body: bytes) -> bytes:
-        """Encode a job written as JSON, or copy one from a hash, as pickled `data`. Raises UsageError."""
-        return bytes(_build_columns(body, "pickle")["body"])
+        """Encode a job written as JSON as pickled `data`, or return `data` as it is. Raises UsageError."""
+        return bytes(_build_enqueue_columns(body, "pickle")["body"])
 
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Build the `enqueue` columns for a job such as `{"func": "tasks.add", "args": [1, 2]}`.
+        """Build the `enqueue` columns of a new job such as `{"func": "tasks.add", "args": [1, 2]}`.
 
         Columns given in `row` take precedence. Raises UsageError for invalid fields.
         """
         option = self.options["serializer"]
         serializer = self._serializers.get(queue, "pickle") if option == "auto" else option
-        columns = _build_columns(bytes(row["body"]), serializer)  # type: ignore[call-overload]
+        columns = _build_enqueue_columns(bytes(row["body"]), serializer)  # type: ignore[call-overload]
         own = {name: value for name, value in row.items() if value not in (None, "")}
-        _check_durations(own)
+        _check_job_durations(own)
         return {**columns, **own, "body": columns["body"]}
 
 
@@ -375,12 +394,12 @@ SYSTEM = Rq
 
 
 def _build_worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
-    """Build a worker from its row; its heartbeat is valid until RQ considers the worker dead."""
-    beat_ms = _parse_time_ms(row["last_heartbeat"]) or 0
-    is_there = row["left_ms"] != _GONE and not row["death"]
-    running = to_text(row["execution"]).partition(":")[0] or to_text(row["current_job"])
+    """Build a worker from its row. Its heartbeat is valid until RQ considers the worker dead."""
+    heartbeat_ms = _parse_time_ms(row["last_heartbeat"]) or 0
+    is_registered = row["left_ms"] != _GONE and not row["death"]
+    job_id = to_text(row["execution"]).partition(":")[0] or to_text(row["current_job"])
     queues = tuple(filter(None, row["queues"].split(",")))
-    state = row["state"] if is_there else "gone"
+    state = row["state"] if is_registered else "gone"
     worked_s = _parse_seconds(row["total_working_time"])
     python = row["python_version"].partition(" ")[0]
     facts = list_facts(
@@ -395,13 +414,13 @@ def _build_worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker:
     return Worker(
         to_text(row["worker"]),
         queue,
-        beat_ms if is_there else 0,
-        max(1, now_ms + row["left_ms"] - beat_ms) if is_there and row["left_ms"] >= 0 else _BUSY_TTL_MS,
+        heartbeat_ms if is_registered else 0,
+        max(1, now_ms + row["left_ms"] - heartbeat_ms) if is_registered and row["left_ms"] >= 0 else _BUSY_TTL_MS,
         "stop" if row["shutdown_requested_date"] else "run",
         row["pid"],
         row["hostname"],
         _parse_time_ms(row["birth"]),
-        to_bytes(running),
+        to_bytes(job_id),
         queues,
         state,
         tuple(facts),
@@ -416,59 +435,64 @@ _LATE_MS = 150_000  # rq_scheduler/scheduler.py 0.14: it looks every 60 s, unles
 
 
 def _build_schedules(rows: Sequence[Mapping[str, Any]], now_ms: int) -> tuple[Schedule, ...]:
-    """Build a schedule for each job of each scheduler; a job that several schedulers enqueue gets a problem."""
+    """Build a schedule for each job of each cron scheduler. A job of several schedulers gets a problem."""
     enqueued = {row["name"]: _convert_score_ms(row["at_s"]) for row in rows if row["kind"] == "enqueued"}
-    found: list[Schedule] = []
+    schedules: list[Schedule] = []
     for row in rows:
         if row["kind"] == "scheduler":
-            found += _parse_scheduler(row, enqueued)
+            schedules += _build_schedules_of_scheduler(row, enqueued)
         elif row["kind"] == "scheduled":
-            found.append(_parse_scheduled_job(row, now_ms))
-    living = Counter((each.name, each.queue, each.call, each.pattern) for each in found if each.enabled)
+            schedules.append(_parse_scheduled_job(row, now_ms))
+    schedulers_by_schedule = Counter(
+        (schedule.name, schedule.queue, schedule.call, schedule.pattern) for schedule in schedules if schedule.enabled
+    )
     return tuple(
-        each._replace(problem=f"{number} schedulers enqueue it, each of them")
-        if each.enabled and not each.problem and (number := living[each.name, each.queue, each.call, each.pattern]) > 1
-        else each
-        for each in found
+        schedule._replace(problem=f"{scheduler_count} schedulers enqueue it, each of them")
+        if schedule.enabled
+        and not schedule.problem
+        and (scheduler_count := schedulers_by_schedule[schedule.name, schedule.queue, schedule.call, schedule.pattern])
+        > 1
+        else schedule
+        for schedule in schedules
     )
 
 
-def _parse_scheduler(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) -> Iterator[Schedule]:
-    """Yield the schedules of one cron scheduler, as it stored them."""
+def _build_schedules_of_scheduler(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) -> Iterator[Schedule]:
+    """Yield the schedules of one cron scheduler, as the scheduler stored them in Redis."""
     owner = to_text(row["name"])  # by default host:pid:…
     if row["pid"] not in owner:
         owner += f" {row['pid']}@{row['hostname']}"
-    is_there = row["left_ms"] != _GONE
-    problem = "" if is_there else "its scheduler died: it is enqueued no more"
+    is_registered = row["left_ms"] != _GONE
+    problem = "" if is_registered else "its scheduler died: it is enqueued no more"
     try:
         jobs = json.loads(row["jobs"]) if row["jobs"] else None
     except (ValueError, RecursionError):
         jobs = None
     if not isinstance(jobs, list):
         problem = problem or "its scheduler does not say what it enqueues: RQ does so from 3.0 on"
-        yield Schedule(to_text(row["name"]), "rq", "", "", owner=owner, enabled=is_there, problem=problem)
+        yield Schedule(to_text(row["name"]), "rq", "", "", owner=owner, enabled=is_registered, problem=problem)
         return
     for job in jobs:
-        told = {str(name): value for name, value in job.items()} if isinstance(job, dict) else {}
-        function = str(told.get("func_name") or "")
-        name = str(told.get("name") or function)
-        interval, cron = told.get("interval"), told.get("cron")
-        last_ms = _parse_time_ms(str(told.get("latest_enqueue_time") or ""))
+        fields = {str(name): value for name, value in job.items()} if isinstance(job, dict) else {}
+        function = str(fields.get("func_name") or "")
+        name = str(fields.get("name") or function)
+        interval, cron = fields.get("interval"), fields.get("cron")
+        last_ms = _parse_time_ms(str(fields.get("latest_enqueue_time") or ""))
         yield Schedule(
             name,
             "rq",
-            str(told.get("queue_name") or ""),
+            str(fields.get("queue_name") or ""),
             str(cron) if cron else f"every {interval} s" if interval else "",
             pickles.format_function_call(
                 function,
-                _parse_cron_arguments(told.get("args")),
-                _parse_cron_arguments(told.get("kwargs")),
+                _parse_cron_arguments(fields.get("args")),
+                _parse_cron_arguments(fields.get("kwargs")),
                 _MAX_CALL_LENGTH,
             ),
-            _parse_time_ms(str(told.get("next_enqueue_time") or "")),
+            _parse_time_ms(str(fields.get("next_enqueue_time") or "")),
             last_ms if last_ms is not None else enqueued.get(to_bytes(name)),
             owner,
-            is_there,
+            is_registered,
             problem if function else problem or "its scheduler wrote what is no job",
         )
 
@@ -479,7 +503,7 @@ def _parse_scheduled_job(row: Mapping[str, Any], now_ms: int) -> Schedule:
     Its `meta` has `interval` (s) or `cron_string`, and `repeat`, the number of runs that are left.
     """
     try:
-        meta = pickles.convert_to_json_types(_decode_value(row["meta"], _READ_BYTES)) if row["meta"] else {}
+        meta = pickles.convert_to_json_types(_decode_stored_value(row["meta"], _READ_BYTES)) if row["meta"] else {}
     except ValueError:
         meta = None
     settings = meta if isinstance(meta, dict) else {}
@@ -533,12 +557,12 @@ _ENDED = (State.DONE, State.DEAD)
 _STARTED = (State.RESERVED, *_ENDED)
 
 
-def _subtract(end_ms: int | None, begin_ms: int | None) -> int | None:
+def _compute_span_ms(end_ms: int | None, begin_ms: int | None) -> int | None:
     """Return the time between two times of a job; None if one is missing, or if they are of different runs."""
     return end_ms - begin_ms if end_ms is not None and begin_ms is not None and end_ms >= begin_ms else None
 
 
-def _find_since_ms(place: str, times: Mapping[str, int | None], score_ms: int | None) -> int | None:
+def _find_place_entry_ms(place: str, times: Mapping[str, int | None], score_ms: int | None) -> int | None:
     """Return since when a job is in its place; None if RQ stores no such time."""
     if place in _SINCE:
         return times["created_at"] if score_ms is None else score_ms
@@ -546,17 +570,17 @@ def _find_since_ms(place: str, times: Mapping[str, int | None], score_ms: int | 
 
 
 def _describe_wrong_times(place: str, row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the times and the score of a job."""
-    wrong = [name for name in _TIMES if row[name] and _parse_time_ms(row[name]) is None]
-    if wrong:
-        yield f"{wrong[0]} is no time: {row[wrong[0]][:40]!r}"
+    """Yield a sentence for each invalid time or score of a job."""
+    invalid_times = [name for name in _TIMES if row[name] and _parse_time_ms(row[name]) is None]
+    if invalid_times:
+        yield f"{invalid_times[0]} is no time: {row[invalid_times[0]][:40]!r}"
     is_endless = place in _MAY_BE_INFINITE and row["score"] == "inf"
     if row["score"] and _convert_score_ms(row["score"]) is None and not is_endless:
         yield f"its score {row['score']} is no time in seconds"
 
 
 def _describe_wrong_places(places: Sequence[str], status: str) -> Iterator[str]:
-    """Yield what is wrong with the set of places that a job is in."""
+    """Yield a sentence if a job is in several places, or in none."""
     if len(places) > 1:
         yield f"it stands in {' and in '.join(places)}"
     elif not places and status == "rate_limited":
@@ -577,10 +601,10 @@ class _DecodedCall(NamedTuple):
 
 
 @lru_cache(maxsize=2000)
-def _decode_call(data: bytes, most: int) -> _DecodedCall:
-    """Decode the call in `data`. Cached, because pages request the same jobs at every poll."""
+def _decode_call(data: bytes, max_bytes: int) -> _DecodedCall:
+    """Decode the call in the `data` of a job. Cached, because every poll reads the same jobs again."""
     try:
-        value = _decode_value(data, most)
+        value = _decode_stored_value(data, max_bytes)
     except ValueError as error:
         return _DecodedCall(problem=f"{error}: it is shown as bytes")
     parts: Sequence[object] = value if isinstance(value, list | tuple) else ()
@@ -592,35 +616,40 @@ def _decode_call(data: bytes, most: int) -> _DecodedCall:
     return _DecodedCall(parts[0], pickles.format_function_call(str(function), args, kwargs, _MAX_CALL_LENGTH))
 
 
-def _decode_value(data: bytes, most: int) -> object:
-    """Decode zlib-compressed or plain bytes of a pickle or of JSON.
+def _decode_stored_value(data: bytes, max_bytes: int) -> object:
+    """Decode a pickle or JSON, compressed with zlib or plain.
 
-    Raises ValueError for any other format, or if the data inflates to more than `most` bytes.
+    Raises ValueError for any other format, or if the data inflates to more than `max_bytes` bytes.
     """
-    inner = decompress_zlib(data, most) or data
-    if len(inner) > most:
-        raise ValueError(f"its data inflates to more than {most // 1024} kB, which is not read")
-    if inner[:1] == b"\x80":
+    inflated = decompress_zlib(data, max_bytes) or data
+    if len(inflated) > max_bytes:
+        raise ValueError(f"its data inflates to more than {max_bytes // 1024} kB, which is not read")
+    if inflated[:1] == b"\x80":
         try:
-            return pickles.parse_pickle(inner)
+            return pickles.parse_pickle(inflated)
         except ValueError:
             raise ValueError("its data is no pickle that can be read") from None
     try:
-        return json.loads(inner)
+        return json.loads(inflated)
     except (ValueError, RecursionError):
         raise ValueError("its data is neither a pickle nor JSON") from None
 
 
-def _format_value(value: bytes) -> str:
+def _format_stored_value(value: bytes) -> str:
     """Format a value of `meta` or of a result as JSON, or as text if it is neither pickle nor JSON."""
     try:
-        return json.dumps(pickles.convert_to_json_types(_decode_value(value, pickles.MOST_BYTES)), ensure_ascii=False)
+        return json.dumps(
+            pickles.convert_to_json_types(_decode_stored_value(value, pickles.MOST_BYTES)), ensure_ascii=False
+        )
     except ValueError:
         return to_text(value)
 
 
 def _decode_error(raw: bytes) -> str:
-    """Decode an error text from zlib, with or without base64 around it. A long text is cut at the end."""
+    """Decode an error text that is compressed with zlib, with or without base64 around it.
+
+    A long text is cut at the end.
+    """
     if not raw:
         return ""
     if raw[:1] != b"\x78":
@@ -634,10 +663,10 @@ def _decode_error(raw: bytes) -> str:
 def _parse_time_ms(text: str) -> int | None:
     """Parse a time of RQ's hashes to ms; None if it is no time."""
     try:
-        at = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _convert_score_ms(score: str) -> int | None:
@@ -647,6 +676,7 @@ def _convert_score_ms(score: str) -> int | None:
 
 
 def _parse_seconds(text: str) -> float | None:
+    """Parse a number of seconds; None for a text that is no plausible number."""
     try:
         seconds = float(text)
     except ValueError:
@@ -655,6 +685,7 @@ def _parse_seconds(text: str) -> float | None:
 
 
 def _parse_int(text: str) -> int | None:
+    """Parse an integer of at most 15 digits; None for any other text."""
     return int(text) if re.fullmatch(r"-?\d{1,15}", text) else None
 
 
@@ -667,21 +698,27 @@ _FOLLOW_UPS = {
 
 
 def _parse_retry_intervals(text: str) -> list[float]:
-    """Parse the field `retry_intervals` (seconds between attempts). Returns an empty list for an invalid value."""
+    """Parse the field `retry_intervals` (seconds between attempts); an empty list for an invalid value."""
     try:
-        told = json.loads(text) if text else []
+        value = json.loads(text) if text else []
     except (ValueError, RecursionError):
         return []
-    each = told if isinstance(told, list) else [told]
-    return each if all(isinstance(seconds, int | float) and 0 <= seconds < _MAX_SECONDS for seconds in each) else []
+    intervals = value if isinstance(value, list) else [value]
+    return (
+        intervals
+        if all(isinstance(seconds, int | float) and 0 <= seconds < _MAX_SECONDS for seconds in intervals)
+        else []
+    )
 
 
-def _compute_backoff(intervals: Sequence[float], left: int, attempts: int) -> tuple[int, int, str]:
+def _compute_native_backoff(intervals: Sequence[float], retries_left: int, attempts: int) -> tuple[int, int, str]:
     """Return base and cap in ms of a doubling back-off, and what the native queue would do differently.
 
     RQ waits for the interval `len - left`, and for the first if there are more retries than intervals.
     """
-    waits = [round(1000 * intervals[max(0, len(intervals) - n)]) for n in range(left, 0, -1)] if intervals else []
+    waits = (
+        [round(1000 * intervals[max(0, len(intervals) - n)]) for n in range(retries_left, 0, -1)] if intervals else []
+    )
     if not waits or not any(waits):
         return 0, 0, ""
     first, cap_ms = waits[0], min(max(waits), MAX_BACKOFF_MS)
@@ -707,11 +744,12 @@ _JOB_FIELDS = ("func", "args", "kwargs", *_COLUMNS, "retry", "retry_intervals", 
 
 
 def _detect_serializer(data: bytes) -> str:
+    """Return whether the `data` of a job is a pickle or JSON: `pickle` or `json`."""
     return "pickle" if (decompress_zlib(data, 1) or data)[:1] == b"\x80" else "json"
 
 
-def _build_columns(body: bytes, serializer: str) -> dict[str, Any]:
-    """Build the `enqueue` columns from a job written in JSON, or from `data` as stored in a hash. Raises UsageError."""
+def _build_enqueue_columns(body: bytes, serializer: str) -> dict[str, Any]:
+    """Build the `enqueue` columns of a job written in JSON, or of `data` copied from a hash. Raises UsageError."""
     if decompress_zlib(body, 1):
         return {"body": body, "description": _decode_call(body, _READ_BYTES).call}
     job = _parse_written_job(body)
@@ -735,7 +773,7 @@ def _build_columns(body: bytes, serializer: str) -> dict[str, Any]:
 
 
 def _parse_written_job(body: bytes) -> dict[str, Any]:
-    """Parse and check a job written in JSON. Raises UsageError, whose text explains the format."""
+    """Parse and check a job that a person wrote in JSON. Raises UsageError, whose text explains the format."""
     try:
         job = json.loads(body)
     except (ValueError, RecursionError):
@@ -746,13 +784,13 @@ def _parse_written_job(body: bytes) -> dict[str, Any]:
         raise UsageError(f'rq: a function is named with its module, as in "tasks.add", not {job["func"]!r:.60}.')
     if unknown := [name for name in job if name not in _JOB_FIELDS]:
         raise UsageError(f'rq: a job has no "{unknown[0]:.40}"; it has {", ".join(_JOB_FIELDS)}.')
-    for name, (fits, what) in _FIELD_CHECKS.items():
-        if name in job and not fits(job[name]):
-            raise UsageError(f"rq: {name} is {what}, not {job[name]!r:.60}.")
+    for name, (is_valid, description) in _FIELD_CHECKS.items():
+        if name in job and not is_valid(job[name]):
+            raise UsageError(f"rq: {name} is {description}, not {job[name]!r:.60}.")
     return job
 
 
-def _is_number(value: object) -> bool:
+def _is_small_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1_000_000
 
 
@@ -762,9 +800,9 @@ _FIELD_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "meta": (lambda value: isinstance(value, dict), "an object"),
     "description": (lambda value: isinstance(value, str), "a text"),
     "at_front": (lambda value: isinstance(value, bool), "true or false"),
-    "retry": (_is_number, "how often it is tried again"),
+    "retry": (_is_small_count, "how often it is tried again"),
     "retry_intervals": (
-        lambda value: isinstance(value, list) and bool(value) and all(map(_is_number, value)),
+        lambda value: isinstance(value, list) and bool(value) and all(map(_is_small_count, value)),
         "a list of whole seconds",
     ),
 }
@@ -772,12 +810,13 @@ _FIELD_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 def _parse_duration_ms(name: str, value: object) -> int:
     """Convert seconds or a duration such as `1h` to ms; -1 (for ever) stays -1. Raises UsageError."""
-    lasting_ms = -1 if value == -1 else durations.parse_duration(value, name)  # type: ignore[arg-type]  # parse refuses other types
-    _check_durations({_COLUMNS[name]: lasting_ms})
+    # `parse_duration` refuses values of other types.
+    lasting_ms = -1 if value == -1 else durations.parse_duration(value, name)  # type: ignore[arg-type]
+    _check_job_durations({_COLUMNS[name]: lasting_ms})
     return lasting_ms
 
 
-def _check_durations(row: Mapping[str, object]) -> None:
+def _check_job_durations(row: Mapping[str, object]) -> None:
     """Raise UsageError for a timeout or ttl that RQ itself refuses (rq/queue.py 3.0, `create_job`)."""
     if row.get("ttr_ms") == 0:
         raise UsageError("rq: timeout is longer than 0; -1 lets a job run for ever.")
@@ -794,32 +833,38 @@ _DURATIONS = ("result_ttl", "failure_ttl")
 _HIDDEN = frozenset({"meta", "dependency_ids", "dependency_id", "result", "last_heartbeat", *_DURATIONS})
 
 
-def _group_records(more: Sequence[Mapping[str, Any]], kind: str) -> dict[bytes, dict[str, bytes]]:
-    """Return the rows of one kind as a dict of fields per owner, in row order."""
-    found: dict[bytes, dict[str, bytes]] = {}
-    for row in more:
+def _group_detail_rows(details: Sequence[Mapping[str, Any]], kind: str) -> dict[bytes, dict[str, bytes]]:
+    """Return the rows of one kind in the table of `show`, as a dict of fields per owner."""
+    fields_by_owner: dict[bytes, dict[str, bytes]] = {}
+    for row in details:
         if row["kind"] == kind:
-            found.setdefault(row["of"], {})[to_text(row["name"])] = row["value"]
-    return found
+            fields_by_owner.setdefault(row["of"], {})[to_text(row["name"])] = row["value"]
+    return fields_by_owner
 
 
-def _parse_history(more: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
-    """Return the failed runs, oldest first; RQ keeps the last ten results, and none of runs that were retried."""
+def _parse_failed_runs(details: Sequence[Mapping[str, Any]]) -> tuple[Attempt, ...]:
+    """Parse the failed runs of a job, oldest first.
+
+    RQ keeps the last ten results, and none of runs that were retried.
+    """
     runs = []
-    for id, told in _group_records(more, "result").items():
-        if to_text(told.get("type", b"")) in (_FAILED, _STOPPED):
+    for id, fields in _group_detail_rows(details, "result").items():
+        if to_text(fields.get("type", b"")) in (_FAILED, _STOPPED):
             kept_ms = int(id.partition(b"-")[0])
-            end_ms = _convert_score_ms(to_text(told.get("execution_ended_at", b""))) or kept_ms
-            start_ms = _convert_score_ms(to_text(told.get("execution_started_at", b""))) or end_ms
+            end_ms = _convert_score_ms(to_text(fields.get("execution_ended_at", b""))) or kept_ms
+            start_ms = _convert_score_ms(to_text(fields.get("execution_started_at", b""))) or end_ms
             runs.append(
                 Attempt(
-                    start_ms, end_ms, to_text(told.get("worker_name", b"")), _decode_error(told.get("exc_string", b""))
+                    start_ms,
+                    end_ms,
+                    to_text(fields.get("worker_name", b"")),
+                    _decode_error(fields.get("exc_string", b"")),
                 )
             )
     return tuple(runs)
 
 
-def _build_facts(queue: str, place: str, call: str, row: Mapping[str, Any]) -> Iterator[Fact]:
+def _build_job_facts(queue: str, place: str, call: str, row: Mapping[str, Any]) -> Iterator[Fact]:
     """Yield the facts about a job that only RQ has, most useful first."""
     status, description = row["status"], to_text(row["description"])
     is_elsewhere = status == "stopped" or _PLACE_OF.get(status, status) != place
@@ -834,38 +879,40 @@ def _build_facts(queue: str, place: str, call: str, row: Mapping[str, Any]) -> I
         )
     )
     if "more" in row:
-        yield from _build_details(queue, place, row, row["more"])
+        yield from _build_detail_facts(queue, place, row, row["more"])
 
 
-def _build_details(queue: str, place: str, row: Mapping[str, Any], more: Sequence[Mapping[str, Any]]) -> Iterator[Fact]:
-    """Yield the facts that only `show` reads, for a single job: its hash, results, dependencies and executions."""
-    fields = _group_records(more, "field").get(b"", {})
-    yield from _build_result(more, fields)
+def _build_detail_facts(
+    queue: str, place: str, row: Mapping[str, Any], details: Sequence[Mapping[str, Any]]
+) -> Iterator[Fact]:
+    """Yield the facts that only `show` reads of a single job: its hash, results, dependencies and executions."""
+    fields = _group_detail_rows(details, "field").get(b"", {})
+    yield from _build_result_fact(details, fields)
     if fields.get("meta"):
-        yield Fact("meta", _format_value(fields["meta"]), "json")
+        yield Fact("meta", _format_stored_value(fields["meta"]), "json")
     for kind, label in (("dependency", "depends on"), ("dependent", "dependent")):
-        for id, told in _group_records(more, kind).items():
-            origin = to_text(told["origin"])
+        for id, record in _group_detail_rows(details, kind).items():
+            origin = to_text(record["origin"])
             yield Fact(label, id, "ref", "" if origin == queue else origin)
-    for id, told in _group_records(more, "execution").items():
-        worker = to_text(told.get("worker_name", b"")) or "a worker without a name"
+    for id, record in _group_detail_rows(details, "execution").items():
+        worker = to_text(record.get("worker_name", b"")) or "a worker without a name"
         yield Fact("execution", f"{to_text(id)} by {worker}")
-        beat_ms = _convert_score_ms(to_text(told.get("last_heartbeat", b"")))
+        beat_ms = _convert_score_ms(to_text(record.get("last_heartbeat", b"")))
         if beat_ms is not None and not row["beat"]:
             yield Fact("last beat", beat_ms, "instant")
-    yield from _build_lifetimes(place, row, fields)
-    for name, length in _group_records(more, "long").get(b"", {}).items():
+    yield from _build_lifetime_facts(place, row, fields)
+    for name, length in _group_detail_rows(details, "long").get(b"", {}).items():
         yield Fact(name.replace("_", " "), f"{to_text(length)} bytes: too long to be shown")
     for name, value in fields.items():
         if value and name not in _HIDDEN:
-            yield _build_field(name, to_text(value))
+            yield _build_field_fact(name, to_text(value))
 
 
-def _build_result(more: Sequence[Mapping[str, Any]], fields: Mapping[str, bytes]) -> Iterator[Fact]:
+def _build_result_fact(details: Sequence[Mapping[str, Any]], fields: Mapping[str, bytes]) -> Iterator[Fact]:
     """Yield the result of a job: that of the newest run that returned a value, else the one in its hash."""
-    for told in reversed(_group_records(more, "result").values()):
-        if "return_value" in told:
-            raw = told["return_value"]
+    for result in reversed(_group_detail_rows(details, "result").values()):
+        if "return_value" in result:
+            raw = result["return_value"]
             is_long = len(raw) >= _MAX_FIELD_BYTES
             yield (
                 Fact("result", f"longer than {_MAX_FIELD_BYTES // 1024} kB")
@@ -874,10 +921,10 @@ def _build_result(more: Sequence[Mapping[str, Any]], fields: Mapping[str, bytes]
             )
             return
     if fields.get("result"):
-        yield Fact("result", _format_value(fields["result"]), "json")
+        yield Fact("result", _format_stored_value(fields["result"]), "json")
 
 
-def _build_lifetimes(place: str, row: Mapping[str, Any], fields: Mapping[str, bytes]) -> Iterator[Fact]:
+def _build_lifetime_facts(place: str, row: Mapping[str, Any], fields: Mapping[str, bytes]) -> Iterator[Fact]:
     """Yield how long a job may run, wait and be kept, and when its id or its hash is deleted."""
     kept = {name: to_text(fields.get(name, b"")) for name in _DURATIONS}
     for name, text in {"timeout": row["timeout"], "ttl": row["ttl"], **kept}.items():
@@ -891,16 +938,16 @@ def _build_lifetimes(place: str, row: Mapping[str, Any], fields: Mapping[str, by
         yield Fact("hash vanishes", row["now_ms"] + row["left_ms"], "instant")
 
 
-def _build_field(name: str, text: str) -> Fact:
-    """Build the fact of any other field of the hash; a field named like a time is a time if it can be parsed."""
+def _build_field_fact(name: str, text: str) -> Fact:
+    """Build the fact of any other field of a job's hash. A field named like a time is shown as a time."""
     label = name.replace("_", " ")
     at_ms = _parse_time_ms(text) if name.endswith(("_at", "heartbeat")) else None
     return Fact(label, text) if at_ms is None else Fact(label, at_ms, "instant")
 
 
 def _decode_result(raw: bytes) -> str:
-    """Decode the return value of a run as JSON text."""
+    """Decode the return value of a run to JSON text."""
     try:
-        return _format_value(base64.b64decode(raw, validate=True))
+        return _format_stored_value(base64.b64decode(raw, validate=True))
     except binascii.Error:
         return to_text(raw)

@@ -26,7 +26,7 @@ MAX_TIMEOUT_S = 366 * 86400
 
 
 class SafePop(ForeignSystem):
-    """The queue system of redis-queue: lists of ids, each entry with the time of its lease."""
+    """The queue system of the package redis-queue: lists of ids, each entry with the time of its lease."""
 
     name = "safe_pop"
     places = (
@@ -40,20 +40,23 @@ class SafePop(ForeignSystem):
     key_patterns = (r":done$",)
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the list and its set of done marks. Raises UsageError for an empty name."""
+        """Return the list of a queue and its set of done marks. Raises UsageError for an empty name."""
         if not queue:
             raise UsageError("safe_pop: a queue is called as its list; name it: --system safe_pop:queue=KEY.")
         return {"entries": queue, "done": f"{queue}:done"}
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """Return lists that have a set of done marks; if the system was named explicitly, every such set counts."""
+        """Return lists that have a set of done marks. If the system was named explicitly, every such set counts."""
         names = [key[: -len(DONE_SUFFIX)] for key in dict.fromkeys(found) if len(key) > len(DONE_SUFFIX)]
         found_kinds = read_key_types(client, [key for name in names for key in (name + DONE_SUFFIX, name)])
         pairs = zip(names, found_kinds[::2], found_kinds[1::2], strict=True)
         return [to_text(name) for name, done, q in pairs if done == "set" and (q == "list" or self.is_explicit)]
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the list or its done marks exist; both are needed if the system was not named explicitly."""
+        """Return whether the list or the done marks of a queue exist.
+
+        Both are needed if the system was not named explicitly.
+        """
         name = to_bytes(queue)
         found = read_key_types(client, [name, name + DONE_SUFFIX])
         if not self.is_explicit:
@@ -61,7 +64,7 @@ class SafePop(ForeignSystem):
         return queue in self.named_queues() or found[1] == "set" or found == ["list", "none"]
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from its entry; its lease ends in the first second after the timeout."""
+        """Build a job from its entry. The lease ends in the first second after the timeout."""
         seconds, member, bytes_ = row["time"], row["member"], row["bytes"]
         problem = ""
         if seconds == -2:
@@ -91,22 +94,19 @@ class SafePop(ForeignSystem):
         return MigrationTerms(0, MAX_ATTEMPTS, timeout_ms, timeout_ms)
 
     def encode_body(self, body: bytes) -> bytes:
-        """Return a body unchanged.
-
-        Raises UsageError for an empty one, because a worker marks such a job as done without running it.
-        """
+        """Return the body of a new job unchanged."""
         if not body:
             raise UsageError("safe_pop: a body is not empty: a worker takes that for lost data and never runs the job.")
         return body
 
     def put_request(self, queue: str, rows: Sequence[Mapping[str, object]]) -> Request[list[Outcome]]:
-        """Build the request that puts new jobs; a job without an id gets a uuid, as `push_msg` does."""
+        """Build the request that puts new jobs. A job without an id gets a uuid, as the original's `push_msg` does."""
         return super().put_request(queue, [_add_id(row) for row in rows])
 
     def verb_requests(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
     ) -> list[Request[list[Outcome]]]:
-        """Build the requests of a verb; a new job without an id gets a uuid."""
+        """Build the requests of a verb. A new job without an id gets a uuid."""
         return super().verb_requests(name, queue, jobs, _add_id(form) if name == "enqueue" else form)
 
 

@@ -66,7 +66,7 @@ _RETRIES = 25  # lib/sidekiq/job_retry.rb: DEFAULT_MAX_RETRY_ATTEMPTS
 
 
 class Sidekiq(EntrySystem):
-    """Sidekiq with one namespace."""
+    """Sidekiq queues (Ruby) with one namespace."""
 
     name = "sidekiq"
     derived_counters = frozenset({"in", "dead"})
@@ -112,12 +112,12 @@ class Sidekiq(EntrySystem):
 
     @property
     def prefix(self) -> str:
-        """The prefix of all keys: the namespace and a colon, or nothing."""
+        """The prefix of all Sidekiq keys: the namespace and a colon, or nothing."""
         namespace = self.options["namespace"]
         return f"{namespace}:" if namespace else ""
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the keys of the places and of Sidekiq's other data. Raises UsageError for an empty name."""
+        """Return the keys of a queue's places and of Sidekiq's other data. Raises UsageError for an empty name."""
         if not queue:
             raise UsageError("sidekiq: a queue has a name.")
         prefix = self.prefix
@@ -134,63 +134,67 @@ class Sidekiq(EntrySystem):
     def build_call(
         self, name: str, queue: str, args: Mapping[str, object], rows: Sequence[Mapping[str, object]] = ()
     ) -> Call:
-        """Build the call of a script; scripts that derive keys also get the namespace prefix."""
+        """Build the call of a script for a queue. Scripts that derive keys also get the namespace prefix."""
         return super().build_call(name, queue, {**self.select_arguments(name, {"prefix": self.prefix}), **args}, rows)
 
     # -- queues ---------------------------------------------------------------------------------------------------
 
     def discover(self, client: Any) -> Iterator[list[str]]:
-        """Yield the names in `queues`, and the queues of waiting, dead and running jobs."""
-        if not self.is_explicit and not self._is_present(client):
+        """Yield the queue names in the set `queues`, then the queues of waiting, dead and running jobs."""
+        if not self.is_explicit and not self._has_sidekiq_keys(client):
             return
         cursor = 0
         while True:
-            cursor, found = client.sscan(to_bytes(self.queue_names_key), cursor=cursor, count=1000)
-            yield [to_text(name) for name in found if name]
+            cursor, names = client.sscan(to_bytes(self.queue_names_key), cursor=cursor, count=1000)
+            yield [to_text(name) for name in names if name]
             if cursor == 0:
                 break
         for name in ("spread", "crew"):
-            answer = scripts.run_call(client, self._build_shared_call(name))
-            yield [row["queue"] for row in read_rows(answer) if row.get("workers", 0) == 0 or row["work"]]
+            reply = scripts.run_call(client, self._build_shared_call(name))
+            yield [row["queue"] for row in read_rows(reply) if row.get("workers", 0) == 0 or row["work"]]
 
     def marker_keys(self) -> Sequence[str]:
-        """Return the keys of the queue names, schedule, retry and dead sets, and processes."""
+        """Return keys that a database with Sidekiq has: queue names, schedule, retry and dead sets, processes."""
         return (self.queue_names_key, *(self.prefix + name for name in _MARKER_TYPES))
 
-    def _is_present(self, client: Any) -> bool:
+    def _has_sidekiq_keys(self, client: Any) -> bool:
         """Return whether Sidekiq uses this database. A set called `queues` alone could belong to any program."""
         pipe = client.pipeline(transaction=False)
         pipe.type(to_bytes(self.queue_names_key))
         pipe.exists(*(to_bytes(self.prefix + name) for name in ("stat:processed", *_MARKER_TYPES)))
         for name in _MARKER_TYPES:
             pipe.type(to_bytes(self.prefix + name))
-        kind, others, *kinds = pipe.execute(raise_on_error=False)
-        if isinstance(kind, Exception) or to_text(kind) not in ("set", "none"):
+        names_type, existing_markers, *marker_types = pipe.execute(raise_on_error=False)
+        if isinstance(names_type, Exception) or to_text(names_type) not in ("set", "none"):
             return False
-        is_own = any(
-            not isinstance(found, Exception) and to_text(found) == wanted
-            for found, wanted in zip(kinds, _MARKER_TYPES.values(), strict=True)
+        has_marker = any(
+            not isinstance(marker_type, Exception) and to_text(marker_type) == expected_type
+            for marker_type, expected_type in zip(marker_types, _MARKER_TYPES.values(), strict=True)
         )
-        return is_own or (to_text(kind) == "set" and others == 1) or (to_text(kind) == "set" and self._has_list(client))
+        return (
+            has_marker
+            or (to_text(names_type) == "set" and existing_markers == 1)
+            or (to_text(names_type) == "set" and self._has_queue_list(client))
+        )
 
-    def _has_list(self, client: Any) -> bool:
-        """Return whether one of the first names in `queues` has a list."""
+    def _has_queue_list(self, client: Any) -> bool:
+        """Return whether one of the first queues named in the set `queues` has a list."""
         _cursor, names = client.sscan(to_bytes(self.queue_names_key), 0, count=20)
         return bool(names) and client.exists(*(to_bytes(f"{self.prefix}queue:") + name for name in names)) > 0
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue is in `queues` or has a list, in a database that Sidekiq uses."""
+        """Return whether a queue is in the set `queues` or has a list, in a database that Sidekiq uses."""
         pipe = client.pipeline(transaction=False)
-        named = re.sub(rb"([*?\[\]\\^-])", rb"\\\1", to_bytes(queue))
-        pipe.sscan(to_bytes(self.queue_names_key), 0, match=named, count=_MAX_SCANNED_QUEUES)
+        pattern = re.sub(rb"([*?\[\]\\^-])", rb"\\\1", to_bytes(queue))
+        pipe.sscan(to_bytes(self.queue_names_key), 0, match=pattern, count=_MAX_SCANNED_QUEUES)
         pipe.type(to_bytes(f"{self.prefix}queue:{queue}"))
-        found, kind = pipe.execute(raise_on_error=False)
-        if not isinstance(found, Exception) and found[1]:
-            return self.is_explicit or self._is_present(client)
+        matches, list_type = pipe.execute(raise_on_error=False)
+        if not isinstance(matches, Exception) and matches[1]:
+            return self.is_explicit or self._has_sidekiq_keys(client)
         return (
-            not isinstance(kind, Exception)
-            and to_text(kind) == "list"
-            and (self.is_explicit or self._is_present(client))
+            not isinstance(list_type, Exception)
+            and to_text(list_type) == "list"
+            and (self.is_explicit or self._has_sidekiq_keys(client))
         )
 
     def _build_shared_call(self, name: str) -> Call:
@@ -202,13 +206,13 @@ class Sidekiq(EntrySystem):
     # -- counts ---------------------------------------------------------------------------------------------------
 
     def queue_request(self, queue: str) -> Request[Queue]:
-        """Build the request for the counts of one queue; it also records what silent processes hold."""
+        """Build the request for the counts of one queue. It also records which jobs silent processes hold."""
 
-        def parse_reply(answers: Replies) -> Queue:
-            self.lost.update(answers[1])
-            return self._parse_queue(queue, answers[0])
+        def parse_queue(replies: Replies) -> Queue:
+            self.lost.update_jobs(replies[1])
+            return self._parse_queue(queue, replies[0])
 
-        return Request((self.build_call("counts", queue, {}), self._build_shared_call("held")), parse_reply)
+        return Request((self.build_call("counts", queue, {}), self._build_shared_call("held")), parse_queue)
 
     def queues_request(self, queues: Sequence[str]) -> Request[list[Queue]]:
         """Build the request for the counts of many queues.
@@ -218,142 +222,159 @@ class Sidekiq(EntrySystem):
         script = self.scripts["tally"]
         keys = [self.keys(queue)["queue"] for queue in queues]
         calls = [
-            script.build_call({}, {}, each_keys=[[key] for key in keys[at : at + QUEUES_PER_CALL]])
-            for at in range(0, len(keys), QUEUES_PER_CALL)
+            script.build_call({}, {}, each_keys=[[key] for key in keys[start : start + QUEUES_PER_CALL]])
+            for start in range(0, len(keys), QUEUES_PER_CALL)
         ]
 
-        def parse_reply(answers: Replies) -> list[Queue]:
-            self.lost.update(answers[2])
-            shared, crew, *tallies = [unwrap_reply(answer) for answer in (*answers[:2], *answers[3:])]
-            own = [row for answer in tallies for row in read_rows(answer)]
-            theirs = {row["queue"]: row for row in read_rows(shared)}
-            held = {row["queue"]: row for row in read_rows(crew)}
-            every = zip(queues, own, strict=True)
-            told = [(queue, {**theirs.get(queue, {}), **held.get(queue, {}), **row}) for queue, row in every]
+        def parse_queues(replies: Replies) -> list[Queue]:
+            self.lost.update_jobs(replies[2])
+            shared, crew, *tallies = [unwrap_reply(reply) for reply in (*replies[:2], *replies[3:])]
+            own_counts = [row for reply in tallies for row in read_rows(reply)]
+            shared_counts = {row["queue"]: row for row in read_rows(shared)}
+            crew_counts = {row["queue"]: row for row in read_rows(crew)}
+            queues_with_counts = zip(queues, own_counts, strict=True)
+            merged_counts = [
+                (queue, {**shared_counts.get(queue, {}), **crew_counts.get(queue, {}), **row})
+                for queue, row in queues_with_counts
+            ]
             return [
                 self._parse_queue(queue, Reply("counted", values={**_NO_COUNTS, **shared.values, **crew.values, **row}))
-                for queue, row in told
+                for queue, row in merged_counts
             ]
 
         shared_by_all = [self._build_shared_call(name) for name in ("spread", "crew", "held")]
-        return Request((*shared_by_all, *calls), parse_reply)
+        return Request((*shared_by_all, *calls), parse_queues)
 
-    def _parse_queue(self, queue: str, answer: Reply | Exception) -> Queue:
-        values = answer.values if isinstance(answer, Reply) else {}
-        if isinstance(answer, Reply):
-            told = {"lost": self.lost.count(queue), "lost_exact": True, **answer.values}
-            answer = Reply("counted", values=told)
-        counted = super()._parse_queue(queue, answer)
-        if lost := self._find_lost_jobs(queue):
-            counted = counted._replace(findings=(*counted.findings, *lost))
-        ended = _parse_int(str(values.get("processed", "")))
-        if ended is None:
+    def _parse_queue(self, queue: str, reply: Reply | Exception) -> Queue:
+        values = reply.values if isinstance(reply, Reply) else {}
+        if isinstance(reply, Reply):
+            extra_counts = {"lost": self.lost.count(queue), "lost_exact": True, **reply.values}
+            reply = Reply("counted", values=extra_counts)
+        counted = super()._parse_queue(queue, reply)
+        if lost_findings := self._find_lost_jobs(queue):
+            counted = counted._replace(findings=(*counted.findings, *lost_findings))
+        processed = _parse_int(str(values.get("processed", "")))
+        if processed is None:
             return counted
-        failed = min(ended, _parse_int(str(values["failed"])) or 0)
-        told = {"out": ended - failed, "failed": failed}
+        failed = min(processed, _parse_int(str(values["failed"])) or 0)
+        extra_counts = {"out": processed - failed, "failed": failed}
         if all(count.is_exact for count in counted.counts):
-            told["in"] = ended - failed + sum(counted.map_counts_by_place().values())
-        return counted._replace(counters={**counted.counters, **told})
+            extra_counts["in"] = processed - failed + sum(counted.map_counts_by_place().values())
+        return counted._replace(counters={**counted.counters, **extra_counts})
 
     def _find_lost_jobs(self, queue: str) -> tuple[Finding, ...]:
-        """Build the finding about lost jobs, which only this rqtui process still has."""
-        lost = self.lost.list_jobs(queue)
-        if not lost:
+        """Report lost jobs of a queue, which only this rqtui process still has."""
+        lost_jobs = self.lost.list_jobs(queue)
+        if not lost_jobs:
             return ()
-        jid, worker = _decode_job(lost[0].job, b"").jid, to_text(lost[0].worker)
-        text = f"{len(lost)} lost with {worker}, such as {to_text(jid)}: this rqtui alone remembers them, until it ends"
+        jid, worker = _decode_job(lost_jobs[0].job, b"").jid, to_text(lost_jobs[0].worker)
+        lost = f"{len(lost_jobs)} lost with {worker}, such as {to_text(jid)}"
+        text = f"{lost}: this rqtui alone remembers them, until it ends"
         remedy = "release them in the place lost: they are the next to run"
-        found = Finding("lost", "critical", queue, text, remedy, ids=(jid,), since_ms=lost[0].beat_ms, jobs=len(lost))
-        return (found,)
+        finding = Finding(
+            "lost", "critical", queue, text, remedy, ids=(jid,), since_ms=lost_jobs[0].beat_ms, jobs=len(lost_jobs)
+        )
+        return (finding,)
 
     # -- processes ------------------------------------------------------------------------------------------------
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
-        """Build the request for the processes that serve the queue, and for killed processes whose jobs are lost."""
+        """Build the request for the processes that serve a queue, including killed ones whose jobs are lost."""
 
-        def parse_reply(answers: Replies) -> tuple[Worker, ...]:
-            answer = unwrap_reply(answers[0])
-            workers = (_build_worker(queue, row, answer.values["now_ms"]) for row in read_rows(answer))
-            found = {worker.name: worker for worker in workers if worker is not None and queue in worker.queues}
-            listed = sorted(({each.name: each for each in self.lost.list_workers(queue)} | found).values())
-            return WorkerList(listed, describe_unread(len(answer.rows), answer.values["total"], "processes of Sidekiq"))
+        def parse_workers(replies: Replies) -> tuple[Worker, ...]:
+            reply = unwrap_reply(replies[0])
+            workers = (_build_worker(queue, row, reply.values["now_ms"]) for row in read_rows(reply))
+            workers_by_name = {
+                worker.name: worker for worker in workers if worker is not None and queue in worker.queues
+            }
+            listed = sorted(
+                ({worker.name: worker for worker in self.lost.list_workers(queue)} | workers_by_name).values()
+            )
+            return WorkerList(listed, describe_unread(len(reply.rows), reply.values["total"], "processes of Sidekiq"))
 
-        return Request((self._build_shared_call("roster"),), parse_reply)
+        return Request((self._build_shared_call("roster"),), parse_workers)
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]]:
-        """Build the request for the jobs of sidekiq-cron and of sidekiq-scheduler."""
+        """Build the request for the recurring jobs of sidekiq-cron and of sidekiq-scheduler."""
 
-        def parse_reply(answers: Replies) -> tuple[Schedule, ...]:
-            answer = unwrap_reply(answers[0])
-            is_seen_to = bool(answer.values["alive"])
-            return tuple(_build_schedule(row, is_seen_to) for row in read_rows(answer))
+        def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
+            reply = unwrap_reply(replies[0])
+            has_process = bool(reply.values["alive"])
+            return tuple(_build_schedule(row, has_process) for row in read_rows(reply))
 
-        return Request((self._build_shared_call("schedules"),), parse_reply)
+        return Request((self._build_shared_call("schedules"),), parse_schedules)
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
-        """Build the request for the per-class statistics of Sidekiq 7 and later, of all queues together."""
+        """Build the request for the statistics per class of Sidekiq 7 and later, of all queues together."""
 
-        def parse_reply(answers: Replies) -> tuple[KindStatistics, ...]:
-            answer = unwrap_reply(answers[0])
-            over_ms = answer.values["over_ms"]
-            assert isinstance(over_ms, int)
-            return tuple(_build_statistics(row, over_ms) for row in read_rows(answer))
+        def parse_statistics(replies: Replies) -> tuple[KindStatistics, ...]:
+            reply = unwrap_reply(replies[0])
+            window_ms = reply.values["over_ms"]
+            assert isinstance(window_ms, int)
+            return tuple(_build_class_statistics(row, window_ms) for row in read_rows(reply))
 
-        return Request((self.build_call("kinds", queue, {}),), parse_reply)
+        return Request((self.build_call("kinds", queue, {}),), parse_statistics)
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
     def scan_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for one step of a walk; running and lost jobs are read as pages."""
+        """Build the request for one step of a walk over a place. Running and lost jobs are read as pages."""
         by_page = self.place(place).state is State.RESERVED
         return (self.page_request if by_page else super().scan_request)(queue, place, offset, limit, body_bytes)
 
     def page_request(self, queue: str, place: str, offset: int, limit: int, body_bytes: int) -> Request[Page]:
-        """Build the request for one page of jobs.
+        """Build the request for one page of the jobs of a place.
 
         Lost jobs are read from memory; those that Redis has again are removed from memory and left out.
         """
         if self.place(place).name != "lost":
             return super().page_request(queue, place, offset, limit, body_bytes)
-        found = self.lost.list_jobs(queue)
-        first = max(0, len(found) - limit) if offset < 0 else offset
-        shown = found[first : first + limit]
-        if not shown:
-            return Request((), lambda _answers: Page(queue, self.name, "lost", (), len(found), offset=first))
-        rows = [{"id": _decode_job(held.job, b"").jid, "member": held.job} for held in shown]
+        lost_jobs = self.lost.list_jobs(queue)
+        first = max(0, len(lost_jobs) - limit) if offset < 0 else offset
+        page_jobs = lost_jobs[first : first + limit]
+        if not page_jobs:
+            return Request((), lambda _answers: Page(queue, self.name, "lost", (), len(lost_jobs), offset=first))
+        rows = [{"id": _decode_job(held.job, b"").jid, "member": held.job} for held in page_jobs]
 
-        def parse_reply(answers: Replies) -> Page:
-            answer = unwrap_reply(answers[0])
-            stand = {row["id"] for row in read_rows(answer)}
-            self.lost.forget(queue, [held.job for held in shown if _decode_job(held.job, b"").jid in stand])
-            left = [held.build_row() for held in shown if _decode_job(held.job, b"").jid not in stand]
-            jobs = self.decode_rows(queue, "lost", left, answer.values["now_ms"])
-            following = first + len(shown)
+        def parse_page(replies: Replies) -> Page:
+            reply = unwrap_reply(replies[0])
+            returned_ids = {row["id"] for row in read_rows(reply)}
+            self.lost.remove_jobs(
+                queue, [held.job for held in page_jobs if _decode_job(held.job, b"").jid in returned_ids]
+            )
+            rows_of_lost = [
+                held.build_row() for held in page_jobs if _decode_job(held.job, b"").jid not in returned_ids
+            ]
+            jobs = self.decode_rows(queue, "lost", rows_of_lost, reply.values["now_ms"])
+            next_offset = first + len(page_jobs)
             total = self.lost.count(queue)
             return Page(
-                queue, self.name, "lost", tuple(jobs), total, True, first, following if following < total else None
+                queue, self.name, "lost", tuple(jobs), total, True, first, next_offset if next_offset < total else None
             )
 
-        return Request((self.build_call("stands", queue, {}, rows),), parse_reply)
+        return Request((self.build_call("stands", queue, {}, rows),), parse_page)
 
     def verb_requests(
         self, name: str, queue: str, jobs: Sequence[Job], form: Mapping[str, object]
     ) -> list[Request[list[Outcome]]]:
-        """Build the requests of a verb; lost jobs that it moved are removed from memory."""
-        return [self._wrap_to_forget(queue, ask) for ask in super().verb_requests(name, queue, jobs, form)]
+        """Build the requests of a verb. Lost jobs that the verb moved are removed from memory."""
+        return [
+            self._remove_moved_lost_jobs(queue, request) for request in super().verb_requests(name, queue, jobs, form)
+        ]
 
-    def _wrap_to_forget(self, queue: str, ask: Request[list[Outcome]]) -> Request[list[Outcome]]:
-        members = [job.member for job in ask.jobs if job.place == "lost"]
+    def _remove_moved_lost_jobs(self, queue: str, request: Request[list[Outcome]]) -> Request[list[Outcome]]:
+        """Return the request, which afterwards also removes the lost jobs that the verb moved from memory."""
+        members = [job.member for job in request.jobs if job.place == "lost"]
         if not members:
-            return ask
+            return request
 
-        def parse_reply(answers: Replies) -> list[Outcome]:
-            outcomes = ask.parse(answers)
-            done = {outcome.id for outcome in outcomes if outcome.moved or outcome.word in ("moved", "queued")}
-            self.lost.forget(queue, [job.member for job in ask.jobs if job.id in done])
+        def parse_outcomes(replies: Replies) -> list[Outcome]:
+            outcomes = request.parse(replies)
+            moved_ids = {outcome.id for outcome in outcomes if outcome.moved or outcome.word in ("moved", "queued")}
+            self.lost.remove_jobs(queue, [job.member for job in request.jobs if job.id in moved_ids])
             return outcomes
 
-        return replace(ask, parse=parse_reply)
+        return replace(request, parse=parse_outcomes)
 
     def job_request(self, queue: str, id: bytes, body_bytes: int) -> Request[Job | None]:
         """Build the request for one job.
@@ -363,97 +384,107 @@ class Sidekiq(EntrySystem):
         """
         cached = self.entries.find(id)
         entry = cached or Entry(b"", 0, b"")
-        plain = id if cached is None else id.partition(b".")[0]
-        args: dict[str, object] = {"id": plain, "head": entry.head, "size": entry.size, "tail": entry.tail}
+        plain_id = id if cached is None else id.partition(b".")[0]
+        args: dict[str, object] = {"id": plain_id, "head": entry.head, "size": entry.size, "tail": entry.tail}
         args["body_bytes"] = body_bytes
         calls = [self.build_call("show", queue, args)]
         if cached is None or not cached.is_complete or (queue, id) in self._missed:
-            among = [
+            searches = [
                 (place, offset)
                 for place in ("queue", "retry", "schedule", "dead")
                 for offset in (0, -MAX_SEARCHED_JOBS)
             ]
-            calls += [self.build_call("show", queue, {**args, "place": at, "offset": offset}) for at, offset in among]
-        asked = len(calls)
-        nameless = ["queue", "retry", "schedule", "dead"] if cached is None and _DIGEST.fullmatch(id) else []
+            calls += [
+                self.build_call("show", queue, {**args, "place": place_name, "offset": offset})
+                for place_name, offset in searches
+            ]
+        show_call_count = len(calls)
+        searched_places = ["queue", "retry", "schedule", "dead"] if cached is None and _DIGEST.fullmatch(id) else []
         head = {"offset": 0, "limit": MAX_SEARCHED_JOBS, "body_bytes": HEAD_BYTES}
-        calls += [self.build_call("page", queue, {**head, "place": place}) for place in nameless]
+        calls += [self.build_call("page", queue, {**head, "place": place}) for place in searched_places]
 
-        def parse_reply(answers: Replies) -> Job | None:
-            jobs = (self._parse_job(queue, answer) for answer in answers[:asked])
-            job = next((job for job in jobs if job is not None), None) or self._find_lost_job(queue, plain)
-            pages = zip(nameless, answers[asked:], strict=False) if job is None else ()
+        def parse_job(replies: Replies) -> Job | None:
+            jobs = (self._parse_job(queue, reply) for reply in replies[:show_call_count])
+            job = next((job for job in jobs if job is not None), None) or self._find_lost_job(queue, plain_id)
+            pages = zip(searched_places, replies[show_call_count:], strict=False) if job is None else ()
             read_jobs = (
                 job
-                for place, answer in pages
-                for job in self._parse_page(queue, place, 0, MAX_SEARCHED_JOBS, answer).jobs
+                for place, reply in pages
+                for job in self._parse_page(queue, place, 0, MAX_SEARCHED_JOBS, reply).jobs
             )
-            job = job or next((each for each in read_jobs if each.id == id), None)
+            job = job or next((candidate for candidate in read_jobs if candidate.id == id), None)
             (self._missed.add if job is None and len(self._missed) < MAX_MISSED else self._missed.discard)((queue, id))
             return None if job is None else replace(job, id=id)
 
-        return Request(tuple(calls), parse_reply)
+        return Request(tuple(calls), parse_job)
 
     def _find_lost_job(self, queue: str, id: bytes) -> Job | None:
-        """Return the lost job with that jid; None if there is none."""
-        found = next((held for held in self.lost.list_jobs(queue) if _decode_job(held.job, b"").jid == id), None)
-        return self.decode(queue, "lost", found.build_row(), 0) if found else None
+        """Return the lost job of a queue with that jid; None if there is none."""
+        lost_job = next((held for held in self.lost.list_jobs(queue) if _decode_job(held.job, b"").jid == id), None)
+        return self.decode(queue, "lost", lost_job.build_row(), 0) if lost_job else None
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from its JSON and the other columns of its row; its id is the jid."""
-        where = self.place(place)
-        read = _decode_job(entry.head, b"" if entry.is_complete else row["tail"])
-        told = read.told
+        """Build a job from its JSON and the other columns of its row. Its id is the jid."""
+        place_of_job = self.place(place)
+        decoded = _decode_job(entry.head, b"" if entry.is_complete else row["tail"])
+        fields = decoded.fields
         score_ms = convert_time_ms(row["score"])
-        enqueued_ms = convert_time_ms(told.get("enqueued_at"))
-        since = {"queue": enqueued_ms, "dead": score_ms, "lost": score_ms}
-        is_reserved = where.state is State.RESERVED
+        enqueued_ms = convert_time_ms(fields.get("enqueued_at"))
+        since_ms_by_place = {"queue": enqueued_ms, "dead": score_ms, "lost": score_ms}
+        is_reserved = place_of_job.state is State.RESERVED
         silent_ms = _compute_silence_ms(row)
-        failed_ms = convert_time_ms(told.get("retried_at")) or convert_time_ms(told.get("failed_at"))
-        failures = told.get("retry_count")
-        failed = failures + 1 if isinstance(failures, int) and failures >= 0 else 0
+        failed_ms = convert_time_ms(fields.get("retried_at")) or convert_time_ms(fields.get("failed_at"))
+        failures = fields.get("retry_count")
+        failed_runs = failures + 1 if isinstance(failures, int) and failures >= 0 else 0
         return Job(
-            id=read.jid,
+            id=decoded.jid,
             queue=queue,
             system=self.name,
-            place=where.name,
-            state=where.state,
+            place=place_of_job.name,
+            state=place_of_job.state,
             member=entry.head,
             token=row["token"],
-            name=read.name,
-            enqueued_ms=enqueued_ms if enqueued_ms is not None else convert_time_ms(told.get("created_at")),
-            due_ms=score_ms if where.state is State.SCHEDULED else None,
+            name=decoded.name,
+            enqueued_ms=enqueued_ms if enqueued_ms is not None else convert_time_ms(fields.get("created_at")),
+            due_ms=score_ms if place_of_job.state is State.SCHEDULED else None,
             deadline_ms=None if silent_ms is None else now_ms - silent_ms + TTL_MS,
             reserved_ms=score_ms if is_reserved else None,
-            since_ms=since.get(where.name),
-            attempts=failed + is_reserved,
+            since_ms=since_ms_by_place.get(place_of_job.name),
+            attempts=failed_runs + is_reserved,
             is_cancelled=bool(row.get("cancelled")),
-            max_attempts=_compute_max_attempts(told.get("retry")),
+            max_attempts=_compute_max_attempts(fields.get("retry")),
             worker=row["worker"],
-            error=read.error,
-            history=(Attempt(0, failed_ms, "", read.error),) if read.error and failed_ms else (),
-            problem=safe("; ".join(_find_problems(where, read, row))),
-            call=read.call,
-            facts=(*((_KEPT_HERE,) if where.name == "lost" else ()), *read.facts, *_build_run_facts(row, silent_ms)),
+            error=decoded.error,
+            history=(Attempt(0, failed_ms, "", decoded.error),) if decoded.error and failed_ms else (),
+            problem=safe("; ".join(_find_job_problems(place_of_job, decoded, row))),
+            call=decoded.call,
+            facts=(
+                *((_KEPT_HERE,) if place_of_job.name == "lost" else ()),
+                *decoded.facts,
+                *_build_run_facts(row, silent_ms),
+            ),
         )
 
     def migration_terms(self, job: Job) -> MigrationTerms:
-        """Return `retry` as runs, and the native back-off nearest to Sidekiq's, (failures - 1)^4 + 15 seconds."""
+        """Return the runs that `retry` allows, and the native backoff nearest to Sidekiq's.
+
+        Sidekiq waits (failures - 1)^4 + 15 seconds.
+        """
         body = job.body or b""
-        told = _decode_job(body, body[-TAIL_BYTES:] if len(body) > _READ_BYTES else b"").told
-        losses = [f"{words} would not hold" for field, words in _PROMISES.items() if told.get(field)]
-        most = _RETRIES + 1 if job.max_attempts is None else job.max_attempts
+        fields = _decode_job(body, body[-TAIL_BYTES:] if len(body) > _READ_BYTES else b"").fields
+        losses = [f"{promise} would not hold" for field, promise in _PROMISES.items() if fields.get(field)]
+        max_attempts = _RETRIES + 1 if job.max_attempts is None else job.max_attempts
         attempts = max(0, job.attempts - (job.state is State.RESERVED))
-        return MigrationTerms(attempts, most, _BACKOFF_MS, _BACKOFF_CAP_MS, tuple(losses))
+        return MigrationTerms(attempts, max_attempts, _BACKOFF_MS, _BACKOFF_CAP_MS, tuple(losses))
 
     # -- verbs ----------------------------------------------------------------------------------------------------
 
     def build_row_values(self, queue: str, job: Job) -> Mapping[str, object]:
-        """Return the `jid` of a job: of several jobs with one jid all but the first have other ids in rqtui."""
+        """Return the `jid` of a job for a script; if several jobs have one jid, their ids in rqtui differ from it."""
         return {"jid": _decode_job(job.member, b"").jid}
 
     def rewrite_member(self, name: str, job: Job, form: Mapping[str, object]) -> bytes:
-        """Return the job as Sidekiq's client pushes it after a manual retry; empty if the bytes are no job."""
+        """Return a job as Sidekiq's client pushes it after a manual retry; empty if the bytes are no job."""
         try:
             return _rewrite_for_push(
                 job.member, job.queue, self.now_ms(), self._writes_ms, is_retry=job.place != "schedule"
@@ -463,25 +494,25 @@ class Sidekiq(EntrySystem):
 
     def learn_job_format(self, client: Any, queue: str) -> None:
         """Detect from one job each of four places whether this Sidekiq writes times in ms or in seconds."""
-        asks = [self.page_request(queue, place, 0, 1, 0) for place in ("queue", "retry", "schedule", "dead")]
-        answers = scripts.send_calls(client, [call for ask in asks for call in ask.calls])
-        for ask, answer in zip(asks, answers, strict=True):
-            for job in ask.parse([answer]).jobs if isinstance(answer, Reply) else ():
-                if (in_ms := _has_ms(_decode_job(job.member, b"").told)) is not None:
-                    self._writes_ms = in_ms
+        requests = [self.page_request(queue, place, 0, 1, 0) for place in ("queue", "retry", "schedule", "dead")]
+        replies = scripts.send_calls(client, [call for request in requests for call in request.calls])
+        for request, reply in zip(requests, replies, strict=True):
+            for job in request.parse([reply]).jobs if isinstance(reply, Reply) else ():
+                if (has_ms := _has_ms_times(_decode_job(job.member, b"").fields)) is not None:
+                    self._writes_ms = has_ms
                     return
 
     def encode_body(self, body: bytes) -> bytes:
-        """Encode a job written by a person as it is stored in a queue. Raises UsageError."""
-        return bytes(_build_columns("default", {"body": body}, self.now_ms(), self._writes_ms)["body"])
+        """Encode a job that a person wrote as a queue stores it. Raises UsageError."""
+        return bytes(_build_enqueue_columns("default", {"body": body}, self.now_ms(), self._writes_ms)["body"])
 
     def build_new_job(self, queue: str, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Build the `enqueue` columns for a job such as `{"class": "HardJob", "args": [1, 2]}`.
+        """Build the `enqueue` columns of a new job such as `{"class": "HardJob", "args": [1, 2]}`.
 
         Columns given in `row` take precedence. Raises UsageError for invalid fields.
         """
         given = {name: value for name, value in row.items() if value not in (None, "", b"")}
-        return {**given, **_build_columns(queue, given, self.now_ms(), self._writes_ms)}
+        return {**given, **_build_enqueue_columns(queue, given, self.now_ms(), self._writes_ms)}
 
 
 SYSTEM = Sidekiq
@@ -511,98 +542,101 @@ class HeldJob(NamedTuple):
     seen_ms: int
 
     def build_row(self) -> dict[str, Any]:
-        """Return the columns of a page for this job."""
+        """Build a row of a page for a held job, with the columns of the script `page`."""
         token = self.worker + b" " + self.thread
-        told = {"head": self.job, "size": len(self.job), "tail": b"", "score": self.run_at, "token": token}
-        return {**told, "worker": to_text(self.worker), "beat_ms": ""}
+        columns = {"head": self.job, "size": len(self.job), "tail": b"", "score": self.run_at, "token": token}
+        return {**columns, "worker": to_text(self.worker), "beat_ms": ""}
 
 
 class LostJobs:
     """Jobs that were lost with killed processes, kept in the memory of this program only.
 
-    A job is lost if its process was silent while holding the job, and both have since disappeared. A process that
-    sends heartbeats again keeps its jobs. If a process left the list before its keys expired, it shut down properly or
+    A job is lost if its process was silent while holding the job, and both have since disappeared. A process that sends
+    heartbeats again keeps its jobs. If a process left the list before its keys expired, it shut down properly or
     another program rescued its jobs.
     """
 
     MOST, MOST_BYTES, KEPT_MS = 1000, 16 * 1024 * 1024, 3_600_000
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[tuple[bytes, bytes, bytes], HeldJob] = OrderedDict()
-        self._gone: set[tuple[bytes, bytes, bytes]] = set()
+        self._held_jobs: OrderedDict[tuple[bytes, bytes, bytes], HeldJob] = OrderedDict()
+        self._lost_keys: set[tuple[bytes, bytes, bytes]] = set()
 
     def count(self, queue: str) -> int:
         """Return the number of lost jobs of a queue."""
-        return sum(self._seen[key].queue == queue for key in self._gone)
+        return sum(self._held_jobs[key].queue == queue for key in self._lost_keys)
 
     def list_jobs(self, queue: str) -> list[HeldJob]:
         """Return the lost jobs of a queue, in the order in which they were first seen."""
-        return [held for key, held in self._seen.items() if key in self._gone and held.queue == queue]
+        return [held for key, held in self._held_jobs.items() if key in self._lost_keys and held.queue == queue]
 
     def list_workers(self, queue: str) -> Iterator[Worker]:
         """Yield the killed processes that held lost jobs of a queue."""
         for name in dict.fromkeys(held.worker for held in self.list_jobs(queue)):
-            held = [self._seen[key] for key in self._gone if key[0] == name]
+            held = [self._held_jobs[key] for key in self._lost_keys if key[0] == name]
             host, pid, _nonce = ("::" + to_text(name)).rsplit(":", 2)
-            of = format_quantity(len(held), "job")
+            job_count = format_quantity(len(held), "job")
             yield Worker(
                 to_text(name),
                 queue,
-                max(each.beat_ms for each in held),
+                max(held_job.beat_ms for held_job in held),
                 LATE_MS,
                 pid=pid,
                 host=host.lstrip(":"),
-                queues=tuple(sorted({each.queue for each in held})),
-                state=f"killed with {of}, which this rqtui alone remembers",
+                queues=tuple(sorted({held_job.queue for held_job in held})),
+                state=f"killed with {job_count}, which this rqtui alone remembers",
             )
 
-    def forget(self, queue: str, jobs: Sequence[bytes]) -> None:
-        """Remove jobs of a queue by their bytes, because Redis has them again."""
-        for key in [key for key, held in self._seen.items() if held.queue == queue and held.job in jobs]:
-            self._drop(key)
+    def remove_jobs(self, queue: str, jobs: Sequence[bytes]) -> None:
+        """Remove lost jobs of a queue by their bytes, because Redis has them again."""
+        for key in [key for key, held in self._held_jobs.items() if held.queue == queue and held.job in jobs]:
+            self._drop_job(key)
 
-    def update(self, answer: Reply | Exception) -> None:
-        """Update the lost jobs from a reply of the script `held`; an error reply changes nothing."""
-        if isinstance(answer, Exception):
+    def update_jobs(self, reply: Reply | Exception) -> None:
+        """Update the held and lost jobs from a reply of the script `held`. An error changes nothing."""
+        if isinstance(reply, Exception):
             return
-        now_ms = answer.values["now_ms"]
+        now_ms = reply.values["now_ms"]
         assert isinstance(now_ms, int)
-        rows = read_rows(answer)
-        if not self._seen and not any(row["job"] for row in rows):
+        rows = read_rows(reply)
+        if not self._held_jobs and not any(row["job"] for row in rows):
             return
         ages = {row["worker"]: row["beat_ms"] for row in rows if not row["thread"]}
-        here = {(row["worker"], row["thread"], row["job"]): row for row in rows if row["job"]}
-        for key, row in here.items():
+        rows_by_key = {(row["worker"], row["thread"], row["job"]): row for row in rows if row["job"]}
+        for key, row in rows_by_key.items():
             beat_ms = now_ms - row["beat_ms"] if row["beat_ms"] >= 0 else now_ms - TTL_MS + max(0, row["left_ms"])
             held = HeldJob(row["queue"], *key, row["run_at"], beat_ms, now_ms)
-            self._seen[key] = held
-            self._gone.discard(key)
-        for key in [key for key in self._seen if key not in here]:
-            self._classify(key, ages.get(key[0]), now_ms)
-        while len(self._seen) > self.MOST or sum(len(held.job) for held in self._seen.values()) > self.MOST_BYTES:
-            self._drop(next(iter(self._seen)))
+            self._held_jobs[key] = held
+            self._lost_keys.discard(key)
+        for key in [key for key in self._held_jobs if key not in rows_by_key]:
+            self._classify_missing_job(key, ages.get(key[0]), now_ms)
+        while (
+            len(self._held_jobs) > self.MOST
+            or sum(len(held.job) for held in self._held_jobs.values()) > self.MOST_BYTES
+        ):
+            self._drop_job(next(iter(self._held_jobs)))
 
-    def _classify(self, key: tuple[bytes, bytes, bytes], age_ms: int | None, now_ms: int) -> None:
+    def _classify_missing_job(self, key: tuple[bytes, bytes, bytes], age_ms: int | None, now_ms: int) -> None:
         """Decide whether a job that no process holds any more is lost.
 
         `age_ms` is the age of its process's last heartbeat; None if the process is not listed.
         """
-        held = self._seen[key]
-        if key in self._gone:
+        held = self._held_jobs[key]
+        if key in self._lost_keys:
             if now_ms - held.seen_ms > self.KEPT_MS:
-                self._drop(key)
+                self._drop_job(key)
             return
-        is_back = age_ms is not None and 0 <= age_ms <= LATE_MS
-        is_early = now_ms < held.beat_ms + TTL_MS - 1000
+        is_alive = age_ms is not None and 0 <= age_ms <= LATE_MS
+        is_before_expiry = now_ms < held.beat_ms + TTL_MS - 1000
         is_long_ago = now_ms - held.seen_ms > TTL_MS  # without polls in between, the job may have returned and ended
-        if is_back or is_early or is_long_ago:
-            self._drop(key)
+        if is_alive or is_before_expiry or is_long_ago:
+            self._drop_job(key)
         else:
-            self._gone.add(key)
+            self._lost_keys.add(key)
 
-    def _drop(self, key: tuple[bytes, bytes, bytes]) -> None:
-        self._seen.pop(key, None)
-        self._gone.discard(key)
+    def _drop_job(self, key: tuple[bytes, bytes, bytes]) -> None:
+        self._held_jobs.pop(key, None)
+        self._lost_keys.discard(key)
 
 
 # -- processes ---------------------------------------------------------------------------------------------------------
@@ -611,9 +645,9 @@ _ORDERS = {"TSTP": "quiet", "USR1": "quiet", "TERM": "stop"}
 
 
 def _build_worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker | None:
-    """Build a process from its row; None if only its name is left in Redis."""
-    told = _parse_object(row["info"])
-    if not told:
+    """Build a Sidekiq process from its row; None if only its name is left in Redis."""
+    info = _parse_json_object(row["info"])
+    if not info:
         return None
     is_quiet = row["quiet"] == "true"
     is_late = not 0 <= row["beat_ms"] <= LATE_MS
@@ -625,39 +659,41 @@ def _build_worker(queue: str, row: Mapping[str, Any], now_ms: int) -> Worker | N
         now_ms - row["beat_ms"] if row["beat_ms"] >= 0 else 0,
         LATE_MS,
         _ORDERS.get(row["order"], "quiet" if is_quiet else "run"),
-        str(told.get("pid") or ""),
-        str(told.get("hostname") or ""),
-        convert_time_ms(told.get("started_at")),
+        str(info.get("pid") or ""),
+        str(info.get("hostname") or ""),
+        convert_time_ms(info.get("started_at")),
         b"",
-        _list_served_queues(told),
+        _list_served_queues(info),
         state,
-        tuple(_build_worker_facts(told, row, busy)),
+        tuple(_build_worker_facts(info, row, busy)),
     )
 
 
-def _list_served_queues(told: Mapping[str, Any]) -> tuple[str, ...]:
+def _list_served_queues(info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the queues that a process serves: those of its capsules and those of its own list."""
-    weights = [each.get("weights") for each in _as_dict(told.get("capsules")).values() if isinstance(each, dict)]
-    names = [name for each in weights if isinstance(each, dict) for name in each]
-    names += [name for name in _as_list(told.get("queues")) if isinstance(name, str)]
+    weights = [
+        capsule.get("weights") for capsule in _as_dict(info.get("capsules")).values() if isinstance(capsule, dict)
+    ]
+    names = [name for capsule in weights if isinstance(capsule, dict) for name in capsule]
+    names += [name for name in _as_list(info.get("queues")) if isinstance(name, str)]
     return tuple(dict.fromkeys(names))
 
 
-def _build_worker_facts(told: Mapping[str, Any], row: Mapping[str, Any], busy: int) -> list[Fact]:
-    """Return the facts about a process that only Sidekiq has."""
-    threads = _parse_int(row["concurrency"]) or _parse_int(str(told.get("concurrency", "")))
+def _build_worker_facts(info: Mapping[str, Any], row: Mapping[str, Any], busy: int) -> list[Fact]:
+    """Build the facts about a process that only Sidekiq has."""
+    threads = _parse_int(row["concurrency"]) or _parse_int(str(info.get("concurrency", "")))
     rss_kb, rtt_us = _parse_int(row["rss"]), _parse_int(row["rtt_us"])
-    capsules, version = _as_dict(told.get("capsules")), told.get("version")
+    capsules, version = _as_dict(info.get("capsules")), info.get("version")
     return list_facts(
         (
             ("busy", f"{busy} of {threads}" if threads else str(busy), "text"),
             ("rss", "" if rss_kb is None else format_size(rss_kb * 1024), "text"),
             ("rtt", "" if rtt_us is None else f"{rtt_us / 1000:.1f} ms", "text"),
             ("version", f"Sidekiq {version}" if isinstance(version, str) else "", "text"),
-            ("tag", str(told.get("tag") or ""), "text"),
-            ("labels", ", ".join(map(str, _as_list(told.get("labels")))), "text"),
+            ("tag", str(info.get("tag") or ""), "text"),
+            ("labels", ", ".join(map(str, _as_list(info.get("labels")))), "text"),
             ("capsules", ", ".join(_format_capsules(capsules)) if len(capsules) > 1 else "", "text"),
-            ("embedded", "yes: it obeys no signals" if told.get("embedded") is True else "", "text"),
+            ("embedded", "yes: it obeys no signals" if info.get("embedded") is True else "", "text"),
         )
     )
 
@@ -674,17 +710,23 @@ _SCHEDULES = {  # lib/sidekiq/cron/job.rb 1.8 and 2; sidekiq-scheduler 5, redis_
 _NO_PROCESS = "no process of Sidekiq runs: nobody enqueues it"
 
 
-def _build_schedule(row: Mapping[str, Any], is_seen_to: bool) -> Schedule:
-    """Build a schedule from its row. For sidekiq-cron the queue is in the message that it enqueues."""
-    told, name = _parse_object(row["told"]), to_text(row["name"])
+def _build_schedule(row: Mapping[str, Any], has_process: bool) -> Schedule:
+    """Build a schedule from its row. For sidekiq-cron the queue is in the message that the schedule enqueues."""
+    record, name = _parse_json_object(row["told"]), to_text(row["name"])
     if row["kind"] == "cron":
-        args = _parse_arguments(row["args"]) if row["args"] else told.get("args")
-        kind, pattern, is_on = row["class"] or str(told.get("class") or ""), row["pattern"], row["status"] != "disabled"
+        args = _parse_schedule_arguments(row["args"]) if row["args"] else record.get("args")
+        kind, pattern, is_enabled = (
+            row["class"] or str(record.get("class") or ""),
+            row["pattern"],
+            row["status"] != "disabled",
+        )
     else:
-        args = told.get("args")
-        kind, pattern = str(told.get("class") or name), _format_pattern(told)
-        is_on = _parse_object(to_bytes(row["status"])).get("enabled", told.get("enabled", True)) is not False
-    problem = "" if is_seen_to or not is_on else _NO_PROCESS
+        args = record.get("args")
+        kind, pattern = str(record.get("class") or name), _format_schedule_pattern(record)
+        is_enabled = (
+            _parse_json_object(to_bytes(row["status"])).get("enabled", record.get("enabled", True)) is not False
+        )
+    problem = "" if has_process or not is_enabled else _NO_PROCESS
     if not row["is_there"]:
         problem = "its record is gone: nobody enqueues it"
     elif not pattern or not kind:
@@ -693,32 +735,32 @@ def _build_schedule(row: Mapping[str, Any], is_seen_to: bool) -> Schedule:
     return Schedule(
         name,
         "sidekiq",
-        str(told.get("queue") or "default"),
+        str(record.get("queue") or "default"),
         pattern,
-        _format_call(kind, [_decode_argument(each) for each in values]) if kind else "",
+        _format_job_call(kind, [_decode_argument(argument) for argument in values]) if kind else "",
         _parse_schedule_time_ms(row["next"]),
         _parse_schedule_time_ms(row["last"]),
         "sidekiq-cron" if row["kind"] == "cron" else "sidekiq-scheduler",
-        is_on,
+        is_enabled,
         problem,
     )
 
 
-def _format_pattern(told: Mapping[str, Any]) -> str:
+def _format_schedule_pattern(record: Mapping[str, Any]) -> str:
     """Return when sidekiq-scheduler enqueues a job: its `cron` or a field such as `every 45m`, without options.
 
     Empty if the record has none of these fields.
     """
-    for word in ("cron", "every", "interval", "at", "in"):
-        value = told.get(word)
+    for field in ("cron", "every", "interval", "at", "in"):
+        value = record.get(field)
         first = value[0] if isinstance(value, list) and value else value
         if first:
-            return str(first) if word == "cron" else f"{word} {first}"
+            return str(first) if field == "cron" else f"{field} {first}"
     return ""
 
 
-def _parse_arguments(raw: bytes) -> object:
-    """Parse arguments in JSON; invalid JSON is returned as one text."""
+def _parse_schedule_arguments(raw: bytes) -> object:
+    """Parse the JSON arguments of a schedule. Invalid JSON is returned as one text."""
     try:
         return json.loads(raw)
     except (ValueError, RecursionError):
@@ -726,36 +768,37 @@ def _parse_arguments(raw: bytes) -> object:
 
 
 def _parse_schedule_time_ms(text: str) -> int | None:
-    """Parse a time of the schedulers, `2026-11-22 04:43:55 +0100` or UTC, to ms; None for no time."""
+    """Parse a time of a scheduler, `2026-11-22 04:43:55 +0100` or UTC, to ms; None for no time."""
     try:
-        at = datetime.fromisoformat(re.sub(r" (UTC|Z)$", " +0000", text).replace(" +", "+").replace(" -", "-"))
+        moment = datetime.fromisoformat(re.sub(r" (UTC|Z)$", " +0000", text).replace(" +", "+").replace(" -", "-"))
     except ValueError:
         return None
-    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def _build_statistics(row: Mapping[str, Any], over_ms: int) -> KindStatistics:
-    """Build the statistics of a class. The mean covers successful runs, because failed runs are not timed."""
-    done = row["processed"] - row["failed"]
-    mean_ms = round(row["ms"] / done) if done > 0 and row["ms"] else None
-    return KindStatistics(to_text(row["kind"]), row["processed"], row["failed"], mean_ms, over_ms)
+def _build_class_statistics(row: Mapping[str, Any], window_ms: int) -> KindStatistics:
+    """Build the statistics of a job class. The mean covers successful runs, because failed runs are not timed."""
+    successful = row["processed"] - row["failed"]
+    mean_ms = round(row["ms"] / successful) if successful > 0 and row["ms"] else None
+    return KindStatistics(to_text(row["kind"]), row["processed"], row["failed"], mean_ms, window_ms)
 
 
 def _format_capsules(capsules: Mapping[str, Any]) -> Iterator[str]:
-    for name, told in capsules.items():
-        weights = told.get("weights") if isinstance(told, dict) else None
+    """Yield each capsule of a process as `name (threads: queues)`."""
+    for name, capsule in capsules.items():
+        weights = capsule.get("weights") if isinstance(capsule, dict) else None
         queues = ", ".join(weights) if isinstance(weights, dict) else ""
-        threads = told.get("concurrency") if isinstance(told, dict) else None
+        threads = capsule.get("concurrency") if isinstance(capsule, dict) else None
         yield f"{name} ({format_quantity(threads, 'thread') if isinstance(threads, int) else 'threads'}: {queues})"
 
 
-def _parse_object(raw: bytes) -> dict[str, Any]:
+def _parse_json_object(raw: bytes) -> dict[str, Any]:
     """Parse a JSON object; an empty dict for anything else."""
     try:
-        found = json.loads(raw)
+        value = json.loads(raw)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _as_dict(value: object) -> Mapping[str, Any]:
@@ -767,6 +810,7 @@ def _as_list(value: object) -> list[Any]:
 
 
 def _parse_int(text: str) -> int | None:
+    """Parse a number of at most 15 digits; None for any other text."""
     return int(text) if re.fullmatch(r"\d{1,15}", text) else None
 
 
@@ -774,9 +818,9 @@ def _parse_int(text: str) -> int | None:
 
 
 class _DecodedJob(NamedTuple):
-    """A job decoded from its JSON: call, error, facts and fields; `problem` says why it could not be decoded."""
+    """A job decoded from its JSON: call, error, facts and fields, and `problem` if it could not be decoded."""
 
-    told: Mapping[str, Any]
+    fields: Mapping[str, Any]
     jid: bytes = b""
     name: str = ""
     call: str = ""
@@ -789,47 +833,47 @@ class _DecodedJob(NamedTuple):
 def _decode_job(head: bytes, tail: bytes) -> _DecodedJob:
     """Decode a job from its bytes, or from its beginning and end.
 
-    Cached, because pages request the same jobs at every poll.
+    Cached, because every poll reads the same jobs again.
     """
     problem = ""
-    told: object
+    fields: object
     if tail or len(head) > _READ_BYTES:
-        told = _parse_both_ends(head, tail or head[-2048:])
+        fields = _parse_both_ends(head, tail or head[-2048:])
     else:
         try:
-            told = json.loads(head)
+            fields = json.loads(head)
         except (ValueError, RecursionError):
             return _DecodedJob({}, problem="its bytes are no JSON: Sidekiq loses it when it is due, and cannot run it")
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         return _DecodedJob({}, problem="its JSON is no object: no job of Sidekiq")
-    jid = told.get("jid")
-    name, args = _unwrap_job(told)
+    jid = fields.get("jid")
+    name, args = _unwrap_job(fields)
     if not name:
         problem = "it names no class: no worker can run it"
-    elif not isinstance(told.get("args"), list) and not tail:
+    elif not isinstance(fields.get("args"), list) and not tail:
         problem = "it has no list of arguments: no worker can run it"
     return _DecodedJob(
-        told,
+        fields,
         to_bytes(jid) if isinstance(jid, str) and jid.isascii() else b"",
         name,
-        _format_call(name, args) if name else "",
-        _format_error(told),
+        _format_job_call(name, args) if name else "",
+        _format_job_error(fields),
         problem,
-        tuple(_build_facts(told, name)),
+        tuple(_build_job_facts(fields, name)),
     )
 
 
 def _parse_both_ends(head: bytes, tail: bytes) -> object:
-    """Parse the fields at the beginning and end of a long job; the fields at the end follow the arguments."""
-    told = parse_partial_body(head[: 64 * 1024])
-    if not isinstance(told, dict):
-        return told
+    """Parse the fields at the beginning and the end of a long job. The fields at the end follow the arguments."""
+    fields = parse_partial_body(head[: 64 * 1024])
+    if not isinstance(fields, dict):
+        return fields
     ending = tail.decode("utf-8", "replace")
     for name in _TRAILING_FIELDS:
-        found = re.findall(rf'"{name}": ?("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)', ending)
-        if found:
-            told[name] = json.loads(found[-1], strict=False)
-    return told
+        matches = re.findall(rf'"{name}": ?("(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?|true|false|null)', ending)
+        if matches:
+            fields[name] = json.loads(matches[-1], strict=False)
+    return fields
 
 
 _TRAILING_FIELDS = (
@@ -840,26 +884,27 @@ _WRAPPERS = ("ActiveJob::QueueAdapters::SidekiqAdapter::JobWrapper", "Sidekiq::A
 _MAILERS = ("ActionMailer::DeliveryJob", "ActionMailer::MailDeliveryJob")
 
 
-def _unwrap_job(told: Mapping[str, Any]) -> tuple[str, Sequence[object]]:
+def _unwrap_job(fields: Mapping[str, Any]) -> tuple[str, Sequence[object]]:
     """Return the class and arguments of a job: for ActiveJob the inner job, for a mail its mailer and method."""
-    name, args = told.get("class"), told.get("args")
+    name, args = fields.get("class"), fields.get("args")
     name, args = name if isinstance(name, str) else "", args if isinstance(args, list) else []
     if name not in _WRAPPERS:
-        shown = told.get("display_class")
-        return shown if isinstance(shown, str) else name, [*args[:-1], BareText("[encrypted]")] if told.get(
-            "encrypt"
-        ) else args
+        display_class = fields.get("display_class")
+        return display_class if isinstance(display_class, str) else name, [
+            *args[:-1],
+            BareText("[encrypted]"),
+        ] if fields.get("encrypt") else args
     inner = args[0] if args and isinstance(args[0], dict) else {}
-    wrapped = told.get("wrapped") or inner.get("job_class") or name
-    given = inner.get("arguments")
-    values = [_decode_argument(each) for each in given] if isinstance(given, list) else []
+    wrapped = fields.get("wrapped") or inner.get("job_class") or name
+    serialized = inner.get("arguments")
+    values = [_decode_argument(each) for each in serialized] if isinstance(serialized, list) else []
     if wrapped in _MAILERS and len(values) >= 2:
         return f"{values[0]}.{values[1]}", _unwrap_mail_arguments(values[3:])
     return str(wrapped), values
 
 
 def _unwrap_mail_arguments(values: Sequence[object]) -> list[object]:
-    """Return the arguments of a mailer's method; `MailDeliveryJob` stores them in `args`, next to `params`."""
+    """Return the arguments of a mailer's method. `MailDeliveryJob` stores them in `args`, next to `params`."""
     if len(values) == 1 and isinstance(values[0], dict) and "args" in values[0]:
         inner = values[0]["args"]
         params = [{"params": values[0]["params"]}] if values[0].get("params") else []
@@ -899,46 +944,51 @@ def _decode_argument(value: object, depth: int = 0) -> object:
     }
 
 
-def _format_call(name: str, args: Sequence[object]) -> str:
-    """Format a job as a Ruby call, `HardJob.perform(1, "two")`; the name of a mail already has its method."""
+def _format_job_call(name: str, args: Sequence[object]) -> str:
+    """Format a job as a Ruby call, `HardJob.perform(1, "two")`. The name of a mail already has its method."""
     parts: list[str] = []
-    left = _MAX_CALL_LENGTH - len(name)
-    for each in args:
-        if left <= 0:
+    room = _MAX_CALL_LENGTH - len(name)
+    for argument in args:
+        if room <= 0:
             parts.append("…")
             break
-        text = _format_ruby(each, left)
-        if isinstance(each, dict) and each and all(isinstance(key, BareText) for key in each) and each is args[-1]:
+        text = _format_ruby(argument, room)
+        if (
+            isinstance(argument, dict)
+            and argument
+            and all(isinstance(key, BareText) for key in argument)
+            and argument is args[-1]
+        ):
             text = text[1:-1]  # keywords
         parts.append(text)
-        left -= len(text) + 2
+        room -= len(text) + 2
     method = "" if "." in name.rpartition("::")[2] else ".perform"
     text = f"{name}{method}({', '.join(parts)})"
     return text if len(text) <= _MAX_CALL_LENGTH else f"{text[:_MAX_CALL_LENGTH]}…"
 
 
-def _format_ruby(value: object, most: int, depth: int = 0) -> str:
+def _format_ruby(value: object, max_length: int, depth: int = 0) -> str:
     """Format a value as Ruby source, cut to about `most` characters."""
-    if depth > 40 or most <= 0:
+    if depth > 40 or max_length <= 0:
         return "…"
     if value is None:
         return "nil"
     if isinstance(value, BareText):
-        return value[:most]
+        return value[:max_length]
     if isinstance(value, str):
-        return json.dumps(value[:most], ensure_ascii=False)[: -1 if len(value) > most else None] + (
-            "…" if len(value) > most else ""
+        return json.dumps(value[:max_length], ensure_ascii=False)[: -1 if len(value) > max_length else None] + (
+            "…" if len(value) > max_length else ""
         )
     if isinstance(value, list | dict):
-        parts, left = [], most
-        pairs = value.items() if isinstance(value, dict) else ((None, each) for each in value)
-        for key, each in pairs:
-            text = _format_ruby(each, left, depth + 1)
+        parts, room = [], max_length
+        pairs = value.items() if isinstance(value, dict) else ((None, item) for item in value)
+        for key, item in pairs:
+            text = _format_ruby(item, room, depth + 1)
             if key is not None:
-                text = f"{key}: {text}" if isinstance(key, BareText) else f"{_format_ruby(key, left)} => {text}"
+                text = f"{key}: {text}" if isinstance(key, BareText) else f"{_format_ruby(key, room)} => {text}"
             parts.append(text)
-            left -= len(text) + 2
-            if left <= 0:
+            room -= len(text) + 2
+            if room <= 0:
                 parts.append("…")
                 break
         opening, closing = "{}" if isinstance(value, dict) else "[]"
@@ -948,73 +998,73 @@ def _format_ruby(value: object, most: int, depth: int = 0) -> str:
     return json.dumps(value)
 
 
-def _format_error(told: Mapping[str, Any]) -> str:
-    """Format the last error as Ruby does: class, message and the lines of its backtrace."""
-    kind, message = told.get("error_class"), told.get("error_message")
-    said = ": ".join(str(each) for each in (kind, message) if each)
-    trace = told.get("error_backtrace")
+def _format_job_error(fields: Mapping[str, Any]) -> str:
+    """Format the last error of a job as Ruby does: class, message and the lines of its backtrace."""
+    kind, message = fields.get("error_class"), fields.get("error_message")
+    summary = ": ".join(str(each) for each in (kind, message) if each)
+    trace = fields.get("error_backtrace")
     lines = _decode_backtrace(trace) if isinstance(trace, str) else trace if isinstance(trace, list) else []
-    return "\n".join([said, *(f"    {line}" for line in lines if isinstance(line, str))]) if lines else said
+    return "\n".join([summary, *(f"    {line}" for line in lines if isinstance(line, str))]) if lines else summary
 
 
 def _decode_backtrace(text: str) -> Sequence[object]:
     """Decode `error_backtrace`: base64 of zlib of a JSON list (job_retry.rb, since Sidekiq 6).
 
-    Empty if it is invalid.
+    Returns an empty list if the text is invalid.
     """
     if len(text) > _TRACE_BYTES:
         return ()
     try:
-        found = json.loads(decompress_zlib(base64.b64decode(text), _TRACE_BYTES))
+        lines = json.loads(decompress_zlib(base64.b64decode(text), _TRACE_BYTES))
     except (binascii.Error, ValueError, RecursionError):
         return ()
-    return found if isinstance(found, list) else ()
+    return lines if isinstance(lines, list) else ()
 
 
-def _find_problems(place: Place, read: _DecodedJob, row: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each thing that is wrong with a job."""
-    if read.problem:
-        yield read.problem
+def _find_job_problems(place: Place, decoded: _DecodedJob, row: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a sentence for each problem of a job, such as a missing jid or an invalid time."""
+    if decoded.problem:
+        yield decoded.problem
         return
     if row["score"] and convert_time_ms(row["score"]) is None:
         yield f"its score {row['score'][:40]} is no time in seconds"
     elif row["score"] and place.name != "work" and float(row["score"]) >= _MIN_MS_VALUE:
         yield "its score is in milliseconds: as seconds, which Sidekiq reads, it is due after the year 5000"
-    if not read.jid:
+    if not decoded.jid:
         yield "it has no jid: Sidekiq's own pages cannot find it"
-    if place.name != "dead" and "retry" not in read.told and not row["tail"]:
+    if place.name != "dead" and "retry" not in decoded.fields and not row["tail"]:
         yield 'it has no "retry": it vanishes where its class cannot be loaded'
     for name in ("created_at", "enqueued_at", "failed_at", "retried_at"):
-        if read.told.get(name) is not None and convert_time_ms(read.told[name]) is None:
-            yield f"{name} is no time: {str(read.told[name])[:40]!r}"
+        if decoded.fields.get(name) is not None and convert_time_ms(decoded.fields[name]) is None:
+            yield f"{name} is no time: {str(decoded.fields[name])[:40]!r}"
 
 
 def _compute_silence_ms(row: Mapping[str, Any]) -> int | None:
-    """Return how long the process of a running job has been silent; None if it sends heartbeats or this is unknown."""
+    """Return how long the process of a running job has been silent; None if it sends heartbeats or is unknown."""
     silent_ms = _parse_int(row["beat_ms"])
     return silent_ms if silent_ms is not None and silent_ms > LATE_MS else None
 
 
-def _build_facts(told: Mapping[str, Any], name: str) -> list[Fact]:
-    """Return the facts in the JSON of a job that only Sidekiq has, most useful first."""
-    batch, kept_s = told.get("bid"), told.get("retry_for")
+def _build_job_facts(fields: Mapping[str, Any], name: str) -> list[Fact]:
+    """Build the facts in the JSON of a job that only Sidekiq has, most useful first."""
+    batch, retried_s = fields.get("bid"), fields.get("retry_for")
     return list_facts(
         (
-            ("tags", ", ".join(map(str, _as_list(told.get("tags"))[:20])), "text"),
+            ("tags", ", ".join(map(str, _as_list(fields.get("tags"))[:20])), "text"),
             ("batch", batch if isinstance(batch, str) else "", "text"),
-            _describe_wrapper(told, name),
-            ("first failed", convert_time_ms(told.get("failed_at")), "instant"),
-            ("last failed", convert_time_ms(told.get("retried_at")), "instant"),
-            ("created", convert_time_ms(told.get("created_at")), "instant"),
-            ("retried for", kept_s * 1000 if isinstance(kept_s, int) else None, "duration"),
-            ("retry", "no: a failure ends it" if told.get("retry") is False else "", "text"),
+            _describe_wrapper(fields, name),
+            ("first failed", convert_time_ms(fields.get("failed_at")), "instant"),
+            ("last failed", convert_time_ms(fields.get("retried_at")), "instant"),
+            ("created", convert_time_ms(fields.get("created_at")), "instant"),
+            ("retried for", retried_s * 1000 if isinstance(retried_s, int) else None, "duration"),
+            ("retry", "no: a failure ends it" if fields.get("retry") is False else "", "text"),
         )
     )
 
 
-def _describe_wrapper(told: Mapping[str, Any], name: str) -> tuple[str, str, str]:
-    """Build the row of `list_facts` about the class that wraps a job, or that the job is not shown as."""
-    wrapper, args = told.get("class"), _as_list(told.get("args"))
+def _describe_wrapper(fields: Mapping[str, Any], name: str) -> tuple[str, str, str]:
+    """Return the row of `list_facts` about the class that wraps a job, if another class is shown."""
+    wrapper, args = fields.get("class"), _as_list(fields.get("args"))
     if wrapper in _WRAPPERS:
         id = _as_dict(args[0]).get("job_id") if args else None
         return "wrapped by", f"ActiveJob {id}" if isinstance(id, str) else "ActiveJob", "text"
@@ -1022,7 +1072,10 @@ def _describe_wrapper(told: Mapping[str, Any], name: str) -> tuple[str, str, str
 
 
 def _build_run_facts(row: Mapping[str, Any], silent_ms: int | None) -> Iterator[Fact]:
-    """Yield the facts about the run of a job, most useful first. `silent_ms` is since its process sent a heartbeat."""
+    """Yield the facts about the run of a job, most useful first.
+
+    `silent_ms` is the time since its process sent a heartbeat; None if it is alive.
+    """
     if row.get("executions"):
         yield Fact("runs of the iteration", row["executions"])
         yield Fact("cursor", row["cursor"], "json")
@@ -1038,6 +1091,7 @@ _KEPT_HERE = Fact("kept by", "this rqtui alone: its process was killed, and Redi
 
 
 def _parse_seconds(text: str) -> float | None:
+    """Parse a number of seconds; None for a text that is no plausible number."""
     try:
         seconds = float(text)
     except ValueError:
@@ -1059,7 +1113,7 @@ _PROMISES = {
 
 
 def _compute_max_attempts(retry: object) -> int | None:
-    """Return the maximum number of runs from the field `retry`; None for an invalid value."""
+    """Return the maximum number of runs that the field `retry` allows; None for an invalid value."""
     if retry is True:
         return _RETRIES + 1
     if retry is False:
@@ -1068,16 +1122,19 @@ def _compute_max_attempts(retry: object) -> int | None:
 
 
 def convert_time_ms(value: object) -> int | None:
-    """Convert a time to ms since 1970: ms from Sidekiq 8, seconds from Sidekiq 7 and scores; None for anything else."""
+    """Convert a time of Sidekiq to ms since 1970; None for a value that is no time.
+
+    Sidekiq 8 writes ms; Sidekiq 7 and scores are in seconds.
+    """
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        at = float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
-    if not isfinite(at) or not 0 <= at < 9e15:
+    if not isfinite(number) or not 0 <= number < 9e15:
         return None
-    return round(at * 1000) if at < _MIN_MS_VALUE else round(at)
+    return round(number * 1000) if number < _MIN_MS_VALUE else round(number)
 
 
 # -- new and rewritten jobs --------------------------------------------------------------------------------------------
@@ -1088,100 +1145,111 @@ _DIGEST = re.compile(rb"[0-9a-f]{12}(?:\.\d+)?")
 _TIME_FIELDS = ("enqueued_at", "created_at", "retried_at", "failed_at")
 
 
-def _has_ms(told: Mapping[str, Any]) -> bool | None:
+def _has_ms_times(fields: Mapping[str, Any]) -> bool | None:
     """Return whether a job's times are ms, as Sidekiq 8 writes them; None if it has no times."""
-    times = [told[name] for name in _TIME_FIELDS if isinstance(told.get(name), int | float)]
+    times = [fields[name] for name in _TIME_FIELDS if isinstance(fields.get(name), int | float)]
     return any(isinstance(time, int) and time >= _MIN_MS_VALUE for time in times) if times else None
 
 
 def _format_time(at_ms: int, in_ms: bool) -> bytes:
-    """Format a time as Sidekiq 8 (ms) or earlier versions (seconds) do.
+    """Format a time as Sidekiq 8 (ms) or an earlier version (seconds) does.
 
-    Sidekiq 8 distinguishes them by the decimal point.
+    Sidekiq 8 distinguishes the two by the decimal point.
     """
     return b"%d" % at_ms if in_ms else b"%.3f" % (at_ms / 1000)
 
 
 def _rewrite_for_push(member: bytes, queue: str, now_ms: int, writes_ms: bool, is_retry: bool) -> bytes:
-    """Rewrite a job to be enqueued now (`Client#push`), with one retry less (`SortedEntry#retry`, api.rb 6.4 and 8).
+    """Rewrite a job to be enqueued now (`Client#push`), with one retry less if `is_retry`.
 
-    Raises ValueError if the bytes are no job.
+    Source: `SortedEntry#retry`, api.rb 6.4 and 8. Raises ValueError if the bytes are no job.
     """
-    told, own = json.loads(member), read_json_fields(member)
-    if not isinstance(told.get("class"), str) or not isinstance(told.get("args"), list):
+    fields, raw_fields = json.loads(member), read_json_fields(member)
+    if not isinstance(fields.get("class"), str) or not isinstance(fields.get("args"), list):
         raise ValueError("it has no class and arguments")
-    count = told.get("retry_count")
+    count = fields.get("retry_count")
     changes: dict[str, bytes | None] = {"at": None}
     if is_retry and isinstance(count, int) and not isinstance(count, bool):
         changes["retry_count"] = b"%d" % (count - 1)
-    in_ms = _has_ms(told)
-    return _complete_job(member, own, queue, now_ms, writes_ms if in_ms is None else in_ms, changes)
+    has_ms = _has_ms_times(fields)
+    return _add_client_fields(member, raw_fields, queue, now_ms, writes_ms if has_ms is None else has_ms, changes)
 
 
-def _complete_job(
-    body: bytes, own: Mapping[str, bytes], queue: str, now_ms: int, in_ms: bool, changes: Mapping[str, bytes | None]
+def _add_client_fields(
+    body: bytes,
+    raw_fields: Mapping[str, bytes],
+    queue: str,
+    now_ms: int,
+    has_ms: bool,
+    changes: Mapping[str, bytes | None],
 ) -> bytes:
     """Add the fields that Sidekiq's client adds to a job, and apply `changes`."""
     defaults = {
         "jid": json.dumps(secrets.token_hex(12)).encode(),
         "queue": json.dumps(queue).encode(),
         "retry": b"true",
-        "created_at": _format_time(now_ms, in_ms),
+        "created_at": _format_time(now_ms, has_ms),
     }
-    missing = {name: value for name, value in defaults.items() if own.get(name, b"null") == b"null"}
-    return replace_json_fields(body, {**missing, "enqueued_at": _format_time(now_ms, in_ms), **changes})
+    missing = {name: value for name, value in defaults.items() if raw_fields.get(name, b"null") == b"null"}
+    return replace_json_fields(body, {**missing, "enqueued_at": _format_time(now_ms, has_ms), **changes})
 
 
-def _build_columns(queue: str, row: Mapping[str, object], now_ms: int, writes_ms: bool) -> dict[str, Any]:
-    """Build the `enqueue` columns for a job that a person wrote in JSON. Raises UsageError."""
+def _build_enqueue_columns(queue: str, row: Mapping[str, object], now_ms: int, writes_ms: bool) -> dict[str, Any]:
+    """Build the `enqueue` columns of a job that a person wrote in JSON. Raises UsageError."""
     body = to_bytes(row["body"])  # type: ignore[arg-type]
-    told = _parse_written_job(body)
-    if told.get("queue", queue) != queue:
-        raise UsageError(f'sidekiq: this body says "queue": {told["queue"]!r:.60}, and it is put into {queue}.')
-    jid = to_text(to_bytes(row["id"])) if "id" in row else told.get("jid")  # type: ignore[arg-type]
+    fields = _parse_written_job(body)
+    if fields.get("queue", queue) != queue:
+        raise UsageError(f'sidekiq: this body says "queue": {fields["queue"]!r:.60}, and it is put into {queue}.')
+    jid = to_text(to_bytes(row["id"])) if "id" in row else fields.get("jid")  # type: ignore[arg-type]
     if jid is not None and not (isinstance(jid, str) and _JID.fullmatch(jid)):
         raise UsageError("sidekiq: a jid is of 1 to 200 letters, digits and _.:-; leave it out, and one is made.")
     due: dict[str, Any] = {}
-    if "at" in told and not {"delay_ms", "due_ms"} & row.keys():
-        due["due_ms"] = convert_time_ms(told["at"])
+    if "at" in fields and not {"delay_ms", "due_ms"} & row.keys():
+        due["due_ms"] = convert_time_ms(fields["at"])
     delay_ms, due_ms = row.get("delay_ms"), {**row, **due}.get("due_ms")
     is_later = (isinstance(delay_ms, int) and delay_ms > 0) or (isinstance(due_ms, int) and due_ms > now_ms)
-    in_ms = _has_ms(told)
+    has_ms = _has_ms_times(fields)
     jid = jid or secrets.token_hex(12)
     changes: dict[str, bytes | None] = {"at": None, "jid": json.dumps(jid).encode()}
     if is_later:
         changes["enqueued_at"] = None  # it is not enqueued yet (client.rb 8, `atomic_push`)
-    in_ms = writes_ms if in_ms is None else in_ms
-    return {**due, "id": jid, "body": _complete_job(body, read_json_fields(body), queue, now_ms, in_ms, changes)}
+    has_ms = writes_ms if has_ms is None else has_ms
+    return {**due, "id": jid, "body": _add_client_fields(body, read_json_fields(body), queue, now_ms, has_ms, changes)}
 
 
 def _parse_written_job(body: bytes) -> dict[str, Any]:
-    """Parse and check a job in JSON, as `JobUtil#validate` does (job_util.rb 6.4 and 8). Raises UsageError."""
+    """Parse and check a job that a person wrote in JSON, as `JobUtil#validate` does (job_util.rb 6.4 and 8).
+
+    Raises UsageError for an invalid field.
+    """
     try:
         read_json_fields(body)
         body.decode()
-        told = json.loads(body)
+        fields = json.loads(body)
     except (ValueError, RecursionError):
         raise UsageError(f"sidekiq: this body is no JSON object; {_FORMAT_HINT}.") from None
-    if "class" not in told and "job_class" in told:
+    if "class" not in fields and "job_class" in fields:
         raise UsageError(
             f'sidekiq: a job of ActiveJob is put with what wraps it: {{"class": "{_WRAPPERS[1]}", '
             '"wrapped": "MailJob", "args": [{"job_class": "MailJob", …}]}.'
         )
-    for name, (fits, what) in _FIELD_CHECKS.items():
-        if name in told and not fits(told[name]):
-            raise UsageError(f'sidekiq: "{name}" is {what}, not {told[name]!r:.60}; {_FORMAT_HINT}.')
-    if missing := [name for name in ("class", "args") if name not in told]:
+    for name, (is_valid, description) in _FIELD_CHECKS.items():
+        if name in fields and not is_valid(fields[name]):
+            raise UsageError(f'sidekiq: "{name}" is {description}, not {fields[name]!r:.60}; {_FORMAT_HINT}.')
+    if missing := [name for name in ("class", "args") if name not in fields]:
         raise UsageError(f'sidekiq: this body has no "{missing[0]}"; {_FORMAT_HINT}.')
-    return dict(told)
+    return dict(fields)
 
 
 _FIELD_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "class": (lambda value: isinstance(value, str) and bool(value), "the name of a class"),
     "args": (lambda value: isinstance(value, list), "a list"),
     "queue": (lambda value: isinstance(value, str) and bool(value), "the name of a queue"),
-    "retry": (lambda value: isinstance(value, bool) or _is_count(value), "true, false, or how often"),
-    "retry_for": (lambda value: _is_count(value) and value <= 1_000_000_000, "seconds, from the first failure on"),
+    "retry": (lambda value: isinstance(value, bool) or _is_count_value(value), "true, false, or how often"),
+    "retry_for": (
+        lambda value: _is_count_value(value) and value <= 1_000_000_000,
+        "seconds, from the first failure on",
+    ),
     "at": (
         lambda value: not isinstance(value, bool) and convert_time_ms(value) is not None,
         "when it is due, in seconds",
@@ -1190,5 +1258,5 @@ _FIELD_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 
 
-def _is_count(value: object) -> bool:
+def _is_count_value(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0

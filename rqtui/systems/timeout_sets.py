@@ -60,14 +60,11 @@ class TimeoutSets(SetSystem):
             _check_set_names(spec)
 
     def named_queues(self) -> list[str]:
-        """Return the keys of the `todos` sets that the options name."""
+        """Return the `todos` sets that options name, which are the names of queues."""
         return [spec["prefix"] + spec["todos"] for spec in self.specs]
 
     def options_of(self, queue: str) -> dict[str, str]:
-        """Return the options of the queue with that key.
-
-        A queue `app:todos` without options of its own has those of `todos`, with the prefix `app:`.
-        """
+        """Return the options of the queue with that `todos` set."""
         for spec in self.specs:
             if spec["prefix"] + spec["todos"] == queue:
                 return spec
@@ -76,40 +73,40 @@ class TimeoutSets(SetSystem):
         return {**self.options, "todos": queue, "prefix": ""}
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Return the three sets and rqtui's notes. Raises UsageError if two of the sets have one name."""
+        """Return the three sets of a queue and the keys where rqtui stores its own notes.
+
+        Raises UsageError if two of the sets have the same name.
+        """
         options = self.options_of(queue)
         _check_set_names(options)
         names = {name: options["prefix"] + options[name] for name in _SETS}
         return {**names, "suspects": f"rqtui:{{{names['in_progress']}}}:suspects"}
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Return whether the queue was named, or ends like the `todos` name and its sets exist."""
+        """Return whether an option names the queue, or the queue ends like the `todos` set and its sets exist."""
         if self.is_explicit and queue in self.named_queues():
             return True
         return queue.endswith(self.options["todos"]) and self.has_keys_of(client, queue)
 
     def marker_keys(self) -> Sequence[str]:
-        """Return the sets of all queues named by options."""
+        """Return the sets of all queues that options name."""
         return [self.keys(queue)[name] for queue in self.named_queues() for name in _SETS]
 
     def has_keys_of(self, client: Any, queue: str) -> bool:
-        """Return whether two of the keys are sets, or `todos` or `in_progress` is one and the others do not exist."""
+        """Return whether the keys of a queue have the types that this system writes.
+
+        Two of the keys are sets, or `todos` or `in_progress` is one and the others do not exist.
+        """
         keys = self.keys(queue)
         found = read_key_types(client, [keys[name] for name in _SETS])
         return found.count("set") >= 2 or ("set" in found[:2] and set(found) <= {"set", "none"})
 
     def counters(self, values: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return cumulative counters.
-
-        Nothing leaves `done`, so its growth is the throughput that the original program logs.
-        """
+        """Return the cumulative counters of a queue from the values of the script `counts`."""
         return {"in": sum(values[name] for name in _SETS), "out": values["done"]}
 
     def decode(self, queue: str, place: str, row: Mapping[str, Any], now_ms: int) -> Job:
-        """Build a job from an item and its lock.
-
-        An item in progress without a lock is late since a reaper first noted it, or since now.
-        """
+        """Build a job from an item of a set and its lock."""
         where, lock_ms, token = self.place(place), row["lock_ms"], row["lock"]
         entry = Entry.from_row(row)
         deadline_ms, worker, since = None, "", None

@@ -44,7 +44,7 @@ def one_by_one(client: Redis, queue: str, now_ms: int = NOW) -> Counted:
 
 def together(client: Redis, queue: str, *others: str, now_ms: int = NOW) -> Counted:
     answer = tally(client, *others, queue, now_ms=now_ms)
-    return native._build_queue(queue, now_ms, native._store_row(native._CountedQueue(), answer.rows[-1]))
+    return native._build_queue(queue, now_ms, native._store_tally_row(native._CountedQueue(), answer.rows[-1]))
 
 
 def plant_queues(client: Redis, number: int) -> Engine:

@@ -475,7 +475,7 @@ def test_a_job_is_lost_only_when_its_process_vanished_without_a_good_bye() -> No
 
     def look(lost: LostJobs, now_s: float, *rows: tuple[Any, ...]) -> int:
         made = tuple(rows)
-        lost.update(Reply("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=made))
+        lost.update_jobs(Reply("listed", values={"now_ms": int(now_s * 1000)}, columns=columns, rows=made))
         return lost.count("q")
 
     silent = (b"p", 25_000, b"", "", b"", "", -1), (b"p", 25_000, b"t", "q", b"{}", "5", 35_000)
