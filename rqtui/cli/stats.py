@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,8 +14,9 @@ from rqtui.cli.session import DONE, Session
 from rqtui.errors import RqtuiError, UsageError
 
 if TYPE_CHECKING:
-    from rqtui.engine.history import History
+    from rqtui.engine.history import Day, History
     from rqtui.model import Queue, Ref
+    from rqtui.system_base.system import Request
 
 
 def stats(
@@ -37,11 +38,11 @@ def stats(
     documents_ = []
     for ref, queue in zip(refs, counted.queues, strict=True):  # a round trip each: a day of a queue is 0.5 MB
         system = engine.systems[ref.system]
-        requests = (
-            [partial(report.build_history_request, system, ref.queue, minutes + 1)]
-            if report.has_history(system)
-            else []
-        )
+        requests: list[Callable[[], Request[Any]]] = []
+        if report.has_history(system):
+            requests = [partial(report.build_history_request, system, ref.queue, minutes + 1)]
+        elif report.has_days(system):
+            requests = [partial(report.build_days_request, system, ref.queue, counted.taken_ms)]
         [history] = engine.send_requests_isolated(requests) or [None]
         if isinstance(history, RqtuiError) and len(refs) == 1:
             raise history  # no other queue can be shown
@@ -54,6 +55,7 @@ def stats(
                 history if isinstance(history, report.History) and history.counters else None,
                 minutes,
                 counted.taken_ms,
+                history if isinstance(history, tuple) else None,
             )
         )
     if session.as_json:
@@ -64,9 +66,12 @@ def stats(
 
 
 def _build_queue_statistics(
-    ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms: int
+    ref: Ref, queue: Queue, history: History | None, minutes: int, now_ms: int, days: Sequence[Day] | None = None
 ) -> dict[str, Any]:
-    """Build the JSON document with the statistics of one queue over the last `minutes`."""
+    """Build the JSON document with the statistics of one queue over the last `minutes`.
+
+    `days` are the counts by the day of a system that counts all of its queues together.
+    """
     from rqtui.engine import history as report
 
     begin_ms = now_ms - minutes * report.MINUTE_MS
@@ -95,6 +100,7 @@ def _build_queue_statistics(
         if rows
         else None,
         "minutes": rows if history else None,
+        "days": None if days is None else [day._asdict() for day in days],
     }
 
 
@@ -103,7 +109,7 @@ _COUNTS_NOTHING = {"bullmq": "no worker keeps metrics"}  # by system
 
 def _write_statistics_table(names: Sequence[str], statistics: Sequence[dict[str, Any]]) -> None:
     """Print the statistics of queues as a table with a sparkline of completed jobs."""
-    from rqtui.text.formats import UNKNOWN, build_sparkline, format_count, format_rate
+    from rqtui.text.formats import UNKNOWN, format_count, format_rate
 
     titles = ("queue", "system", "in", "out", "failed", "waiting", "out by the minute")
     rows = []
@@ -113,10 +119,20 @@ def _write_statistics_table(names: Sequence[str], statistics: Sequence[dict[str,
             format_rate(rate) if (rate := rates.get(f"{name}_s")) is not None else UNKNOWN if rates else ""
             for name in ("in", "out", "failed")
         ]
-        trend = (
-            build_sparkline([row["out"] for row in queue_statistics["minutes"] or ()], 40)
-            if queue_statistics["minutes"]
-            else _COUNTS_NOTHING.get(queue_statistics["layout"], "counts nothing")
-        )
+        trend = _format_trend(queue_statistics)
         rows.append([queue, queue_statistics["layout"], *rate_cells, format_count(queue_statistics["waiting"]), trend])
     output.write_table(titles, rows, right=("in", "out", "failed", "waiting"))
+
+
+def _format_trend(statistics: dict[str, Any]) -> str:
+    """Format the ended jobs of a queue over time as a sparkline, or why they are unknown."""
+    from rqtui.text.formats import build_sparkline, format_count
+
+    if days := statistics["days"]:
+        today = days[-1]
+        trend = build_sparkline([day["processed"] for day in days], len(days))
+        counts = f"{format_count(today['processed'])} ran and {format_count(today['failed'])} failed"
+        return f"{trend}  {len(days)} days of all queues; today {counts}"
+    if minutes := statistics["minutes"]:
+        return build_sparkline([row["out"] for row in minutes], 40)
+    return _COUNTS_NOTHING.get(statistics["layout"], "counts nothing")

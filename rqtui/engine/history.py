@@ -11,13 +11,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from datetime import UTC, datetime
+from itertools import dropwhile, pairwise
+from typing import NamedTuple
 
 from rqtui.model import Queue, Ref, State
 from rqtui.system_base.system import Replies, Request, System
 
 MINUTE_MS = 60_000
 MAX_MINUTES = 1440  # minutes that a queue stores
+DAY_MS, MAX_DAYS = 86_400_000, 30  # days that are read of a system that counts by the day
 UNFINISHED_STATES = (State.SCHEDULED, State.READY, State.RESERVED)
 FLOWS: Mapping[str, tuple[str, ...]] = {  # by name of a flow: the counters that are added up
     "in": ("enqueued",),
@@ -55,6 +58,19 @@ class History:
         return replace(newer, minutes={minute: minutes[minute] for minute in kept}, begin_ms=min(begins_ms, default=0))
 
 
+class Day(NamedTuple):
+    """The runs of one day (UTC) in all queues of a system; `processed` includes the failed ones."""
+
+    date: str
+    processed: int
+    failed: int
+
+    @property
+    def begin_ms(self) -> int:
+        """The start of the day in ms."""
+        return round(datetime.fromisoformat(f"{self.date}T00:00Z").timestamp() * 1000)
+
+
 def has_minute_counters(system: System) -> bool:
     """Return whether the system itself counts all that happens in its queues."""
     return "stats" in system.scripts
@@ -74,6 +90,35 @@ def list_common_flows(histories: Iterable[History]) -> tuple[str, ...]:
 def list_counter_names(system: System) -> frozenset[str]:
     """Return the names of the counters that a system's scripts store. Other fields of the same hash are settings."""
     return frozenset().union(*(script.counters for script in system.scripts.values()))
+
+
+def has_days(system: System) -> bool:
+    """Return whether the system counts the runs of all of its queues day by day, as Sidekiq does."""
+    return "days" in system.scripts
+
+
+def build_days_request(system: System, queue: str, now_ms: int, days: int = MAX_DAYS) -> Request[tuple[Day, ...]]:
+    """Build the request for the runs of the last `days` days up to now, of all queues of the system of `queue`.
+
+    The result has every day from the first one with runs on, oldest first.
+    """
+    dates = [format_date(now_ms - back * DAY_MS) for back in range(days)][::-1]
+    call = system.build_call("days", queue, {}, [{"date": date} for date in dates])
+
+    def parse_days(replies: Replies) -> tuple[Day, ...]:
+        reply = replies[0]
+        if isinstance(reply, Exception):
+            raise reply
+        counts = {date: (processed, failed) for date, processed, failed in reply.rows}
+        counted = dropwhile(lambda date: date not in counts, dates)
+        return tuple(Day(date, *counts.get(date, (0, 0))) for date in counted)
+
+    return Request((call,), parse_days)
+
+
+def format_date(at_ms: float) -> str:
+    """Format the day (UTC) of a time as 2026-11-25."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d")
 
 
 def build_history_request(system: System, queue: str, minutes: int = MAX_MINUTES) -> Request[History]:

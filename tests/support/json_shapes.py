@@ -112,7 +112,15 @@ KIND = {
 }
 KINDS = {"taken_at_ms": int, "looked": int, "of": int, "exact": bool, "kinds": [KIND]}
 MINUTE = {"minute_at_ms": int, "in": int, "out": int, "failed": int, "depth": int}
-STATS = {"queue": str, "layout": str, "taken_at_ms": int, "waiting": int, "totals": dict, "minutes": [MINUTE]}
+STATS = {
+    "queue": str,
+    "layout": str,
+    "taken_at_ms": int,
+    "waiting": int,
+    "totals": dict,
+    "minutes": [MINUTE],
+    "days": NONE,
+}
 REDIS = {"taken_at_ms": int, "server": dict, "memory": dict, "clients": dict, "commands": list, "findings": [FINDING]}
 LOOP = {"loop": str, "late": int, "next_ms": (int, NONE), "elsewhere": (int, NONE)}
 NEXT_JOB = {

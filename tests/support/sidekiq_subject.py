@@ -380,6 +380,7 @@ USES = {
     ),
     "restore": Use(request_restore, reach={"exists": plant_and_request(request_restore, "dead", add_to_dead)}),
     "revert": Use(request_revert, reach={"changed": plant_and_request(request_revert, "")}),
+    "days": Use(lambda jobs: Request({"prefix": ""}, [("2026-05-28",), ("2026-05-29",)]), ("dead",), knows_jobs=False),
     "counts": Use(request_queue("counts"), ("dead",), knows_jobs=False, reads=check_counts),
     "tally": Use(
         lambda jobs: Request(request_queue("tally")([]).args, each_keys=[[KEYS["queue"]]]), ("dead",), knows_jobs=False

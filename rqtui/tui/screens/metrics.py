@@ -19,7 +19,7 @@ from textual.widget import Widget
 
 from rqtui.engine import history as stats
 from rqtui.engine.engine import Engine
-from rqtui.engine.history import History
+from rqtui.engine.history import Day, History
 from rqtui.engine.ticker import CallFinished
 from rqtui.model import Focus, Queue, Ref, Snapshot, State
 from rqtui.system_base.system import Request
@@ -34,6 +34,7 @@ MAX_QUEUES = 50  # queues plotted together
 LABEL_CELLS = 6  # cells of the label beside a plot
 FAST_REDRAW_MINUTES, SLOW_REDRAW_MS = 60, 10_000  # plots of more minutes are redrawn every 10 s only: a day takes 20 ms
 RANGES: tuple[tuple[str, int], ...] = (("5 min", 5), ("1 hour", 60), ("1 day", 1440))  # minutes
+DAY_RANGE = ("30 days", 30 * 1440)  # of a system that counts by the day
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +113,12 @@ class PlotPane(Widget):
         return Content("\n").join(lines)
 
     def _draw_axis(self, width: int) -> str:
-        begin, now = formats.format_clock(self._begin_ms)[:5], formats.format_clock(self._end_ms)[:5]
-        middle = formats.format_clock((self._begin_ms + self._end_ms) / 2)[:5] if width >= 24 else ""
+        times_ms = (self._begin_ms, (self._begin_ms + self._end_ms) / 2, self._end_ms)
+        if self._end_ms - self._begin_ms > 2 * stats.DAY_MS:
+            begin, middle, now = (stats.format_date(at_ms)[5:] for at_ms in times_ms)
+        else:
+            begin, middle, now = (formats.format_clock(at_ms)[:5] for at_ms in times_ms)
+        middle = middle if width >= 24 else ""
         return begin + middle.center(max(0, width - len(begin) - len(now))) + now
 
 
@@ -138,6 +143,7 @@ class Metrics(View):
         self._loaded_minutes = 0  # minutes loaded or being loaded
         self._histories: dict[Ref, History] = {}
         self._requests: dict[Ref, Request[History]] = {}
+        self._days: dict[str, tuple[Day, ...]] = {}  # by system: the runs of all of its queues
         self._samples: deque[Sample] = deque(maxlen=3000)
         self._previous_counters: tuple[int, Counter[str]] | None = None
         self._snapshot: Snapshot | None = None
@@ -167,8 +173,36 @@ class Metrics(View):
     # -- data ---------------------------------------------------------------------------------------------------------
 
     @property
+    def _ranges(self) -> tuple[tuple[str, int], ...]:
+        """The time ranges; a long one if a system counts by the day."""
+        return (*RANGES, DAY_RANGE) if self._systems_with_days else RANGES
+
+    @property
     def _minutes(self) -> int:
-        return RANGES[self._range][1]
+        return self._ranges[min(self._range, len(self._ranges) - 1)][1]
+
+    @property
+    def _systems_with_days(self) -> dict[str, Ref]:
+        """One queue of each system that counts its runs by the day, by the name of the system."""
+        systems = self.session.systems
+        return {ref.system: ref for ref in self._refs if ref.system in systems and stats.has_days(systems[ref.system])}
+
+    def _load_days(self) -> None:
+        """Load the runs of the last days of each system that counts them, in one round trip."""
+        refs, now_ms = self._systems_with_days, self._samples[-1].at_ms if self._samples else 0
+        if refs and now_ms:
+            requests = [
+                partial(stats.build_days_request, self.session.systems[name], ref.queue, now_ms)
+                for name, ref in refs.items()
+            ]
+            self.session.call_engine(lambda engine: engine.send_requests_isolated(requests), self._store_days)
+
+    def _store_days(self, message: CallFinished) -> None:
+        for name, days in zip(self._systems_with_days, message.result or (), strict=False):
+            if isinstance(days, tuple):
+                self._days[name] = days
+        if self.is_drawn:
+            self._draw()
 
     @property
     def _queues_with_counters(self) -> list[Ref]:
@@ -263,6 +297,8 @@ class Metrics(View):
 
     def _build_charts(self, begin_ms: int, end_ms: int) -> tuple[Chart, ...]:
         """Build the four charts: from counters per minute, and in the shortest range also from samples."""
+        if self._minutes > stats.MAX_MINUTES:
+            return self._build_day_charts(end_ms)
         histories = [history for history in self._histories.values() if history.flows]
         minutes = stats.compute_growth_per_minute(histories, begin_ms, end_ms) if histories else []
         flows = stats.list_common_flows(histories)
@@ -323,6 +359,42 @@ class Metrics(View):
             wait,
         )
 
+    def _build_day_charts(self, end_ms: int) -> tuple[Chart, ...]:
+        """Build the charts from the runs per day, of all queues of the systems that count them; others are unknown."""
+        processed, failed = Counter[int](), Counter[int]()
+        for day in (day for days in self._days.values() for day in days):
+            processed[day.begin_ms] += day.processed
+            failed[day.begin_ms] += day.failed
+        out_s, failed_s = (
+            [
+                (at_ms, number / (min(stats.DAY_MS, max(1000, end_ms - at_ms)) / 1000))
+                for at_ms, number in sorted(many.items())
+            ]
+            for many in (processed, failed)
+        )
+        runs = f"{formats.format_count(failed.total())} of {formats.format_count(processed.total())} runs"
+        names = " and ".join(self._systems_with_days)
+        depth: Points = [(end_ms, self._samples[-1].depth)]
+        return (
+            Chart(
+                "throughput",
+                out_s,
+                area_words="ran",
+                hue="$state-ready",
+                format_value=_format_rate,
+                note=f"all queues of {names}",
+            ),
+            Chart("depth", depth, area_words="not done", note="scheduled, ready, reserved", is_level=True),
+            Chart("failures", failed_s, area_words="failing", hue="$state-dead", format_value=_format_rate, note=runs),
+            Chart(
+                "backlog in time",
+                area_words="takes",
+                format_value=_format_span,
+                note="is not kept by the day",
+                is_level=True,
+            ),
+        )
+
     def build_second_line(self, width: int) -> frame.Sides:
         """Return the plotted queues and the time ranges."""
         is_some = self._left_out > 0
@@ -337,6 +409,8 @@ class Metrics(View):
         missing_text = (
             ""
             if counting == len(self._refs)
+            else "   counted by the day"
+            if not counting and self._systems_with_days
             else "   counts nothing by the minute"
             if not counting
             else "   some count nothing"
@@ -344,7 +418,7 @@ class Metrics(View):
         left_out_text = f"   {self._left_out} more are left out" if is_some else ""
         ranges = [
             Content.assemble((f"{number} ", "$accented"), (label, "b $strong" if position == self._range else "$muted"))
-            for number, (position, (label, _minutes)) in enumerate(enumerate(RANGES), 1)
+            for number, (position, (label, _minutes)) in enumerate(enumerate(self._ranges), 1)
         ]
         return Content.assemble((name, "b $strong"), (missing_text + left_out_text, "$muted")), Content("   ").join(
             ranges
@@ -367,19 +441,21 @@ class Metrics(View):
 
     def count_numbered_items(self) -> int:
         """Return the number of time ranges."""
-        return len(RANGES)
+        return len(self._ranges)
 
     def action_place(self, number: int = 1) -> None:
         """Switch to the time range of that number."""
-        if number <= len(RANGES):
+        if number <= len(self._ranges):
             self._range = number - 1
             self._load_minutes()
+            if self._minutes > stats.MAX_MINUTES:
+                self._load_days()
             self._draw()
             self.host.show_header()
 
     def action_page(self, step: int) -> None:
         """Switch to the next longer or shorter time range."""
-        self.action_place(1 + max(0, min(len(RANGES) - 1, self._range + step)))
+        self.action_place(1 + max(0, min(len(self._ranges) - 1, self._range + step)))
 
 
 def _compute_rates(

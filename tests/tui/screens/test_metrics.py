@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from datetime import UTC, datetime, timedelta
 
 import bullmq_subject
 import pytest
@@ -175,3 +176,18 @@ async def test_of_many_queues_the_busiest_are_followed_and_the_view_says_so(
         view = it.app.navigation.view
         assert isinstance(view, Events | Metrics)
         assert busy.ref in (view._read_refs if isinstance(view, Events) else view._refs)
+
+
+@run_on_event_loop
+async def test_the_fourth_range_shows_what_sidekiq_counts_by_the_day(client: Redis, url: str) -> None:
+    client.sadd("queues", "mail")
+    client.lpush("queue:mail", '{"class":"HardJob","args":[],"jid":"0123456789abcdef01234567","queue":"mail"}')
+    now = datetime.fromtimestamp(int(client.time()[0]), UTC)
+    for back in range(20):
+        client.set(f"stat:processed:{now - timedelta(days=back):%Y-%m-%d}", 86_400)
+        client.set(f"stat:failed:{now - timedelta(days=back):%Y-%m-%d}", 10)
+    async with screen(url) as it:
+        await it.press("m")
+        await it.until_shown("counted by the day", "4 30 days")
+        await it.press("4")
+        await it.until_shown("all queues of sidekiq", "200 of 1.7M runs", f"{now:%m-%d}", "is not kept by the day")
