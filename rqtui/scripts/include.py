@@ -20,7 +20,7 @@ from rqtui.text.source_lines import Piece, join_file_pieces
 _Item = TypeVar("_Item", Key, Arg)
 _OPENING = "-- include:"
 SHARED_KEYS = "shared_keys"
-_KEYS_CLAUSE = re.compile(r"^-- ?KEYS\s.*\n(?:-- {2,}\S.*\n)*", re.MULTILINE)
+_KEYS_CLAUSE = r"(?m)^-- ?KEYS\s.*\n(?:-- {2,}\S.*\n)*"  # compiled when a script is assembled
 _ITEM = re.compile(r"(?P<name>\w+)(?:\((?P<selected>\w+(?: \w+)*)\))?")
 
 
@@ -35,7 +35,7 @@ def assemble_script(text: str, path: str, blocks: Mapping[str, Piece], header: H
         return join_file_pieces(_expand_includes(whole, blocks, set(), header)) if _OPENING in text else text
     code = remove_block_comments(whole)
     comments = text[: len(text) - len(code.text)]
-    opening = Piece(path, 1, _KEYS_CLAUSE.sub(lambda _match: _format_keys_clause(header), comments, count=1))
+    opening = Piece(path, 1, re.sub(_KEYS_CLAUSE, lambda _match: _format_keys_clause(header), comments, count=1))
     return join_file_pieces([opening, *_expand_includes(code, blocks, set(), header)])
 
 
