@@ -32,7 +32,7 @@ YAML = sorted(CONTRIB.glob("**/*.y*ml"))
 
 
 def lines_of_units() -> list[str]:
-    """What the units start, with the specifiers of systemd filled in."""
+    """Return the commands that the systemd units start, with systemd's specifiers filled in."""
     found = []
     for unit in UNITS:
         (line,) = re.findall(r"^ExecStart=/usr/bin/env (.*)$", unit.read_text(), re.MULTILINE)
@@ -44,7 +44,7 @@ def lines_of_units() -> list[str]:
 
 
 def lines_of_yaml() -> list[str]:
-    """The commands of containers and probes, and the remedies of alerts."""
+    """Return the commands of containers and probes, and the fixes of alerts."""
     found = []
     for file in YAML:
         text = file.read_text()
@@ -56,7 +56,7 @@ def lines_of_yaml() -> list[str]:
 
 
 def lines_of_pages() -> list[str]:
-    """Those between backticks in the page and in comments."""
+    """Return the commands between backticks in the page and in comments."""
     texts = [file.read_text() for file in (CONTRIB / "README.md", *YAML)]
     return [line for text in texts for line in re.findall(r"`(rqtui [a-z][^`]*)`", text) if "…" not in line]
 
@@ -160,7 +160,7 @@ def test_the_image_is_built_and_puts_a_job_as_a_user_without_rights(url: str, cl
 
 
 def _works(program: str) -> bool:
-    """Whether it is here, with the daemon that docker needs."""
+    """Return whether a program is installed, with the daemon that docker needs."""
     return bool(shutil.which(program)) and subprocess.run([program, "info"], capture_output=True).returncode == 0
 
 

@@ -20,7 +20,7 @@ ASKED = (  # a reader who is told one of these opens the right file first
 
 
 def name(page: Path) -> str:
-    """A page as a test is called by it."""
+    """Return the name of a page for the names of tests."""
     return str(page.relative_to(ROOT))
 
 

@@ -86,13 +86,13 @@ async def test_from_the_alarm_to_the_report_in_25_keys(tmp_path: Path, monkeypat
 
 
 def largest(app: Cockpit) -> str:
-    """The dead group in the first row."""
+    """Return the group of dead jobs in the first row."""
     view = app.navigation.view
     groups = view.list_matching_items() if isinstance(view, Errors) else []
     return groups[0].message if groups and groups[0].dead else ""
 
 
 def silent(client: Redis) -> int:
-    """How many of the silent workers hold jobs."""
+    """Return how many of the silent workers hold jobs."""
     lines = client.hmget("rqtui:{orders}:attempts", client.zrange(HELD, 0, -1)) if client.zcard(HELD) else []
     return len({line.rsplit(b" ", 1)[-1] for line in lines if line and line.endswith((b"orders-eu-7", b"orders-eu-9"))})

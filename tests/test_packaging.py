@@ -57,14 +57,14 @@ def _run(*command: str | Path, cwd: Path) -> str:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the sdist."""
+    """Build the wheel and the sdist, and return their folder."""
     folder = tmp_path_factory.mktemp("dist")
     _run(sys.executable, "-m", "hatchling", "build", "-d", folder, cwd=ROOT)
     return folder
 
 
 def _installed(what: list[str], folder: Path) -> Path:
-    """The Python of a new virtual environment in which `what` is installed, without its dependencies."""
+    """Install a package into a new virtual environment without dependencies, and return its Python."""
     _run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=ROOT)
     python = folder / "bin" / "python"
     site = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
@@ -80,7 +80,7 @@ def _loaded(python: Path | str, cwd: Path) -> list[str]:
 
 
 def _measured(python: Path | str, cwd: Path) -> list[str]:
-    """The names of what a short `rqtui bench engine` measured."""
+    """Return the names of what a short `rqtui bench engine` measured."""
     return [line["name"] for line in json.loads(_run(python, "-c", MEASURE, cwd=cwd))["results"]]
 
 

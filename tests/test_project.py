@@ -48,7 +48,7 @@ def _workflows() -> dict[str, Any]:
 
 
 def _steps() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every step of every workflow and action, with the name of its file."""
+    """Yield every step of every workflow and action, with the name of its file."""
     for name, workflow in _workflows().items():
         for job in workflow["jobs"].values():
             yield from ((name, step) for step in job.get("steps", ()))
@@ -162,7 +162,7 @@ def list_requirements() -> dict[str, Requirement]:
 
 
 def _pinned() -> Iterator[tuple[str, str, str]]:
-    """Where a version of a tool is named outside pyproject.toml: the file, the tool, the version."""
+    """Return where a version of a tool is named outside pyproject.toml: the file, the tool, the version."""
     yield ".pre-commit-config.yaml", "pre-commit", HOOKS["minimum_pre_commit_version"]
     for repo in HOOKS["repos"]:
         if "rev" in repo:

@@ -18,7 +18,7 @@ STEP = re.compile(r"<!-- press: (?P<keys>.+?) \| shows: (?P<words>.+?) -->")
 
 
 def steps() -> list[tuple[list[str], list[str]]]:
-    """(keys, words that are then on the screen or in a toast) of each step."""
+    """Return (keys, words that are then on the screen or in a toast) for each step of the tour."""
     return [(found["keys"].split(), found["words"].split(", ")) for found in STEP.finditer(TOUR.read_text())]
 
 

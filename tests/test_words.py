@@ -43,7 +43,7 @@ SYSTEMS = [registry.create_system(name) for name in registry.list_names()]
 
 @functools.cache
 def texts_in(file: Path) -> tuple[list[tuple[int, str]], list[ast.JoinedStr]]:
-    """(line, text) of every string of a module, docstrings and the parts of f-strings among them; and the f-strings."""
+    """Yield (line, text) for every string of a module, with docstrings and the parts of f-strings."""
     nodes = [*ast.walk(ast.parse(file.read_text("utf-8")))]
     strings = [
         (node.lineno, node.value) for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)
@@ -52,14 +52,14 @@ def texts_in(file: Path) -> tuple[list[tuple[int, str]], list[ast.JoinedStr]]:
 
 
 def header(file: Path) -> str:
-    """The comment lines that a script opens with."""
+    """Return the comment lines at the beginning of a script."""
     lines = file.read_text("utf-8").splitlines()
     at = next((at for at, line in enumerate(lines) if not line.startswith("--")), len(lines))
     return "\n".join(lines[:at])
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """(where, text) of all that a person reads."""
+    """Yield (place, text) for every text that a person reads."""
     for page in PAGES:
         yield str(page.relative_to(ROOT)), re.sub(r"`[^`\n]*`", "", page.read_text("utf-8"))
     for script in sorted(ROOT.glob("lua/*/*.lua")):

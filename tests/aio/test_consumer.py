@@ -30,7 +30,7 @@ def count_blocked_clients(client: Redis) -> int:
 
 @asynccontextmanager
 async def consuming(queue: Queue, seen: list[Any], **options: Any) -> AsyncIterator[asyncio.Task[None]]:
-    """A task that consumes, and waits for an event after each job that it has handled."""
+    """Start a task that consumes a queue and waits for an event after each handled job."""
 
     async def work() -> None:
         async for job in queue.consume(**options):

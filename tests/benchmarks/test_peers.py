@@ -31,7 +31,7 @@ def modules(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def run_peer(url: str, *words: str) -> dict[str, Any]:
-    """What rqtui's program answers."""
+    """Run a program of the benchmark and return its answer."""
     command = [sys.executable, str(FOLDER / "peers" / "on_rqtui.py"), "--url", url, *words]
     ended = subprocess.run(
         command, capture_output=True, text=True, timeout=120, env=build_environment(url), check=False

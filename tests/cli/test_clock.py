@@ -28,7 +28,7 @@ COMMANDS = (
 
 @pytest.fixture
 def planted(client: Redis) -> Redis:
-    """A job in every place, as of now, and a lease of other systems."""
+    """Plant a job in every place, with the current time, and a lease of other systems."""
     mail = Seeded(client)
     mail.put("finished", keep_ms=600_000)
     mail.reserve(1)
@@ -47,7 +47,7 @@ def planted(client: Redis) -> Redis:
 
 
 def shape(out: str) -> str:
-    """What was printed, whatever the numbers are, and whichever minute of a plot is the last."""
+    """Return printed text with its numbers replaced, and without the last minute of a plot."""
     return re.sub(r"[0-9]+", "0", re.sub("[·▁▂▃▄▅▆▇█]{20,}", "a plot", out))
 
 

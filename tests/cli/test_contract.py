@@ -49,7 +49,7 @@ STATE = ("scheduled", "ready", "reserved", "done", "dead")
 
 @pytest.fixture
 def mail(client: Redis) -> Queue:
-    """A queue with jobs in each place, named after it."""
+    """Plant a queue with jobs in each place, whose ids are named after the place."""
     queue = Queue("mail", client)
     queue.put({"n": 1}, id="in-scheduled", delay="1h")
     for n, id in enumerate(("in-reserved", "in-dead", "in-done")):

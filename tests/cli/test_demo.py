@@ -37,7 +37,7 @@ BRIEF = (
     params=["auto", *(pytest.param(kind, marks=pytest.mark.matrix) for kind in ("system", "wheel", "fake"))]
 )
 def server(request: pytest.FixtureRequest) -> str:
-    """The server that a demo takes by itself, and each kind; skipped where it is not installed."""
+    """Return the server that a demo chooses by itself, and each kind of server; skip those that are not installed."""
     kind = str(request.param)
     try:
         start_server(kind).stop()

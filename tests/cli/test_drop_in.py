@@ -36,7 +36,7 @@ def running(*words: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def wait_for_error(program: subprocess.Popen[bytes], words: str) -> None:
-    """Waits until it has said that on stderr."""
+    """Wait until a program has printed these words on stderr."""
     assert program.stderr
     lines = iter(program.stderr.readline, b"")
     assert any(words.encode() in line for line in lines), f"it ended without {words!r}"
@@ -95,7 +95,7 @@ def test_verbose_prints_the_table_of_the_original(client: Redis, url: str) -> No
 
 
 def looks(client: Redis) -> int:
-    """How often a script was called: the dispatcher looks by one."""
+    """Return how often a script was called: the dispatcher reads its queues by one script."""
     told = client.info("commandstats")
     return sum(told.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in ("evalsha", "evalsha_ro"))
 

@@ -22,7 +22,7 @@ def world(client: Redis, url: str) -> str:
 
 
 def columns(out: str) -> list[str]:
-    """The first column, without its title."""
+    """Return the first column of a printed table, without its title."""
     return [line.split()[0] for line in out.splitlines()[1:]]
 
 

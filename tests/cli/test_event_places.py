@@ -28,7 +28,7 @@ NOBODY = (
 
 @pytest.fixture
 def run(client: Redis, url: str, crier: type[Crier]) -> Callable[..., Ran]:
-    """The command line, with four jobs that wait."""
+    """Run a command line on a crier queue with four waiting jobs."""
     add_ready_jobs(client, "mail", "a", "b", "c", "d")
 
     def command(*words: str) -> Ran:
@@ -41,7 +41,7 @@ def run(client: Redis, url: str, crier: type[Crier]) -> Callable[..., Ran]:
 
 @pytest.fixture
 def program(client: Redis, url: str) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a command as a program of its own that knows the crier, once it listens."""
+    """Start a command as a separate program that knows the crier, and wait until it listens."""
     add_ready_jobs(client, "mail", "a", "b", "c", "d")
     made: list[subprocess.Popen[bytes]] = []
 

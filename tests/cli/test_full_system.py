@@ -23,7 +23,7 @@ FACTS = [
 
 @pytest.fixture
 def run(client: Redis, url: str, mill: type[Mill]):  # type: ignore[no-untyped-def]
-    """The command line, with a queue of the mill that has jobs in each of its nine places."""
+    """Run a command line on a mill queue with jobs in each of its nine places."""
     for number, place in enumerate(NAMES, 1):
         add_mill_jobs(client, "flour", place, *[f"{place}{n}" for n in range(number)])
 

@@ -76,7 +76,7 @@ def plant(client: Redis, url: str) -> None:
 
 
 def _poison(client: Redis, key: bytes) -> None:
-    """One more hostile entry, under a hostile field name."""
+    """Add another hostile entry to a key, under a hostile field name."""
     kind = client.type(key)
     if kind == b"hash":
         client.hset(key, EVIL + ".", EVIL)

@@ -35,7 +35,7 @@ def mail(client: Redis) -> Seeded:
 
 
 def run_in_shell(url: str, line: str) -> subprocess.CompletedProcess[str]:
-    """`rqtui LINE` by /bin/sh, with its redirections."""
+    """Run `rqtui LINE` by /bin/sh, with the redirections of the line."""
     command = f"{sys.executable} -m rqtui {line}"
     return subprocess.run(["sh", "-c", command], env=build_environment(url), capture_output=True, text=True, timeout=30)
 

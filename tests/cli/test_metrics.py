@@ -30,7 +30,7 @@ Parsed = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def parse_samples(text: str) -> Parsed:
-    """The samples; fails where the text breaks a rule of the format."""
+    """Parse metrics in Prometheus format into samples. Fail if the text breaks a rule of the format."""
     assert text.endswith("\n")
     types: dict[str, str] = {}
     found: Parsed = {}
@@ -148,7 +148,7 @@ def test_without_redis_it_says_so_and_exits_with_3() -> None:
 
 @contextlib.contextmanager
 def serve_metrics(url: str, *words: str) -> Iterator[str]:
-    """`rqtui metrics --listen` on a free port; its address."""
+    """Run `rqtui metrics --listen` on a free port, and return its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

@@ -55,7 +55,7 @@ class MigratedSystem:
 
 
 def body(number: int) -> bytes:
-    """Every third is equal to the one before it."""
+    """Build the body of a job. Every third body equals the one before it."""
     return b"job %d" % (number - (number % 3 == 1))
 
 
@@ -138,7 +138,7 @@ def put_safe_pop(client: Redis, number: int) -> bytes:
 
 
 def plant_rq(client: Redis, number: int) -> Bodies:
-    """Every fourth is scheduled; ids are those of the jobs."""
+    """Plant RQ jobs of which every fourth is scheduled, and return their ids."""
     queue, bodies = rq.Queue(client, "mail"), [rq.encode_call("tasks.run", body(n).decode()) for n in range(number)]
     for n, data in enumerate(bodies):
         if n % 4:
@@ -169,7 +169,7 @@ def sidekiq_job(name: str, number: int) -> bytes:
 
 
 def plant_sidekiq(client: Redis, number: int) -> Bodies:
-    """Every fourth is scheduled, among those of another queue."""
+    """Plant Sidekiq jobs of which every fourth is scheduled, among jobs of another queue."""
     client.sadd("queues", "mail", "other")
     for n in range(number):
         if n % 4:
@@ -264,7 +264,7 @@ def run(client: Redis, system: MigratedSystem) -> Migration:
 
 
 def copies(client: Redis) -> Bodies:
-    """What the target holds, read by raw commands."""
+    """Read the jobs of the target queue by raw commands."""
     records: Any = client.hgetall("rqtui:{new}:jobs")
     long: Any = client.hgetall("rqtui:{new}:bodies")
     return Counter(long.get(id) or record.partition(b"\n")[2] for id, record in records.items())
@@ -727,7 +727,7 @@ def test_a_system_that_can_neither_lease_nor_set_aside_is_refused(client: Redis)
 
 @pytest.fixture
 def many(client: Redis) -> Iterator[int]:
-    """A list that takes a while."""
+    """Plant a list whose migration takes a while."""
     client.rpush(dispatcher.READY, *(b"%d" % n for n in range(30_000)))
     yield 30_000
 

@@ -72,7 +72,7 @@ class System:
 
 
 def plant_bullmq(client: Redis) -> None:
-    """Priorities 1 to 7 beside jobs without one, one that goes first (lifo), a delayed one, and retries."""
+    """Plant BullMQ jobs: priorities 1 to 7, without priority, one that goes first (lifo), delayed, with retries."""
     clock = Clock()
     clock.ahead_s = -AGE_S
     queue = bullmq.Queue(client, "mail", clock)
@@ -99,7 +99,10 @@ def work_bullmq(client: Redis, run: Run, clock: Clock) -> Callable[[], object]:
 
 
 def plant_celery(client: Redis) -> None:
-    """All four lists of priorities; in the list of 3 a task of 4 came first. One is retried, one has an ETA."""
+    """Plant Celery tasks in all four priority lists: one is retried, one has an ETA.
+
+    In the list of priority 3 a task of priority 4 came first.
+    """
     celery.declare(client, "celery")
     for id, priority in (("a-9", 9), ("b-6", 6), ("c-4", 4), ("d-3", 3), ("e-0", 0), ("f-0", 0)):
         celery.publish(client, "celery", celery.build_task_message("shop.charge", id, "celery", [1], priority=priority))
@@ -118,7 +121,7 @@ def work_celery(client: Redis, run: Run, clock: Clock) -> Callable[[], object]:
 
 
 def plant_sidekiq(client: Redis) -> None:
-    """`retry: 3`, `retry: false`, a job that failed once, a scheduled one."""
+    """Plant Sidekiq jobs: `retry: 3`, `retry: false`, a job that failed once, a scheduled job."""
     clock = Clock()
     clock.ahead_s = -AGE_S
     producer = sidekiq.Client(client, "mail", clock)
@@ -238,7 +241,7 @@ def plant_safe_pop(client: Redis) -> None:
 
 
 def work_safe_pop(client: Redis, run: Run, clock: Clock) -> Callable[[], object]:
-    """Its own loop, for ids without data."""
+    """Run the original's own loop, for ids without data."""
     worker = safe_pop.Worker(client, "list", lambda _id, _body: None, block_s=0, clock=clock, sleep=lambda _s: None)
 
     def step() -> object:
@@ -259,7 +262,7 @@ def plant_timeout_sets(client: Redis) -> None:
 
 
 def work_timeout_sets(client: Redis, run: Run, _clock: Clock) -> Callable[[], object]:
-    """A worker that fails leaves its item and its lock; the cleaner brings it back when the lock is over."""
+    """Run a worker that fails and leaves its item and lock; the cleaner brings the item back when the lock expires."""
 
     class Declined(Exception):
         pass
@@ -306,7 +309,7 @@ def engine(client: Redis, spec: str) -> Engine:
 
 
 def under_the_original(client: Redis, system: System) -> list[str]:
-    """The runs of its own worker, which fail until a job has run often enough, in their order."""
+    """Return the runs of the original's own worker in order. They fail until a job has run often enough."""
     ran: list[str] = []
     clock = Clock()
 
@@ -533,7 +536,7 @@ def test_a_run_that_ends_before_its_copies_are_let_go_loses_no_order_and_no_atte
 
 
 def standing(client: Redis) -> list[Job]:
-    """The jobs of the target, those that are due first."""
+    """Return the jobs of the target queue, those that are due first."""
     native = engine(client, "native")
     return [job for place in ("ready", "scheduled") for job in native.fetch_page(TARGET, place, 0, 200).jobs]
 

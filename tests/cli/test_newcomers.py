@@ -174,7 +174,7 @@ def test_an_empty_token_ends_no_lease_of_somebody(mail: Seeded, url: str) -> Non
 
 @pytest.fixture
 def two_servers(mail: Seeded, url: str) -> str:
-    """A change here, and one that was made on another server; gives the other's URL."""
+    """Make a change here and one on another server, and return the other server's URL."""
     other = Journal(find_state_folder(), "redis://:secret@elsewhere:6379")
     other.record_change("purge", "images", "native", count=3)
     shell(url, "act", "kill", "mail", "a", "--yes")

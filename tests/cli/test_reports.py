@@ -86,7 +86,7 @@ LINES = [
 
 @pytest.fixture
 def troubled(client: Redis) -> Queue:
-    """A queue with something for each report."""
+    """Plant a queue with data for each report."""
     mail = Queue("mail", client)
     add_failed_jobs(mail, "TimeoutError: 1 s", "\x1b[31mred\x07")
     add_failed_jobs(mail, "TimeoutError: 2 s", final=False)

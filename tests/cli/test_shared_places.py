@@ -46,7 +46,7 @@ def list_deferred(client: Redis) -> list[str]:
 
 
 def ids(document: dict[str, list[dict[str, str]]]) -> list[str]:
-    """The ids of a page."""
+    """Return the ids of a page of jobs."""
     return [job["id"] for job in document["jobs"]]
 
 
@@ -118,7 +118,7 @@ def test_a_purge_of_a_shared_place_deletes_the_jobs_of_its_queue(client: Redis, 
 
 @pytest.fixture
 def engine(client: Redis, run) -> Engine:  # type: ignore[no-untyped-def]
-    """The same, without a command."""
+    """Create an engine on the queue with shared places, without a command."""
     return build_engine(client, [Mill()])
 
 

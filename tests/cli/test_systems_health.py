@@ -229,7 +229,7 @@ def test_health_names_the_fault_its_key_and_a_remedy_that_works_when_it_is_typed
 
 
 def run_in_shell(url: str, remedy: str) -> str:
-    """Types the command at the beginning of a remedy as a person would, and what a loop needs to end; bash reads it."""
+    """Run the command at the beginning of a fix in bash, with the option that ends a loop."""
     command = remedy.partition(";")[0]
     for prose in (" removes ", " makes ", " ends its lease", " takes it", ", or ", ", and "):
         command = command.partition(prose)[0]

@@ -32,7 +32,7 @@ COMMANDS = (
 
 
 def bullmq_keys() -> dict[str, object]:
-    """A queue of BullMQ with a job in each place but two; `failed` has an error and a stack trace."""
+    """Plant a BullMQ queue with a job in each place but two; `failed` has an error and a stack trace."""
     now_ms = int(time.time() * 1000)
     times = {"name": "send", "data": '{"to":"a@b.c"}', "opts": '{"attempts":3}', "timestamp": str(now_ms - 60_000)}
     error = {"failedReason": "boom", "stacktrace": '["Error: boom\\n  at send (a.js:1)"]', "atm": "3", "ats": "3"}
@@ -95,7 +95,7 @@ def plant_native(client: Redis) -> None:
 
 
 def transcript(url: str, system: PlantedSystem) -> Iterator[str]:
-    """What each command prints; the jobs of each place are listed, and the first of each is shown."""
+    """Return what each command prints; the jobs of each place are listed, and the first of each is shown."""
 
     def run(*words: str) -> Ran:
         return shell(url, "--system", system.spec, *words)

@@ -32,7 +32,7 @@ def queue(client: Redis, url: str) -> Iterator[Queue]:
 
 
 def python(code: str) -> list[str]:
-    """A command that runs `code`."""
+    """Return a command line that runs `code` in Python."""
     return [sys.executable, "-S", "-c", code]
 
 
@@ -55,7 +55,7 @@ def alive(pid: int) -> bool:
 
 @pytest.fixture
 def background() -> Iterator[Any]:
-    """`background(queue, command, …)` runs `work` in a thread; `.stop` ends it, `.result()` are its counts."""
+    """Return a function that runs `work` in a thread; `.stop` ends it, `.result()` are its counts."""
     with ThreadPoolExecutor() as pool:
         stops: list[threading.Event] = []
 

@@ -35,7 +35,7 @@ from rqtui.testing.keyspace import diff, dump
 
 
 def counts(queue: Queue) -> dict[str, int]:
-    """The places that are not empty."""
+    """Return the number of jobs in each place that is not empty."""
     places = ("scheduled", "ready", "reserved", "done", "dead")
     return {place: count for place, count in queue.counts().items() if place in places and count}
 

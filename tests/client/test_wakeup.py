@@ -39,7 +39,7 @@ Consuming = Callable[..., AbstractContextManager[None]]
 
 @pytest.fixture
 def consuming(kind: Any, client: Redis, url: str) -> Consuming:
-    """`consuming(count, seen, …)`: so many consumers in threads of their own, whose options those are."""
+    """Return a function that starts consumers with the given options in threads: `consuming(count, seen, …)`."""
     return lambda count, seen, **options: _consuming(kind, url, count, seen, **options)
 
 
@@ -69,27 +69,27 @@ def wait_for_blocked(client: Redis, count: int) -> None:
 
 
 def calls(client: Redis, *names: str) -> int:
-    """How often Redis was asked these commands; without names, to run a script."""
+    """Return how often Redis ran the named commands; without names, how often it ran a script."""
     stats = client.info("commandstats")
     return sum(stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names or ("evalsha", "eval"))
 
 
 def now_ms(client: Redis) -> float:
-    """The time of the server, by which jobs fall due."""
+    """Return the server's time, by which jobs become due."""
     seconds, micros = client.time()
     return seconds * 1000 + micros / 1000
 
 
 @pytest.fixture
 def for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Redis never lets go by itself, so that a consumer without a cause waits until the deadline of its test."""
+    """Make Redis block without a timeout, so that a consumer without a cause waits until its test's deadline."""
     monkeypatch.setattr("rqtui.client.wakeup.BLOCK_S", HOUR_S)
     monkeypatch.setattr("rqtui.client.consumer.BLOCK_S", HOUR_S)
 
 
 @pytest.fixture(params=["waits", "awaited"])
 def bell(request: pytest.FixtureRequest) -> Callable[[Redis], AbstractContextManager[Any]]:
-    """`bell(client)`: a wake waiter on the server of a client, closed at the end."""
+    """Return a function that creates a wake waiter on the server of a client. It is closed at the end of the test."""
     return lambda client: closing(
         WakeWaiter(client, WAKE) if request.param == "waits" else aio_facade.WakeWaiterFacade(client, WAKE)
     )
@@ -218,7 +218,7 @@ def test_closing_the_client_in_another_thread_is_an_error_not_a_hang(client: Red
 
 @pytest.fixture
 def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
-    """`restricted("-client|unblock")` is a URL whose user may do anything but that."""
+    """Return a function that builds the URL of a user with fewer rights: `restricted("-client|unblock")`."""
 
     def create_user(*rules: str) -> str:
         client.execute_command("ACL", "SETUSER", "worker", "on", ">secret", "~*", "&*", "+@all", *rules)

@@ -298,7 +298,7 @@ def test_a_profile_reaches_every_command_before_or_after_its_name(url: str, clie
 
 
 def complete_words(words: str, config: str = os.devnull) -> tuple[bytes, set[bytes]]:
-    """What zsh would offer, and which modules that took."""
+    """Return what zsh would offer, and which modules were imported for it."""
     done = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "rqtui"],
         capture_output=True,

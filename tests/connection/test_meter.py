@@ -23,7 +23,7 @@ INSIDE = "lua"  # what MONITOR has as the client of a command of a script
 
 @contextmanager
 def record_commands(client: Redis) -> Iterator[list[str]]:
-    """The commands that the server gets from clients, by name, once the block is left; not their introductions."""
+    """Record the commands by name that the server gets from clients in the block, without connection handshakes."""
     words: list[str] = []
     with client.monitor() as monitor:
 

@@ -18,7 +18,7 @@ from rqtui.connection.subscriber import Message, Subscriber
 
 @pytest.fixture
 def listening() -> Iterator[Callable[..., Subscriber]]:
-    """Makes an ear for a URL that listens to some patterns, and waits until it does."""
+    """Return a function that creates a subscriber of some patterns and waits until it is subscribed."""
     made: list[tuple[Redis, Subscriber]] = []
 
     def make(url: str, *patterns: str, meter: Meter | None = None) -> Subscriber:

@@ -58,7 +58,7 @@ def alone(client: Redis, engine: Engine) -> list[Counted]:
 
 
 def numbers(queues: tuple[Counted, ...] | list[Counted]) -> list[object]:
-    """What does not change with the time of the look."""
+    """Return the values of queues that do not change with the time of the refresh."""
     return [
         (queue.name, queue.counts, queue.counters, queue.is_paused, queue.workers, queue.overdue) for queue in queues
     ]

@@ -31,7 +31,7 @@ def build_refs(number: int) -> list[Ref]:
 
 
 def calls(client: Redis, command: str = "eval") -> int:
-    """Scripts that were called so far, or commands of that name."""
+    """Return how many scripts, or commands of that name, Redis has run."""
     found = client.info("commandstats")
     return sum(each["calls"] for name, each in found.items() if name.startswith(f"cmdstat_{command}"))
 
@@ -45,7 +45,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 
 def look_again(heads: DueTimes) -> None:
-    """The second until the next look is over."""
+    """Return the seconds until the next read of due times is over."""
     for look in heads._polls.values():
         object.__setattr__(look, "next_poll_s", 0.0)
 

@@ -37,7 +37,7 @@ def queue(client: Redis) -> Queue:
 
 
 def behind(proxy: Proxy, read_only: bool = False) -> Engine:
-    """An engine whose connection passes the proxy and knows the server's scripts already."""
+    """Create an engine whose connection passes the proxy and whose scripts are loaded on the server."""
     return Engine(connect(proxy.url, timeout_s=2), [registry.create_system("native")], read_only)
 
 

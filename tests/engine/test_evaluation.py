@@ -37,7 +37,7 @@ class Judge:
         self.judging = HealthEvaluator(NATIVE, self.rates, self.inspections, lambda _ref: self.limits)
 
     def look(self, look: Look) -> tuple[Queue, Rate, list[str]]:
-        """The queue as judged, its rate, and which closer looks it wants."""
+        """Evaluate the health of a queue, and return the queue, its rate and the probes that are due."""
         if self.forgets:
             self.judging._cache.clear()
         self.inspections.build_due_requests([MAIL], look.at_s, ())

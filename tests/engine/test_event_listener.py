@@ -24,7 +24,7 @@ MAIL, POST = Ref("crier", "mail"), Ref("crier", "post")
 
 @pytest.fixture
 def listened(client: Redis, url: str) -> Iterator[Callable[..., Engine]]:
-    """Makes an engine that has looked at the crier's queues, and listens."""
+    """Create an engine that has counted the crier's queues and listens."""
     add_ready_jobs(client, "mail", "a", "b", "c", "d")
     add_ready_jobs(client, "post", "x")
     made: list[Engine] = []

@@ -109,7 +109,7 @@ def variations(given: Situation) -> Iterator[tuple[str, str, Situation]]:
 
 
 def describe_findings(given: Situation) -> tuple[str, str]:
-    """The findings in short, and all about them."""
+    """Describe findings in one short line, then with all their fields."""
     judged = rules.attach_findings(*given)
     found = ", ".join(f"{one.severity} {one.kind}" for one in judged.findings) or "no finding"
     until = rules.compute_valid_until_ms(judged, *given[1:])
@@ -119,7 +119,7 @@ def describe_findings(given: Situation) -> tuple[str, str]:
 
 
 def without_moments(text: str) -> str:
-    """A moment is written in the zone and by the date of who reads it."""
+    """Replace dates and times, which are written in the zone and by the date of the reader."""
     return re.sub(r"(?<= )since [^,'\"]+", "since <moment>", text)
 
 

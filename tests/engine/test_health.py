@@ -391,7 +391,7 @@ MINUTE_MS, END_MS = 60_000, 100 * 60_000
 
 
 def usual_wait_ms(flows: dict[int, int], *, first: int, **numbers: int) -> int | None:
-    """The usual wait at minute 100, with so many jobs in and out of the queue in some minutes."""
+    """Return the usual wait at minute 100, with so many jobs in and out of the queue in some minutes."""
     minutes = [(at * MINUTE_MS, {"enqueued": flows.get(at, 0), "acked": flows.get(at, 0)}) for at in range(100)]
     history = History(Ref("native", "mail"), minutes={at * MINUTE_MS: {} for at in range(first, 100)})
     return compute_usual_wait_ms(history, QUEUE._replace(counted_ms=END_MS, counts=build_counts(**numbers)), minutes)
@@ -543,7 +543,7 @@ def test_a_user_who_may_not_ask_gets_no_findings(client: Redis, url: str) -> Non
 
 
 def list_finding_texts(*looks: tuple[int, int, int, int]) -> list[str]:
-    """What is said of a queue at each look: (seconds, due jobs, due ms of the first, dispatched ever)."""
+    """Return the finding texts of a queue for each (seconds, due jobs, due ms of the first, dispatched so far)."""
     rates, said = Rates(), []
     for after_s, overdue, head_ms, dispatched in looks:
         at_ms = NOW_MS + 1000 * after_s

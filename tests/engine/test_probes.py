@@ -46,13 +46,13 @@ def create_past_jobs(client: Redis, *groups: PastGroup) -> int:
 
 
 def run(client: Redis, verb: str, rows: list[list[object]] | None = None, **args: object) -> list[list[object]]:
-    """A script of the native queue, on orders."""
+    """Run a script of the native queue `orders`."""
     call = scripts.load_scripts("native")[verb].build_call(build_keys("orders"), args, rows or [])
     return [list(row) for row in scripts.run_call(client, call).rows]
 
 
 def works(client: Redis, done: int, failed: int, at_ms: int, error: str = GONE) -> None:
-    """So many attempts end well and so many badly at an instant."""
+    """Complete so many attempts successfully and fail so many at one time."""
     blank = [None] * (len(scripts.load_scripts("native")["enqueue"].each) - 3)
     run(client, "enqueue", [[f"{at_ms}-{n}", b"{}", "charge", *blank] for n in range(done + failed)], now_ms=at_ms)
     taken = run(client, "reserve", now_ms=at_ms, limit=done + failed, worker="w")

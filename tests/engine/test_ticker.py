@@ -39,7 +39,7 @@ class Heard:
         ]
 
     def until_over(self, *ids: int) -> None:
-        """Waits for the last answer to each of these requests."""
+        """Wait for the last message about each of these requests."""
         wait_until(lambda: all(any(each.is_last for each in self.answers(id)) for id in ids))
 
 

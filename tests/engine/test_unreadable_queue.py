@@ -74,7 +74,7 @@ every_fault = pytest.mark.parametrize("system", [FaultyInReading, FaultyInAsking
 
 @pytest.fixture
 def two(client: Redis) -> Redis:
-    """A queue that can be read and one that cannot, with the same in both."""
+    """Plant a queue that can be read and one that cannot, with the same jobs in both."""
     for queue in ("good", "bad"):
         seeded = Seeded(client, queue)
         seeded.put("a", "b", "c")

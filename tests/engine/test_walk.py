@@ -28,7 +28,7 @@ MAIL, NEWS = Ref("bullmq", "mail"), Ref("native", "news")
 
 @pytest.fixture
 def full(client: Redis, monkeypatch: pytest.MonkeyPatch) -> Redis:
-    """A database of more keys than a command looks at, with a queue of BullMQ and a native one, which has its name."""
+    """Plant a database of more keys than a command reads, with a BullMQ queue and a native one of the same name."""
     monkeypatch.setattr("rqtui.engine.discovery.MAX_KEYS_PER_DISCOVERY", BUDGET)
     monkeypatch.setattr(walk, "MAX_KEYS_PER_DISCOVERY", BUDGET)
     monkeypatch.setattr(walk, "REST_FACTOR", 1e9)
@@ -45,7 +45,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def command(client: Redis, folder: Path | None) -> Engine:
-    """What a command knows that looks for queues once."""
+    """Return what a command knows that searches for queues once."""
     engine = Engine(client, registry.create_systems(), walks=folder)
     for _chunk in engine.discover():
         pass
@@ -113,7 +113,7 @@ def test_who_asks_for_all_keys_sees_all(full: Redis, folder: Path) -> None:
 
 
 def spoilt(file: Path) -> Iterator[tuple[str, bytes]]:
-    """What a file may become, by what was done to it."""
+    """Return damaged versions of a file by the kind of damage."""
     whole = file.read_bytes()
     document = json.loads(whole)
     yield from {"empty": b"", "half": whole[: len(whole) // 2], "bytes": b"\xff\x00", "deep": b"[" * 100_000}.items()

@@ -37,7 +37,7 @@ TRIES = 3  # of a put or an ack whose answer was an error
 
 
 class Actor:
-    """What the kinds share: names, the random source, the history, and when to stop."""
+    """The parts that all processes of a history share: names, random source, history, and the stop event."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         given = SimpleNamespace(**options)
@@ -50,7 +50,7 @@ class Actor:
             signal.signal(number, lambda *_: self.stop.set())
 
     def queue(self) -> Queue:
-        """One of the queues."""
+        """Open one of the queues, chosen at random."""
         made: Queue = self.kind(self.chance.choice(self.queues), self.url)
         return made
 
@@ -60,7 +60,7 @@ class Actor:
 
 
 def produce(actor: Actor) -> None:
-    """Puts `most` jobs with ids of its own, one by one and many at once, due now and later, some refused."""
+    """Put `most` jobs with ids of its own, one by one and many at once, due now and later, some refused."""
     chance, made = actor.chance, 0
     queues = {name: actor.kind(name, actor.url) for name in actor.queues}
     while made < actor.most and not actor.stop.is_set():
@@ -99,7 +99,7 @@ def _put(actor: Actor, queue: Queue, items: Sequence[dict[str, Any]]) -> bool:
 
 
 def consume(actor: Actor) -> None:
-    """Runs what `Queue.consume` hands out; acks, fails, gives back, takes long."""
+    """Run the jobs of `Queue.consume`: ack, fail, release, or take long."""
     queue, open_jobs = actor.queue(), list[tuple[Job, str]]()
     batch = actor.chance.choice((1, 10, 100))
     for job in queue.consume(ttr=TTR_S, batch=batch, worker=actor.name, stop=actor.stop):
@@ -117,7 +117,7 @@ def consume(actor: Actor) -> None:
 
 
 def lease(actor: Actor) -> None:
-    """Reserves a few by hand and settles them by hand, in one call each."""
+    """Reserve a few jobs and settle them by single calls."""
     queue = actor.queue()
     while not actor.stop.is_set():
         count = actor.chance.choice((1, 1, 3, 10))
@@ -170,7 +170,7 @@ def _record_outcome(actor: Actor, job: Job, verb: str, word: str) -> None:
 
 
 def _record_outcomes(actor: Actor, jobs: Sequence[tuple[Job, str]]) -> list[tuple[Job, str]]:
-    """Notes those whose outcome is known now; the others."""
+    """Record the outcomes that are known now, and return the other jobs."""
     for job, verb in jobs:
         if job.outcome not in ("", "sent"):
             _record_outcome(actor, job, verb, job.outcome)
@@ -246,7 +246,7 @@ _VERBS: Sequence[tuple[str, str, dict[str, object]]] = (
 
 
 def command(actor: Actor) -> None:
-    """A person at the command line: `rqtui put` and `rqtui act`, a process each."""
+    """Run `rqtui put` and `rqtui act` as a person at the command line, a process each."""
     made = 0
     while not actor.stop.is_set():
         queue, verb = actor.chance.choice(actor.queues), actor.chance.choice(("put", "put", "requeue", "pause"))
@@ -289,7 +289,7 @@ def _words(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_with_aio(work: Callable[[Actor], None]) -> Callable[[Actor], None]:
-    """The same work by `rqtui.aio`, whose loop runs on a thread beside it."""
+    """Return the same work for `rqtui.aio`, whose loop runs on a thread beside it."""
 
     def on_a_loop(actor: Actor) -> None:
         actor.kind = aio_facade.Queue

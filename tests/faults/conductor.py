@@ -50,7 +50,7 @@ ALSO: Mapping[str, Mapping[str, object]] = dict(
 
 @dataclass
 class Outcome:
-    """What came of a history: the sentences of the judge, and figures."""
+    """The result of a history: the sentences of the checker, and figures."""
 
     seed: int
     history: Path
@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def message(self) -> str:
-        """For the failure of a test."""
+        """Return the error message of a failed test."""
         shown = "\n".join(self.broken[:20])
         return (
             f"{len(self.broken)} broken promises with seed {self.seed}, history {self.history}\n{shown}\n"
@@ -69,7 +69,7 @@ class Outcome:
 
 @dataclass
 class Slot:
-    """Who fills it now."""
+    """A place for one process of a history, with the process that fills it now."""
 
     name: str
     kind: str
@@ -82,7 +82,7 @@ class Slot:
 
 @dataclass
 class Stage:
-    """The server, the proxies, the processes; `later` are (when, what) to be done."""
+    """The server, the proxies and the processes of a history; `later` are (time, action) to be done."""
 
     folder: Path
     seed: int
@@ -102,7 +102,7 @@ class Stage:
         heapq.heappush(self.later, (when_s, self._order, act))
 
     def play(self) -> None:
-        """Does all that is to be done, each at its time."""
+        """Run all scheduled actions that are due."""
         while self.later:
             self.look_after()
             wait_s = self.later[0][0] - time.monotonic()
@@ -114,7 +114,7 @@ class Stage:
     # processes
 
     def fill(self, slot: Slot) -> None:
-        """Starts the next process of a slot."""
+        """Start the next process of a slot."""
         if self.is_over or slot.process is not None:
             return
         slot.number += 1
@@ -153,7 +153,7 @@ class Stage:
         return self.folder / "history.jsonl"
 
     def _listen(self, called: str, output: Any) -> None:
-        """What `rqtui work` says of the outcomes of its jobs."""
+        """Record the outcomes that `rqtui work` prints about its jobs."""
         history = History(self._path, called)
         words = {"acked": ("ack", "moved"), "released": ("release", "moved"), "rejected": ("reject", "moved")}
         for line in output:
@@ -164,7 +164,7 @@ class Stage:
                 history.note("settled", **job, token=None, verb=verb, word=word)
 
     def look_after(self) -> None:
-        """Notes who ended by itself, and starts another."""
+        """Record processes that ended by themselves, and start another for each."""
         for slot in self.slots.values():
             if slot.process is None or (code := slot.process.poll()) is None:
                 continue
@@ -177,7 +177,7 @@ class Stage:
         return (self.folder / f"{called}.stderr").read_text("utf-8", "replace")[-1500:]
 
     def signal(self, slot: Slot, number: int) -> None:
-        """Sends a signal to the process of a slot and to what it started."""
+        """Send a signal to the process of a slot and to its descendants."""
         with contextlib.suppress(ProcessLookupError):
             if slot.process is not None:
                 os.killpg(slot.process.pid, number)
@@ -185,7 +185,7 @@ class Stage:
     # faults
 
     def strike(self, strike: Strike, began_s: float) -> None:
-        """Lets one fault happen, and plans its end."""
+        """Cause one fault, and schedule its end."""
         self.history.note("strike", kind=strike.kind, target=strike.target)
         self.counts[f"{strike.kind} {strike.target.rstrip('0123456789')}"] += 1
         until_s = began_s + strike.until_s
@@ -240,7 +240,7 @@ class Stage:
 
 
 def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outcome:
-    """One history from its beginning to its end, in `folder`; 1.5 to 2.5 faults for each kill."""
+    """Run one history from its beginning to its end in `folder`, with 1.5 to 2.5 faults for each kill."""
     began_s = time.monotonic()
     server = DurableServer(folder, fsync)
     with contextlib.ExitStack() as stack:
@@ -281,7 +281,7 @@ def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outco
 
 
 def _until_acked(stage: Stage, number: int) -> None:
-    """Waits until so many jobs of each queue were done."""
+    """Wait until so many jobs of each queue were done."""
 
     def are() -> bool:
         stage.look_after()
@@ -294,7 +294,7 @@ def _until_acked(stage: Stage, number: int) -> None:
 
 
 def _drain(stage: Stage) -> None:
-    """No more faults: producers and operators leave, queues are resumed, the others work until nothing waits."""
+    """End the faults: producers and operators leave, queues are resumed, the others work until no job waits."""
     for proxy in stage.proxies.values():
         with proxy._lock:
             proxy._faults.clear()
@@ -325,7 +325,7 @@ def _finish(stage: Stage) -> None:
 
 
 def _leave(stage: Stage, slots: list[Slot]) -> None:
-    """SIGTERM to each, which shall end with 0."""
+    """Send SIGTERM to the processes of these slots, which must end with 0."""
     for slot in slots:
         if slot.process is not None:
             slot.process.send_signal(signal.SIGTERM)
@@ -353,7 +353,7 @@ def _end_all(stage: Stage) -> None:
 
 
 def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = True) -> Dump:
-    """What a queue holds; `found` is what `check` says of it, `remembers` whether it knows the ids of done jobs."""
+    """Read the contents of a queue. `found` is what `check` reports, `remembers` whether ids of done jobs are kept."""
     keys = native_keys.build_keys(queue)
     places = {
         place: {id.decode(): score for id, score in client.zrange(keys[place], 0, -1, withscores=True)}
@@ -365,13 +365,13 @@ def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = T
 
 
 def run_check(url: str, queue: str) -> list[str]:
-    """What `rqtui check` says, where it does not end with 0."""
+    """Run `rqtui check`, and return its output if it does not end with 0."""
     ran = subprocess.run(_rqtui(url, "check", queue, "--json"), capture_output=True, text=True)
     return [ran.stdout + ran.stderr] if ran.returncode else []
 
 
 def events(client: Redis, key: str) -> list[tuple[str, str]] | None:
-    """(verb, id) of the events of a queue, oldest first; None when some are gone."""
+    """Return (verb, id) of the events of a queue, oldest first; None if some are missing."""
     info: Mapping[str, Any] = client.xinfo_stream(key) if client.exists(key) else {}
     entries = client.xrange(key)
     is_trimmed = info.get("entries-added", len(entries)) != len(entries) or len(entries) >= STREAM
@@ -385,5 +385,5 @@ def _rqtui(url: str, *words: str) -> list[str]:
 
 
 def seed_of_now() -> int:
-    """A seed for a run that names none."""
+    """Return a seed for a run that names none."""
     return random.SystemRandom().randrange(10**6)

@@ -21,7 +21,7 @@ Line = Mapping[str, Any]
 
 
 class History:
-    """Appends lines in the name of one process."""
+    """A writer that appends lines to the history in the name of one process."""
 
     def __init__(self, path: Path, by: str) -> None:
         self.by = by
@@ -29,12 +29,12 @@ class History:
         self._calls = 0
 
     def note(self, op: str, **fields: Any) -> None:
-        """Writes one line."""
+        """Write one line."""
         line = {"t": time.monotonic(), "by": self.by, "op": op, **fields}
         os.write(self._fd, json.dumps(line, separators=(",", ":")).encode() + b"\n")
 
     def call(self, op: str, ask: Callable[[], T], told: Callable[[T], Mapping[str, Any]], **fields: Any) -> T | None:
-        """Runs `ask` between its two lines; None when it raised one of our errors, whose meaning is written down."""
+        """Run `ask` between its two lines. Returns None if it raised an error of rqtui, which is recorded."""
         self._calls += 1
         number = self._calls
         self.note(op, n=number, **{"is": "ask"}, **fields)
@@ -49,7 +49,7 @@ class History:
 
 
 def lines(path: Path) -> Iterator[Line]:
-    """The lines of a history, in the order of their times within what one process can see."""
+    """Return the lines of a history, in the order of their times within what one process can see."""
     with path.open("rb") as file:
         found = [json.loads(line) for line in file if line.endswith(b"\n")]
     return iter(sorted(found, key=lambda line: line["t"]))

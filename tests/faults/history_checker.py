@@ -75,17 +75,17 @@ class Dump:
     remembers: bool = True
 
     def homes(self, id: str) -> list[str]:
-        """The places that hold it."""
+        """Return the places that hold a job."""
         return [place for place in PLACES if id in self.places.get(place, {})]
 
     def lives(self, id: str) -> float:
-        """How often it was accepted."""
+        """Return how often a job was accepted."""
         if self.remembers:
             return 1
         return math.inf if self.events is None else sum(event == ("enqueue", id) for event in self.events)
 
     def forgotten(self) -> frozenset[str]:
-        """Ids that may be nowhere: their last event was their end, pulled or done in a queue that does not remember."""
+        """Return ids that may be missing: their last event was a pull, or done in a queue that forgets done jobs."""
         last = {id: verb for verb, id in self.events or ()}
         ends = ("pull",) if self.remembers else ("pull", "ack")
         return frozenset(id for id, verb in last.items() if verb in ends)
@@ -93,7 +93,7 @@ class Dump:
 
 @dataclass(frozen=True)
 class Lease:
-    """One lease as its holder saw it: known since `t`, asked for after `since`."""
+    """One lease as its holder saw it: known since `t`, requested after `since`."""
 
     t: float
     since: float
@@ -107,7 +107,7 @@ class Lease:
 
 @dataclass
 class Facts:
-    """What a history says about one queue."""
+    """The facts of a history about one queue."""
 
     sure: dict[str, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))  # id -> when put
     asked: Counter[str] = field(default_factory=Counter)  # id -> how often a put was asked for
@@ -125,12 +125,15 @@ class Facts:
 
 
 def judge(history: Iterable[Line], dumps: Mapping[str, Dump], tail_s: float = 0.0) -> list[str]:
-    """What is wrong, a sentence each; empty when every promise was kept. See `verdict` for what was forgiven."""
+    """Return a sentence for each broken promise; empty when every promise was kept.
+
+    `find_errors` also returns what was excused.
+    """
     return find_errors(history, dumps, tail_s)[0]
 
 
 def find_errors(history: Iterable[Line], dumps: Mapping[str, Dump], tail_s: float = 0.0) -> tuple[list[str], int]:
-    """What is wrong, and how many contradictions were put down to a tail that died with the server."""
+    """Return a sentence for each broken promise, and the number of contradictions excused by a lost tail."""
     facts, windows, found = collect_facts(history, tail_s)
     forgiven = 0
     for queue, dump in dumps.items():
@@ -146,8 +149,9 @@ def find_errors(history: Iterable[Line], dumps: Mapping[str, Dump], tail_s: floa
 def _find_contradictions(facts: Facts, dump: Dump) -> Iterator[tuple[str, Sequence[tuple[float, float]]]]:
     """Yield each contradiction, and the time of the reply that a lost tail of the file would excuse."""
     for rule in (
-        _find_lost_jobs, _from_nowhere, _two_owners, _at_once, _late, _undone, _never_run, _find_broken_paths,
-        _tokens, _attempts, _find_wrong_pulls,
+        _find_lost_jobs, _find_unknown_jobs, _find_double_places, _find_overlapping_leases, _find_late_changes,
+        _find_lost_acks, _find_jobs_done_without_run, _find_broken_paths,
+        _find_reused_tokens, _find_wrong_attempts, _find_wrong_pulls,
     ):  # fmt: skip
         yield from rule(facts, dump)
 
@@ -155,7 +159,7 @@ def _find_contradictions(facts: Facts, dump: Dump) -> Iterator[tuple[str, Sequen
 def collect_facts(
     history: Iterable[Line], tail_s: float
 ) -> tuple[dict[str, Facts], list[tuple[float, float]], list[str]]:
-    """The facts by queue, the windows in which acknowledged writes may have been lost, and what processes reported."""
+    """Return the facts by queue, the windows in which acknowledged writes may be lost, and the processes' errors."""
     facts: dict[str, Facts] = defaultdict(Facts)
     windows: list[tuple[float, float]] = []
     found: list[str] = []
@@ -194,7 +198,7 @@ def collect_facts(
     return facts, windows, found
 
 
-def _put(facts: Facts, ask: Line, answer: Line | None) -> None:
+def _record_put(facts: Facts, ask: Line, answer: Line | None) -> None:
     if answer is None:
         facts.asked.update(ask["ids"])
     elif answer["is"] == "nothing":
@@ -204,7 +208,7 @@ def _put(facts: Facts, ask: Line, answer: Line | None) -> None:
             facts.sure[id].append((ask["t"], answer["t"]))
 
 
-def _reserve(facts: Facts, ask: Line, answer: Line | None) -> None:
+def _record_reserve(facts: Facts, ask: Line, answer: Line | None) -> None:
     if answer is not None and answer["is"] == "answer":
         facts.claims.append((ask["t"], [int(token) for _, token, _, _ in answer["leases"]]))
         for id, token, attempt, most in answer["leases"]:
@@ -212,19 +216,19 @@ def _reserve(facts: Facts, ask: Line, answer: Line | None) -> None:
             facts.leases.append(Lease(answer["t"], ask["t"], ask["by"], *told))
 
 
-def _act(facts: Facts, ask: Line, answer: Line | None) -> None:
+def _record_act(facts: Facts, ask: Line, answer: Line | None) -> None:
     if answer is None:
         (facts.deleted if ask["verb"] == "delete" else facts.acted_on).update(ask["ids"])
 
 
-def _pull(facts: Facts, ask: Line, answer: Line | None) -> None:
+def _record_pull(facts: Facts, ask: Line, answer: Line | None) -> None:
     if answer is None:
         facts.pulls += ask["count"]
     elif answer["is"] == "answer":
         facts.pulled.update(answer["ids"])
 
 
-_CALLS = {"put": _put, "reserve": _reserve, "act": _act, "pull": _pull}
+_CALLS = {"put": _record_put, "reserve": _record_reserve, "act": _record_act, "pull": _record_pull}
 Found = Iterator[tuple[str, Sequence[tuple[float, float]]]]
 
 
@@ -242,7 +246,7 @@ def _find_lost_jobs(facts: Facts, dump: Dump) -> Found:
             yield f"job {id} was acknowledged and is nowhere", told if len(told) == 1 else ()
 
 
-def _from_nowhere(facts: Facts, dump: Dump) -> Found:
+def _find_unknown_jobs(facts: Facts, dump: Dump) -> Found:
     for place in PLACES:
         for id in dump.places.get(place, {}):
             if id not in facts.asked:
@@ -251,7 +255,7 @@ def _from_nowhere(facts: Facts, dump: Dump) -> Found:
                 yield f"job {id} is in {place}, though its put was said to have done nothing", ()
 
 
-def _two_owners(facts: Facts, dump: Dump) -> Found:
+def _find_double_places(facts: Facts, dump: Dump) -> Found:
     for id, times in facts.finished.items():
         owners = dict.fromkeys((by, owner) for _, _, by, owner in times)
         if len(owners) > 1 and len(owners) > dump.lives(id) and id not in facts.deleted:
@@ -259,7 +263,7 @@ def _two_owners(facts: Facts, dump: Dump) -> Found:
             yield f"job {id} was finished by {names}", [(start, end) for start, end, _, _ in times[:-1]]
 
 
-def _at_once(facts: Facts, dump: Dump) -> Found:
+def _find_overlapping_leases(facts: Facts, dump: Dump) -> Found:
     """Yield jobs that a worker got while another worker's lease was neither given up nor expired."""
     holder: dict[str, Lease] = {}
     for lease in sorted(facts.leases, key=lambda lease: (lease.token, lease.t)):
@@ -270,8 +274,8 @@ def _at_once(facts: Facts, dump: Dump) -> Found:
             yield f"{lease.by} got job {lease.id} while {before.by} held it", [(before.since, before.t)]
 
 
-def _late(facts: Facts, dump: Dump) -> Found:
-    """A worker whose job went to another before it asked changes nothing."""
+def _find_late_changes(facts: Facts, dump: Dump) -> Found:
+    """Yield changes by a worker whose job another worker had got before the request."""
     later: dict[str, list[Lease]] = defaultdict(list)
     for lease in facts.leases:
         later[lease.id].append(lease)
@@ -282,7 +286,7 @@ def _late(facts: Facts, dump: Dump) -> Found:
                 yield f"{by} settled job {id} ({verb}) after {lease.by} had got it", [(lease.since, lease.t)]
 
 
-def _undone(facts: Facts, dump: Dump) -> Found:
+def _find_lost_acks(facts: Facts, dump: Dump) -> Found:
     for id, times in facts.finished.items():
         if id in facts.deleted or (not dump.remembers and (not dump.homes(id) or dump.lives(id) > 1)):
             continue
@@ -293,7 +297,7 @@ def _undone(facts: Facts, dump: Dump) -> Found:
             yield f"job {id} was finished by one lease, and is done by {token}", [(s, e) for s, e, _, _ in times]
 
 
-def _never_run(facts: Facts, dump: Dump) -> Found:
+def _find_jobs_done_without_run(facts: Facts, dump: Dump) -> Found:
     acked = {id for verb, id in dump.events or () if verb == "ack"}
     for id in acked & dump.forgotten() - {id for id, _ in facts.ran}:
         yield f"job {id} is done and forgotten, and nobody ran it to its end", ()
@@ -304,7 +308,7 @@ def _never_run(facts: Facts, dump: Dump) -> Found:
 
 
 def _find_broken_paths(facts: Facts, dump: Dump) -> Found:
-    """The events of each job are a path through the places, which ends where it is, with as many attempts."""
+    """Yield jobs whose events are no path through the places, or do not end in their place with their attempts."""
     for problem in dump.found:
         yield f"check found {problem}", ()
     if dump.events is None:
@@ -327,8 +331,8 @@ def _find_broken_paths(facts: Facts, dump: Dump) -> Found:
             yield f"job {id} has {_read_attempts(dump, id)[0]} attempts; its events tell of {tried[id]}", ()
 
 
-def _tokens(facts: Facts, dump: Dump) -> Found:
-    """Each token is given out once, and is above all that were given out before."""
+def _find_reused_tokens(facts: Facts, dump: Dump) -> Found:
+    """Yield tokens that were given out twice or are not above all earlier tokens."""
     holders: dict[int, Lease] = {}
     last_of: Counter[str] = Counter()
     for lease in facts.leases:
@@ -349,7 +353,7 @@ def _tokens(facts: Facts, dump: Dump) -> Found:
             yield f"token {min(tokens)} was given out after {highest}", ()
 
 
-def _attempts(facts: Facts, dump: Dump) -> Found:
+def _find_wrong_attempts(facts: Facts, dump: Dump) -> Found:
     """Yield wrong attempt numbers: more than allowed, or others than the events show, in their order."""
     given: dict[str, list[int]] = defaultdict(list)
     tried: Counter[str] = Counter()
@@ -382,11 +386,11 @@ def _find_wrong_pulls(facts: Facts, dump: Dump) -> Found:
 
 
 def _compute_attempts(verb: str, attempts: int) -> int:
-    """The attempts of a job after one of its events."""
+    """Return the attempts of a job after one of its events."""
     return {"reserve": attempts + 1, "release": attempts - 1, "enqueue": 0, "requeue": 0}.get(verb, attempts)
 
 
 def _read_attempts(dump: Dump, id: str) -> tuple[int, str]:
-    """Attempts and token in the line of a job; 0 and `-` where it was never reserved."""
+    """Return attempts and token in the line of a job; 0 and `-` if it was never reserved."""
     words = dump.attempts.get(id, "0 -").split(" ")
     return int(words[0]), words[1]

@@ -1,4 +1,4 @@
-"""What a seed makes of a run: who takes part, and which fault strikes whom at which moment. Data, made at once."""
+"""Compute the plan of a run from a seed: which processes take part, and which fault hits which one, and when."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class Strike:
-    """One fault: `kind` is kill, stop, or what `proxy.Proxy` can do; `until_s` when it ends or its victim is back."""
+    """One fault: `kind` is kill, stop, or a fault of `proxy.Proxy`; `until_s` is when it ends or its victim is back."""
 
     at_s: float
     kind: str
@@ -47,9 +47,9 @@ class Strike:
 
 
 def strikes(seed: int, kills: int, pace_s: float) -> Iterator[Strike]:
-    """Faults in the order of their times until so many kills are among them, `pace_s` apart at the mean.
+    """Return faults in the order of their times until so many kills are among them, `pace_s` apart on average.
 
-    They are dealt like cards: each kind strikes once before any strikes again.
+    Each kind of fault occurs once before any occurs again.
     """
     chance = random.Random(seed)
     at_s = 1.0

@@ -1,7 +1,7 @@
-"""What `rqtui work` runs in a history: notes that it began, works a little, notes how it ends, ends so.
+"""Run a job of `rqtui work` in a history: record the beginning, work a little, record the end, and exit.
 
 A program of the standard library alone (it starts in 15 ms): `python -I -S run_job.py HISTORY NAME`. What becomes of a
-job depends on its id and attempt only.
+job depends only on its id and attempt.
 """
 
 import json

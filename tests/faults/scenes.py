@@ -1,4 +1,4 @@
-"""Small scenarios, step by step and without chance, that write the history which the judge reads."""
+"""Define small scenarios without chance, each of which writes a history for the checker."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Scene:
         return self.histories.setdefault(name, History(self.folder / "history.jsonl", name))
 
     def put(self, *ids: str, **options: Any) -> None:
-        """A producer puts jobs by these ids through the proxy, one by one."""
+        """Put jobs with these ids one by one through the proxy, as a producer."""
         with Queue("mail", self.proxy.url) as queue:
             for id in ids:
                 told = self.by("producer")
                 told.call("put", lambda id=id: queue.put({}, id=id, **options), _word, queue="mail", ids=[id])
 
     def reserve(self, worker: str, ttr: str = "60s") -> Job:
-        """A worker gets a job."""
+        """Reserve a job as a worker."""
         told = self.by(worker)
         fields = {"queue": "mail", "ttr_s": 60.0 if ttr == "60s" else 0.001}
         jobs = told.call("reserve", lambda: self.queue.reserve(1, ttr=ttr, worker=worker), _leases, **fields)
@@ -58,23 +58,23 @@ class Scene:
         return jobs[0]
 
     def settle(self, worker: str, job: Job, verb: str = "ack") -> None:
-        """It runs the job to its end and says so."""
+        """Run a job to its end as a worker, and settle it by a verb."""
         named = {"queue": "mail", "id": job.id, "token": job.token, "attempt": job.attempt}
         self.by(worker).note("end", **named, verb=verb)
         with contextlib.suppress(ServerError):
             self.by(worker).note("settled", **named, verb=verb, word=getattr(job, verb)())
 
     def work_off(self, worker: str) -> None:
-        """A worker does all that is ready."""
+        """Run all ready jobs as a worker."""
         while self.queue.counts()["ready"]:
             self.settle(worker, self.reserve(worker))
 
     def step(self, verb: str) -> Reply:
-        """A reaper or a dispatcher goes round once."""
+        """Run one step of a reaper or a dispatcher."""
         return run_call(self.client, self.queue.call(verb, {"limit": 100}))
 
     def broken(self) -> list[str]:
-        """What the judge says."""
+        """Return the broken promises that the checker finds."""
         found = [str(problem) for problem in find_misplaced_jobs(self.client, "mail")]
         dump = conductor.dump(self.client, "mail", found)
         return judge(lines(self.folder / "history.jsonl"), {"mail": dump})

@@ -1,4 +1,4 @@
-"""A Redis whose data survive: an append-only file in a folder, the same port each time, killed and started at will.
+"""Start a Redis server whose data survive a kill: an append-only file in a folder, and the same port each time.
 
 It runs under rqtui's watchdog, so that it ends with the tests even on kill -9.
 """
@@ -22,7 +22,10 @@ from rqtui.connection.connect import connect
 
 
 class DurableServer:
-    """`fsync` is `always` or `everysec`. `kill()` takes it away, `start()` brings it back with what it had written."""
+    """A Redis server with an append-only file. `kill()` ends it, `start()` starts it with the data that it had written.
+
+    `fsync` is `always` or `everysec`.
+    """
 
     def __init__(self, folder: Path, fsync: str) -> None:
         self.path = find_server_program()
@@ -33,7 +36,7 @@ class DurableServer:
         self.pid = 0
 
     def start(self) -> None:
-        """Starts it and returns when it has loaded its file."""
+        """Start the server and return when it has loaded its file."""
         options = {"appendonly": "yes", "appendfsync": self.fsync, "save": ""}
         command = embedded.build_server_command(self.path)(self.port, str(self.folder), options)
         inner = self.folder / "watchdog"
@@ -50,18 +53,18 @@ class DurableServer:
         wait_until(self._answers, 60, f"the server at port {self.port}", every_s=0.02)
 
     def kill(self) -> None:
-        """kill -9; returns when the process is gone."""
+        """Kill the server with SIGKILL, and return when the process has ended."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
         self._leave()
 
     def pause(self, is_paused: bool) -> None:
-        """SIGSTOP or SIGCONT."""
+        """Suspend the server's process, or continue it."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGSTOP if is_paused else signal.SIGCONT)
 
     def client(self) -> Redis:
-        """A client of its own."""
+        """Return a new client of the server."""
         return connect(self.url)
 
     def _answers(self) -> bool:

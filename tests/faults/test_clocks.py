@@ -31,7 +31,7 @@ pytestmark = [
 
 
 def _run_at_offset(url: str, offset: str, *words: str) -> subprocess.CompletedProcess[str]:
-    """`rqtui WORDS…` on a machine whose clock is off."""
+    """Run `rqtui WORDS…` on a machine whose clock is off by `offset`."""
     env = {
         **build_environment(url),
         "LD_PRELOAD": str(LIBRARIES[0]),

@@ -45,14 +45,14 @@ class Trio:
         self.url = "redis+cluster://127.0.0.1:1," + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
 
     def owner(self, queue: str) -> Server:
-        """The node that has a queue, as the nodes themselves say."""
+        """Return the node that owns a queue, according to the nodes themselves."""
         slot = compute_slot(native_keys.build_keys(queue)["meta"])
         shares = self.nodes[-1].client.execute_command("CLUSTER", "SLOTS")
         (port,) = [int(node[1]) for first, last, node, *_ in shares if first <= slot <= last]
         return next(node for node in (*self.nodes, *self.replicas) if node.port == port)
 
     def queues(self, node: Server) -> list[str]:
-        """Queues of NAMES that a node has."""
+        """Return the queues of NAMES that a node owns."""
         return [name for name in NAMES if self.owner(name) is node]
 
 
@@ -64,7 +64,7 @@ def running() -> Iterator[Trio]:
 
 @pytest.fixture
 def trio(running: Trio) -> Trio:
-    """The nodes, empty; all tests but those that kill one share them."""
+    """Return the empty nodes, which all tests share but those that kill one."""
     for node in running.nodes:
         node.client.flushall()
     return running
@@ -72,7 +72,7 @@ def trio(running: Trio) -> Trio:
 
 @pytest.fixture
 def mortal() -> Iterator[Trio]:
-    """Nodes that may be killed."""
+    """Start nodes that a test may kill."""
     with Fleet() as fleet:
         yield Trio(fleet)
 

@@ -29,7 +29,7 @@ def managed() -> Iterator[Server]:
 
 @pytest.fixture
 def bare(managed: Server) -> Server:
-    """The server, empty."""
+    """Return the server with empty databases."""
     managed.client.flushall()
     return managed
 
@@ -111,7 +111,7 @@ def test_protected_mode_is_a_sentence_on_another_address_than_the_loopback() -> 
 
 
 def _address_of_this_machine() -> str:
-    """One that is not of the loopback; nothing is sent to find it."""
+    """Return an address of this machine that is not of the loopback. Nothing is sent to find it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         try:
             asking.connect(("192.0.2.1", 9))  # TEST-NET-1, of no host

@@ -40,7 +40,7 @@ class SmallDisk:
                 pass
 
     def make_room(self) -> None:
-        """Takes what filled it away."""
+        """Delete the file that filled the disk."""
         (self.folder / "filler").unlink()
 
 

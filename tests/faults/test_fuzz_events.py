@@ -37,7 +37,7 @@ TYPES += ("worker-online", "worker-heartbeat", "worker-offline", "unknown")
 
 
 def celery(source: random.Random) -> tuple[bytes, bytes]:
-    """A channel and a message of Celery, with fields that are none."""
+    """Build a channel and a message of Celery, with fields of wrong types."""
     id = f"u-{source.randrange(300)}"
     if source.random() < 0.3:
         result = {
@@ -66,7 +66,7 @@ def celery(source: random.Random) -> tuple[bytes, bytes]:
 
 
 def fields(source: random.Random, known: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with some values of another kind."""
+    """Return the fields with some values of another kind."""
     return {**known, **{source.choice(list(known)): source.choice(VALUES) for _ in range(source.randrange(3))}}
 
 
@@ -110,7 +110,7 @@ def test_whatever_is_published_an_ear_takes_it_and_all_of_it_can_be_shown(name: 
 
 
 def jobs(system: ForeignSystem) -> Iterator[Any]:
-    """All that is remembered, by any queue."""
+    """Return all cached jobs of a system, of any queue."""
     memory = system.event_cache
     for queue, place in list(memory._standing):
         yield from memory.list_page(queue, place, 0, MOST)[2]

@@ -52,7 +52,7 @@ def records(folder: Path) -> list[bytes]:
 
 
 def damage_file(source: random.Random, whole: bytes) -> bytes:
-    """A file with bytes, values, or lines changed; torn; or not a file of ours at all."""
+    """Return a file's bytes with changed bytes, values or lines, torn, or replaced by another file."""
     kind = source.randrange(6)
     if kind == 0:
         return whole[: source.randrange(len(whole) + 1)]
@@ -72,7 +72,7 @@ def damage_file(source: random.Random, whole: bytes) -> bytes:
 
 
 def _replace_value(source: random.Random, value: object) -> object:
-    """The same with one value somewhere in it replaced, or gone."""
+    """Return a document with one of its values replaced or removed."""
     if isinstance(value, dict | list) and value and source.random() < 0.8:
         names = list(value) if isinstance(value, dict) else range(len(value))
         at = source.choice(list(names))
@@ -86,7 +86,7 @@ def _replace_value(source: random.Random, value: object) -> object:
 
 
 def is_refused(engine: Engine, folder: Path, name: str) -> bool:
-    """Takes a record back, if it can be."""
+    """Revert an undo record if possible, and return whether it was refused."""
     try:
         for outcomes in revert.revert_record(engine, folder, name):
             assert all(outcome.text for outcome in outcomes)
@@ -119,7 +119,7 @@ def test_a_torn_or_hostile_undo_record_is_a_sentence(cases: int, tmp_path: Path,
 
 
 def journal(folder: Path) -> bytes:
-    """A journal of three operations, of which one was taken back."""
+    """Write a journal of three operations, of which one was undone."""
     made = Journal(folder, "redis://u:p@h/0", "prod")
     made.record_change("delete", "mail", "native", [b"a\xff", b"b"], {"deleted": 2}, undo=["1-delete-a"], others=["x"])
     made.record_change("pause", "mail", "native", error="no")

@@ -44,7 +44,7 @@ every_system = pytest.mark.parametrize("system", SYSTEMS, ids=str)
 
 
 def run_command(url: str, *words: str, codes: tuple[int, ...] = (0, 1, 2)) -> Ran:
-    """A command line that ends in an orderly way: no crash, nothing that a terminal obeys, documents of real text."""
+    """Run a command line, and check that it neither crashes nor prints control characters or undecodable text."""
     ran = shell(url, *words)
     assert "should not happen" not in ran.err and "Traceback" not in ran.err, (words, ran.err)
     assert ran.code in codes, (words, ran)
@@ -57,7 +57,7 @@ def run_command(url: str, *words: str, codes: tuple[int, ...] = (0, 1, 2)) -> Ra
 
 
 def strings(document: Any) -> Iterator[str]:
-    """Every text in a document, its names too."""
+    """Return every text in a JSON document, with the member names."""
     if isinstance(document, dict):
         for key, value in document.items():
             yield key
@@ -70,7 +70,7 @@ def strings(document: Any) -> Iterator[str]:
 
 
 def commands(system: NamedSystem, name: bytes) -> Iterator[tuple[str, ...]]:
-    """Each command that takes a queue, on that queue; what changes something comes last."""
+    """Return a command line for each command that takes a queue; commands that change the queue come last."""
     queue = f"{system.system}:{convert_name_to_argument(build_queue_name(system, name))}"
     for look in LOOKS:
         yield look, queue
@@ -190,7 +190,7 @@ def test_what_is_printed_as_a_name_is_understood(client: Redis, url: str, system
 
 
 def is_understood(client: Redis, url: str, system: NamedSystem, name: bytes) -> None:
-    """A name as it is printed, as a document has it, and as it is: typed, they all mean the same queue."""
+    """Return whether the printed name, the name in a document and the raw name all select the same queue."""
     plant_named_queue(client, system, name)
     before = dump(client)
     at = ("--system", system.spec(name))

@@ -39,13 +39,13 @@ PAUSE = 50  # cases between two looks at the screen
 
 
 def build_line(source: random.Random) -> str:
-    """A line in the palette."""
+    """Build a line to type in the palette."""
     raw = b" ".join(fuzzing.build_hostile_bytes(source) for _ in range(source.randrange(3)))
     return source.choice(LEADS) + raw.decode("utf-8", "surrogateescape")[:200]
 
 
 async def search(it: Screen, text: str) -> int:
-    """What is offered for a line."""
+    """Return what the palette offers for a line."""
     offered = 0
     commands = Commands(it.app.screen)
     async for hit in commands.search(text) if text else commands.discover():
@@ -57,7 +57,7 @@ async def search(it: Screen, text: str) -> int:
 
 
 def run_typed_word(it: Screen, text: str, seen: Counter[str]) -> None:
-    """Runs the word that was typed, where it has an argument that is none of its choices: those open other views."""
+    """Run a typed word if its argument is free text: other arguments open other views."""
     name, _, argument = text.strip().partition(" ")
     word = next(
         (word for word in it.app.palette.argument_commands if word.name == name and name not in ("url", "profile")),
@@ -75,7 +75,7 @@ def run_typed_word(it: Screen, text: str, seen: Counter[str]) -> None:
 
 
 async def type_all(url: str, cases: int, seen: Counter[str]) -> None:
-    """All lines into one screen, with a hostile queue under the cursor."""
+    """Type all lines into one screen, with a hostile queue under the cursor."""
     async with screen(url, NARROW, read_only=True) as it:
         await it.until_shown("mail")
         for number in range(cases):

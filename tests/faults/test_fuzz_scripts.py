@@ -51,7 +51,7 @@ class Case:
         return (name, self.seed.script.sha, len(self.keys), *self.keys, *self.argv)
 
     def call(self) -> Call:
-        """As the client made it, to read its answer."""
+        """Return the script call as the client built it, to parse its reply."""
         script = self.seed.script
         columns = len(script.each)
         if script.cuts_rows and (cut := self.argv[1:2]) and cut[0].isdigit():
@@ -61,7 +61,7 @@ class Case:
 
 
 def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...]) -> Case:
-    """A call that works, with damage to its keys and arguments."""
+    """Build a successful call with damage to its keys and arguments."""
     seed = source.choice(found)
     keys, argv = list(seed.keys), list(seed.argv)
     if source.random() < 0.2:  # not the key of another role: of the same type, that is no damage a script could see
@@ -87,7 +87,7 @@ def case(source: random.Random, found: tuple[Seed, ...], known: tuple[bytes, ...
 
 
 def rounds(system: str, client: Redis, cases: int, first: int) -> Iterator[tuple[int, list[Case]]]:
-    """Databases planted one after the other, by number, each with the calls that it shall see."""
+    """Yield databases by number, planted one after the other, each with the calls to run on it."""
     found = fuzz_worlds.build_seeds(system, client)
     known = fuzz_worlds.collect_words(found)
     for source_text in {seed.script.source for seed in found}:
@@ -101,12 +101,12 @@ def rounds(system: str, client: Redis, cases: int, first: int) -> Iterator[tuple
 
 
 def changes(info: dict[str, object]) -> int:
-    """How many changes the server counted so far."""
+    """Return how many changes the server has counted."""
     return int(str(info["rdb_changes_since_last_save"]))
 
 
 def faults(client: Redis, cases: list[Case], seen: Counter[str]) -> Iterator[str]:
-    """Runs the calls, in one round trip; a sentence for each that broke a promise."""
+    """Run the calls in one round trip, and yield a sentence for each that broke a promise."""
     pipe = client.pipeline(transaction=False)
     pipe.info("persistence")
     for each in cases:

@@ -34,13 +34,13 @@ QUEUES |= {system.system: (system.spec, system.queue) for system in SYSTEMS}
 
 
 def open_engine(client: Redis, system: str) -> tuple[Engine, Ref]:
-    """An engine on that system, and the queue that the databases hold."""
+    """Create an engine on a system, and return it with the queue of the databases."""
     spec, queue = QUEUES[system]
     return build_engine(client, [registry.create_system(spec)]), Ref(system, queue)
 
 
 def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> None:
-    """One look as the screen takes it, at everything there is."""
+    """Read everything about a queue once, as the screen does."""
     system = engine.systems[ref.system]
     wishes = tuple(
         PageSelection(
@@ -61,7 +61,7 @@ def look(engine: Engine, ref: Ref, source: random.Random, ids: list[bytes]) -> N
 
 
 def use(found: Snapshot, system: System, source: random.Random) -> None:
-    """What was read, as it is shown, printed, searched and exported."""
+    """Show, print, search and export what was read."""
     for answer in found.results["asked"]:
         assert not isinstance(answer, Exception) or isinstance(answer, RqtuiError), answer
         if isinstance(answer, events.Feed):
@@ -83,7 +83,7 @@ def use(found: Snapshot, system: System, source: random.Random) -> None:
 
 
 def rounds(system: str, client: Redis, cases: int) -> Iterator[tuple[int, random.Random, list[bytes]]]:
-    """Databases planted one after the other, with ids to ask for."""
+    """Yield databases planted one after the other, with ids to request."""
     found = fuzz_worlds.build_seeds(system, client)
     known = fuzz_worlds.collect_words(found)
     ids = [word for word in known if 0 < len(word) < 60]

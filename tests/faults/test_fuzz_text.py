@@ -47,7 +47,7 @@ def build_texts(*pieces: str, other: st.SearchStrategy[str] = TEXT, most: int = 
 
 @contextmanager
 def refused_or_not() -> Iterator[None]:
-    """Errors of ours are an answer; a warning of Python, which a terminal would get, is none."""
+    """Accept errors of rqtui in the block, but no warning of Python, which a terminal would get."""
     with warnings.catch_warnings(), suppress(RqtuiError):
         warnings.simplefilter("error")
         yield
@@ -69,7 +69,7 @@ CHANGES = st.lists(
 
 
 def change_script(source: str, changes: list[tuple[int, int, str]]) -> str:
-    """A script with lines replaced, put in, taken out, or filled in the middle."""
+    """Return a script's text with lines replaced, inserted, removed, or padded in the middle."""
     lines = source.splitlines()
     for number, how, piece in changes:
         at = number % (min(len(lines), 40) or 1)

@@ -49,12 +49,12 @@ class Told:
 
 
 def events(*words: str) -> Sequence[tuple[str, str]]:
-    """`events("a enqueue reserve ack", "b enqueue")`."""
+    """Build the events of jobs from words, for example `events("a enqueue reserve ack", "b enqueue")`."""
     return [(verb, line.split()[0]) for line in words for verb in line.split()[1:]]
 
 
 def well() -> tuple[Told, Dump]:
-    """Two jobs put, one done at its second attempt after a worker died, one still ready; a third was deleted."""
+    """Build a correct history: two jobs put, one done at its second attempt, one still ready; a third was deleted."""
     told = Told()
     told.put("a", "b", "c")
     told.reserve("w1", ("a", 100, 1))
@@ -220,7 +220,7 @@ BAD: Sequence[tuple[Callable[[Told, Dump], Dump], str]] = (
 
 
 def forgetful() -> tuple[Told, Dump]:
-    """A queue that forgets done jobs: one was put again after its first end, by a producer that had no answer."""
+    """Build the history of a queue that forgets done jobs: a producer without a reply put one job again."""
     told = Told()
     told.put("a", how="unknown")
     told.put("b")

@@ -92,7 +92,7 @@ def test_an_error_of_a_server_is_cut_to_4_kb() -> None:
 
 
 def _replies(reader: Reader, data: bytes, step: int) -> list[Any]:
-    """The replies in `data`, which arrives in pieces; each is taken as soon as it is there."""
+    """Yield the replies in `data`, which arrives in pieces, each as soon as it is complete."""
     found = []
     for start in range(0, len(data), step):
         reader.feed(data[start : start + step])

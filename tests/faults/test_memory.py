@@ -33,7 +33,7 @@ REASON = "maxmemory"
 
 
 def fills(script: Script) -> bool:
-    """Whether it brings jobs in and takes none from anywhere, by its header: it is what memory is refused to."""
+    """Return whether a script, by its header, only adds jobs: such scripts are refused when memory is full."""
     return bool(script.moves) and not script.sources
 
 
@@ -46,7 +46,7 @@ class Full:
     change: Callable[[str, str], None]
 
     def build(self) -> None:
-        """The same queue each time."""
+        """Build the same queue each time."""
         self.free()
         self.client.flushall()
         with Queue("mail", self.client) as queue:
@@ -60,7 +60,7 @@ class Full:
             queue.kill("dead")
 
     def fill(self) -> None:
-        """Redis uses more than it may from now on."""
+        """Lower Redis's memory limit below its present use."""
         self.change("maxmemory", "1")
 
     def free(self) -> None:
@@ -68,7 +68,7 @@ class Full:
         self.change("maxmemory", "0")
 
     def places(self) -> dict[str, list[bytes]]:
-        """The ids by place."""
+        """Return the ids by place."""
         keys = native_keys.build_keys("mail")
         return {place.name: self.client.zrange(keys[place.name], 0, -1) for place in NATIVE.places}
 

@@ -41,7 +41,7 @@ Patch = pytest.MonkeyPatch
 
 
 def script(verb: str, *changes: tuple[str, str]) -> Callable[[Patch], None]:
-    """Plants other text in a script, for everybody in this process."""
+    """Return a function that replaces text in a script, for all callers in this process."""
 
     def plant(patch: Patch) -> None:
         real = load_scripts("native")[verb]

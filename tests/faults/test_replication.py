@@ -30,7 +30,7 @@ ENOUGH = 30.0
 
 @pytest.fixture
 def pair(fleet: Fleet) -> tuple[Server, Server]:
-    """A primary and its replica."""
+    """Start a primary and its replica."""
     primary = fleet.start()
     return primary, fleet.start(replicaof=primary)
 
@@ -203,7 +203,7 @@ def test_rqtui_work_that_starts_at_a_read_only_replica_waits_for_its_promotion(
 
 @pytest.fixture
 def loading(fleet: Fleet) -> Server:
-    """A server that is loading for some seconds, since each of its keys takes a while."""
+    """Start a server that loads for some seconds, because each of its keys takes a while."""
     server = fleet.start(appendonly="yes", aof_use_rdb_preamble="yes", loading_process_events_interval_bytes="1024")
     with Queue("mail", server.url) as queue:
         queue.put("dear", id="dear")

@@ -30,7 +30,7 @@ EVAL_HOMES = {"script.py", "transport.py"}  # Lua goes out here alone, from file
 
 
 def _name(node: ast.expr) -> str:
-    """`os.system` of an attribute or a name; empty where it is neither."""
+    """Return the dotted name of an attribute or a name, such as `os.system`; empty for other nodes."""
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
@@ -40,7 +40,7 @@ def _name(node: ast.expr) -> str:
 
 
 def findings(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """What in a module could execute data."""
+    """Yield the calls in a module that could execute data."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (f"import {each.name}" for each in node.names if each.name.split(".")[0] in FORBIDDEN_MODULES)
@@ -60,7 +60,7 @@ def findings(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def list_imports(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """The modules that a module imports, at its top or later, by their full names."""
+    """Return the modules that a module imports, at its top or later, by their full names."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (each.name for each in node.names)

@@ -28,7 +28,7 @@ def mode(path: Path) -> int:
 
 @pytest.fixture(autouse=True)
 def open_umask() -> object:
-    """The widest: what is narrow then is narrow on purpose."""
+    """Set the widest umask: narrow permissions are then set on purpose."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -167,7 +167,7 @@ def test_the_reason_why_a_folder_is_refused_is_the_real_one(tmp_path: Path) -> N
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 64 kB, whose root is a folder that all users share, as that of each fresh tmpfs."""
+    """Mount a disk of 64 kB, whose root is a folder that all users share, as that of each new tmpfs."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounting = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=1777", "tmpfs", str(folder)]

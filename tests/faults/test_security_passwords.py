@@ -46,7 +46,7 @@ def traces(text: str | bytes) -> list[str]:
 
 @pytest.fixture
 def guarded(client: Redis, url: str, settings: Callable[[str, str], None]) -> Iterator[str]:
-    """The URL of a server with that password, for the user `default` and for another with rights to look only."""
+    """Return the URLs of a server with this password, for the user `default` and for a read-only user."""
     client.execute_command("CONFIG", "SET", "requirepass", SECRET)
     client.auth(SECRET)
     client.acl_setuser("poor", enabled=True, passwords=[f"+{SECRET}"], commands=["+ping", "+client|setname"])

@@ -56,20 +56,20 @@ class Users:
         self.is_old = is_older(admin, 7)
 
     def words(self, role: str, queue: str = "mail") -> list[str]:
-        """The words of the ACL SETUSER that `rqtui acl` prints."""
+        """Return the words of the ACL SETUSER line that `rqtui acl` prints."""
         ran = shell(self.server.url, "acl", role, queue, "--user", "probe", *(["--redis6"] if self.is_old else []))
         assert ran.code == 0, ran.err
         return ran.out.strip().replace(">PASSWORD", f">{PASSWORD}").split(" ")
 
     def become(self, role: str, without: str = "") -> str:
-        """The URL of the user; `without` one word of the line."""
+        """Create the user of a role and return the URL; `without` leaves out one word of the line."""
         words = self.words(role)
         assert not without or without in words
         self.admin.execute_command(*(word for word in words if word != without))
         return self.server.url.replace("redis://", f"redis://probe:{PASSWORD}@")
 
     def denied(self) -> set[tuple[str, str]]:
-        """What was refused since the log was reset: (reason, object)."""
+        """Return what was refused since the log was reset, as (reason, object)."""
         entries = [
             dict(zip(entry[::2], entry[1::2], strict=True)) for entry in self.admin.execute_command("ACL", "LOG", 128)
         ]
@@ -83,7 +83,7 @@ def users(server: EmbeddedServer, server_client: Redis) -> Iterator[Users]:
 
 
 def _furnish(admin: Redis) -> None:
-    """A queue with jobs in every place, workers, events that are recorded, and a key of another program in it."""
+    """Plant a queue with jobs in every place, workers, recorded events, and a key of another program."""
     admin.flushall()
     queue = Queue("mail", admin)
     queue.configure(events="on")
@@ -102,13 +102,13 @@ def _furnish(admin: Redis) -> None:
 
 
 def _ask(url: str, verb: str, **args: object) -> str:
-    """A script of the queue, called with the user's rights; the answer's word."""
+    """Run a script of the queue with the user's rights, and return the word of the reply."""
     with connect(url) as client:
         return scripts.run_call(client, registry.create_system("native").build_call(verb, "mail", args)).word
 
 
 def _run_programme(role: str, url: str, admin: Redis) -> list[str]:
-    """The lines of it that did not end with 0; last it meets a key of another program, which it is to name."""
+    """Run the lines of a role's programme, and return those that failed. The last one meets a foreign key."""
     _furnish(admin)
     admin.execute_command("SCRIPT", "FLUSH")
     admin.execute_command("ACL", "LOG", "RESET")
@@ -131,23 +131,23 @@ def _run_programme(role: str, url: str, admin: Redis) -> list[str]:
 
 
 def _not_noted(role: str, admin: Redis) -> list[str]:
-    """What the scripts went on without: bookkeeping that failed, or that did not count a job that was put."""
+    """Return the bookkeeping that failed or that did not count a put job, although the scripts continued."""
     unnoted, put = admin.hmget("rqtui:{mail}:meta", "unnoted", "enqueued")
     return ["something was not noted"] if unnoted or (role != "viewer" and put and int(put) == FURNISHED) else []
 
 
 def _follow(url: str) -> list[str]:
-    """The events from a place on, as `rqtui events --follow` asks for them."""
+    """Read new events as `rqtui events --follow` does."""
     return [] if _ask(url, "events", after="0-1", limit=10) == "events" else ["events"]
 
 
 def _beat(url: str) -> list[str]:
-    """The events, and a sign of life, as any client may give it."""
+    """Read the events and send a heartbeat, as any client may."""
     return _follow(url) + ([] if _ask(url, "beat", worker="w9", ttl_ms=1000) == "run" else ["beat"])
 
 
 def _wait_for_work(url: str) -> list[str]:
-    """A consumer that has to wait, with a timer: BZPOPMIN, CLIENT UNBLOCK; and a lease that is over: HEXISTS."""
+    """Run a consumer that waits with a timer (BZPOPMIN, CLIENT UNBLOCK) and reads an expired lease (HEXISTS)."""
     queue, stop = Queue("mail", url), threading.Event()
     if [one.word for one in scripts.run_call(queue.client, queue.call("extend", {}, [(b"nobody", "1")])).each] != [
         "gone"
@@ -169,7 +169,7 @@ _EXTRAS: dict[str, Callable[[str], list[str]]] = {"viewer": _follow, "worker": _
 
 
 def _list_called_commands(admin: Redis) -> set[str]:
-    """The commands that ran since the statistics were reset."""
+    """Return the commands that ran since the statistics were reset."""
     found = {name.removeprefix("cmdstat_"): each for name, each in admin.info("commandstats").items()}
     return {name for name, each in found.items() if each["calls"] > 0}
 

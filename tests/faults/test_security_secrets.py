@@ -62,7 +62,7 @@ WITHOUT_DATA = {"demo", "bench", "script"}  # they read no data of the server un
 
 @pytest.fixture
 def world(client: Redis, url: str, settings: Callable[[str, str], None]) -> Iterator[str]:
-    """The URL of a server with the planted queues."""
+    """Plant the queues with secrets, and return the URL of the server."""
     settings("slowlog-log-slower-than", "-1")
     client.execute_command("SLOWLOG", "RESET")
     plant_secrets(client)

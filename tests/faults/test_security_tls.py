@@ -48,7 +48,7 @@ def strict_port(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 @pytest.fixture
 def tls(port: int, files: Files) -> Iterator[str]:
-    """The URL of an empty server with TLS."""
+    """Return the URL of an empty server with TLS."""
     url = f"rediss://localhost:{port}?ssl_ca_certs={files.authority}"
     with connect(url) as client:
         client.flushall()

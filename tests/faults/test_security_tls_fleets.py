@@ -160,7 +160,7 @@ def nodes(files: Files) -> Iterator[list[Server]]:
 
 @pytest.fixture
 def cluster(nodes: list[Server], files: Files) -> str:
-    """The URL of the empty nodes."""
+    """Return the URL of the empty nodes."""
     for node in nodes:
         node.client.flushall()
     return f"rediss+cluster://127.0.0.1:1,127.0.0.1:{nodes[0].port}{files.options}"

@@ -54,7 +54,7 @@ class Watched:
         return dict(zip(words[::2], words[1::2], strict=True))
 
     def leader(self) -> int:
-        """The port of the primary that the last sentinel names."""
+        """Return the port of the primary that the last sentinel names."""
         return int(self.read_primary_info()["port"])
 
     def wait_for_failover(self) -> None:
@@ -357,7 +357,7 @@ def pause_primary_until_failover(watched: Watched) -> None:
 
 
 def believes(server: Server) -> bool:
-    """Whether a server takes itself for a primary."""
+    """Return whether a server believes to be a primary."""
     return bool(server.info("replication")["role"] == "master")
 
 
@@ -372,7 +372,7 @@ def follow(watched: Watched, queue: Any) -> None:
 
 
 def waiting(server: Server) -> int:
-    """How many consumers block at a server."""
+    """Return how many consumers block at a server."""
     return sum(each["cmd"] == "bzpopmin" for each in server.client.client_list())
 
 

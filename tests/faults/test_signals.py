@@ -35,7 +35,7 @@ MAIL = "rqtui:{mail}:"
 
 
 def fault(programs: Programs, number: int, client: Redis, before: set[str]) -> list[str]:
-    """Sends the signal; all that is wrong with how the programs end."""
+    """Send a signal to the programs, and return a sentence about each wrong end."""
     ends = programs.end(number)
     found = []
     for name, end in ends.items():

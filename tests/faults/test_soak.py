@@ -34,7 +34,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds
 
 
 def check_soak(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> None:
-    """All that is asked of a soak, with what went wrong in the message."""
+    """Check all requirements of a soak; the error message contains what went wrong."""
     assert soak_verdict.find_growth(found.samples, rss_bytes, used_bytes, CONNECTIONS) == []
     codes = {name: code for name, (_seconds, code) in found.ends.items()}
     assert codes == dict.fromkeys(codes, 0), f"{found.ends}: {found.words}"
@@ -45,7 +45,7 @@ def check_soak(found: Soak, rss_bytes: dict[str, float], used_bytes: float) -> N
 
 
 def format_figures(found: Soak) -> str:
-    """The figures, as one line of JSON."""
+    """Format the figures of a soak as one line of JSON."""
     return json.dumps({**soak_verdict.summarise_soak(found.samples), "acked": found.acked, "ends_s": found.ends})
 
 
@@ -72,7 +72,7 @@ def test_an_hour_of_rush_leaves_nothing_behind(tmp_path: Path) -> None:
 
 
 def series(length: int = 60, **each: Any) -> list[dict[str, Any]]:
-    """Samples of one member, ten seconds apart; a function of the sample's number gives a value."""
+    """Build samples of one process, ten seconds apart, with values computed from the sample's number."""
 
     def value(name: str, number: int, usual: Any) -> Any:
         given = each.get(name, usual)

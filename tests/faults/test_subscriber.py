@@ -17,7 +17,7 @@ PATTERN = "a.*"
 
 
 def hears(ear: Subscriber, publishers: Callable[[], list[Redis]], what: str) -> None:
-    """Publishes until a message arrives: a server that was promoted may not have been found yet."""
+    """Publish until a message arrives: a server that was promoted may not have been found yet."""
 
     def arrived() -> bool:
         for publisher in publishers():

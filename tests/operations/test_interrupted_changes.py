@@ -52,7 +52,7 @@ def run_killed_change(url: str, *words: str) -> None:
 
 @pytest.fixture
 def dead(client: Redis) -> Seeded:
-    """A queue with many dead jobs."""
+    """Plant a queue with many dead jobs."""
     seeded = Seeded(client)
     seeded.engine.apply_verb("enqueue", seeded.ref, (), {"id": "j0", "body": b"1"})
     seeded.engine.register_queue(seeded.ref)
@@ -147,7 +147,7 @@ def test_a_change_that_goes_on_is_not_cut_short(tmp_path: Path) -> None:
 
 
 def dead_program(path: Path) -> None:
-    """Makes the journal say that a program wrote it which is gone."""
+    """Change the journal so that a program which no longer runs appears to have written it."""
     gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
     text = (path / journal.FILE_NAME).read_text()
     (path / journal.FILE_NAME).write_text(

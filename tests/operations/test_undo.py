@@ -46,12 +46,12 @@ class Kept(Seeded):
         self.engine.apply_verb("ack", self.ref, [job for job in held if job.id == b"finished"], {"keep_ms": 3_600_000})
 
     def state(self) -> keyspace.Keyspace:
-        """The jobs, without what is counted and noted on the way."""
+        """Return the stored jobs, without counters and notes."""
         found = keyspace.dump(self.client)
         return {name: value for name, value in found.items() if not name.endswith((":meta", ":wake", ":minutes"))}
 
     def do(self, verb: str, jobs: Sequence[Job] = (), form: Form | None = None, ref: Ref | None = None) -> str:
-        """Does a verb; the name of its record."""
+        """Run a verb and return the name of its undo record."""
         ref = ref or self.ref
         self.engine.apply_verb(verb, ref, jobs, form)
         return self.keeper.end_change(verb, ref.system, ref.queue)
@@ -60,7 +60,7 @@ class Kept(Seeded):
         return [one for chunk in revert.revert_record(self.engine, self.keeper.folder, name) for one in chunk]
 
     def words(self, name: str) -> Counter[str]:
-        """What undo says, and how often."""
+        """Return the words of undo's outcomes, and how often each occurs."""
         return Counter(one.text for one in self.undo(name))
 
 
@@ -229,7 +229,7 @@ def test_a_crash_between_the_file_and_the_change_leaves_a_record_and_nothing_to_
 
 
 def run_lost_change(it: Kept, verb: str, jobs: Sequence[Job]) -> str:
-    """The name of a record whose change was done, but whose answer never came."""
+    """Run a change whose reply is lost, and return the name of its undo record."""
     it.keeper.save_jobs(it.engine, verb, it.ref, jobs)
     it.engine.change_recorder = None
     it.engine.apply_verb(verb, it.ref, jobs)

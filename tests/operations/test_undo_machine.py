@@ -51,7 +51,7 @@ class Machine(RuleBasedStateMachine):
         self.touched: set[bytes] = set()
 
     def teardown(self) -> None:
-        """All is taken back, the last first; then it is compared."""
+        """Undo all changes, the last first, then compare the jobs."""
         try:
             for name in reversed(self.done):
                 self._take_back(name)
@@ -66,7 +66,7 @@ class Machine(RuleBasedStateMachine):
 
     @initialize()
     def seed(self) -> None:
-        """Jobs in every place, some with long bodies, some with a history."""
+        """Plant jobs in every place, some with long bodies, some with a history."""
         ids = [name.decode() for name in NAMES]
         self.here.bury(*ids[:8])
         self.here.engine.apply_verb("requeue", self.here.ref, self.here.jobs("dead")[:3], {"keep_attempts": True})
@@ -127,7 +127,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_wrong(self) -> None:
-        """What `check` looks for."""
+        """Check that `check` finds no problem."""
         system, found, word = self.here.engine.systems["native"], [], ""
         form: dict[str, object] = {"walk": "scheduled", "cursor": "0", "limit": 1000}
         while word != "end":

@@ -55,7 +55,7 @@ def mail(server_client: Redis) -> Queue:
 
 
 def list_denials(client: Redis) -> set[str]:
-    """What users were denied since the log was last reset, but for the look for other systems, which may be in vain."""
+    """Return what users were denied since the log was reset, without the search for other systems."""
     entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in client.execute_command("ACL", "LOG")]
     found = {(entry[b"reason"].decode(), entry[b"object"].decode("utf-8", "replace")) for entry in entries}
     return {what for why, what in found if what != "scan" and (why != "key" or what.startswith("rqtui:{mail}"))}
@@ -147,7 +147,7 @@ def test_every_command_of_a_script_is_seen(folder: str) -> None:
 
 
 def denials(client: Redis) -> int:
-    """How many commands the ACL log has noted; an entry stands for all of its kind in a minute."""
+    """Return how many commands the ACL log has noted; an entry stands for all of its kind in a minute."""
     entries = [dict(zip(entry[::2], entry[1::2], strict=True)) for entry in client.execute_command("ACL", "LOG", 128)]
     return sum(int(entry[b"count"]) for entry in entries)
 
@@ -234,7 +234,7 @@ def test_a_queue_name_that_is_no_ascii_is_written_as_redis_cli_reads_it(client: 
 
 
 def as_redis_cli_reads_it(word: str) -> bytes:
-    """A word, or one in quotes with its escapes."""
+    """Parse a word as redis-cli does: plain, or in quotes with escapes."""
     if not word.startswith('"'):
         return word.encode()
     return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes.fromhex(found[1].decode()), word[1:-1].encode())

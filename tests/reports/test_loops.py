@@ -38,7 +38,7 @@ def due(client: Redis, name: str, **due_ms: int) -> None:
 
 
 def add_leased_jobs(client: Redis, name: str, **until_ms: int) -> None:
-    """Jobs that a worker holds, each with the end of its lease."""
+    """Add jobs that a worker holds, each with the end of its lease."""
     queue = Queue(name, client)
     for id, at_ms in until_ms.items():
         queue.put({}, id=id, priority=-9)

@@ -137,7 +137,7 @@ def test_a_number_of_info_is_whole_and_nothing_else_is_one(client: Redis) -> Non
 
 @pytest.fixture
 def poor(real_server: EmbeddedServer, client: Redis) -> Iterator[str]:
-    """The URL of a user who may do nothing but connect and read queues."""
+    """Return the URL of a user who may only connect and read queues."""
     client.execute_command("ACL", "SETUSER", "poor", "reset", "on", ">pw", "~*", "-@all", "+ping", "+time", "+hello")
     yield real_server.url.replace("redis://", "redis://poor:pw@")
     client.execute_command("ACL", "DELUSER", "poor")

@@ -31,12 +31,12 @@ T = TypeVar("T")
 
 @pytest.fixture
 def engine(client: Redis) -> Engine:
-    """An engine that knows the native system and the dispatcher's."""
+    """Create an engine with the systems native and dispatcher."""
     return build_engine(client, [registry.create_system("native"), registry.create_system("dispatcher")])
 
 
 def last(steps: Iterator[T | None]) -> T:
-    """The whole report."""
+    """Return the complete report, the last item of `steps`."""
     *_before, whole = steps
     assert whole is not None
     return whole

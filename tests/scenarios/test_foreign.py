@@ -59,7 +59,7 @@ FEW = replace(TIMEOUTS, stage=FewTimeouts, acts=((0.05, "kill"), (0.1, "stall"),
 
 @pytest.fixture(params=sorted(FOREIGN))
 def story(request: pytest.FixtureRequest) -> ForeignScenario:
-    """Each scenario in turn; `timeouts` a small one."""
+    """Return each scenario in turn, `timeouts` with a small size."""
     found = FOREIGN[str(request.param)]
     return FEW if found is TIMEOUTS else found
 
@@ -507,7 +507,7 @@ LOWEST, TEXT = "shop\x06\x169", b"rebuild-sitemap --now"  # it ends the worker t
 
 
 def _read_held_messages(client: Redis) -> dict[bytes, float]:
-    """What workers of Celery hold, by delivery tag: since when."""
+    """Return since when workers of Celery hold each message, by delivery tag."""
     return dict(client.zrange("unacked_index", 0, -1, withscores=True))
 
 
@@ -517,7 +517,7 @@ def _read_task(client: Redis, tag: bytes) -> bytes:
 
 
 def _held_now(client: Redis) -> int:
-    """How many tasks without an ETA workers hold."""
+    """Return how many tasks without an ETA workers hold."""
     return sum(not json.loads(raw)[0]["headers"]["eta"] for raw in client.hvals("unacked"))
 
 
@@ -661,7 +661,7 @@ def test_a_flower_with_a_shorter_timeout_gives_out_again_what_runs(client: Redis
 
 
 def _as_it_stood(client: Redis) -> None:
-    """The producer has planted what BullMQ's demo begins with: waiting jobs come after all that failed."""
+    """Wait until the producer planted the first jobs of BullMQ's demo: waiting jobs come after the failed ones."""
     wait_until(lambda: client.zscore("bull:shop:failed", "label-61028"), 10, "the last label has failed")
 
 

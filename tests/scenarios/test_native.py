@@ -32,12 +32,12 @@ NATIVE = scripts.load_scripts("native")
 
 @pytest.fixture(params=NAMES)
 def name(request: pytest.FixtureRequest) -> str:
-    """Each native scenario in turn."""
+    """Return the name of each native scenario in turn."""
     return str(request.param)
 
 
 def scenario(name: str) -> NativeScenario:
-    """A native scenario by its name."""
+    """Return a native scenario by its name."""
     found = by_name(name)
     assert isinstance(found, NativeScenario)
     return found

@@ -34,7 +34,7 @@ SAYS = {
 
 @asynccontextmanager
 async def open_demo(name: str, url: str) -> AsyncIterator[tuple[Screen, ForeignRun]]:
-    """A scenario at play and the screen beside it, as `rqtui demo` opens it."""
+    """Play a scenario and open the screen beside it, as `rqtui demo` does."""
     story = FOREIGN[name]
     with ForeignRun(story, url) as run:
         settings = Settings(url, systems=(story.system,))

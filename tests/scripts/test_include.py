@@ -38,7 +38,7 @@ BLOCKS = {"clock": CLOCK, "since": SINCE}
 
 
 def parse_script(code: str, header: str = HEADER, **blocks: str) -> scripts.Script:
-    """A script of that code, and what it can include: clock, since, and the blocks of these texts."""
+    """Parse a script of this code that can include the blocks clock and since, and blocks of these texts."""
     more = {name: Piece(f"lua/tried/blocks/{name}.lua", 1, text) for name, text in blocks.items()}
     return scripts.parse_script(f"{header}{code}\n", "lua/tried/x.lua", BLOCKS | more)
 

@@ -31,14 +31,14 @@ def cli(client: Redis, *arguments: object) -> str:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The complete scripts of the native queue, as files."""
+    """Write the complete scripts of the native queue to files, and return their folder."""
     path = tmp_path_factory.mktemp("scripts")
     assert main(["script", "--all", str(path)]) == 0
     return path / "native"
 
 
 def eval_file(client: Redis, file: Path, keys: Sequence[object], argv: Sequence[object]) -> list[str]:
-    """What redis-cli prints, as the lines of its raw form."""
+    """Run a script file by redis-cli, and return the lines of its raw output."""
     return cli(client, "--eval", file, *keys, ",", *argv).splitlines()
 
 

@@ -101,13 +101,13 @@ return words
 
 
 def script(signature: str, code: str, name: str = "trial") -> scripts.Script:
-    """A script with a summary, the given signature and the given Lua."""
+    """Parse a script with a summary, the given signature and the given Lua."""
     lines = "".join(f"-- {line}\n" for line in signature.strip("\n").splitlines())
     return scripts.parse_script(f"-- Try something.\n--\n{lines}{code}\n", f"lua/trials/{name}.lua")
 
 
 def put(code: str = "redis.call('SET', KEYS[1], ARGV[1])\nreturn 'moved'") -> scripts.Script:
-    """A script that changes one string."""
+    """Parse a script that changes one string."""
     return script(
         "writes   value\nKEYS     value  string  it\nARGV     id  str  what\nreturns  moved  written", code, "put"
     )

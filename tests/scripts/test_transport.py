@@ -108,7 +108,7 @@ CASES: dict[str, tuple[Case, str]] = {
 def run_case(
     url: str, client: redis.Redis, case: Case, expected: str, meter: Meter | None
 ) -> tuple[str, dict[Any, Any]]:
-    """What a case comes to, and the keys after it; with a meter no byte passes beside redis-py."""
+    """Run a case and return its result and the keys after it; with a meter every byte passes through redis-py."""
     client.flushall()
     with Proxy(url) as proxy, connect(proxy.url, timeout_s=0.5, meter=meter) as through:
         for verb in ("enqueue", "pause", "reserve", "counts"):  # connected, and with all scripts known

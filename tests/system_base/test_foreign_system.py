@@ -208,7 +208,7 @@ def test_the_words_for_a_queue_mean_it_again(spec: str, queue: str, words: str) 
 
 
 def walk_keys(client: Redis, patterns: list[str], limit: int = 10) -> tuple[list[tuple[int, bytes]], int]:
-    """All (number, key) that a walk names, and how many steps it took."""
+    """Walk over all keys, and return the (number, key) pairs of matches and the number of steps."""
     found, cursor, steps = [], "0", 0
     while True:
         answer = scripts.run_call(
@@ -278,7 +278,7 @@ def test_one_walk_serves_every_system(client: Redis, monkeypatch: pytest.MonkeyP
 
 @pytest.fixture
 def narrow(client: Redis, url: str) -> Iterator[Redis]:
-    """A user who may touch the native queue `mail` alone."""
+    """Connect as a user who may access only the native queue `mail`."""
     client.execute_command(
         "ACL", "SETUSER", "narrow", "on", ">pw", "resetkeys", "~rqtui:{mail}:*", "~rqtui:queues", "+@all"
     )
@@ -366,7 +366,7 @@ def test_nothing_is_claimed_unasked_where_its_keys_are_of_another_type(client: R
 
 
 def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
-    """Lets the engine's time pass."""
+    """Return a function that lets the engine's time pass."""
     now = [1000.0]
     monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
 

@@ -94,7 +94,7 @@ CHANGING = [
 def normal_and_faulty(
     client: Redis, name: str, source: str, plant_fault: Callable[[Scene], Redis | None]
 ) -> tuple[list[str], list[str]]:
-    """Answers without and with a fault while events are watched; everything but notes ends up the same."""
+    """Return the replies without and with a fault while events are recorded; only notes may differ afterwards."""
     ends = []
     for fault in (lambda scene: None, plant_fault):
         scene = Scene.build(NATIVE, client, name, source)

@@ -44,14 +44,14 @@ def now_ms() -> int:
 
 
 def queue(client: Redis, name: str = "mail", version: str = "6.7.0", **fields: object) -> None:
-    """A queue without jobs, as `new Queue(name)` makes it."""
+    """Plant a queue without jobs, as `new Queue(name)` creates it."""
     client.hset(f"bull:{name}:meta", mapping={"opts.maxLenEvents": 10000, "version": f"bullmq:{version}", **fields})
 
 
 def job(
     client: Redis, id: str, place: str = "wait", of: str = "mail", *, at_ms: float = 0, lock: str = "", **fields: Any
 ) -> str:
-    """A job in a place of a queue (in none: ""), with the fields of its hash; `at_ms` is its time, from now on."""
+    """Plant a job in a place of a queue (in none: ""), with the fields of its hash. `at_ms` is relative to now."""
     own = {"name": "send", "data": '{"to":"a0@b.c"}', "opts": '{"attempts":0}', "timestamp": now_ms() - 20_000,
            "delay": "0", "priority": "0"}  # fmt: skip
     hash = {key: value for key, value in {**own, **fields}.items() if value is not None}
@@ -63,7 +63,7 @@ def job(
 
 
 def put(client: Redis, id: str | bytes, place: str, name: str = "mail", *, at_ms: float = 0, priority: int = 0) -> None:
-    """An id in a place, whatever its hash is."""
+    """Plant an id in a place, whatever its hash is."""
     key = f"bull:{name}:{place.replace('_', '-')}"
     due_ms = now_ms() + round(at_ms)
     if place in ("wait", "paused", "active"):
@@ -74,7 +74,7 @@ def put(client: Redis, id: str | bytes, place: str, name: str = "mail", *, at_ms
 
 
 def world(client: Redis) -> None:
-    """A job in each place of `mail` that BullMQ 6 uses, and a child of one of them in `slow`; all is well."""
+    """Plant a job in each place of `mail` that BullMQ 6 uses, and a child of one of them in `slow`; all is well."""
     ran = {"processedOn": now_ms() - 9_000, "finishedOn": now_ms() - 4_000, "pb": "postman", "ats": "1", "atm": "1"}
     queue(client)
     queue(client, "slow", "5.81.5")
@@ -99,7 +99,7 @@ def world(client: Redis) -> None:
 
 
 def open_engine(client: Redis, *specs: str) -> Engine:
-    """An engine that has looked for queues."""
+    """Create an engine that has searched for queues."""
     return build_engine(client, [registry.create_system(*specs)] if specs else registry.create_systems())
 
 
@@ -413,7 +413,7 @@ def test_who_may_not_list_connections_is_told_the_right_that_is_missing(client: 
 
 
 def scheduler(client: Redis, id: str, next_ms: float, name: str = "mail", **fields: object) -> int:
-    """A job scheduler, as upsertJobScheduler leaves it, without its next job; answers when that is due (ms)."""
+    """Plant a job scheduler as upsertJobScheduler leaves it, without its next job; return when that is due (ms)."""
     at_ms = now_ms() + round(next_ms)
     client.zadd(f"bull:{name}:repeat", {id: at_ms})
     client.hset(f"bull:{name}:repeat:{id}", mapping={"name": "clean", "offset": 0, "ic": 1, **fields})  # type: ignore[dict-item]

@@ -66,7 +66,7 @@ def open_engine(client: Redis) -> Engine:
 
 
 def act(engine: Engine, verb: str, *ids: str, of: Ref = MAIL, **form: object) -> list[str]:
-    """The words that a verb answers for these jobs, as they are now."""
+    """Run a verb on jobs as they are now, and return the words of the outcomes."""
     system = engine.systems["bullmq"]
     jobs = [job for job in engine.send_requests([system.job_request(of.queue, id.encode(), 0) for id in ids]) if job]
     assert len(jobs) == len(ids), "a job is not there"
@@ -74,7 +74,7 @@ def act(engine: Engine, verb: str, *ids: str, of: Ref = MAIL, **form: object) ->
 
 
 def apply_to_queue(engine: Engine, verb: str, **form: object) -> str:
-    """The word that a verb on the queue answers."""
+    """Run a verb on the queue and return the word of the outcome."""
     [outcome] = engine.apply_verb(verb, MAIL, (), form)
     return outcome.word
 
@@ -89,12 +89,12 @@ def fields(client: Redis, id: str, *names: str) -> list[str | None]:
 
 
 def list_ids(client: Redis, place: str) -> list[str]:
-    """The next one first."""
+    """Return the ids of a place, the next one first."""
     return [id.decode() for id in client.lrange(KEYS[place], 0, -1)[::-1]]
 
 
 def list_events(client: Redis, key: str = KEYS["events"]) -> list[str]:
-    """The events: what happened, the job, where it was before."""
+    """Return the events of the stream: what happened, the job, its previous place."""
     names = (b"event", b"jobId", b"prev")
     return [" ".join(e[n].decode() for n in names if n in e) for _id, e in client.xrange(key)]
 
@@ -260,7 +260,7 @@ def test_pause_and_resume_merge_and_lose_nothing(any_client: Redis) -> None:
 
 
 def shell_words(client: Redis, id: str) -> dict[bytes, float]:
-    """What workers wait for after a resume of a queue that holds only a delayed job."""
+    """Return the fields that workers wait for after a resume of a queue with only a delayed job."""
     client.flushall()
     plant_queue(client, paused=1)
     plant_job(client, id, "delayed")

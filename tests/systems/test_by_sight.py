@@ -57,7 +57,7 @@ def as_if_spoken(*names: str) -> list[SystemEntry]:
 
 
 def list_found_systems(systems: list[SystemEntry], *keys: str) -> list[str]:
-    """The systems found where these keys are, by the patterns of the table."""
+    """Return the systems that the patterns of the table find by these keys."""
     patterns = by_sight.list_counted_patterns(systems)
     fits = {pattern: sum(bool(re.search(pattern.replace("%", "\\"), key)) for key in keys) for pattern in patterns}
     return [one.system for one in by_sight.find_unsupported_present(fits, systems)]

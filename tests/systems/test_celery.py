@@ -42,7 +42,7 @@ def now_s() -> float:
 
 
 def format_instant(seconds: float) -> str:
-    """An instant from now on, as Celery writes it."""
+    """Format a time relative to now as Celery writes it."""
     return datetime.fromtimestamp(now_s() + seconds, UTC).isoformat(timespec="microseconds")
 
 
@@ -61,7 +61,7 @@ def message(
     leave: str = "",
     **headers: object,
 ) -> str:
-    """A message as Celery 5.7 writes it (celery/app/amqp.py `as_task_v2`, kombu/transport/virtual/base.py)."""
+    """Build a message as Celery 5.7 writes it (celery/app/amqp.py `as_task_v2`, kombu/transport/virtual/base.py)."""
     own = {**TIMES, "task": "tasks.add", "id": id, "timelimit": [None, None], "root_id": id, "parent_id": None}
     own |= {"argsrepr": "(1, 2)", "kwargsrepr": "{}", "origin": "gen1@host", "ignore_result": False, "stamps": {}}
     told = {
@@ -82,13 +82,13 @@ def message(
 
 
 def bind(client: Redis, *queues: str, prefix: str = "") -> None:
-    """The binding of each queue, as a worker declares it."""
+    """Plant the binding of each queue, as a worker declares it."""
     for queue in queues:
         client.sadd(f"{prefix}_kombu.binding.{queue}", f"{queue}{SEP}{SEP}{queue}")
 
 
 def hold(client: Redis, id: str, queue: str = "celery", *, taken_s: float = 5, prefix: str = "", **more: Any) -> None:
-    """A message in the hands of a worker, taken so many seconds ago (kombu/transport/redis.py `QoS.append`)."""
+    """Plant a message that a worker took so many seconds ago (kombu/transport/redis.py `QoS.append`)."""
     told = message(id, queue, **more)
     entry = f"[{told}, {json.dumps(more.get('exchange', ''))}, {json.dumps(queue)}]"
     client.zadd(f"{prefix}unacked_index", {f"tag-{id}": now_s() - taken_s})
@@ -96,7 +96,7 @@ def hold(client: Redis, id: str, queue: str = "celery", *, taken_s: float = 5, p
 
 
 def world(client: Redis) -> None:
-    """Two queues, with jobs in every place that has a key."""
+    """Plant two queues with jobs in every place that has a key."""
     bind(client, "celery", "mail")
     client.sadd("_kombu.binding.celery.pidbox", f"{SEP}{SEP}celery@host.celery.pidbox")
     client.sadd("_kombu.binding.celeryev", f"worker.#{SEP}{SEP}celeryev.0a1b")
@@ -137,7 +137,7 @@ def facts(job: Job) -> dict[str, object]:
 
 
 def count_stored_jobs(queue: Queue) -> dict[str, int]:
-    """The counts of the places that have a key."""
+    """Return the counts of the places that have a key."""
     return {count.place: count.count for count in queue.counts if count.coverage is None}
 
 
@@ -426,7 +426,7 @@ AT = 1_800_000_000_000
 
 
 def told_event(*events: Mapping[str, object]) -> bytes:
-    """An event as Kombu publishes it; several as `task.multi` has them (celery/events/dispatcher.py)."""
+    """Build an event as Kombu publishes it; several as `task.multi` has them (celery/events/dispatcher.py)."""
     raw = json.dumps(events if len(events) > 1 else events[0]).encode()
     envelope = {"body": base64.b64encode(raw).decode(), "content-type": "application/json", "headers": {}}
     return json.dumps({**envelope, "properties": {"body_encoding": "base64", "delivery_tag": "t"}}).encode()
@@ -450,7 +450,7 @@ def hear(
 def hear_result(
     client: Redis, system: Celery, id: str, status: str, at_ms: int = AT, backend: Redis | None = None, **more: object
 ) -> None:
-    """A worker publishes a result that it keeps, in another database if `backend` is one; then poll `client` once."""
+    """Publish a result that a worker stores, in another database if `backend` is one; then poll `client` once."""
     told = json.dumps({"status": status, "result": None, "traceback": None, "children": [], "date_done": None, **more})
     (backend or client).set(f"celery-task-meta-{id}", told, ex=86_400)
     system.record_event(f"celery-task-meta-{id}".encode(), told.encode(), at_ms)
@@ -463,7 +463,7 @@ def ask_of_results(client: Redis, system: Celery) -> None:
 
 
 def listening(client: Redis, *specs: str, listened_s: int = 60) -> tuple[Engine, Celery]:
-    """An engine with a system that heard nothing yet; nothing is sent to a server, so that its clock is ours."""
+    """Create an engine with a system that received no event yet. Nothing is sent to a server, so time is the test's."""
     engine = open_engine(client, *specs)
     system = engine.systems["celery"]
     assert isinstance(system, Celery)
@@ -853,7 +853,7 @@ def test_an_outcome_that_was_guessed_and_is_told_afterwards_stays_where_it_was_t
 
 @pytest.fixture
 def neighbours(client: Redis, url: str) -> Iterator[tuple[Redis, Redis]]:
-    """Two databases of one Redis, each with a queue of Celery."""
+    """Plant two databases of one Redis, each with a Celery queue."""
     with Redis.from_url(url, db=1) as one, Redis.from_url(url, db=2) as two:
         for each in (one, two):
             bind(each, "celery")

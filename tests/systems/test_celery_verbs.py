@@ -70,7 +70,7 @@ def open_engine(client: Redis, spec: str = "celery") -> Engine:
 
 
 def message(id: str, queue: str = "mail", priority: object = 0, exchange: str = "", **headers: object) -> bytes:
-    """A message with spaces, numbers and an order of fields that only bytes keep."""
+    """Build a message with spaces, numbers and an order of fields that only raw bytes keep."""
     own = json.dumps({"task": "tasks.add", "id": id, "eta": None, "weight": 1, **headers})[1:-1]
     told = (
         '{"body":"%s" ,"content-encoding":"utf-8","content-type": "application/json","headers": {"n": 1.50,%s},'
@@ -82,7 +82,7 @@ def message(id: str, queue: str = "mail", priority: object = 0, exchange: str = 
 
 
 def hold(client: Redis, one: bytes, taken_s: float, queue: str = "mail", exchange: str = "") -> str:
-    """A message that a worker took, as Kombu notes it; its tag."""
+    """Plant a message that a worker took, as Kombu stores it, and return its tag."""
     tag: str = json.loads(one)["properties"]["delivery_tag"]
     ending = b", " + json.dumps(exchange).encode() + b", " + json.dumps(queue).encode() + b"]"
     client.hset("unacked", tag, b"[" + one + ending)
@@ -91,7 +91,7 @@ def hold(client: Redis, one: bytes, taken_s: float, queue: str = "mail", exchang
 
 
 def plant_all(client: Redis) -> float:
-    """Messages of two queues in every list and every place; the server's clock in s."""
+    """Plant messages of two queues in every list and every place, and return the server's time in s."""
     now_s = float(client.time()[0])
     for queue in ("mail", "other"):
         client.sadd(f"_kombu.binding.{queue}", f"{queue}{SEP}{SEP}{queue}")
@@ -118,7 +118,7 @@ def act(engine: Engine, verb: str, place: str, *ids: str, **form: object) -> lis
 
 
 def list_waiting_ids(client: Redis) -> list[str]:
-    """The ids that wait, in the order in which a worker takes them: BRPOP of the lists, the first priority first."""
+    """Return the waiting ids in the order in which a worker takes them: BRPOP of the lists by priority."""
     every = [one for key in LISTS for one in client.lrange(key, 0, -1)[::-1]]
     return [json.loads(one)["headers"]["id"] for one in every]
 
@@ -262,7 +262,7 @@ def test_a_message_of_the_first_protocol_gets_another_priority_and_no_other_eta(
 
 
 def build_redelivered_message(one: bytes) -> bytes:
-    """The message as it is given out again, every other byte as it was."""
+    """Build the message as it is delivered again, every other byte unchanged."""
     own = one.replace(b'"},"priority"', b'", "redelivered": true},"priority"')
     return own.replace(b'"weight": 1}', b'"weight": 1, "redelivered": true}')
 
@@ -346,7 +346,7 @@ def test_what_kombu_could_not_give_out_again_stays(client: Redis) -> None:
 
 
 def strange_json(chance: random.Random, depth: int = 0) -> object:
-    """A value whose text is easily mistaken: brackets, quotes, names of fields in texts and in depth."""
+    """Build a value whose JSON is easily misread: brackets, quotes and field names in texts and in depth."""
     kinds = 4 if depth > 2 else 6
     kind = chance.randrange(kinds)
     if kind == 0:
@@ -432,7 +432,7 @@ def test_a_priority_that_is_none_is_read_as_kombu_reads_it(client: Redis, priori
 
 
 def commands(listener: object) -> list[dict[str, object]]:
-    """What was published to the workers' mailbox, as a worker of Kombu reads it."""
+    """Return the commands that were published to the workers' mailbox, as a worker of Kombu reads them."""
     found = []
     while said := listener.get_message(timeout=0.2):  # type: ignore[attr-defined]
         if said["type"] == "pmessage":
@@ -728,7 +728,7 @@ def test_a_task_that_only_events_told_of_is_cancelled_by_its_id(client: Redis, l
 
 
 def fail(client: Redis, system: Celery, id: str, at_ms: int = 1_800_000_000_000, **extended: object) -> None:
-    """A worker keeps and publishes that a task failed, as a result; the next poll is made."""
+    """Store and publish a failed task's result as a worker does, and poll again."""
     error = {"exc_type": "ValueError", "exc_message": ["boom"], "exc_module": "builtins"}
     told = {"status": "FAILURE", "result": error, "traceback": "ValueError: boom", "children": [], "date_done": None}
     client.set(f"celery-task-meta-{id}", json.dumps({**told, **extended}), ex=86_400)
@@ -737,7 +737,7 @@ def fail(client: Redis, system: Celery, id: str, at_ms: int = 1_800_000_000_000,
 
 
 def publish_event(system: Celery, **event: object) -> None:
-    """A worker with `-E` publishes an event."""
+    """Publish an event as a worker with `-E` does."""
     body = base64.b64encode(json.dumps({"hostname": "w1@host", "retries": 0, **event}).encode()).decode()
     envelope = {"body": body, "content-type": "application/json", "headers": {}}
     told = {**envelope, "properties": {"body_encoding": "base64", "delivery_tag": "t"}}
@@ -754,7 +754,7 @@ def requeue_jobs(engine: Engine, *ids: str) -> list[Outcome]:
 
 
 def hearing_engine(client: Redis) -> tuple[Engine, Celery]:
-    """An engine that listens, of a Redis with the queues mail and other."""
+    """Create an engine that listens to a Redis with the queues mail and other."""
     for queue in ("mail", "other"):
         client.sadd(f"_kombu.binding.{queue}", f"{queue}{SEP}{SEP}{queue}")
     engine = open_engine(client)

@@ -31,7 +31,7 @@ REF = Ref("dispatcher", READY)
 
 
 def rqtui_dispatcher(client: Redis, limit: int | None = None) -> Callable[[], loops.Round]:
-    """The work of `rqtui dispatch`, by the server's own clock."""
+    """Run a step of `rqtui dispatch` by the server's own clock."""
     return loops.build_round(
         "dispatch", client, {"dispatcher": registry.create_system("dispatcher")}, lambda: [REF], limit=limit
     )

@@ -58,12 +58,12 @@ class Asked:
         return self.argv[: len(self.script.args)]
 
     def rows(self, number: int) -> list[object]:
-        """So many times the first row."""
+        """Return so many copies of the first row."""
         width = len(self.script.each)
         return self.argv[len(self.script.args) :][:width] * number
 
     def refuses(self, *wrong: Sequence[object]) -> None:
-        """Each is refused in a sentence of the script's own, and nothing is written."""
+        """Check that each call is refused with a sentence of the script, and that nothing is written."""
         before = dump(self.client)
         for argv in wrong:
             try:

@@ -32,7 +32,7 @@ _NAMED = re.compile(
 
 
 def words(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Every identifier and every text of the code with its line, without docstrings."""
+    """Return every identifier and every text of the code with its line, without docstrings."""
     docs = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
@@ -49,7 +49,7 @@ def words(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def list_named_systems(source: str) -> list[str]:
-    """The systems that some code names, with their lines."""
+    """Return the systems that some code names, with their lines."""
     found = ((line, _NAMED.search(word)) for line, word in words(ast.parse(source)))
     return [f"{line}: {match[0]}" for line, match in found if match]
 

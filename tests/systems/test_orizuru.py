@@ -52,7 +52,7 @@ def counts(engine: Engine) -> tuple[int, ...]:
 
 
 def holding(client: Redis, name: str, bodies: list[bytes], beat_ms: int | None = None) -> original.Worker:
-    """A consumer that took these jobs and does nothing more; it beat then, if at all, and a reaper looked on since."""
+    """Plant an idle consumer that took these jobs, with its last heartbeat if any; a reaper has watched it since."""
     if bodies:
         client.lpush("jobs", *bodies)
     worker = original.Worker(client, "jobs", name)

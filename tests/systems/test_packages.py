@@ -24,7 +24,7 @@ Bring = Callable[..., None]
 
 @pytest.fixture
 def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
-    """Lets a package be installed: its name, the entry points (name, value), the text of a module of the same name."""
+    """Return a function that installs a package: its name, its entry points (name, value), and a module's text."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def install(name: str, *points: tuple[str, str], module: str = "") -> None:

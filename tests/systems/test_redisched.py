@@ -182,7 +182,7 @@ def test_topics_are_found_by_their_keys_where_these_are_of_the_right_type(any_cl
 
 @pytest.fixture
 def topic(any_client: Redis) -> Iterator[tuple[Engine, int]]:
-    """A topic with a job in each place, by the clock of the server."""
+    """Plant a topic with a job in each place, by the server's clock."""
     seconds, micros = any_client.time()
     now_ms = seconds * 1000 + micros // 1000
     for place, offset in (("queued", 60_000), ("due", -60_000), ("reserved", 50_000), ("expired", -40_000)):
@@ -309,13 +309,13 @@ def test_what_rqtui_keeps_beside_a_topic_is_taken_for_no_queue(client: Redis) ->
 
 
 def remedies(client: Redis, url: str, kind: str) -> list[str]:
-    """What `rqtui health` says is to be done, as it prints it."""
+    """Return the fixes that `rqtui health` prints for a kind of finding."""
     found = shell(url, "health", "redisched:mail", "--json").json["findings"]
     return [each["remedy"] for each in found if each["kind"] == kind]
 
 
 def run_remedy(url: str, remedy: str, *more: str) -> int:
-    """The exit code of the command at the beginning of a remedy."""
+    """Run the command at the beginning of a fix and return its exit code."""
     return shell(url, *shlex.split(remedy.partition(" makes ")[0])[1:], *more, "--yes").code
 
 

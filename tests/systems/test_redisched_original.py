@@ -28,7 +28,7 @@ UNITS = pytest.mark.parametrize("unit", ["ms", "s"])
 
 
 def original(client: Redis, unit: str = "ms", at_ms: int = NOW) -> Scheduler:
-    """The original's primitives, at the test's clock."""
+    """Return the original's primitives, with the test's clock."""
     return Scheduler(client, "mail", unit, clock=lambda: at_ms / 1000)
 
 
@@ -40,7 +40,7 @@ def reserve_job(client: Redis, ttr_ms: int = 60_000, now_ms: int = NOW) -> tuple
 
 
 def faults(client: Redis, spec: str = "redisched:topic=mail") -> dict[str, Finding]:
-    """The system's own findings by kind, the last of each."""
+    """Return the system's own findings by kind, the last of each."""
     ask_for = registry.create_system(spec).probe_request("mail")
     assert ask_for is not None
     return {finding.kind: finding for finding in Engine(client, [registry.create_system(spec)]).send_request(ask_for)}

@@ -47,7 +47,7 @@ BEGAN_S = [time.time()]
 
 @pytest.fixture(autouse=True)
 def began() -> None:
-    """A test's clock is that of its beginning: modules are read long before their tests run."""
+    """Set the test's clock to its beginning: modules are imported long before their tests run."""
     BEGAN_S[:] = [time.time()]
 
 
@@ -57,24 +57,24 @@ def now_s() -> float:
 
 
 def written(seconds: float) -> str:
-    """An instant as RQ's hashes have it (rq/utils.py 3.0)."""
+    """Format a time relative to now as RQ's hashes contain it (rq/utils.py 3.0)."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def data(function: str, *args: object, **kwargs: object) -> bytes:
-    """A call as RQ writes it (rq/job.py 3.0)."""
+    """Build a call as RQ writes it (rq/job.py 3.0)."""
     return zlib.compress(pickle.dumps((function, None, args, kwargs), 5))
 
 
 def build_error(text: str) -> str:
-    """An error as RQ writes it (rq/results.py 3.0)."""
+    """Build an error as RQ writes it (rq/results.py 3.0)."""
     return base64.b64encode(zlib.compress(text.encode())).decode()
 
 
 def job(
     client: Redis, id: str, place: str = "queued", queue: str = "default", *, at_s: float = 0.0, **fields: Any
 ) -> str:
-    """A job in a place of a queue, with the fields of its hash; `at_s` is its score, from now on."""
+    """Plant a job in a place of a queue, with the fields of its hash. `at_s` is its score relative to now."""
     own = {
         "data": data("tasks.add", 1, 2),
         "origin": queue,
@@ -91,7 +91,7 @@ def job(
 
 
 def put(client: Redis, id: str | bytes, place: str, queue: str = "default", *, at_s: float = 0.0) -> None:
-    """An id in a place, whatever its hash is."""
+    """Plant an id in a place, whatever its hash is."""
     client.sadd("rq:queues", f"rq:queue:{queue}")
     if place in ("queued", "intermediate"):
         client.rpush(f"rq:queue:{queue}" + (":intermediate" if place == "intermediate" else ""), id)
@@ -120,7 +120,7 @@ def worker(client: Redis, name: str, queue: str = "default", **fields: str) -> N
 
 
 def world(client: Redis) -> None:
-    """A job in each place of `default`, and one in `mail`; all is well."""
+    """Plant a job in each place of `default`, and one in `mail`; all is well."""
     worker(
         client, "w1", queues="default,mail", successful_job_count="7", failed_job_count="1", total_working_time="2.5"
     )
@@ -135,7 +135,7 @@ def world(client: Redis) -> None:
 
 
 def open_engine(client: Redis, *specs: str) -> Engine:
-    """An engine that has looked for queues."""
+    """Create an engine that has searched for queues."""
     engine = build_engine(client, [registry.create_system(*specs)] if specs else registry.create_systems())
     for _found in engine.discover():
         pass

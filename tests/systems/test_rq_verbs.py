@@ -68,7 +68,7 @@ def open_engine(client: Redis, spec: str = "rq") -> Engine:
 
 
 def act(engine: Engine, verb: str, *ids: str, **form: object) -> list[str]:
-    """The words that a verb answers for these jobs, as they are now."""
+    """Run a verb on jobs as they are now, and return the words of the outcomes."""
     system = engine.systems["rq"]
     jobs = [job for job in engine.send_requests([system.job_request("default", id.encode(), 0) for id in ids]) if job]
     assert len(jobs) == len(ids), "a job is not there"

@@ -67,7 +67,7 @@ def words(answer: Reply) -> list[str]:
 
 
 def push(client: Redis, *pushed: str) -> None:
-    """The first is popped first."""
+    """Push entries to a list. The first is popped first."""
     client.lpush(QUEUE, *pushed)
 
 

@@ -57,7 +57,7 @@ def words(answer: Reply) -> list[str]:
 
 
 def reserve_jobs(client: Redis, at_s: int = NOW_S, **args: object) -> list[tuple[bytes, bytes]]:
-    """Ids and tokens that reserve hands out."""
+    """Reserve jobs and return their ids and tokens."""
     return [(row[0], row[1]) for row in ask(client, "reserve", **{"limit": 1, "now_ms": at_s * 1000, **args}).rows]
 
 

@@ -35,7 +35,7 @@ def now_s() -> float:
 
 
 def job(jid: str, queue: str = "default", *, version: int = 8, leave: str = "", **fields: Any) -> str:
-    """A job as Sidekiq's client writes it: 8 with times in ms, 6.4 with float seconds (lib/sidekiq/client.rb)."""
+    """Build a job as Sidekiq's client writes it: 8 with times in ms, 6.4 in float seconds (lib/sidekiq/client.rb)."""
     at = now_s() - 20
     told = {"retry": True, "queue": queue, "class": "HardJob", "args": [1, "two"], "jid": jid}
     told |= dict.fromkeys(("created_at", "enqueued_at"), int(at * 1000) if version >= 8 else at)
@@ -43,7 +43,7 @@ def job(jid: str, queue: str = "default", *, version: int = 8, leave: str = "", 
 
 
 def build_failed_job(jid: str, count: int = 0, **fields: Any) -> str:
-    """A job that failed (lib/sidekiq/job_retry.rb)."""
+    """Build a job that failed (lib/sidekiq/job_retry.rb)."""
     trace = base64.b64encode(zlib.compress(json.dumps(TRACE).encode())).decode()
     told = {"error_class": "Net::ReadTimeout", "error_message": "no answer", "failed_at": int(now_s() * 1000) - 90_000}
     return job(jid, retry_count=count, error_backtrace=trace, **{**told, **fields})
@@ -56,7 +56,7 @@ def push(client: Redis, *bodies: str | bytes, queue: str = "default") -> None:
 
 
 def process(client: Redis, identity: str, *, silent_s: float = 2, held: tuple[str, ...] = (), **told: Any) -> None:
-    """A process as its heartbeat leaves it (lib/sidekiq/launcher.rb); 6.4 where the identity is that of `SIX`."""
+    """Plant a process as its heartbeat leaves it (lib/sidekiq/launcher.rb), of 6.4 for the identity `SIX`."""
     six = identity == SIX
     host, pid, _nonce = identity.split(":")
     info = {
@@ -87,7 +87,7 @@ def process(client: Redis, identity: str, *, silent_s: float = 2, held: tuple[st
 
 
 def world(client: Redis) -> None:
-    """Jobs of two queues in every place, and a process of each kind."""
+    """Plant jobs of two queues in every place, and a process of each kind."""
     push(client, job("first"), job("second"), job("third", version=6))
     push(client, job("letter", "low"), queue="low")
     client.zadd("schedule", {job("later", leave="enqueued_at"): now_s() + 300, job("of-low", "low"): now_s() + 200})

@@ -45,7 +45,7 @@ def open_engine(client: Redis, spec: str = "sidekiq") -> Engine:
 
 
 def job(jid: str, queue: str = "default", **more: object) -> bytes:
-    """A job as Sidekiq 6.4 writes it, with spaces and numbers that only bytes keep."""
+    """Build a job as Sidekiq 6.4 writes it, with spaces and numbers that only raw bytes keep."""
     rest = json.dumps({"jid": jid, "created_at": 1795000000.25, **more}, separators=(",", ":"))[1:]
     return PLAIN.replace(b'"default"', b'"%s"' % queue.encode()) + rest.encode()
 
@@ -56,7 +56,7 @@ def build_failed_job(jid: str, queue: str = "default", **more: object) -> bytes:
 
 
 def plant_all(client: Redis) -> float:
-    """Jobs of two queues in every place, all of a place with one score; the server's clock in s."""
+    """Plant jobs of two queues in every place, each place with one score; return the server's time in s."""
     now_s = float(client.time()[0])
     client.sadd("queues", "default", "mail")
     for queue in ("default", "mail"):

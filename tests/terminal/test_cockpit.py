@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real_terminal
 
 @pytest.fixture
 def terminal() -> Iterator[Terminal]:
-    """A terminal of 80×24."""
+    """Yield a terminal of 80×24 cells."""
     made = Terminal(80, 24)
     yield made
     made.close()
@@ -26,7 +26,7 @@ def terminal() -> Iterator[Terminal]:
 
 @pytest.fixture
 def mail(client: Redis) -> Seeded:
-    """Jobs that wait, that are held, that are due later, that are dead."""
+    """Plant a queue with waiting, held, delayed and dead jobs."""
     seeded = Seeded(client)
     seeded.bury("dead-1", "dead-2", "dead-3")
     seeded.put("a1", "a2", "a3")
@@ -39,7 +39,7 @@ Opened = Callable[..., Terminal]
 
 @pytest.fixture
 def opened(terminal: Terminal, url: str, mail: Seeded, state_folder: Path) -> Opened:
-    """Starts the screen with some options, and an environment before it."""
+    """Open the screen with some options and environment variables."""
 
     def start(*options: str, before: str = "", shows: str = "▶ idle") -> Terminal:
         terminal.run(
@@ -56,7 +56,7 @@ def resize(terminal: Terminal, width: int, height: int) -> None:
 
 
 def command(terminal: Terminal, words: str) -> None:
-    """Chooses a command of the palette."""
+    """Run a command of the palette."""
     terminal.keys(":")
     terminal.until("a queue, the id of a job")
     terminal.type(words)

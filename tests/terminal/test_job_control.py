@@ -137,7 +137,7 @@ def test_a_program_that_was_stopped_from_outside_is_painted_again_and_reads_keys
 
 
 def status(pid: int) -> str:
-    """The letter of a process's state."""
+    """Return the letter of a process's state."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 

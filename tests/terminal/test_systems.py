@@ -39,14 +39,14 @@ class Hand:
         terminal.keys("=", "=", "=")
 
     def sees(self, *words: str) -> str:
-        """Waits for words on the screen."""
+        """Wait for words on the screen."""
         return self.terminal.until(*words)
 
     def presses(self, *keys: str) -> None:
         self.terminal.keys(*keys)
 
     def acts(self, keys: str, becomes: Callable[[], object], *seen: str) -> None:
-        """Presses keys (`"text` types), waits for what Redis must say then, and for what the screen says of it."""
+        """Press keys (`"text` types), then wait for a state of Redis and for words on the screen."""
         for key in keys.split():
             if key.startswith('"'):
                 self.terminal.type(key[1:].replace("_", " "))
@@ -59,12 +59,12 @@ class Hand:
         self.terminal.until(*seen)
 
     def takes(self, verb: str, becomes: Callable[[], object], *seen: str) -> None:
-        """Lets the palette take the next job, and says yes."""
+        """Take the next job with a command of the palette, and confirm."""
         self.acts(f': "{verb} Enter', lambda: True, f"y {verb}   Enter, Esc no")
         self.acts("y", becomes, *seen)
 
     def lacks(self, keys: str) -> None:
-        """Those keys have no word in the footer, and do nothing."""
+        """Check that these keys are not in the footer and do nothing."""
         footer = self.terminal.text().rstrip().splitlines()[-1]
         assert not [key for key in keys if LABELS[key] in footer], footer
         self.terminal.keys(*keys)

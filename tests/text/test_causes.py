@@ -18,7 +18,7 @@ NAMES = ("ada", "bob", "cyd", "dan", "eve", "fay", "gil", "hal", "ida", "jim", "
 
 
 def keys(errors: list[str], width: Width = Width.CAUSE) -> dict[Key, list[str]]:
-    """The errors by group."""
+    """Return the errors by group."""
     grouping = Grouping(map(parse_error, errors), width)
     found: dict[Key, list[str]] = {}
     for error in errors:
@@ -27,7 +27,7 @@ def keys(errors: list[str], width: Width = Width.CAUSE) -> dict[Key, list[str]]:
 
 
 def ident(rng: random.Random, length: int) -> str:
-    """Letters and digits, as ids have them."""
+    """Build an id of random letters and digits."""
     return "".join(rng.choices("0123456789abcdefghijABCDEFGHIJKLMNOPQRSTUVWXYZ", k=length))
 
 
@@ -74,7 +74,7 @@ def test_an_error_that_was_not_in_the_sample_has_exactly_one_group() -> None:
 
 
 def build_traceback(statement: str, message: str, line: int = 88, path: str = "/app/charge.py") -> str:
-    """A traceback of a job."""
+    """Build the traceback of a job."""
     return f'Traceback (most recent call last):\n  File "{path}", line {line}, in charge\n    {statement}\n{message}'
 
 

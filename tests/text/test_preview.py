@@ -15,13 +15,13 @@ from rqtui.text.preview import Field, IdFormat, Preview, RowFields
 
 @pytest.fixture(autouse=True)
 def usual_secrets() -> Iterator[None]:
-    """What one test masks is none of the next one's business."""
+    """Reset the masks after each test, so that one test does not affect the next."""
     yield
     set_mask_patterns(())
 
 
 def build_rows(*bodies: object, beside: tuple[str, ...] = ()) -> list[RowFields]:
-    """Rows with these bodies; what is no text becomes JSON."""
+    """Build rows with these bodies; a value that is no text becomes JSON."""
     raw = [body if isinstance(body, bytes) else json.dumps(body).encode() for body in bodies]
     return [RowFields(preview.read_preview_fields(body), beside) for body in raw]
 

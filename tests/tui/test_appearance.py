@@ -13,12 +13,12 @@ from rqtui.tui.screens.registry import VIEWS
 
 
 def read_footer(it: Screen) -> str:
-    """The footer."""
+    """Return the footer's text."""
     return it.text().splitlines()[-1]
 
 
 def plant_jobs(client: Redis) -> Seeded:
-    """A queue with a job in every place; one id and one error are no ASCII."""
+    """Plant a queue with a job in every place; one id and one error are not ASCII."""
     seeded = Seeded(client)
     seeded.put("first", "second", "third", "café-日本")
     seeded.put("later", delay_ms=90_000)

@@ -116,7 +116,7 @@ Cells = dict[tuple[int, int], tuple[str, frozenset[str]]]
 
 
 def drawn(sent: str) -> Cells:
-    """What a terminal shows of it: (line, column) -> the sign and its style."""
+    """Return what a terminal shows of the sent bytes: (line, column) -> the sign and its style."""
     cells: Cells = {}
     line = column = 0
     style: dict[str, str] = {}

@@ -110,7 +110,7 @@ PLANTED: keyspace.Keyspace = {}  # what the first test of this process has put t
 
 @pytest.fixture
 def hostile_queue(client: Redis, url: str) -> Queue:
-    """A queue of hostile jobs in every place, with hostile errors and workers."""
+    """Plant a queue of hostile jobs in every place, with hostile errors and workers."""
     queue = Queue("[red]q\u0301日", url)
     if not PLANTED:
         _fill(queue)

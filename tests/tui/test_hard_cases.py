@@ -37,7 +37,7 @@ def seeded(client: Redis) -> Seeded:
 
 @pytest.fixture
 def restricted(client: Redis, url: str) -> Iterator[str]:
-    """The URL of a user without INFO, SLOWLOG, CONFIG, SCAN, HELLO and CLIENT."""
+    """Return the URL of a user without INFO, SLOWLOG, CONFIG, SCAN, HELLO and CLIENT."""
     denied = ["-info", "-slowlog", "-config", "-scan", "-hello", "-client", "-memory", "-latency"]
     client.execute_command("ACL", "SETUSER", "narrow", "on", ">sesame", "~*", "&*", "+@all", *denied)
     yield url.replace("://", "://narrow:sesame@")
@@ -221,7 +221,7 @@ async def test_the_header_tells_what_a_picture_costs(url: str, seeded: Seeded) -
 
 
 def ms_of_scripts(client: Redis) -> float:
-    """How long this server ran scripts, by its own count."""
+    """Return how long this server ran scripts, by its own count."""
     found = client.info("commandstats")
     return sum(found[name]["usec"] for name in found if name.startswith("cmdstat_eval")) / 1000
 

@@ -40,7 +40,7 @@ NEVER = {"ctrl+s", "ctrl+q", "ctrl+a", "ctrl+b", "ctrl+z", "x", "X", "H", "U"}
 
 
 def list_keys_of_view(view: str) -> list[tuple[str, str]]:
-    """(key, whose) for every key that means something on a view."""
+    """Return (key, owner) for every key that works on a view."""
     taken = [
         (key, look.id)
         for look in keys.GENERAL_KEYS

@@ -40,7 +40,7 @@ async def press_and_release(it: Screen, words: str, then: Callable[[], object]) 
 
 
 def rows(it: Screen) -> str:
-    """The screen from the frame of the queues on."""
+    """Return the lines of the screen from the frame of the queues on."""
     return it.text().partition("─  queues")[2]
 
 

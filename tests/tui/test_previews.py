@@ -11,7 +11,7 @@ from rqtui.tui.widgets import plot
 
 
 def plant_jobs(client: Redis) -> Seeded:
-    """Two queues: one whose jobs died of two causes, one that is paused."""
+    """Plant two queues: one whose jobs died of two causes, one that is paused."""
     other = Seeded(client, "quiet")
     other.put("q1")
     other.engine.apply_verb("pause", other.ref)

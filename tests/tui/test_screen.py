@@ -26,7 +26,7 @@ PLACES = {"scheduled": "1", "ready": "2", "reserved": "3", "done": "4", "dead": 
 
 @pytest.fixture
 def seeded(client: Redis) -> Seeded:
-    """The queue `mail`, still empty."""
+    """Return the empty queue `mail` to fill."""
     return Seeded(client)
 
 

@@ -42,7 +42,7 @@ def pane(it: Screen) -> Pane:
 
 
 async def open_board(it: Screen, ref: str, *keys: str) -> None:
-    """The board of a queue, and keys on it."""
+    """Open the board of a queue, and press keys on it."""
     it.app.open_board(Ref(*ref.split(":")))
     await it.until(lambda: isinstance(it.app.navigation.view, Board), "the board")
     await it.until_refreshed()
@@ -50,7 +50,7 @@ async def open_board(it: Screen, ref: str, *keys: str) -> None:
 
 
 def plant(client: Redis) -> None:
-    """A job in most places of each system, by the systems' own commands."""
+    """Plant a job in most places of each system, by the systems' own commands."""
     now_s = time.time()
     client.zadd(dispatcher.DELAYED, {b"later": int(now_s) + 3600})
     client.rpush(dispatcher.READY, b"task-1", b"task-2")
@@ -257,7 +257,7 @@ KEYS = {
 
 
 def read_verdict(it: Screen, ref: Ref) -> object:
-    """What the screen knows to be wrong with a queue."""
+    """Return the findings of a queue on the screen."""
     snapshot = it.app.session.snapshot
     queue = snapshot.find_queue(ref) if snapshot else None
     return queue is not None and (queue.error or queue.findings)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.beside
 
 
 def _plant(stock: Stock) -> None:
-    """One that has failed once of three times; priorities, lifo, attempts and a delay. All of them fail."""
+    """Plant a job that failed once of three times, and jobs with priorities, lifo, attempts and a delay. All fail."""
     stock.add("tried", name="confirm", attempts=3, backoff={"type": "fixed", "delay": 3_600_000})
     with stock.worker():
         stock.until("tried", "delayed")

@@ -30,7 +30,7 @@ class BullMQ(Thousand[Stock]):
     }
 
     def enqueue(self) -> None:
-        """All but those that rqtui puts and those that are held, by stock BullMQ; some of them later."""
+        """Enqueue by stock BullMQ all jobs but those that rqtui puts and the held ones; some of them are delayed."""
         data, order = {"ms": WORK_MS}, {"order": 7}
         rows = [
             ["work", data, {"jobId": id}]
@@ -44,7 +44,7 @@ class BullMQ(Thousand[Stock]):
         self.stock.do("many", queue="mail", rows=rows)
 
     def acts(self) -> list[Act]:
-        """All that rqtui does."""
+        """Yield all acts of rqtui's verbs."""
         return [
             *self.each("kill", "killed"),
             *self.each("delete", "deleted"),
@@ -62,7 +62,7 @@ class BullMQ(Thousand[Stock]):
         self.act("requeue", "--place", "failed", "--filter", "err:hang")
 
     def is_over(self) -> bool:
-        """Whether nothing waits or runs; what failed once is requeued."""
+        """Return whether no job waits or runs. Jobs that failed once are requeued."""
         self.requeue_failed()
         counts = self.stock.read_counts()
         return not any(counts[place] for place in counts if place not in ("completed", "failed"))

@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 
 
 def _add_job_in_every_place(stock: Stock) -> None:
-    """A job of stock BullMQ in each place; `failed` has two."""
+    """Add a job in each place by stock BullMQ; `failed` gets two."""
     stock.add("done", data={"of": ["ä"]})
     stock.add("bad-1", "bad-2", name="confirm", data={"order": 7})
     with stock.worker():

@@ -19,12 +19,12 @@ SWEEPS = {"unacked_restore_interval": 1, "unacked_restore_throttle": 1}  # every
 
 
 def body(message: dict[str, Any]) -> Any:
-    """What a message of JSON carries: args, kwargs, and the rest."""
+    """Return the parts of a JSON message: args, kwargs, and the rest."""
     return json.loads(base64.b64decode(message["body"]))
 
 
 def written(id: str, task: str = "shop.add", args: tuple[Any, ...] = (1, 2), queue: str = "default") -> bytes:
-    """The least that a stock worker runs."""
+    """Build the smallest message that a stock worker runs."""
     message = {
         "body": base64.b64encode(json.dumps([args, {}, {}]).encode()).decode(),
         "content-type": "application/json",
@@ -40,7 +40,7 @@ def written(id: str, task: str = "shop.add", args: tuple[Any, ...] = (1, 2), que
 
 
 def broadcast(client: Redis, method: str, **arguments: Any) -> int:
-    """A command to all workers, written by hand; how many connections heard it."""
+    """Send a hand-written command to all workers, and return how many connections received it."""
     command = {"method": method, "arguments": arguments, "destination": None, "pattern": None, "matcher": None}
     message = {
         "body": base64.b64encode(json.dumps(command).encode()).decode(),

@@ -37,7 +37,7 @@ class Celery(Thousand[Stock]):
     workers: Sequence[Worker] = ()
 
     def enqueue(self) -> None:
-        """All but those that rqtui puts and those that are held, by stock Celery: what rqtui takes out comes last."""
+        """Enqueue by stock Celery all jobs but those that rqtui puts and the held ones; rqtui's targets come last."""
         rows = [[id, "shop.work", [1, 2]] for id in self.ids["plain"]]
         rows += [[id, "shop.flaky", [7]] for id in self.ids["flaky"]]
         last = [[id, "shop.work", [1, 2]] for group in ("revoked", "deleted") for id in self.ids[group]]
@@ -49,7 +49,7 @@ class Celery(Thousand[Stock]):
         self.stock.do("many", rows=later, countdown=HOUR_S)
 
     def acts(self) -> list[Act]:
-        """All that rqtui does while the workers work; pause and resume now and then."""
+        """Yield all acts of rqtui while the workers work, with pause and resume now and then."""
 
         def put(id: str) -> None:
             more = ["--priority", str(self.rng.choice((3, 6, 9)))] if self.rng.random() < 0.5 else []
@@ -76,7 +76,7 @@ class Celery(Thousand[Stock]):
             wait_until(is_done, SLOW_S, f"{verb} is done by all", 0.02)
 
     def is_over(self) -> bool:
-        """Whether nothing waits in a list, and workers hold only what is not due; what is late is reaped."""
+        """Return whether no list has jobs and workers hold only jobs that are not due. Late jobs are reaped."""
         self.stock.rqtui("reap", self.stock.queue, "--once")
         waits = any(self.client.llen(f"default{step}") for step in STEPS)
         return not waits and not self.stock.read_unacked().keys() - {*self.ids["undue"]}

@@ -18,7 +18,7 @@ HOUR_S = 3600
 
 
 def call(id: str) -> str:
-    """A task as a person writes one, with an id."""
+    """Build a task with an id as a person writes it."""
     return json.dumps({"task": "shop.add", "args": [1], "kwargs": {"b": 2}, "id": id})
 
 
@@ -32,7 +32,7 @@ def counts(stock: Stock, queue: str = "default") -> dict[str, int | None]:
 
 
 def ids(stock: Stock, place: str, queue: str = "default") -> list[str]:
-    """The jobs of a place, as `rqtui jobs` lists them."""
+    """Return the ids of the jobs in a place, as `rqtui jobs` lists them."""
     return [job["id"] for job in stock.rqtui("jobs", f"celery:{queue}", place)["jobs"]]
 
 

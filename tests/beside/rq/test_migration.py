@@ -16,7 +16,7 @@ pytestmark = pytest.mark.beside
 
 
 def _plant(stock: Stock) -> None:
-    """One that failed for good; then others: once, at the front, with retries; all of them fail."""
+    """Plant a job that failed for good, and others that fail: enqueued once, at the front, with retries."""
     charge = {"queue": "default", "func": "shop.confirm", "args": ["o"], "kwargs": {}}
     stock.do("enqueue", **charge, id="dead")
     stock.rq("worker", "--burst", "default")

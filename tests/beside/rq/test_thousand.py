@@ -31,7 +31,7 @@ class Rq(Thousand[Stock]):
     }
 
     def enqueue(self) -> None:
-        """All but those that rqtui puts, by stock RQ: half of them later, in an order of their own."""
+        """Enqueue by stock RQ all jobs but those that rqtui puts; half of them are scheduled, in another order."""
         rows = [[id, "shop.add", [1, 2]] for group in ("plain", "killed", "deleted") for id in self.ids[group]]
         rows += [[id, "shop.flaky", [7]] for id in self.ids["flaky"]]
         self.rng.shuffle(rows)
@@ -41,7 +41,7 @@ class Rq(Thousand[Stock]):
         self.stock.do("later", queue="default", func="shop.add", rows=[[id, [3, 4]] for id in later], in_s=HOUR_S)
 
     def acts(self) -> list[Act]:
-        """All that rqtui does; requeue, pause and resume now and then."""
+        """Yield all acts of rqtui, with requeue, pause and resume now and then."""
         return [
             *self.each("kill", "killed"),
             *self.each("delete", "deleted"),
@@ -64,7 +64,7 @@ class Rq(Thousand[Stock]):
         self.stock.rqtui("act", "resume", self.stock.queue, "--yes")
 
     def is_over(self) -> bool:
-        """Whether nothing waits, runs or is failed; what is failed is requeued, what is due is dispatched."""
+        """Return whether no job waits, runs or is failed. Failed jobs are requeued, due jobs are dispatched."""
         self.stock.rqtui("dispatch", "rq:default", "--once")
         counts = self.counts()
         if "failed" in counts:
@@ -109,7 +109,7 @@ def test_a_thousand_jobs_are_each_accounted_for(stock: Stock, client: Redis) -> 
 
 
 def _its_time_is_over(client: Redis, worker: str) -> None:
-    """What comes of a minute and a half without a beat: its keys are gone, its lease and its lock are over."""
+    """Make a worker look as after 90 s without a heartbeat: no keys, an expired lease and an expired lock."""
     for member in client.zrange("rq:wip:default", 0, -1):
         job = member.decode().partition(":")[0]
         if client.hget(f"rq:job:{job}", "worker_name") == worker.encode():

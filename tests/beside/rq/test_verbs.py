@@ -15,7 +15,7 @@ CALL = json.dumps({"func": "shop.add", "args": [1, 2]})
 
 
 def _add_job_in_every_place(stock: Stock) -> None:
-    """A job of stock RQ in each place but between queue and start; `failed` has two."""
+    """Add a job by stock RQ in each place but the one between queue and start; `failed` gets two."""
     stock.do("enqueue", queue="default", func="shop.add", args=[1, 2], id="done")
     for id in ("bad-1", "bad-2"):
         stock.do("enqueue", queue="default", func="shop.confirm", args=[id], id=id, kwargs={})

@@ -37,7 +37,7 @@ READERS = {
 
 
 def run(stock: Stock, client: Redis) -> None:
-    """A bit of everything: jobs in each place, one of ActiveJob, two that run, an entry of cron."""
+    """Run stock Sidekiq with jobs in each place, one of ActiveJob, two that run, and an entry of cron."""
     stock.push("hard-1", "hard-2", args=(1, {"ids": [], "of": {}, "big": 12345678901234567890, "ratio": 1.0}))
     stock.push("fails-1", "fails-2", job="FailJob", args=(4711,))
     stock.push("flaky", job="FlakyJob", args=(7,))
@@ -81,7 +81,7 @@ def _plain(value: Any) -> Any:
 
 
 def main() -> None:
-    """Records the newest Sidekiq, or that of the version that is named."""
+    """Record a run of the newest Sidekiq, or of the version that is named."""
     ruby = build_sidekiq(sys.argv[1] if len(sys.argv) > 1 else max(SIDEKIQ))
     with start_server("auto") as running, connect(running.url) as client, tempfile.TemporaryDirectory() as folder:
         shop = shutil.copytree(APP, Path(folder) / "shop")  # backtraces name the file

@@ -13,7 +13,7 @@ FILE = Path(__file__).parent / "recorded-8.1.7.json"
 
 
 def plant(client: Redis) -> dict[str, Any]:
-    """Every key as it was, but that processes have beaten just now; gives the header."""
+    """Plant every recorded key with heartbeats of now, and return the recording's header."""
     document = json.loads(FILE.read_text("utf-8"))
     now_s = client.time()[0]
     for key, (kind, life_ms, held) in document["keys"].items():

@@ -20,7 +20,7 @@ RUNS = {"never-again": 1, "four": 4, "fatal": 1, "failed": 3}
 
 
 def _plant(stock: Stock) -> None:
-    """One that is dead, one that has failed once of four times, and others: all of them fail."""
+    """Plant a dead job, a job that failed once of four times, and others: all of them fail."""
     stock.push("dead", job="FatalJob", args=("o",))
     stock.push("failed", job="FailJob", args=("o",), retry=3)
     with stock.worker(threads=1):
@@ -34,7 +34,7 @@ def _plant(stock: Stock) -> None:
 
 
 def _have_run(stock: Stock) -> bool:
-    """Whether each ran as often as it may; retries are due at once, as soon as the others have run."""
+    """Return whether each job ran as often as it may. Retries are made due once the others have run."""
     runs = stock.runs()
     if all(runs[id] for id in ("never-again", "four", "fatal")):
         for member in stock.client.zrange("retry", 0, -1):

@@ -28,7 +28,7 @@ class Sidekiq(Thousand[Stock]):
     }
 
     def enqueue(self) -> None:
-        """All but those that rqtui puts and those that are held, by stock Sidekiq; some of them later."""
+        """Enqueue by stock Sidekiq all jobs but those that rqtui puts and the held ones; some are scheduled."""
         rows = [(jid, "HardJob") for group in ("plain", "killed", "deleted") for jid in self.ids[group]]
         rows += [(jid, "FlakyJob") for jid in self.ids["flaky"]]
         self.rng.shuffle(rows)
@@ -36,7 +36,7 @@ class Sidekiq(Thousand[Stock]):
         self.stock.push(*self.ids["promoted"], *self.ids["rescheduled"], args=(3, 4), in_s=HOUR_S)
 
     def acts(self) -> list[Act]:
-        """All that rqtui does."""
+        """Yield all acts of rqtui's verbs."""
         return [
             *self.each("kill", "killed"),
             *self.each("delete", "deleted"),
@@ -52,7 +52,7 @@ class Sidekiq(Thousand[Stock]):
         self.act("promote", "--place", "retry", "--all")
 
     def is_over(self) -> bool:
-        """Whether nothing waits or runs; what is to be tried again is tried now."""
+        """Return whether no job waits or runs. Retries are made due at once."""
         counts = self.counts()
         if "retry" in counts:
             self.retry_failed()

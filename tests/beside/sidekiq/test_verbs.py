@@ -16,7 +16,7 @@ HOUR_S = 3600
 
 
 def call(jid: str) -> str:
-    """A job as a person writes one, with a jid."""
+    """Build a job with a jid as a person writes it."""
     return json.dumps({"class": "HardJob", "args": [1, 2], "jid": jid})
 
 

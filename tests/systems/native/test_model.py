@@ -43,7 +43,7 @@ SETTINGS = st.one_of(
 
 @st.composite
 def new_jobs(draw: st.DrawFn) -> dict[str, Any]:
-    """A row for enqueue; what is not drawn is the queue's default."""
+    """Draw a row for enqueue; fields that are not drawn have the queue's default."""
     row: dict[str, Any] = {"id": draw(IDS), "body": draw(st.sampled_from([b"", b"{}", b"\n\x00 -", b"y" * 4097]))}
     optional = {
         "name": st.sampled_from(["", "send", "two words"]),
@@ -69,7 +69,7 @@ READ = st.sampled_from(["", "now", "before"])  # when the line was read that goe
 
 
 def read_outcomes(answer: Reply) -> list[Outcome]:
-    """The answers per row in the model's shape: the word, or the word and its first value."""
+    """Convert the outcomes of a reply to the model's form: the word, or the word and its first value."""
     return [(row.word, *list(row.values.values())[:1]) if row.values else row.word for row in answer.each]
 
 
@@ -94,7 +94,7 @@ class Machine(RuleBasedStateMachine):
         return there[number % len(there)] if there and number % 5 else POOL[number % len(POOL)]
 
     def proven(self, rows: list[tuple[int, str]], *places: str) -> list[tuple[bytes, str]]:
-        """Rows with ids and real tokens: the current one, or an earlier one of that job."""
+        """Return rows with ids and real tokens: the current one, or an earlier one of that job."""
         ids = [self.pick(number, *(places or ("reserved",))) for number, _ in rows]
         return [(id, self.token(id, which)) for id, (_, which) in zip(ids, rows, strict=True)]
 
@@ -213,7 +213,7 @@ class Machine(RuleBasedStateMachine):
         assert read_outcomes(answer) == self.model.kill(rows, place, "why", force)
 
     def line_of(self, id: bytes) -> bytes:
-        """A job's line of attempts as Redis has it, `-` for none."""
+        """Return a job's stored line of attempts, `-` for none."""
         return self.client.hget(build_key("attempts"), id) or b"-"
 
     @rule(rows=ROWS, place=st.one_of(st.just(""), PLACE), with_token=st.booleans(), force=st.booleans(), read=READ)

@@ -30,7 +30,7 @@ Damage = Callable[[Redis], object]
 
 
 def find_problems(client: Redis, limit: int = 10) -> dict[bytes, set[str]]:
-    """What a whole walk of check finds: kinds by id."""
+    """Return the kinds of problems by id that a whole walk of `check` finds."""
     findings: dict[bytes, set[str]] = {}
     walk, cursor, word = "scheduled", "0", "more"
     while word == "more":
@@ -42,7 +42,7 @@ def find_problems(client: Redis, limit: int = 10) -> dict[bytes, set[str]]:
 
 
 def build_second_place(*places: str) -> Damage:
-    """A second place, as a crash between put and take leaves it."""
+    """Build the damage of a job in two places, as a crash between put and take leaves it."""
     return lambda client: [client.zadd(build_key(place), {b"x": NOW + n}) for n, place in enumerate(places)]
 
 

@@ -20,7 +20,7 @@ BODY = b'{"n": 1}\n1799996400000:2 - 0'
 
 
 def plant(client: Redis, header: bytes) -> None:
-    """A queue of three jobs that wait, one that is due later, and one that died, byte for byte."""
+    """Plant, byte for byte, a queue of three waiting jobs, one that is due later, and one that died."""
     client.flushall()
     client.hset(build_key("meta"), mapping={"version": 1, "seq": 3})
     client.zadd(build_key("ready"), {"a": 1, "b": 2, "c": 3})
@@ -31,7 +31,7 @@ def plant(client: Redis, header: bytes) -> None:
 
 
 def life(client: Redis) -> Iterator[Any]:
-    """What every verb that reads a header answers, one after the other."""
+    """Return the replies of every verb that reads a header, one after the other."""
     yield run_script(client, "counts")
     yield run_script(client, "page", place="ready", offset=0, limit=9, body_bytes=99)
     yield run_script(client, "show", id=b"a", body_bytes=-1).values | {"now_ms": NOW}

@@ -29,19 +29,19 @@ BODY = {"user": {"id": 7, "tags": ["new", "eu"], "password": "hunter2"}, "note":
 
 @pytest.fixture(autouse=True)
 def usual_secrets() -> Iterator[None]:
-    """What one test masks is none of the next one's business."""
+    """Reset the masks after each test, so that one test does not affect the next."""
     yield
     set_mask_patterns(())
 
 
 def job(body: bytes, **more: object) -> Job:
-    """A waiting job."""
+    """Build a waiting job."""
     known = {"body": body, "body_bytes": len(body), "name": "send", "enqueued_ms": 0, "since_ms": 0, **more}
     return Job(b"a1", "mail", "native", "ready", State.READY, b"a1", **known)  # type: ignore[arg-type]
 
 
 def texts(one: Job, *names: str) -> list[str]:
-    """The cells of its row, without the id."""
+    """Return the cells of a job's row, without the id."""
     row = columns.build_job_row(one, 60_000, 16, names)
     return ["".join(piece.text for piece in convert_cell_to_pieces(cell)) for cell in row.cells[1:]]
 
@@ -87,7 +87,7 @@ def page(number: int, **more: object) -> list[Job]:
 
 
 def heads(state: State, choice: columns.ColumnChoice, width: int) -> list[str]:
-    """The titles of the columns that a pane of this width shows."""
+    """Return the titles of the columns that a pane of this width shows."""
     made = columns.build_columns(
         state, columns.choose_column_names(state, choice.filled), columns.LONG_ID_CELLS, choice
     )

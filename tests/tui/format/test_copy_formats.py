@@ -18,7 +18,7 @@ REDIS_CLI = next(form for form in COPY_FORMATS if form.key == "r")
 
 
 def build_system(type: str) -> System:
-    """A system of another package, whose only place has that type."""
+    """Build a system of another package whose only place has this type."""
 
     class Boxes(SYSTEM):
         places = (Place("box", State.READY, "box:<queue>", type),)

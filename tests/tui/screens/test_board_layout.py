@@ -24,12 +24,12 @@ NAMES = tuple(place.name for place in PLACES)
 
 @pytest.fixture
 def seeded(client: Redis) -> Seeded:
-    """A queue that holds nothing yet."""
+    """Return an empty queue to fill."""
     return Seeded(client)
 
 
 def queue(*findings: Finding, **counts: int) -> Queue:
-    """A queue with so many jobs in its places."""
+    """Build a queue with so many jobs in its places."""
     return Queue(
         "q",
         "s",

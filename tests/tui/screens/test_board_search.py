@@ -20,12 +20,12 @@ LONG = 1_300  # more jobs than are filtered live, and than one chunk of a verb t
 
 @pytest.fixture
 def seeded(client: Redis) -> Seeded:
-    """The queue `mail`, still empty."""
+    """Return the empty queue `mail` to fill."""
     return Seeded(client)
 
 
 def put_many(seeded: Seeded, number: int, **more: Any) -> None:
-    """Jobs `j0000` … of two kinds; every tenth body names the user `odd`."""
+    """Put jobs `j0000` … of two kinds; every tenth body names the user `odd`."""
     rows = [
         {
             "id": f"j{n:04}",
@@ -46,7 +46,7 @@ def put_many(seeded: Seeded, number: int, **more: Any) -> None:
 
 
 def find_pane(it: Any) -> Pane:
-    """The pane in focus."""
+    """Return the focused pane."""
     assert isinstance(it.app.navigation.view, Board)
     return it.app.navigation.view.find_current_pane()
 

@@ -147,7 +147,7 @@ async def test_a_lost_link_leaves_the_report_and_a_new_one_comes_with_it(url: st
 
 
 def build_traceback(why: str, line: int = 88) -> str:
-    """A traceback of a card that was declined."""
+    """Build the traceback of a declined card."""
     frames = f'  File "/app/charge.py", line {line}, in charge\n    raise Declined(f"card declined: {{answer}}")\n'
     return f"Traceback (most recent call last):\n{frames}charge.Declined: {why}"
 

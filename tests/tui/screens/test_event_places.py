@@ -18,7 +18,7 @@ __all__ = ["crier"]  # a fixture
 
 
 async def wait_until_listening(it: Screen) -> None:
-    """Waits until the screen listens."""
+    """Wait until the screen listens to Pub/Sub events."""
     await it.until(
         lambda: it.app.session.engine and it.app.session.engine.systems["crier"].events_since_ms, "listening"
     )

@@ -20,7 +20,7 @@ SIZE = (110, 30)
 
 @pytest.fixture
 def seeded(client: Redis) -> Seeded:
-    """The queue `mail`, still empty."""
+    """Return the empty queue `mail` to fill."""
     return Seeded(client)
 
 

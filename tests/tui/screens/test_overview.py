@@ -35,7 +35,7 @@ def patient(url: str) -> Settings:
 
 
 def picture(it: Screen) -> Snapshot:
-    """The last one that was taken."""
+    """Return the newest snapshot of the app."""
     assert it.app.session.snapshot is not None
     return it.app.session.snapshot
 
@@ -192,7 +192,7 @@ def test_what_came_and_went_is_told_from_counters_or_else_from_counts() -> None:
 
 
 def rows(it: Screen) -> list[str]:
-    """The first words of the table's lines."""
+    """Return the first words of the table's lines."""
     lines = [line.strip("│▌ ◆×") for line in it.text().splitlines() if line.startswith("│")]
     return [line.split("  ")[0].strip() for line in lines if line.strip()][1:]
 

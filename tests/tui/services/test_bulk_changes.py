@@ -152,7 +152,7 @@ async def test_a_change_of_many_shows_how_far_it_is_and_esc_stops_it_between_two
 
 
 def _hold_chunks(it: Screen) -> Any:
-    """Lets the engine's thread wait after its first chunk until the event is set."""
+    """Make the engine's thread wait after its first chunk until the event is set."""
     import threading
 
     go, engine = threading.Event(), it.app.session.engine

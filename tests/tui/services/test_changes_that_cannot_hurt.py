@@ -27,7 +27,7 @@ from rqtui.tui.widgets import place_scan
 
 @contextmanager
 def no_file_longer_than(size: int) -> Iterator[None]:
-    """A disk that is full: the system takes a part of what is written, and refuses the next byte."""
+    """Simulate a full disk: the system writes a part of the data, and refuses the next byte."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -45,14 +45,14 @@ class Kept(Seeded):
         self.engine.change_recorder = self.keeper
 
     def fill(self, number: int) -> None:
-        """So many jobs that wait."""
+        """Put so many waiting jobs."""
         rows = [{"id": f"j{n:05}", "body": b"{}"} for n in range(number)]
         for start in range(0, number, 1000):
             self.engine.send_request(self.engine.systems["native"].put_request(self.queue, rows[start : start + 1000]))
         self.engine.register_queue(self.ref)
 
     def delete_all(self) -> str:
-        """The name of the record."""
+        """Delete all jobs and return the name of the undo record."""
         for _chunk in self.engine.apply_verb_to_place("delete", self.ref, "ready"):
             pass
         return self.keeper.end_change("delete", "native", self.queue)
@@ -200,7 +200,7 @@ def test_an_undo_is_for_the_redis_on_which_it_was_done(it: Kept) -> None:
 
 
 async def delete_over(it: Screen, heres: list[Seeded]) -> None:
-    """Deletes what is ready in these queues, as one change."""
+    """Delete the ready jobs of these queues as one change."""
     it.app.start_verb_on_jobs("delete", [(here.ref, here.jobs("ready")) for here in heres], "an error")
     await it.until_shown("y delete   Enter, Esc no")
     await it.press("y")

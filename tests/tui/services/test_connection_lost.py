@@ -25,7 +25,7 @@ def seeded(client: Redis) -> Seeded:
 
 @pytest.fixture
 def nowhere(url: str) -> str:
-    """A URL at which nothing listens."""
+    """Return a URL at which no server listens."""
     proxy = Proxy(url)
     proxy.listen()
     proxy.refuse()

@@ -21,14 +21,14 @@ from rqtui.tui.widgets.finder import Finder, Hits
 
 
 async def find(it: Screen, words: str) -> None:
-    """Types words into the line."""
+    """Type words into the palette's line."""
     await it.press("colon")
     await it.until(lambda: isinstance(it.app.screen, Finder), "the line")
     await it.press(f'"{words}')
 
 
 def lines(it: Screen) -> list[str]:
-    """What was found."""
+    """Return the lines that the palette found."""
     return [str(option.prompt) for option in it.app.screen.query_one(Hits).options]
 
 

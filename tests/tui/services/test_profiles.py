@@ -28,7 +28,7 @@ def written(folder: Path, text: str) -> str:
 
 
 async def command(it: Screen, words: str) -> None:
-    """Types words into the palette, and takes the first that is found."""
+    """Type words into the palette, and run the first command that is found."""
     await it.press("colon")
     await it.until(lambda: isinstance(it.app.screen, Finder), "the palette")
     await it.press(f'"{words}')
@@ -38,7 +38,7 @@ async def command(it: Screen, words: str) -> None:
 
 
 async def wait_for_toast(it: Screen, *words: str) -> None:
-    """Waits for a toast with these words, wherever its lines are broken."""
+    """Wait for a toast with these words, wherever its lines are broken."""
     await it.until(
         lambda: any(all(word in toast.replace("\n", "") for word in words) for toast in it.toasts), f"{words} told"
     )

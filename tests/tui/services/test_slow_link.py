@@ -53,7 +53,7 @@ def proxy(url: str) -> Iterator[Proxy]:
 
 
 def holds(it: Screen, kind: str, wanted: object) -> bool:
-    """Whether a step of STEPS came true."""
+    """Return whether the condition of a step of STEPS is true."""
     view = it.app.screen
     if kind == "shown":
         return str(wanted) in it.text()

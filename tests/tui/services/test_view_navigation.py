@@ -9,7 +9,7 @@ from rqtui.tui.screens.registry import VIEWS
 
 
 def plant_jobs(client: Redis) -> Seeded:
-    """A queue with waiting jobs, and three that died of one cause."""
+    """Plant a queue with waiting jobs, and three that died of one cause."""
     seeded = Seeded(client)
     seeded.put("a1", "a2")
     seeded.bury("d1", "d2", "d3")
@@ -17,12 +17,12 @@ def plant_jobs(client: Redis) -> Seeded:
 
 
 def header(it: Screen) -> list[str]:
-    """The lines above the view."""
+    """Return the lines above the view."""
     return it.text().splitlines()[:3]
 
 
 def find_position(it: Screen, words: str) -> tuple[int, int]:
-    """Where these words begin: column and row."""
+    """Return the column and row at which these words begin."""
     rows = it.text().splitlines()
     y = next(y for y, row in enumerate(rows) if words in row)
     return rows[y].index(words), y

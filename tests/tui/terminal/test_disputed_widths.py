@@ -31,13 +31,13 @@ Widths = Callable[[str], int]
 
 
 def measure_in_tmux(sign: str) -> int:
-    """As tmux 3.3a on glibc: a vowel sign that has a place of its own takes a cell."""
+    """Return the width of a sign in tmux 3.3a on glibc, where a separate vowel sign takes a cell."""
     category = unicodedata.category(sign)
     return 0 if category in ("Mn", "Me", "Cf") else 1 if category == "Mc" else cell_len(sign)
 
 
 def narrow(sign: str) -> int:
-    """A terminal that knows no emoji."""
+    """Return the width of a sign in a terminal that knows no emoji."""
     return 0 if unicodedata.category(sign)[0] in "MC" else 1 if ord(sign) >= 0x1F000 else cell_len(sign)
 
 
@@ -204,7 +204,7 @@ async def test_a_terminal_with_widths_of_its_own_shows_each_line_of_a_table_as_i
 
 
 def _out_of_place(on: Screen[object], terminal: Terminal) -> list[str]:
-    """Lines of jobs that the terminal shows in other cells than Textual believes, but for what is disputed."""
+    """Return lines that the terminal shows in other cells than Textual believes, except for disputed signs."""
     wrong = []
     for y, strip in enumerate(on._compositor.render_strips()):
         shown = terminal.text(y, 0, 8) + terminal.text(y, 70, 80)

@@ -43,14 +43,14 @@ class Keyboard(QuietDriver):
         os.write(self.hand, raw)
 
     def closes(self) -> None:
-        """As `disable_input` does it."""
+        """Close the keyboard as `disable_input` does."""
         self.exit_event.set()
         self.thread.join(2)
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
-    """How long each look at the keyboard was willing to wait."""
+    """Record how long each poll of the keyboard was willing to wait."""
     made: list[float | None] = []
 
     class Counting:

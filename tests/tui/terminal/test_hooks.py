@@ -43,7 +43,7 @@ IS_ON: dict[str, Callable[[App[Any]], bool]] = {
 
 
 async def _use_screen(it: Screen, client: Redis) -> set[str]:
-    """A person opens a board, looks at it, deletes a job; gives back the hooks that were on."""
+    """Open a board, look at it and delete a job, and return the hooks that were on."""
     mail = Seeded(client)
     await it.until_shown("mail")
     await it.press("enter")

@@ -37,7 +37,7 @@ OF_OTHERS = {
 
 @cache
 def _their_names() -> frozenset[str]:
-    """Every private name that Textual or Rich gives to a function, a class, a variable or an attribute."""
+    """Return every private name that Textual or Rich gives to a function, a class, a variable or an attribute."""
     given = re.compile(r"(?:\b(?:self|cls)\.|\bdef |\bclass |^\s*)(_[A-Za-z]\w*)(?=\s*[:=(,])", re.MULTILINE)
     found: set[str] = set()
     for package in (textual, rich):
@@ -62,15 +62,15 @@ def _is_private(name: str) -> bool:
 
 
 def _is_self(node: ast.expr) -> bool:
-    """`self`, `cls` and `super()`, whose names are those of a class: `_of_a_class` asks for them."""
+    """Return whether a node is `self`, `cls` or `super()`, whose names `_of_a_class` checks."""
     name = node.func if isinstance(node, ast.Call) else node
     return isinstance(name, ast.Name) and name.id in ("self", "cls", "super")
 
 
 def _uses(nodes: Iterable[ast.AST], own: frozenset[str], theirs: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """(line, name) of each private name of Textual or Rich in a module.
+    """Yield (line, name) for each private name of Textual or Rich in a module.
 
-    `own` are the private names that we define; those that are `theirs`, too, are only for `self`.
+    `own` are the private names that rqtui defines; those that are `theirs`, too, are only for `self`.
     """
     for node in nodes:
         if isinstance(node, ast.Import):
@@ -95,7 +95,7 @@ def _own_names(modules: Iterable[Iterable[ast.AST]]) -> frozenset[str]:
 
 
 def _list_assigned_names(node: ast.AST) -> Iterator[str]:
-    """The private name that a node gives to something."""
+    """Return the private names that a node assigns."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
             names = [name]
@@ -109,7 +109,7 @@ def _list_assigned_names(node: ast.AST) -> Iterator[str]:
 
 
 def find_private_names(root: Path) -> list[str]:
-    """Every use of a private name of theirs in the modules of a package, its `tui/terminal` left out."""
+    """Return every use of a private Textual or Rich name in a package, except in its `tui/terminal`."""
     modules = {path: [*ast.walk(ast.parse(path.read_text("utf-8")))] for path in _modules(root)}
     own = _own_names(modules.values())
     return [
@@ -120,7 +120,7 @@ def find_private_names(root: Path) -> list[str]:
 
 
 def _may_meet_theirs(path: Path, nodes: Iterable[ast.AST], root: Path) -> bool:
-    """Whether a module can get an object of theirs: it is part of the screen, or imports them."""
+    """Return whether a module can get an object of Textual or Rich: it is part of the screen, or imports them."""
     imported = (node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
     names = {getattr(node, "module", None) or node.names[0].name for node in imported}
     return root / "tui" in path.parents or any(map(_is_theirs, names))
@@ -172,7 +172,7 @@ def _classes(module: str) -> dict[str, ast.ClassDef]:
 
 @cache
 def _names(cls: type) -> tuple[frozenset[str], frozenset[str]]:
-    """The private names that a class gives, in its body or to `self`, and those that it uses of `self`."""
+    """Return the private names that a class defines in its body or on `self`, and those that it uses of `self`."""
     node = _classes(cls.__module__).get(cls.__name__)
     if node is None:
         return frozenset(), frozenset()
@@ -196,7 +196,7 @@ def _names(cls: type) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _list_class_names(cls: type, own: str) -> Iterator[str]:
-    """What a class has of theirs: names that both give, and names that only theirs give and ours uses."""
+    """Return the private Textual names of a class: names that both define, and names that it only uses."""
     mine = [each for each in cls.__mro__ if each.__module__.split(".")[0] == own]
     theirs = {name: each for each in reversed(cls.__mro__) if _is_theirs(each.__module__) for name in _names(each)[0]}
     given = frozenset().union(*(_names(each)[0] for each in mine))

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.newest_textual
 
 
 def burst(it: Screen, *keys: str) -> None:
-    """Gives the app keys as a terminal does that had them all at hand; `"text` types, `'text` is pasted."""
+    """Send keys to the app all at once, as a terminal can; `"text` types, `'text` is pasted."""
     for key in keys:
         if key.startswith("'"):
             it.app.post_message(Paste(key[1:]))

@@ -29,7 +29,7 @@ def seeded(client: Redis) -> Seeded:
 
 
 def bodies(seeded: Seeded, place: str = "ready") -> dict[bytes, bytes | None]:
-    """The whole bodies of a place, by id."""
+    """Return the whole bodies of a place, by id."""
     found = [seeded.engine.fetch_job(seeded.ref, job.id, -1) for job in seeded.jobs(place)]
     return {job.id: job.body for job in found if job}
 
@@ -134,7 +134,7 @@ async def test_a_duplicate_in_another_system_has_the_same_bytes(url: str, client
 
 
 async def editing_again(it: Screen, seeded: Seeded) -> None:
-    """The form of a dead job that is to be edited and tried again."""
+    """Open the form that edits and retries a dead job."""
     seeded.bury("d1")
     await it.press("enter", "5")
     await it.until_shown("d1")
@@ -213,7 +213,7 @@ async def test_a_job_that_went_meanwhile_cannot_be_copied(url: str, seeded: Seed
 
 
 def script(folder: Path, code: str) -> list[str]:
-    """An editor that is a Python program: `path` is the file it is given."""
+    """Write an editor that is a Python program: `path` is the file it gets."""
     file = folder / "editor.py"
     file.write_text(f"import sys, os, pathlib\npath = pathlib.Path(sys.argv[1])\n{code}\n")
     return [sys.executable, str(file)]

@@ -21,7 +21,7 @@ class Panes(App[None]):
         self.lines = [f"line {at}" for at in range(10)]
 
     def compose(self) -> ComposeResult:
-        """The pane."""
+        """Yield the pane."""
         yield LinesPane(lambda _width, _height: [Content(line) for line in self.lines], id="pane")
 
 

@@ -29,7 +29,7 @@ class Told(App[None]):
 
 
 def _list_repainted_lines(widget: Bar | Text, *steps: Any) -> list[int] | None:
-    """Which lines the last step draws again."""
+    """Return which lines the last step draws again."""
     asked: list[int] | None = []
 
     async def run() -> None:

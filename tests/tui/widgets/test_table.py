@@ -81,7 +81,7 @@ class House(App[None]):
         return [message for message in self.said if type(message) is kind]
 
     def lines(self) -> list[str]:
-        """What is on the screen within the frame, without the empty end of each line."""
+        """Return the lines of the screen within the frame, without the empty end of each line."""
         table = self.table
         drawn = [table.render_line(y).text.rstrip() for y in range(table.size.height)]
         while drawn and not drawn[-1]:
@@ -89,7 +89,7 @@ class House(App[None]):
         return drawn
 
     def body(self) -> list[str]:
-        """The rows in sight as (gutter + id)."""
+        """Return the visible rows as (gutter + id)."""
         return [line[:2].replace(" ", "") + line[2:8].strip() for line in self.lines()[1:]]
 
 

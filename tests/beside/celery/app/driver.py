@@ -20,7 +20,7 @@ class Driver:
         self.configure({})
 
     def configure(self, settings):
-        """A new application with these settings."""
+        """Create a new Celery application with these settings."""
         self.app = Celery("shop", broker=self.url, backend=self.url)
         self.app.conf.update(settings)
 
@@ -29,16 +29,22 @@ class Driver:
         return version
 
     def enqueue(self, task, args=(), kwargs=None, id=None, queue="default", **options):
-        """`send_task`, with its options: countdown, eta, priority, serializer, expires, compression; gives the id."""
+        """Send a task by `send_task` and return its id.
+
+        The options are countdown, eta, priority, serializer, expires and compression.
+        """
         return self.app.send_task(task, args=args, kwargs=kwargs, task_id=id, queue=queue, **options).id
 
     def many(self, rows, queue="default", **options):
-        """`send_task` of rows [id, task, arguments]."""
+        """Send tasks by `send_task` from rows [id, task, arguments]."""
         for id, task, args in rows:
             self.enqueue(task, args, id=id, queue=queue, **options)
 
     def canvas(self, queue):
-        """A chain of (1 + 2) + 3, and a chord over 1 + 2 and 3 + 4: the ids in the queue, and the last ones."""
+        """Send a chain of (1 + 2) + 3 and a chord over 1 + 2 and 3 + 4, and return all ids.
+
+        The ids in the queue come first, then those of the last tasks.
+        """
 
         def add(*args):
             return self.app.signature("shop.add", args, queue=queue)
@@ -52,7 +58,7 @@ class Driver:
         }
 
     def result(self, id):
-        """What `AsyncResult` knows of a job."""
+        """Return what `AsyncResult` reports about a job."""
         found = self.app.AsyncResult(id)
         return {
             "status": found.status,
@@ -65,12 +71,12 @@ class Driver:
         return [self.app.AsyncResult(id).status for id in ids]
 
     def inspect(self, method, workers=1, **options):
-        """`celery inspect METHOD`: by worker, once so many have answered or 10 s are over."""
+        """Run `celery inspect METHOD` and return the replies by worker, once so many replied or after 10 s."""
         asked = self.app.control.inspect(timeout=10, limit=workers)
         return getattr(asked, method)(**options)
 
     def revoke(self, id, **options):
-        """`celery control revoke`."""
+        """Run `celery control revoke` for a job."""
         self.app.control.revoke(id, **options)
 
     def control(self, command, **arguments):
@@ -83,13 +89,13 @@ class Driver:
             return connection.default_channel._size(queue)
 
     def purge(self, queue):
-        """`celery purge -Q`."""
+        """Run `celery purge -Q` for a queue."""
         with self.app.connection_for_write() as connection:
             return connection.default_channel.queue_purge(queue)
 
 
 def main() -> None:
-    """Answers until standard input ends."""
+    """Answer commands until standard input ends."""
     driver = Driver(sys.argv[1])
     for line in sys.stdin:
         name, options = json.loads(line)

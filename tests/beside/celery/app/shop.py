@@ -26,7 +26,7 @@ def _note(task):
 
 @app.task(bind=True)
 def add(self, a, b):
-    """The sum."""
+    """Return the sum of two numbers."""
     _note(self)
     return a + b
 
@@ -40,7 +40,7 @@ def total(self, numbers):
 
 @app.task(bind=True)
 def work(self, a, b, seconds=0.05):
-    """The sum, after a while."""
+    """Return the sum of two numbers after some seconds."""
     time.sleep(seconds)
     _note(self)
     return a + b
@@ -48,7 +48,7 @@ def work(self, a, b, seconds=0.05):
 
 @app.task(bind=True)
 def confirm(self, order):
-    """Fails as long as `beside:fixed` is not there."""
+    """Fail as long as the key `beside:fixed` is missing."""
     _note(self)
     if not client.exists(FIXED):
         raise ValueError(f"no such order: {order}")
@@ -57,7 +57,7 @@ def confirm(self, order):
 
 @app.task(bind=True, max_retries=1)
 def flaky(self, order):
-    """Fails the first time that this job is run, and asks for another try at once."""
+    """Fail when this job is run for the first time, and request a retry at once."""
     _note(self)
     if self.request.retries == 0:
         raise self.retry(exc=ConnectionError(f"order {order}: connection reset by peer"), countdown=0)
@@ -66,7 +66,7 @@ def flaky(self, order):
 
 @app.task(bind=True)
 def hold(self, key, seconds=120):
-    """Runs until `key` is there."""
+    """Run until the key `key` exists."""
     _note(self)
     deadline = time.monotonic() + seconds
     while not client.exists(key) and time.monotonic() < deadline:

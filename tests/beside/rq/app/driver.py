@@ -35,7 +35,7 @@ class Driver:
         return version
 
     def enqueue(self, queue, func, args=(), kwargs=None, id=None, in_s=None, retries=0, **options):
-        """`Queue.enqueue`, or `enqueue_in` with `in_s`; gives the id."""
+        """Enqueue a job by `Queue.enqueue`, or `enqueue_in` with `in_s`, and return the id."""
         if retries:
             options["retry"] = Retry(max=retries)
         made = Queue(queue, connection=self.client)
@@ -44,23 +44,23 @@ class Driver:
         return made.enqueue_in(timedelta(seconds=in_s), func, args=args, kwargs=kwargs or {}, job_id=id, **options).id
 
     def limited(self, queue, func, args, id, key):
-        """`Queue.enqueue` with a rate limit of one at a time, which RQ has from 3.0 on."""
+        """Enqueue a job with a rate limit of one at a time, which RQ has from 3.0 on."""
         from rq import RateLimit
 
         Queue(queue, connection=self.client).enqueue(func, args=args, job_id=id, rate_limit=RateLimit(key, 1))
 
     def many(self, queue, rows):
-        """`Queue.enqueue_many` of rows [id, function, arguments]."""
+        """Enqueue jobs by `Queue.enqueue_many` from rows [id, function, arguments]."""
         made = Queue(queue, connection=self.client)
         made.enqueue_many([Queue.prepare_data(func, args=tuple(args), job_id=id) for id, func, args in rows])
 
     def later(self, queue, func, rows, in_s):
-        """`Queue.enqueue_in` of rows [id, arguments]."""
+        """Enqueue jobs by `Queue.enqueue_in` from rows [id, arguments]."""
         for id, args in rows:
             self.enqueue(queue, func, args, id=id, in_s=in_s)
 
     def job(self, id):
-        """What RQ knows of a job; None where it is gone."""
+        """Return what RQ reports about a job; None for a missing job."""
         try:
             job = Job.fetch(id, connection=self.client)
         except NoSuchJobError:
@@ -97,15 +97,15 @@ class Driver:
         return getattr(made, f"{place}_job_registry").get_job_ids(cleanup=False)
 
     def requeue(self, queue, id):
-        """The stock requeue of a failed job."""
+        """Requeue a failed job by RQ's own method."""
         Queue(queue, connection=self.client).failed_job_registry.requeue(id)
 
     def cancel(self, id):
-        """The stock cancel."""
+        """Cancel a job by RQ's own method."""
         Job.fetch(id, connection=self.client).cancel()
 
     def clean(self, queue):
-        """What a worker that starts, `rq info` and a count do: the clean-up of the started ones."""
+        """Clean up the started jobs, as a starting worker, `rq info` and a count do."""
         Queue(queue, connection=self.client).started_job_registry.cleanup()
 
     def workers(self):
@@ -122,20 +122,20 @@ class Driver:
         ]
 
     def suspended(self, wish=None):
-        """Whether all queues are; with a wish they are made so, or not."""
+        """Return whether all queues are suspended. With `wish`, suspend or resume them."""
         if wish is not None:
             (suspend if wish else resume)(self.client)
         return bool(is_suspended(self.client))
 
     def due(self, queue):
-        """Each scheduled job with the second it is due."""
+        """Return each scheduled job with the second at which it is due."""
         registry = Queue(queue, connection=self.client).scheduled_job_registry
         now = datetime.now(UTC)
         return {id: (registry.get_scheduled_time(id) - now).total_seconds() for id in registry.get_job_ids()}
 
 
 def main() -> None:
-    """Answers until standard input ends."""
+    """Answer commands until standard input ends."""
     driver = Driver(sys.argv[1])
     for line in sys.stdin:
         name, options = json.loads(line)

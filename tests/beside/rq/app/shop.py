@@ -18,13 +18,13 @@ def _note():
 
 
 def add(a, b):
-    """The sum."""
+    """Return the sum of two numbers."""
     _note()
     return a + b
 
 
 def confirm(order):
-    """Fails as long as `beside:fixed` is not there."""
+    """Fail as long as the key `beside:fixed` is missing."""
     job = _note()
     if not job.connection.exists(FIXED):
         raise ValueError(f"no such order: {order}")
@@ -32,7 +32,7 @@ def confirm(order):
 
 
 def flaky(order):
-    """Fails the first time that this job is run."""
+    """Fail when this job is run for the first time."""
     job = _note()
     if job.connection.incr(f"beside:times:{job.id}") == 1:
         raise ConnectionError(f"order {order}: connection reset by peer")
@@ -40,7 +40,7 @@ def flaky(order):
 
 
 def hold(key, seconds=60):
-    """Runs until `key` is there."""
+    """Run until the key `key` exists."""
     job, deadline = _note(), time.monotonic() + seconds
     while not job.connection.exists(key) and time.monotonic() < deadline:
         time.sleep(0.02)
@@ -48,6 +48,6 @@ def hold(key, seconds=60):
 
 
 def letters(number):
-    """A result of so many letters that compress badly."""
+    """Return a text of so many letters that compresses badly."""
     _note()
     return os.urandom(number // 2).hex()

@@ -31,20 +31,20 @@ class HotQueue(EntrySystem):
     key_patterns = (r"^hotqueue:.",)
 
     def keys(self, queue: str) -> Mapping[str, str]:
-        """Its only key."""
+        """Return the queue's only key."""
         return {"waiting": PREFIX + queue}
 
     def find_queues_of_keys(self, client: Any, found: Sequence[bytes]) -> list[str]:
-        """A list of that prefix is a queue; an empty one has no key."""
+        """Return the queues of the found keys: a list with the prefix is a queue; an empty queue has no key."""
         lists = [key for key, kind in zip(found, read_key_types(client, found), strict=True) if kind == "list"]
         return [to_text(key).removeprefix(PREFIX) for key in lists]
 
     def has_queue(self, client: Any, queue: str) -> bool:
-        """Whether such a list is there."""
+        """Return whether the queue's list exists."""
         return read_key_types(client, [PREFIX + queue]) == ["list"]
 
     def decode_entry(self, queue: str, place: str, entry: Entry, row: Mapping[str, Any], now_ms: int) -> Job:
-        """An entry is the whole job."""
+        """Build a job from an entry, which is the whole job."""
         return Job(b"", queue, self.name, place, self.place(place).state, entry.head)
 
     def encode_body(self, body: bytes) -> bytes:

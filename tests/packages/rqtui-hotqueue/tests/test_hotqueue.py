@@ -22,7 +22,7 @@ def body(id: bytes) -> bytes:
 
 
 def plant(client: Redis, place: str, ids: Sequence[bytes], ripe: bool) -> list[Planted]:
-    """As `HotQueue.put` does it."""
+    """Plant jobs as `HotQueue.put` does."""
     for id in ids:
         client.rpush(KEY, body(id))
     return [Planted(id, place) for id in ids]
