@@ -81,7 +81,7 @@ def build_messages(number: int = MESSAGES, seed: int = SEED) -> list[tuple[str, 
     rng, all_reports = random.Random(seed), read_reports()
     varied = [report for report in all_reports if report.has_slots]
     chosen = [*all_reports, *(varied[at % len(varied)] for at in range(max(0, number - len(all_reports))))][:number]
-    made = [(report.cause, _filled(report.text, rng)) for report in chosen]
+    made = [(report.cause, _fill_slots(report.text, rng)) for report in chosen]
     rng.shuffle(made)
     return made
 
@@ -111,7 +111,7 @@ def measure_groups(some: Sequence[tuple[str, str]], width: Width = Width.CAUSE) 
 _WORDS = ("mail", "orders", "billing", "reports", "photos", "search", "imports", "users", "teams", "checkout", "ledger")
 
 
-def _hex(length: int) -> Callable[[random.Random], str]:
+def _build_hex(length: int) -> Callable[[random.Random], str]:
     return lambda rng: "".join(rng.choices("0123456789abcdef", k=length))
 
 
@@ -120,14 +120,14 @@ def _build_random_text(letters: str, length: int) -> Callable[[random.Random], s
 
 
 def _build_uuid(rng: random.Random) -> str:
-    return "-".join(_hex(length)(rng) for length in (8, 4, 4, 4, 12))
+    return "-".join(_build_hex(length)(rng) for length in (8, 4, 4, 4, 12))
 
 
-def _number(least: int, most: int) -> Callable[[random.Random], str]:
+def _build_number(least: int, most: int) -> Callable[[random.Random], str]:
     return lambda rng: str(rng.randint(least, most))
 
 
-def _host(rng: random.Random) -> str:
+def _build_host(rng: random.Random) -> str:
     name = rng.choice(_WORDS)
     at = rng.choice(("eu-west-1", "us-east-2", "par1"))
     forms = (
@@ -139,38 +139,38 @@ def _host(rng: random.Random) -> str:
     return rng.choice(forms)
 
 
-def _url(rng: random.Random) -> str:
-    return f"https://{_host(rng)}/{rng.choice(_WORDS)}/{rng.randint(1, 10**8)}?after={_hex(10)(rng)}"
+def _build_url(rng: random.Random) -> str:
+    return f"https://{_build_host(rng)}/{rng.choice(_WORDS)}/{rng.randint(1, 10**8)}?after={_build_hex(10)(rng)}"
 
 
-def _moment(rng: random.Random) -> str:
+def _build_time(rng: random.Random) -> str:
     day = f"20{rng.randint(12, 26)}-{rng.randint(1, 12):02}-{rng.randint(1, 28):02}"
     return f"{day} {rng.randint(0, 23):02}:{rng.randint(0, 59):02}:{rng.randint(0, 59):02}.{rng.randint(0, 10**6):06}"
 
 
 SLOTS: dict[str, Callable[[random.Random], str]] = {
     "n": lambda rng: str(int(10 ** rng.uniform(0, 7))),
-    "big": _number(10**8, 10**14),
-    "digit": _number(1, 9),
-    "line": _number(2, 900),
+    "big": _build_number(10**8, 10**14),
+    "digit": _build_number(1, 9),
+    "line": _build_number(2, 900),
     "float": lambda rng: f"{rng.uniform(0.5, 200):.{rng.choice((1, 3, 9))}f}",
-    "ms": _number(1_500_000_000_000, 1_800_000_000_000),
-    "port": _number(1_024, 60_000),
+    "ms": _build_number(1_500_000_000_000, 1_800_000_000_000),
+    "port": _build_number(1_024, 60_000),
     "uuid": _build_uuid,
-    "host": _host,
-    "url": _url,
-    "datetime": _moment,
+    "host": _build_host,
+    "url": _build_url,
+    "datetime": _build_time,
     "release": lambda rng: f"20{rng.randint(12, 26)}{rng.randint(101, 1228):04}{rng.randint(0, 235959):06}",
     "version": lambda rng: f"3.{rng.randint(100, 220)}.{rng.randint(0, 9)}",
     "file": lambda rng: f"{rng.choice(('scan', 'Invoice ', 'Letter of ', ''))}{rng.randint(1, 9999):04}",
     "word": lambda rng: rng.choice(_WORDS),
     "b36": _build_random_text(string.ascii_lowercase + string.digits, 8),
     "b62": _build_random_text(string.ascii_letters + string.digits, 24),
-    **{f"hex{length}": _hex(length) for length in (6, 8, 12, 16, 24, 32)},
+    **{f"hex{length}": _build_hex(length) for length in (6, 8, 12, 16, 24, 32)},
 }
 
 
-def _filled(text: str, rng: random.Random) -> str:
+def _fill_slots(text: str, rng: random.Random) -> str:
     file = SLOTS["file"](rng)  # the one that the job is about, however often the text names it
     return _SLOT.sub(lambda found: file if found[1] == "file" else SLOTS[found[1]](rng), text)
 

@@ -47,7 +47,7 @@ def build_own_calls(client: Redis) -> Moves:
 
 def build_bare_calls(client: Redis) -> Moves:
     """Return the calls of bare scripts that only make the same moves."""
-    sha = {name: str(_text(client.script_load(source))) for name, source in BARE.items()}
+    sha = {name: str(_decode_text(client.script_load(source))) for name, source in BARE.items()}
 
     def call(name: str, *argv: Any) -> Any:
         return client.evalsha(sha[name], len(BARE_KEYS), *BARE_KEYS, *argv)
@@ -59,11 +59,11 @@ def build_bare_calls(client: Redis) -> Moves:
     )
 
 
-def _text(value: bytes | str) -> str:
+def _decode_text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _spent_us(client: Redis) -> tuple[float, float]:
+def _read_spent_us(client: Redis) -> tuple[float, float]:
     cpu, commands = client.info("cpu"), client.info("commandstats")
     inside = commands.get("cmdstat_evalsha", {"usec": 0})["usec"]
     return (float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"])) * 1e6, float(inside)
@@ -78,9 +78,9 @@ class Table:
 
     def add(self, row: str, column: str, jobs: int, step: Callable[[], Any]) -> Any:
         """Run a step and record its cost."""
-        before = _spent_us(self._client)
+        before = _read_spent_us(self._client)
         answer = step()
-        after = _spent_us(self._client)
+        after = _read_spent_us(self._client)
         self._found.setdefault((row, column), []).append(((after[0] - before[0]) / jobs, (after[1] - before[1]) / jobs))
         return answer
 
@@ -112,7 +112,7 @@ class Table:
         return f"{server:.1f} ({inside:.1f})"
 
 
-def _lifecycles(table: Table, row: str, moves: Moves, parts: Sequence[Sequence[str]]) -> None:
+def _measure_lifecycles(table: Table, row: str, moves: Moves, parts: Sequence[Sequence[str]]) -> None:
     enqueue, reserve, ack = moves
     jobs = sum(map(len, parts))
     table.add(row, "enqueue", jobs, lambda: [enqueue(part) for part in parts])
@@ -120,8 +120,8 @@ def _lifecycles(table: Table, row: str, moves: Moves, parts: Sequence[Sequence[s
     table.add(row, "ack", jobs, lambda: [ack(rows) for rows in taken])
 
 
-def _calls_of_nothing(table: Table, client: Redis) -> None:
-    nothing = _text(client.script_load("return 1"))
+def _measure_empty_calls(table: Table, client: Redis) -> None:
+    nothing = _decode_text(client.script_load("return 1"))
     argv = [*build_keys("floor").values()][:11] + [""] * 12
 
     def repeat(row: str, call: Callable[..., Any], *words: Any) -> None:
@@ -144,8 +144,10 @@ def main() -> None:
             for batch, calls in CALLS.items():
                 for kind, moves in kinds.items():
                     parts = [create_job_ids(batch) for _ in range(calls)]
-                    _lifecycles(table, f"{kind}, {'one by one' if batch == 1 else f'{batch} at once'}", moves, parts)
-            _calls_of_nothing(table, client)
+                    _measure_lifecycles(
+                        table, f"{kind}, {'one by one' if batch == 1 else f'{batch} at once'}", moves, parts
+                    )
+            _measure_empty_calls(table, client)
         table.print()
         print()
         table.print_verdicts()

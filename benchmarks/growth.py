@@ -1,6 +1,6 @@
 """Measure the server's cost of a job as queues grow.
 
-The sizes are 10³ to 10⁶ ready jobs (10⁷ with --full), 1 to 10 000 queues, and a million delayed jobs.
+The sizes are 10³ to 10⁶ ready jobs (10⁷ with --full), 1 to 10 000 queues, and a million measure_delayed jobs.
 
     python benchmarks/growth.py                 about five minutes on two cores
     python benchmarks/growth.py --full          also 10⁷ jobs: some five gigabytes, half an hour
@@ -46,7 +46,7 @@ FAR_MS = 10**9  # the fill is due so much later than what is dispatched
 Figures = dict[str, dict[int, float]]  # step → size → µs per job
 
 
-def _cpu_us(client: Redis) -> float:
+def _read_server_cpu_us(client: Redis) -> float:
     info = client.info("cpu")
     return (float(info["used_cpu_user"]) + float(info["used_cpu_sys"])) * 1e6
 
@@ -58,15 +58,15 @@ def _measure_repeatedly(
     spent: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(REPETITIONS):
         for name, step in steps.items():
-            before = _cpu_us(client)
+            before = _read_server_cpu_us(client)
             step()
-            spent[name].append((_cpu_us(client) - before) / jobs)
+            spent[name].append((_read_server_cpu_us(client) - before) / jobs)
     for name, values in spent.items():
         yield name, statistics.median(values)
 
 
-def depth(client: Redis, depths: tuple[int, ...]) -> Figures:
-    """Measure a queue with more and more ready jobs."""
+def measure_depth(client: Redis, depths: tuple[int, ...]) -> Figures:
+    """Measure the server's time per job in a queue with more and more ready jobs."""
     queue = Queue("deep", client, BYTES)
     found: Figures = {}
     filled = 0
@@ -96,8 +96,8 @@ def depth(client: Redis, depths: tuple[int, ...]) -> Figures:
     return found
 
 
-def breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
-    """Measure the same jobs spread over more and more queues, which hold ten other jobs each."""
+def measure_breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
+    """Measure the server's time per job for the same jobs in more and more queues with ten other jobs each."""
     native = scripts.load_scripts("native")
     blank = [None] * (len(native["enqueue"].each) - 2)
     found: Figures = {}
@@ -135,8 +135,8 @@ def breadth(client: Redis, numbers: tuple[int, ...]) -> Figures:
     return found
 
 
-def delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
-    """Measure more and more scheduled jobs, of which some become due earlier."""
+def measure_delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
+    """Measure the server's time per job with more and more scheduled jobs."""
     queue = Queue("later", client, BYTES)
     native, key = scripts.load_scripts("native"), build_keys("later")
     start_ms = 4 * 10**12
@@ -158,7 +158,7 @@ def delayed(client: Redis, sizes: tuple[int, ...]) -> Figures:
             filled += part
         for name, us in _measure_repeatedly(client, {"put for later": put, "dispatch": dispatch}, JOBS):
             found.setdefault(f"{name}, 50 at once", {})[size] = us
-        _print_progress("jobs delayed", size, found)
+        _print_progress("jobs measure_delayed", size, found)
     return found
 
 
@@ -168,7 +168,7 @@ def _print_progress(what: str, size: int, found: Figures) -> None:
 
 
 def main() -> None:
-    """Measure all sizes and write the figures."""
+    """Run all measurements of growth, write the figures as JSON and draw the plot."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help=f"{FULL_DEPTH} jobs as well")
     parser.add_argument("--quick", action="store_true", help="only the two smallest sizes of each")
@@ -180,9 +180,9 @@ def main() -> None:
     found: dict[str, Figures] = {}
     with start_server("system") as server, connect(server.url, timeout_s=120.0) as client:
         for name, measure in {
-            "jobs waiting in the queue": lambda: depth(client, depths),
-            "queues": lambda: breadth(client, QUEUES[:upto]),
-            "jobs waiting for their time": lambda: delayed(client, DELAYED[:upto]),
+            "jobs waiting in the queue": lambda: measure_depth(client, depths),
+            "queues": lambda: measure_breadth(client, QUEUES[:upto]),
+            "jobs waiting for their time": lambda: measure_delayed(client, DELAYED[:upto]),
         }.items():
             client.flushall()
             found[name] = measure()
@@ -194,10 +194,10 @@ def main() -> None:
         for step, values in steps.items():
             ratio = max(values.values()) / min(values.values())
             print(f"{name}: {step}: dearest {ratio:.2f} × cheapest{'' if ratio <= 1.5 else ' (above 1.5)'}")
-    _plotted(path, given.folder)
+    _draw_plot(path, given.folder)
 
 
-def _plotted(figures: Path, folder: Path) -> None:
+def _draw_plot(figures: Path, folder: Path) -> None:
     try:
         home = find_home(PLOT, folder)
     except Missing as error:

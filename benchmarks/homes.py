@@ -33,7 +33,7 @@ class Home:
 def find_home(entry: Entry, folder: Path, fresh: bool = False) -> Home:
     """Return the environment of a peer, and create it if it is missing. Raises Missing."""
     if not entry.home:
-        return _own(entry)
+        return _find_own_environment(entry)
     home = folder / entry.home
     if fresh and home.exists():
         shutil.rmtree(home)
@@ -41,7 +41,7 @@ def find_home(entry: Entry, folder: Path, fresh: bool = False) -> Home:
     return Home((*made.command, str(PROGRAMS / entry.program)), {**os.environ, **made.variables}, made.versions)
 
 
-def _own(entry: Entry) -> Home:
+def _find_own_environment(entry: Entry) -> Home:
     folders = (str(PROGRAMS.parent.parent), str(PROGRAMS.parent))  # of `rqtui`, of `own`
     paths = os.pathsep.join(filter(None, (*folders, os.environ.get("PYTHONPATH"))))
     listed = environments.list_packages(Path(sys.executable))

@@ -25,7 +25,7 @@ from typing import Any
 import platformdirs
 from entries import ENTRIES, Entry
 from homes import Home, Missing, find_home
-from own.engine import lifecycle_cpu
+from own.engine import measure_lifecycle_cpu
 from own.line import Bench, machine
 from own.runner import measure_lines
 from redis import Redis
@@ -76,7 +76,7 @@ class Conductor:
         """Measure one round of one peer."""
         for name, answer in self._round(entry, home, is_first):
             self.found.setdefault(entry.name, {}).setdefault(name, []).append(answer)
-            print(f"    {name}: {_short(answer)}", file=sys.stderr, flush=True)
+            print(f"    {name}: {_shorten_reply(answer)}", file=sys.stderr, flush=True)
 
     def _round(self, entry: Entry, home: Home, is_first: bool) -> Iterator[tuple[str, dict[str, Any]]]:
         jobs, default_jobs = self.size(entry.jobs), self.size(entry.default_jobs)
@@ -110,7 +110,7 @@ class Conductor:
     def measure_floor(self) -> None:
         """Measure rqtui's scripts and bare scripts that make the same moves in the same round."""
         self._flush()
-        for line in lifecycle_cpu(Bench(self.server, self.client, FLOOR_SCALE * self.scale)):
+        for line in measure_lifecycle_cpu(Bench(self.server, self.client, FLOOR_SCALE * self.scale)):
             self.found.setdefault("floor", {}).setdefault(line.name.strip(), []).append({"value": line.value})
 
     def measure_own(self) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ class Conductor:
         self.client.flushall()
 
 
-def _short(answer: dict[str, Any]) -> str:
+def _shorten_reply(answer: dict[str, Any]) -> str:
     if "none" in answer:
         return f"— ({answer['none']})"
     if "seconds" in answer:
@@ -131,7 +131,7 @@ def _short(answer: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value:.4g}" for name, value in answer.items() if isinstance(value, float))
 
 
-def _arguments() -> argparse.Namespace:
+def _parse_arguments() -> argparse.Namespace:
     names = [entry.name for entry in ENTRIES]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=names, default=names, help=", ".join(names))
@@ -146,13 +146,13 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Measure all peers, and write the figures and tables."""
-    given = _arguments()
+    given = _parse_arguments()
     rounds = given.rounds or (1 if given.quick else ROUNDS)
     given.folder.mkdir(parents=True, exist_ok=True)
     entries = [entry for entry in ENTRIES if entry.name in given.only and not given.own]
     with start_server("system") as server, connect(server.url, timeout_s=60.0) as client:
         conductor = Conductor(server, client, QUICK if given.quick else 1.0)
-        homes = _homes(entries, given.folder, given.fresh, conductor.missing)
+        homes = _prepare_homes(entries, given.folder, given.fresh, conductor.missing)
         for number in range(1, rounds + 1 if entries else 1):
             conductor.measure_floor()
             for entry in entries:
@@ -162,28 +162,28 @@ def main() -> None:
         own = conductor.measure_own()
         where = {
             **machine(server.kind),
-            "settings": _settings(client),
+            "settings": _read_settings(client),
             "date": f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}",
             "rounds": rounds,
             "is_quick": given.quick,
             "versions": {name: dict(home.versions) for name, home in homes.items()},
         }
-    _write(
+    _write_json(
         given.out or given.folder,
         {"machine": where, "found": conductor.found, "missing": conductor.missing, "own": own},
     )
 
 
-def _settings(client: Redis) -> dict[str, str]:
-    told = {_text(name): _text(value) for name, value in client.config_get("*").items()}
+def _read_settings(client: Redis) -> dict[str, str]:
+    told = {_decode_text(name): _decode_text(value) for name, value in client.config_get("*").items()}
     return {name: told[name] for name in SETTINGS if name in told}
 
 
-def _text(value: bytes | str) -> str:
+def _decode_text(value: bytes | str) -> str:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def _homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[str, str]) -> dict[str, Home]:
+def _prepare_homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[str, str]) -> dict[str, Home]:
     made: dict[str, Home] = {}
     renewed: set[str] = set()
     for entry in entries:
@@ -196,7 +196,7 @@ def _homes(entries: Sequence[Entry], folder: Path, fresh: bool, missing: dict[st
     return made
 
 
-def _write(folder: Path, document: dict[str, Any]) -> None:
+def _write_json(folder: Path, document: dict[str, Any]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     text = build_report(document)

@@ -76,7 +76,7 @@ def start_cluster() -> Iterator[str]:
     """Start a Cluster of three nodes on this machine for the block, and yield its URL."""
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        ports = [_free_port() for _ in range(NODES)]
+        ports = [_find_free_port() for _ in range(NODES)]
         for port in ports:
             own = Path(folder) / str(port)
             own.mkdir()
@@ -88,11 +88,11 @@ def start_cluster() -> Iterator[str]:
         addresses = [f"127.0.0.1:{port}" for port in ports]
         made = ["redis-cli", "--cluster", "create", *addresses, "--cluster-yes"]
         subprocess.run(made, check=True, capture_output=True, timeout=PATIENCE_S)
-        _until_ok(ports)
+        _wait_until_cluster_ok(ports)
         yield f"redis+cluster://{addresses[0]}"
 
 
-def _until_ok(ports: Sequence[int]) -> None:
+def _wait_until_cluster_ok(ports: Sequence[int]) -> None:
     end_s = time.monotonic() + PATIENCE_S
     for port in ports:
         while "cluster_state:ok" not in _read_cluster_info(port):
@@ -106,7 +106,7 @@ def _read_cluster_info(port: int) -> str:
     return result.stdout
 
 
-def _free_port() -> int:
+def _find_free_port() -> int:
     while True:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))

@@ -32,11 +32,13 @@ class Column:
     has_spread: bool = True
 
 
-def _rate(name: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
+def _build_rate_reader(name: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
     return lambda told: told[name]["jobs"] / told[name]["seconds"] if "seconds" in told.get(name, {}) else None
 
 
-def _value(name: str, field: str, per: str = "") -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
+def _build_value_reader(
+    name: str, field: str, per: str = ""
+) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
     def read(told: Mapping[str, Mapping[str, Any]]) -> float | None:
         answer = told.get(name, {})
         return answer[field] / (answer[per] if per else 1) if field in answer else None
@@ -44,39 +46,39 @@ def _value(name: str, field: str, per: str = "") -> Callable[[Mapping[str, Mappi
     return read
 
 
-def _lifecycle(put: str, field: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
+def _build_lifecycle_reader(put: str, field: str) -> Callable[[Mapping[str, Mapping[str, Any]]], float | None]:
     def read(told: Mapping[str, Mapping[str, Any]]) -> float | None:
-        parts = [_value(name, field, "jobs")(told) for name in (put, "drain")]
+        parts = [_build_value_reader(name, field, "jobs")(told) for name in (put, "drain")]
         return None if None in parts else sum(part for part in parts if part is not None)
 
     return read
 
 
-def _default_drain(told: Mapping[str, Mapping[str, Any]]) -> float | None:
-    return _rate("default drain" if "default drain" in told else "drain")(told)
+def _read_default_drain(told: Mapping[str, Mapping[str, Any]]) -> float | None:
+    return _build_rate_reader("default drain" if "default drain" in told else "drain")(told)
 
 
 COLUMNS = {
-    "put": Column("put one by one /s", _rate("enqueue")),
-    "bulk": Column("put in bulk /s", _rate("bulk")),
-    "best": Column("drain, at its best /s", _rate("drain")),
-    "default": Column("drain, by default /s", _default_drain),
-    "p50": Column("put → running p50 ms", _value("latency", "p50_ms")),
-    "p99": Column("p99 ms", _value("latency", "p99_ms")),
-    "late": Column("1 s delay late, median ms", _value("delayed", "median_ms")),
-    "worst": Column("worst ms", _value("delayed", "worst_ms")),
-    "first": Column("earliest ms", _value("delayed", "first_ms")),
-    "cpu": Column("server µs per job, put one by one", _lifecycle("enqueue", "server_us")),
-    "cpu in bulk": Column("… put in bulk", _lifecycle("bulk", "server_us")),
-    "commands": Column("commands per job", _lifecycle("enqueue", "commands"), has_spread=False),
-    "trips": Column("reads of the server per job", _lifecycle("enqueue", "trips"), has_spread=False),
-    "bytes": Column("bytes per waiting job", _value("memory", "bytes"), has_spread=False),
-    "look": Column("100 queues counted, ms", _value("look", "ms")),
-    "look cpu": Column("server µs", _value("look", "server_us")),
-    "look commands": Column("commands", _value("look", "commands"), has_spread=False),
-    "look trips": Column("reads of the server", _value("look", "trips"), has_spread=False),
-    "idle": Column("50 idle workers: commands/s", _value("idle", "per_second"), has_spread=False),
-    "idle trips": Column("… requests/s", _value("idle", "trips_per_second"), has_spread=False),
+    "put": Column("put one by one /s", _build_rate_reader("enqueue")),
+    "bulk": Column("put in bulk /s", _build_rate_reader("bulk")),
+    "best": Column("drain, at its best /s", _build_rate_reader("drain")),
+    "default": Column("drain, by default /s", _read_default_drain),
+    "p50": Column("put → running p50 ms", _build_value_reader("latency", "p50_ms")),
+    "p99": Column("p99 ms", _build_value_reader("latency", "p99_ms")),
+    "late": Column("1 s delay late, median ms", _build_value_reader("delayed", "median_ms")),
+    "worst": Column("worst ms", _build_value_reader("delayed", "worst_ms")),
+    "first": Column("earliest ms", _build_value_reader("delayed", "first_ms")),
+    "cpu": Column("server µs per job, put one by one", _build_lifecycle_reader("enqueue", "server_us")),
+    "cpu in bulk": Column("… put in bulk", _build_lifecycle_reader("bulk", "server_us")),
+    "commands": Column("commands per job", _build_lifecycle_reader("enqueue", "commands"), has_spread=False),
+    "trips": Column("reads of the server per job", _build_lifecycle_reader("enqueue", "trips"), has_spread=False),
+    "bytes": Column("bytes per waiting job", _build_value_reader("memory", "bytes"), has_spread=False),
+    "look": Column("100 queues counted, ms", _build_value_reader("look", "ms")),
+    "look cpu": Column("server µs", _build_value_reader("look", "server_us")),
+    "look commands": Column("commands", _build_value_reader("look", "commands"), has_spread=False),
+    "look trips": Column("reads of the server", _build_value_reader("look", "trips"), has_spread=False),
+    "idle": Column("50 idle workers: commands/s", _build_value_reader("idle", "per_second"), has_spread=False),
+    "idle trips": Column("… requests/s", _build_value_reader("idle", "trips_per_second"), has_spread=False),
 }
 
 
@@ -99,12 +101,12 @@ def build_report(document: Mapping[str, Any]) -> str:
     names = [entry.name for entry in ENTRIES if entry.name in found]
     own = list_own_goals(document.get("own", ()))
     if not names:
-        return "\n".join([_heading(where), "", "| goal | figure | |", "|---|---|---|", *own]) + "\n"
-    lines = [_heading(where), ""]
+        return "\n".join([_format_heading(where), "", "| goal | figure | |", "|---|---|---|", *own]) + "\n"
+    lines = [_format_heading(where), ""]
     for part in (("put", "bulk", "best", "default"), ("p50", "p99", "late", "worst", "first"),
                  ("cpu", "cpu in bulk", "commands", "trips", "bytes", "idle", "idle trips"),
                  ("look", "look cpu", "look commands", "look trips")):  # fmt: skip
-        lines += _table(
+        lines += _format_table(
             found, [name for name in names if any(compute_median(found, name, each) for each in part)], part
         ) + [""]
     lines += [f"* {name}: not measured: {why}" for name, why in document["missing"].items()]
@@ -112,12 +114,12 @@ def build_report(document: Mapping[str, Any]) -> str:
     lines += ["| goal | figure | |", "|---|---|---|"]
     for text, value, bound in list_goals(found):
         said = "not measured" if value is None else f"{_format_figure(value)}"
-        lines.append(f"| {text} | {said} | {_verdict(value, bound)} |")
+        lines.append(f"| {text} | {said} | {_format_verdict(value, bound)} |")
     lines += own
     return "\n".join(lines) + "\n"
 
 
-def _heading(where: Mapping[str, Any]) -> str:
+def _format_heading(where: Mapping[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
     rounds = f" · median of {where['rounds']} rounds [lowest … highest]" if where["versions"] else ""
     quick = " · quick: small numbers" if where["is_quick"] else ""
@@ -135,17 +137,19 @@ def _heading(where: Mapping[str, Any]) -> str:
     )
 
 
-def _table(found: Mapping[str, Answers], names: Sequence[str], part: Sequence[str]) -> list[str]:
+def _format_table(found: Mapping[str, Answers], names: Sequence[str], part: Sequence[str]) -> list[str]:
     columns = [COLUMNS[name] for name in part]
     rows = ["| | " + " | ".join(column.title for column in columns) + " |", "|---|" + "---:|" * len(columns)]
     for name in names:
         rows.append(
-            f"| {name} | " + " | ".join(_cell(list_figures(found[name], column), column) for column in columns) + " |"
+            f"| {name} | "
+            + " | ".join(_format_cell(list_figures(found[name], column), column) for column in columns)
+            + " |"
         )
     return rows
 
 
-def _cell(values: Sequence[float], column: Column) -> str:
+def _format_cell(values: Sequence[float], column: Column) -> str:
     if not values:
         return "—"
     if len(values) == 1 or not column.has_spread:
@@ -203,7 +207,7 @@ def list_goals(found: Mapping[str, Answers]) -> list[tuple[str, float | None, st
         ("bytes per waiting job", compute_median(found, US, "bytes"), "≤ 425"),
         ("100 queues counted: times faster than `rq info`", under("look", US, "look", ["rq"]), "≥ 50"),
         ("100 queues counted: times faster than BullMQ's getJobCounts", under("look", US, "look", ["BullMQ"]), "≥ 4"),
-        ("100 queues counted: server ms", _thousandth(compute_median(found, US, "look cpu")), "≤ 1"),
+        ("100 queues counted: server ms", _round_to_thousandth(compute_median(found, US, "look cpu")), "≤ 1"),
         ("requests per second of 50 idle workers", compute_median(found, US, "idle trips"), "≤ 50"),
     ]  # fmt: skip
 
@@ -223,15 +227,15 @@ def list_own_goals(own: Sequence[Mapping[str, Any]]) -> list[str]:
                 if line["value"] is None
                 else f"{_format_figure(line['value'])} {line['unit']}"
             )
-            rows.append(f"| {name} | {said.rstrip()} | {_verdict(line['value'], line['target'])} |")
+            rows.append(f"| {name} | {said.rstrip()} | {_format_verdict(line['value'], line['target'])} |")
     return rows
 
 
-def _thousandth(value: float | None) -> float | None:
+def _round_to_thousandth(value: float | None) -> float | None:
     return None if value is None else value / 1000
 
 
-def _verdict(value: float | None, bound: str) -> str:
+def _format_verdict(value: float | None, bound: str) -> str:
     if value is None:
         return bound
     limit = float(bound[1:])

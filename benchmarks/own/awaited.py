@@ -23,8 +23,8 @@ AT_ONCE = 100
 Spent = dict[str, list[tuple[float, float]]]  # µs of this process and of the clock for each job, round by round
 
 
-def awaited(on: Bench) -> Iterator[Line]:
-    """Puts and a drain with the asyncio client, beside the blocking client"""
+def measure_awaited_queue(on: Bench) -> Iterator[Line]:
+    """Measure puts and a drain with the asyncio client, compared with the blocking client."""
     puts, jobs = on.size(1_000, AT_ONCE), on.size(10_000, 500)
     spent: Spent = {}
     with Queue("bench", on.server.url, BYTES) as waits:
@@ -38,7 +38,7 @@ def awaited(on: Bench) -> Iterator[Line]:
                 for job in waits.consume(burst=True):
                     with job:
                         pass
-            asyncio.run(_round(on.server.url, spent, puts, jobs))
+            asyncio.run(_run_round(on.server.url, spent, puts, jobs))
     cpu, wall = (
         {name: statistics.median(each[at] for each in rounds) for name, rounds in spent.items()} for at in (0, 1)
     )
@@ -53,11 +53,11 @@ def awaited(on: Bench) -> Iterator[Line]:
         yield Line(f"{name}, client CPU", cpu[of], "µs", note=f"{beside}{plain}; by the clock {wall[of]:.1f} µs")
 
 
-async def _round(url: str, spent: Spent, puts: int, jobs: int) -> None:
+async def _run_round(url: str, spent: Spent, puts: int, jobs: int) -> None:
     async with AwaitedQueue("bench", url, BYTES) as queue, aioredis.from_url(url) as plain:
         await queue.put(BODY)  # connects, loads
         for name, call in (("put", lambda: queue.put(BODY)), ("rpush", lambda: plain.rpush("l", BODY))):
-            await _repeated(spent, name, puts, call)
+            await _time_repeated_calls(spent, name, puts, call)
         with _record_time(spent, "put at once", puts):
             for _ in range(puts // AT_ONCE):
                 await asyncio.gather(*(queue.put(BODY) for _ in range(AT_ONCE)))
@@ -69,7 +69,7 @@ async def _round(url: str, spent: Spent, puts: int, jobs: int) -> None:
                     pass
 
 
-async def _repeated(spent: Spent, name: str, count: int, call: Callable[[], Awaitable[Any]]) -> None:
+async def _time_repeated_calls(spent: Spent, name: str, count: int, call: Callable[[], Awaitable[Any]]) -> None:
     await call()
     with _record_time(spent, name, count):
         for _ in range(count):
@@ -90,4 +90,4 @@ class _record_time:
         self._rounds.append((cpu / self._count * 1e6, wall / self._count * 1e6))
 
 
-MEASURES = (awaited,)
+MEASURES = (measure_awaited_queue,)

@@ -60,8 +60,11 @@ HEADER = b"1764547200000:\n"
 Lifecycle = Callable[[Sequence[str]], None]
 
 
-def lifecycle_cpu(on: Bench) -> Iterator[Line]:
-    """Server CPU per lifecycle (enqueue, reserve, ack), against three bare scripts that make the same moves"""
+def measure_lifecycle_cpu(on: Bench) -> Iterator[Line]:
+    """Measure the server's CPU time per lifecycle of a job (enqueue, reserve, ack), compared with three bare scripts.
+
+    The bare scripts make the same moves.
+    """
     for batch, target, lifecycles in ((1, "≤ 1.5", 6_000), (50, "≤ 1.8", 60_000)):
         how = "one by one" if batch == 1 else f"in batches of {batch}"
         per_round = on.size(lifecycles // ROUNDS, batch) // batch * batch
@@ -76,24 +79,24 @@ def lifecycle_cpu(on: Bench) -> Iterator[Line]:
 
 def _measure_cpu_us(on: Bench, batch: int, per_round: int) -> tuple[float, float] | None:
     """Return the microseconds of server CPU per lifecycle: rqtui's and the bare scripts'."""
-    if _server_cpu_s(on.client) is None:
+    if _read_server_cpu_s(on.client) is None:
         return None
     total = {"ours": 0.0, "bare": 0.0}
-    runs: dict[str, Lifecycle] = {"ours": _ours(on.client), "bare": _bare(on.client)}
+    runs: dict[str, Lifecycle] = {"ours": _build_own_lifecycle(on.client), "bare": _build_bare_lifecycle(on.client)}
     for run in runs.values():
         run(create_job_ids(batch))
     for _ in range(ROUNDS):
         for name, run in runs.items():
             ids = create_job_ids(per_round)
-            before = _server_cpu_s(on.client) or 0.0
+            before = _read_server_cpu_s(on.client) or 0.0
             for at in range(0, per_round, batch):
                 run(ids[at : at + batch])
-            total[name] += (_server_cpu_s(on.client) or 0.0) - before
+            total[name] += (_read_server_cpu_s(on.client) or 0.0) - before
     count = ROUNDS * per_round / 1e6
     return total["ours"] / count, total["bare"] / count
 
 
-def _server_cpu_s(client: Any) -> float | None:
+def _read_server_cpu_s(client: Any) -> float | None:
     try:
         info = client.info("cpu")
     except exceptions.ResponseError:
@@ -101,7 +104,7 @@ def _server_cpu_s(client: Any) -> float | None:
     return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
 
 
-def _ours(client: Any) -> Lifecycle:
+def _build_own_lifecycle(client: Any) -> Lifecycle:
     native, key = scripts.load_scripts("native"), build_keys("bench")
     blank = [None] * (len(native["enqueue"].each) - 2)
 
@@ -113,7 +116,7 @@ def _ours(client: Any) -> Lifecycle:
     return run
 
 
-def _bare(client: Any) -> Lifecycle:
+def _build_bare_lifecycle(client: Any) -> Lifecycle:
     sha = {name: client.script_load(source) for name, source in BARE.items()}
     record = HEADER + BODY
 
@@ -126,8 +129,8 @@ def _bare(client: Any) -> Lifecycle:
     return run
 
 
-def memory_per_job(on: Bench) -> Iterator[Line]:
-    """Memory per waiting job: a body of 200 bytes and a generated id"""
+def measure_memory_per_job(on: Bench) -> Iterator[Line]:
+    """Measure the server's memory per waiting job with a body of 200 bytes and a generated id."""
     count = on.size(30_000, 500)
     name = f"memory per waiting job, of {count}"
     queue = Queue("bench", on.client, BYTES)
@@ -143,8 +146,8 @@ def memory_per_job(on: Bench) -> Iterator[Line]:
     yield Line(name, (after - before) / count, "bytes", "≤ 425" if count >= 30_000 else "")
 
 
-def idle_latency(on: Bench) -> Iterator[Line]:
-    """From put to running on an idle queue, where a consumer waits"""
+def measure_idle_latency(on: Bench) -> Iterator[Line]:
+    """Measure the time from put to running on an idle queue where a consumer waits."""
     count = on.size(300, 10)
     queue = Queue("bench", on.server.url, BYTES)
     arrived: list[float] = []
@@ -178,8 +181,8 @@ def idle_latency(on: Bench) -> Iterator[Line]:
     yield Line("put → running on an idle queue, median", statistics.median(waits), "ms", "≤ 2", f"95 %: {slow:.2f} ms")
 
 
-def drain(on: Bench) -> Iterator[Line]:
-    """One process that drains no-op jobs through queue.consume"""
+def measure_drain(on: Bench) -> Iterator[Line]:
+    """Measure how fast one process drains no-op jobs through `queue.consume`."""
     count = on.size(60_000, 500)
     queue = Queue("bench", on.server.url, BYTES)
     queue.put_many([b"{}"] * count)
@@ -190,8 +193,8 @@ def drain(on: Bench) -> Iterator[Line]:
     yield Line("drain of no-op jobs, one process", done / (time.perf_counter() - began), "jobs/s", note=f"{done} jobs")
 
 
-def put(on: Bench) -> Iterator[Line]:
-    """One put after the other: what its caller's process spends, and how long it takes, beside redis-py's RPUSH"""
+def measure_single_puts(on: Bench) -> Iterator[Line]:
+    """Measure the process time and the duration of single puts, compared with redis-py's RPUSH."""
     count = on.size(10_000, 100) // ROUNDS
     spent: dict[str, list[tuple[float, float]]] = {"put": [], "rpush": []}
     with Queue("bench", on.server.url, BYTES) as queue, Redis.from_url(on.server.url, protocol=2) as plain:
@@ -211,8 +214,8 @@ def put(on: Bench) -> Iterator[Line]:
     yield Line("put one by one", wall, "µs", note=f"an RPUSH of redis-py {plain_wall:.0f} µs")
 
 
-def bulk_put(on: Bench) -> Iterator[Line]:
-    """Bulk put, 1000 jobs per call"""
+def measure_bulk_put(on: Bench) -> Iterator[Line]:
+    """Measure how fast jobs are put in bulk, 1000 per call."""
     count = on.size(100_000, 1_000)
     queue = Queue("bench", on.server.url, BYTES)
     queue.put(BODY)
@@ -223,8 +226,8 @@ def bulk_put(on: Bench) -> Iterator[Line]:
     yield Line("bulk put, client CPU per job", cpu / count * 1e6, "µs", "≤ 5.9")
 
 
-def tick_trips(on: Bench) -> Iterator[Line]:
-    """Round trips and time of a screen's tick"""
+def measure_tick_trips(on: Bench) -> Iterator[Line]:
+    """Measure the round trips and the time of a screen's refresh."""
     queues = [f"bench-{number}" for number in range(on.size(200, 3))]
     for name in queues:
         Queue(name, on.client, BYTES).put_many([BODY] * on.size(50, 5))
@@ -265,13 +268,13 @@ def _record_trips(client: Any) -> Iterator[list[int]]:
 
 
 MEASURES = (
-    lifecycle_cpu,
-    memory_per_job,
-    idle_latency,
-    drain,
-    put,
-    bulk_put,
+    measure_lifecycle_cpu,
+    measure_memory_per_job,
+    measure_idle_latency,
+    measure_drain,
+    measure_single_puts,
+    measure_bulk_put,
     *awaited.MEASURES,
-    tick_trips,
+    measure_tick_trips,
     *OTHER_QUEUES,
 )

@@ -32,8 +32,8 @@ _KEYS = ("user:%d", "session:%d:token", "cache:page:%d", "cart:%d:items", "order
 _NO_INFO = "not measured: this server has no INFO"
 
 
-def foreign_keys(on: Bench) -> Iterator[Line]:
-    """Commands on a Redis that holds half a million keys of others"""
+def measure_foreign_keys(on: Bench) -> Iterator[Line]:
+    """Measure commands on a Redis that holds half a million keys of other programs."""
     number = on.size(500_000, 1_000)
     for start in range(0, number, 5_000):
         keys = range(start, min(start + 5_000, number))
@@ -50,20 +50,20 @@ def foreign_keys(on: Bench) -> Iterator[Line]:
         yield Line("  its longest call", longest, "ms", "≤ 2", note)
 
 
-def loops_and_counts(on: Bench) -> Iterator[Line]:
-    """A hundred queues on the screen, with the dispatcher and the reaper on"""
+def measure_loops_and_counts(on: Bench) -> Iterator[Line]:
+    """Measure a screen with a hundred queues while the dispatcher and the reaper run."""
     _plant_queues(on, number := on.size(100, 3))
     yield from _measure_screen(on, f"{number} queues, loops on", redis_ms="≤ 1.5")
 
 
-def ten_thousand_queues(on: Bench) -> Iterator[Line]:
-    """Ten thousand queues at rest on the screen, with the dispatcher and the reaper on"""
+def measure_ten_thousand_queues(on: Bench) -> Iterator[Line]:
+    """Measure a screen with ten thousand idle queues while the dispatcher and the reaper run."""
     _plant_queues(on, number := on.size(10_000, 50))
     yield from _measure_screen(on, f"{number} queues at rest", share="≤ 2", redis_share="≤ 1", memory="≤ 100")
 
 
-def changing_queues(on: Bench) -> Iterator[Line]:
-    """1 to 10 000 queues, 40 of which change each second, beside rq info --interval"""
+def measure_changing_queues(on: Bench) -> Iterator[Line]:
+    """Measure 1 to 10 000 queues, of which 40 change each second, compared with `rq info --interval`."""
     for number in _CHANGING:
         queues = on.size(number)
         on.client.flushall()
@@ -73,7 +73,7 @@ def changing_queues(on: Bench) -> Iterator[Line]:
     if not on.beside:
         return
     try:
-        rq = stock_tools.environment(stock_tools.RQ)
+        rq = stock_tools.prepare_environment(stock_tools.RQ)
     except Missing as error:
         yield Line("rq info --interval 1", None, note=f"not measured: {error}")
         return
@@ -198,4 +198,4 @@ def _measure_longest_ms(on: Bench, work: Callable[[], Any]) -> float | None:
     return max((float(entry["duration"]) for entry in entries), default=0.0) / 1000
 
 
-MEASURES = (foreign_keys, loops_and_counts, ten_thousand_queues, changing_queues)
+MEASURES = (measure_foreign_keys, measure_loops_and_counts, measure_ten_thousand_queues, measure_changing_queues)

@@ -36,8 +36,8 @@ const count = +process.argv[3];
 _TIMEOUT_S = 120.0
 
 
-def dramatiq(on: Bench) -> Iterator[Line]:
-    """dramatiq: one process that drains no-op jobs"""
+def measure_dramatiq(on: Bench) -> Iterator[Line]:
+    """Measure how fast one dramatiq process drains no-op jobs."""
     name = "dramatiq: drain of no-op jobs, one process, 8 threads"
     if importlib.util.find_spec("dramatiq") is None:
         yield Line(name, None, note="not installed, not measured")
@@ -68,8 +68,8 @@ def dramatiq(on: Bench) -> Iterator[Line]:
     yield Line(name, done[0] / seconds, "jobs/s", note=f"{done[0]} jobs, dramatiq {library.__version__}")
 
 
-def bullmq(on: Bench) -> Iterator[Line]:
-    """BullMQ: one process that drains no-op jobs"""
+def measure_bullmq_drain(on: Bench) -> Iterator[Line]:
+    """Measure how fast one BullMQ process drains no-op jobs."""
     name = "BullMQ: drain of no-op jobs, one process, concurrency 50"
     node = find_node_with_bullmq()
     if node is None:
@@ -100,4 +100,4 @@ def find_node_with_bullmq() -> str | None:
     return node if ran.returncode == 0 else None
 
 
-OTHER_QUEUES = (dramatiq, bullmq)
+OTHER_QUEUES = (measure_dramatiq, measure_bullmq_drain)

@@ -30,11 +30,11 @@ def bench(
     from rqtui.connection.connect import connect
     from rqtui.connection.embedded import start_server
 
-    _measures(what)
+    _load_measures(what)
     with start_server(server) as running, connect(running.url, timeout_s=60.0) as client:
         where = machine(running.kind)
         if not as_json:
-            print(_heading(where), flush=True)
+            print(_format_heading(where), flush=True)
         found = []
         for line in measure_lines(what, Bench(running, client, scale, beside)):
             found.append(line)
@@ -47,12 +47,12 @@ def bench(
 
 def measure_lines(what: str, on: Bench) -> Iterator[Line]:
     """Run the measurements of a part one after the other. Print the current one on standard error."""
-    for measure in _measures(what):
+    for measure in _load_measures(what):
         print(f"{(measure.__doc__ or measure.__name__).splitlines()[0]} …", file=sys.stderr, flush=True)
-        yield from _measure(measure, on)
+        yield from _run_measure(measure, on)
 
 
-def _measures(what: str) -> Sequence[Measure]:
+def _load_measures(what: str) -> Sequence[Measure]:
     what = FORMER_NAMES.get(what, what)
     if what not in PARTS:
         raise UsageError(f'There is nothing called "{what}" to measure; there are: {", ".join(PARTS)}.')
@@ -60,7 +60,7 @@ def _measures(what: str) -> Sequence[Measure]:
     return found
 
 
-def _measure(measure: Measure, on: Bench) -> Iterator[Line]:
+def _run_measure(measure: Measure, on: Bench) -> Iterator[Line]:
     """Yield the lines of one measurement, with an empty state folder because the screen reads the journal in it.
 
     A server that cannot be measured gives a line with the reason.
@@ -72,7 +72,7 @@ def _measure(measure: Measure, on: Bench) -> Iterator[Line]:
             on.client.flushall()
             yield from measure(on)
         except RqtuiError as error:
-            yield Line(measure.__name__.replace("_", " "), None, note=f"not measured: {error}")
+            yield Line(measure.__name__.removeprefix("measure_").replace("_", " "), None, note=f"not measured: {error}")
         finally:
             if before is None:
                 del os.environ[STATE_VARIABLE]
@@ -80,7 +80,7 @@ def _measure(measure: Measure, on: Bench) -> Iterator[Line]:
                 os.environ[STATE_VARIABLE] = before
 
 
-def _heading(where: dict[str, Any]) -> str:
+def _format_heading(where: dict[str, Any]) -> str:
     packages = ", ".join(f"{name} {version}" for name, version in where["packages"].items())
     machine_words = f"{where['cpu']}, {where['cores']} cores, {where['system']}"
     return f"{machine_words} · Python {where['python']}, {packages} · {where['server']}"

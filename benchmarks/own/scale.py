@@ -39,33 +39,33 @@ class MeasuredSystem:
     has_plain_ids: bool  # of `long`: the rank in its place
 
 
-def rq(on: Bench) -> Iterator[Line]:
-    """RQ: a tick over a thousand queues, and looks at one that is long in every place"""
-    return _lines(on, MeasuredSystem("RQ", "rq", worlds.build_rq_queues, worlds.build_rq_long, RQ, True))
+def measure_rq(on: Bench) -> Iterator[Line]:
+    """Measure a refresh over a thousand RQ queues, and reads of one that is long in every place."""
+    return _measure_lines(on, MeasuredSystem("RQ", "rq", worlds.build_rq_queues, worlds.build_rq_long, RQ, True))
 
 
-def sidekiq(on: Bench) -> Iterator[Line]:
-    """Sidekiq: a tick over a thousand queues that share long places, and looks at one of them"""
-    return _lines(
+def measure_sidekiq(on: Bench) -> Iterator[Line]:
+    """Measure a refresh over a thousand Sidekiq queues that share long places, and reads of one of them."""
+    return _measure_lines(
         on, MeasuredSystem("Sidekiq", "sidekiq", worlds.build_sidekiq_queues, worlds.build_sidekiq_long, SIDEKIQ, False)
     )
 
 
-def bullmq(on: Bench) -> Iterator[Line]:
-    """BullMQ: a tick over a thousand queues, and looks at one that is long in every place"""
-    return _lines(
+def measure_bullmq(on: Bench) -> Iterator[Line]:
+    """Measure a refresh over a thousand BullMQ queues, and reads of one that is long in every place."""
+    return _measure_lines(
         on, MeasuredSystem("BullMQ", "bullmq", worlds.build_bullmq_queues, worlds.build_bullmq_long, BULLMQ, True)
     )
 
 
-def celery(on: Bench) -> Iterator[Line]:
-    """Celery: a tick over a thousand queues that share what workers hold, and looks at one of them"""
-    return _lines(
+def measure_celery(on: Bench) -> Iterator[Line]:
+    """Measure a refresh over a thousand Celery queues that share the held messages, and reads of one of them."""
+    return _measure_lines(
         on, MeasuredSystem("Celery", "celery", worlds.build_celery_queues, worlds.build_celery_long, CELERY, False)
     )
 
 
-def _lines(on: Bench, system: MeasuredSystem) -> Iterator[Line]:
+def _measure_lines(on: Bench, system: MeasuredSystem) -> Iterator[Line]:
     queues, jobs = on.size(1_000, 30), on.size(1_000_000, 2_000)
     send_in_pipelines(on.client, system.queues(queues))
     yield from measure_tool(on, system.tool, queues, queues * WAITING)
@@ -120,10 +120,10 @@ def _build_reads(measured: MeasuredSystem, engine: Engine, jobs: int) -> Iterato
     yield "  a job by an id that nobody has seen", lambda: engine.fetch_job(ref, b"nowhere")
     if measured.has_plain_ids:
         yield "  a job in the middle of the queue, by its id", lambda: engine.fetch_job(ref, b"%d" % (jobs // 2))
-    yield from _reports(engine, system, ref.queue)
+    yield from _build_report_reads(engine, system, ref.queue)
 
 
-def _reports(engine: Engine, system: System, queue: str) -> Iterator[tuple[str, Callable[[], object]]]:
+def _build_report_reads(engine: Engine, system: System, queue: str) -> Iterator[tuple[str, Callable[[], object]]]:
     faults = system.probe_request(queue)
     roster = system.workers_request(queue)
     if faults is not None:
@@ -131,4 +131,4 @@ def _reports(engine: Engine, system: System, queue: str) -> Iterator[tuple[str, 
     yield "  its workers", lambda: engine.send_request(roster)
 
 
-MEASURES = (rq, sidekiq, bullmq, celery)
+MEASURES = (measure_rq, measure_sidekiq, measure_bullmq, measure_celery)

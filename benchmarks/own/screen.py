@@ -35,8 +35,8 @@ _KEY_MS = "≤ 50"
 _COMPLETION = {"_RQTUI_COMPLETE": "complete_bash", "COMP_WORDS": "rqtui ", "COMP_CWORD": "1"}
 
 
-def start_up(on: Bench) -> Iterator[Line]:
-    """Wall time of `rqtui --version` and of completion"""
+def measure_start_up(on: Bench) -> Iterator[Line]:
+    """Measure the wall time of `rqtui --version` and of a shell completion."""
     times = on.size(7, 1)
     rqtui = [sys.executable, "-m", "rqtui"]
     bare, _ = _measure_wall_s([sys.executable, "-c", "pass"], times)
@@ -50,7 +50,7 @@ def start_up(on: Bench) -> Iterator[Line]:
 def _measure_wall_s(
     command: Sequence[str], times: int, variables: Mapping[str, str] | None = None
 ) -> tuple[float, int]:
-    """The median wall time of a command over some runs, after one that warms the disk's cache; and its exit code."""
+    """Return the median wall time of a command after a first run that warms the disk cache, and its exit code."""
     environment = {**os.environ, **(variables or {})}
     spent = []
     code = 0
@@ -61,8 +61,8 @@ def _measure_wall_s(
     return statistics.median(spent[1:]), code
 
 
-def first_paint(on: Bench) -> Iterator[Line]:
-    """First paint against an empty Textual app, in a pseudo-terminal"""
+def measure_first_paint(on: Bench) -> Iterator[Line]:
+    """Measure the time to the first paint in a pseudo-terminal, compared with an empty Textual app."""
     Queue(MARK, on.client, BYTES).put_many([b'{"to":"a@b.example"}'] * on.size(1_000, 10))
     ours = [sys.executable, "-m", "rqtui", on.server.url]
     empty_s, ours_s, counted_s = _measure_paint_s(
@@ -86,8 +86,8 @@ def _measure_paint_s(programs: Sequence[tuple[Sequence[str], str]], times: int) 
     return [min(found, default=None) for found in spent]
 
 
-def at_rest(on: Bench) -> Iterator[Line]:
-    """The screen while nothing changes, and while only an age does, against an empty Textual app
+def measure_idle_screen(on: Bench) -> Iterator[Line]:
+    """Measure the screen while nothing changes, and while only an age does, against an empty Textual app.
 
     The least processor time of three runs in turn over ten snapshots, on a terminal of 160×45, whose overview shows the
     queue under the cursor below the rows; and what was sent to the terminal meanwhile.
@@ -100,10 +100,10 @@ def at_rest(on: Bench) -> Iterator[Line]:
         queue.put_many([b"{}"] * on.size(20_000, 10), delay=delay)
         runs: list[list[_Rest]] = [[], []]
         for _ in range(on.size(3, 1)):
-            for found, command in zip(runs, (empty, _rqtui(on.server.url)), strict=True):
+            for found, command in zip(runs, (empty, _build_rqtui_command(on.server.url)), strict=True):
                 with run_terminal(command) as shown:
                     if shown.until(MARK):
-                        found.append(_at_rest(shown, seconds, _warm_s(on)))
+                        found.append(_measure_idle_run(shown, seconds, _compute_warm_up_s(on)))
         app, ours = (min(found, default=None) for found in runs)
         note = "" if ours else "not measured"
         ratio = ours.ms / app.ms if ours and app and app.ms else None
@@ -116,22 +116,22 @@ def at_rest(on: Bench) -> Iterator[Line]:
 
 
 class _Rest(NamedTuple):
-    """Processor time per second, bytes to the terminal and memory of one run; runs are ordered by cost."""
+    """Processor time per second, bytes to the terminal and memory of one run of an idle screen; ordered by cost."""
 
     ms: float
     sent: int
     memory_mb: float
 
 
-def _at_rest(shown: Terminal, seconds: float, warm_s: float) -> _Rest:
+def _measure_idle_run(shown: Terminal, seconds: float, warm_s: float) -> _Rest:
     shown.run(warm_s)
     before = shown.bytes_read
     share = shown.share(seconds)
     return _Rest(10 * (share or 0.0), shown.bytes_read - before, shown.memory_mb() or 0.0)
 
 
-def many_queues(on: Bench) -> Iterator[Line]:
-    """A thousand queues, 40 rows of them on the screen"""
+def measure_many_queues(on: Bench) -> Iterator[Line]:
+    """Measure the screen with a thousand queues, of which 40 rows are visible."""
     number = on.size(1_000, 50)
     pipe = on.client.pipeline(transaction=False)
     for at in range(number):
@@ -141,18 +141,18 @@ def many_queues(on: Bench) -> Iterator[Line]:
         pipe.sadd("rqtui:queues", name)
     pipe.execute()
     seconds = max(1.0, 20 * on.scale)
-    with run_terminal(_rqtui(on.server.url)) as shown:
+    with run_terminal(_build_rqtui_command(on.server.url)) as shown:
         has_painted = shown.until(MARK) is not None
-        share = _settled_share(shown, seconds, _warm_s(on)) if has_painted else None
+        share = _measure_cpu_share(shown, seconds, _compute_warm_up_s(on)) if has_painted else None
         memory = shown.memory_mb() if has_painted else None
         sent = shown.run(seconds) / (seconds / _EVERY_S) if has_painted else None
     yield Line(f"{number} queues at rest over {seconds:.0f} s, of a core", share, "%", "≤ 1")
-    yield Line(f"  memory after {seconds + _warm_s(on):.0f} s", memory, "MB", "≤ 150")
+    yield Line(f"  memory after {seconds + _compute_warm_up_s(on):.0f} s", memory, "MB", "≤ 150")
     yield Line("  to the terminal per refresh", sent, "bytes")
 
 
-def large_places(on: Bench) -> Iterator[Line]:
-    """A queue with a million jobs in each place: pages, keys, memory"""
+def measure_large_places(on: Bench) -> Iterator[Line]:
+    """Measure pages, keys and memory for a queue with a million jobs in each place."""
     number = on.size(1_000_000, 2_000)
     queue = Queue(MARK, on.client, BYTES)
     for start in range(0, number, 50_000):
@@ -160,27 +160,33 @@ def large_places(on: Bench) -> Iterator[Line]:
     for place in ("scheduled", "reserved", "done", "dead"):  # read-only, so nobody minds that they are the same jobs
         on.client.zunionstore(f"rqtui:{{{MARK}}}:{place}", [f"rqtui:{{{MARK}}}:ready"])
     times = on.size(20, 3)
-    with run_terminal([*_rqtui(on.server.url), "--read-only"]) as shown:
-        _open_board(shown, _warm_s(on))
-        turned = [_after_a_rest(shown, lambda key: shown.mark_ms(key, _PAGE), "]") for _ in range(times)]
-        whole = [_after_a_rest(shown, shown.last_ms, "]") for _ in range(times)]
-        keys = [_after_a_rest(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
-        yield Line(f"page change among {number} jobs, median", _median(turned), "ms", "≤ 100")
-        yield Line("  until the job beside it is there too, median", _median(whole), "ms")
-        yield Line("from a key to its paint, median", _median(keys), "ms", _KEY_MS)
-        yield Line("  and the slowest", _worst(keys), "ms")
+    with run_terminal([*_build_rqtui_command(on.server.url), "--read-only"]) as shown:
+        _open_first_board(shown, _compute_warm_up_s(on))
+        turned = [_measure_after_idle(shown, lambda key: shown.mark_ms(key, _PAGE), "]") for _ in range(times)]
+        whole = [_measure_after_idle(shown, shown.last_ms, "]") for _ in range(times)]
+        keys = [_measure_after_idle(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
+        yield Line(f"page change among {number} jobs, median", _compute_median(turned), "ms", "≤ 100")
+        yield Line("  until the job beside it is there too, median", _compute_median(whole), "ms")
+        yield Line("from a key to its paint, median", _compute_median(keys), "ms", _KEY_MS)
+        yield Line("  and the slowest", _compute_worst(keys), "ms")
         yield Line("  memory", shown.memory_mb(), "MB", "≤ 150")
-    with start_delay_proxy(on.server.url, _LINK_S) as url, run_terminal([*_rqtui(url), "--read-only"]) as shown:
-        _open_board(shown, _warm_s(on))
-        keys = [_after_a_rest(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
+    with (
+        start_delay_proxy(on.server.url, _LINK_S) as url,
+        run_terminal([*_build_rqtui_command(url), "--read-only"]) as shown,
+    ):
+        _open_first_board(shown, _compute_warm_up_s(on))
+        keys = [_measure_after_idle(shown, shown.first_ms, "jk"[at % 2]) for at in range(times)]
         yield Line(
-            f"from a key to its paint on a link of {_LINK_S * 1000:.0f} ms, median", _median(keys), "ms", _KEY_MS
+            f"from a key to its paint on a link of {_LINK_S * 1000:.0f} ms, median",
+            _compute_median(keys),
+            "ms",
+            _KEY_MS,
         )
-        yield Line("  and the slowest", _worst(keys), "ms")
+        yield Line("  and the slowest", _compute_worst(keys), "ms")
 
 
-def busy(on: Bench) -> Iterator[Line]:
-    """A busy queue: what a refresh sends to the terminal"""
+def measure_busy_queue(on: Bench) -> Iterator[Line]:
+    """Measure how many bytes a refresh of a busy queue sends to the terminal."""
     queue, is_over = Queue(MARK, on.client, BYTES), threading.Event()
     queue.put_many([b'{"to":"a@b.example"}'] * 200)
 
@@ -192,11 +198,11 @@ def busy(on: Bench) -> Iterator[Line]:
     seconds = max(1.0, 20 * on.scale)
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
-    with run_terminal(_rqtui(on.server.url)) as shown:
+    with run_terminal(_build_rqtui_command(on.server.url)) as shown:
         has_painted = shown.until(MARK) is not None
-        overview = _per_refresh(shown, seconds, _warm_s(on)) if has_painted else None
-        _open_board(shown, _warm_s(on))
-        board = _per_refresh(shown, seconds, _warm_s(on)) if has_painted else None
+        overview = _measure_bytes_per_refresh(shown, seconds, _compute_warm_up_s(on)) if has_painted else None
+        _open_first_board(shown, _compute_warm_up_s(on))
+        board = _measure_bytes_per_refresh(shown, seconds, _compute_warm_up_s(on)) if has_painted else None
     is_over.set()
     worker.join()
     yield Line("a busy queue in the overview, to the terminal per refresh", overview, "bytes")
@@ -207,46 +213,53 @@ _WARM_S = 3.0  # until it has imported and counted what it needs
 _PAGE = " of "  # in the frame, behind the numbers of the rows that are in sight
 
 
-def _warm_s(on: Bench) -> float:
+def _compute_warm_up_s(on: Bench) -> float:
     return max(0.7, _WARM_S * on.scale)
 
 
-def _rqtui(url: str) -> list[str]:
+def _build_rqtui_command(url: str) -> list[str]:
     return [sys.executable, "-m", "rqtui", url]
 
 
-def _settled_share(shown: Terminal, seconds: float, warm_s: float) -> float | None:
+def _measure_cpu_share(shown: Terminal, seconds: float, warm_s: float) -> float | None:
     """Return the percentage of a core that is used after the program has opened and imported its modules."""
     shown.run(warm_s)
     return shown.share(seconds)
 
 
-def _per_refresh(shown: Terminal, seconds: float, warm_s: float) -> float:
+def _measure_bytes_per_refresh(shown: Terminal, seconds: float, warm_s: float) -> float:
     """Return the bytes that one refresh sends, measured over `seconds`."""
     shown.run(warm_s)
     return shown.run(seconds) / (seconds / _EVERY_S)
 
 
-def _open_board(shown: Terminal, warm_s: float) -> None:
+def _open_first_board(shown: Terminal, warm_s: float) -> None:
     shown.until(MARK)
     shown.run(warm_s)
     shown.press("\r")
     shown.run(1.0)
 
 
-def _after_a_rest(shown: Terminal, measure: Callable[[str], float | None], keys: str) -> float | None:
+def _measure_after_idle(shown: Terminal, measure: Callable[[str], float | None], keys: str) -> float | None:
     """Start a measurement when nothing is being painted: the header's clock ticks once a second."""
     shown.settle(0.1)
     return measure(keys)
 
 
-def _median(found: Sequence[float | None]) -> float | None:
+def _compute_median(found: Sequence[float | None]) -> float | None:
     known = [ms for ms in found if ms is not None]
     return statistics.median(known) if known else None
 
 
-def _worst(found: Sequence[float | None]) -> float | None:
+def _compute_worst(found: Sequence[float | None]) -> float | None:
     return max((ms for ms in found if ms is not None), default=None)
 
 
-MEASURES = (start_up, first_paint, at_rest, many_queues, large_places, busy)
+MEASURES = (
+    measure_start_up,
+    measure_first_paint,
+    measure_idle_screen,
+    measure_many_queues,
+    measure_large_places,
+    measure_busy_queue,
+)

@@ -45,7 +45,7 @@ _MAKE: dict[str, Callable[[Path, Sequence[str]], Environment]] = {
 }
 
 
-def environment(tool: Tool) -> Environment:
+def prepare_environment(tool: Tool) -> Environment:
     """Return the environment of a tool, and create it if it is missing. Raises Missing."""
     return _MAKE[Path(tool.program).suffix](environments.find_cache_folder() / tool.home, tool.packages)
 
@@ -57,7 +57,7 @@ def measure_tool(on: Bench, tool: Tool, queues: int, jobs: int) -> Iterator[Line
         yield Line(title, None, note="not asked for, not measured")
         return
     try:
-        made = environment(tool)
+        made = prepare_environment(tool)
         said = _run(made, PROGRAMS / tool.program, on.server.url, on.size(ROUNDS), queues)
     except Missing as error:
         yield Line(title, None, note=f"not measured: {' '.join(str(error).split())[:200]}")

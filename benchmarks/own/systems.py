@@ -47,26 +47,26 @@ class Race:
 def _measure_race(on: Bench, race: Race) -> Iterator[Line]:
     """Yield the lines of a race: jobs per second of both sides, their ratio, and the longest call of each."""
     number = on.size(race.number, 20)
-    ours_s, ours_ms, ours_note = _run(on.client, race.plant, number, race.ours)
+    ours_s, ours_ms, ours_note = _measure_rounds(on.client, race.plant, number, race.ours)
     part = max(20, round(number * race.original_share))
-    original_s, original_ms, original_note = _run(on.client, race.plant, part, race.original)
+    original_s, original_ms, original_note = _measure_rounds(on.client, race.plant, part, race.original)
     yield Line(f"{race.name}: rqtui", ours_s, "jobs/s", note=ours_note)
     yield Line(f"{race.name}: the original", original_s, "jobs/s", note=f"{original_note}; {race.what}")
     yield Line("  rqtui against the original", ours_s / original_s if original_s else None, "×")
-    yield Line("  longest call of rqtui", ours_ms, "ms", MOST_MS, _call_note(ours_ms))
-    yield Line("  longest call of the original", original_ms, "ms", note=_call_note(original_ms))
+    yield Line("  longest call of rqtui", ours_ms, "ms", MOST_MS, _format_call_note(ours_ms))
+    yield Line("  longest call of the original", original_ms, "ms", note=_format_call_note(original_ms))
 
 
-def _call_note(longest_ms: float | None) -> str:
+def _format_call_note(longest_ms: float | None) -> str:
     if longest_ms is None:
         return NO_SLOW_LOG
     return "or less" if longest_ms <= FLOOR_US / 1000 else ""
 
 
-def _run(
+def _measure_rounds(
     client: Any, plant: Callable[[Any, int], None], number: int, side: Callable[[Any], Side]
 ) -> tuple[float, float | None, str]:
-    """The median jobs/s and the median longest call in ms of some rounds, and how many of which size they were."""
+    """Return the median jobs/s and longest call (ms) of several rounds, and how many rounds of which size ran."""
     rates: list[float] = []
     longest: list[float] = []
     moved = 0
@@ -87,8 +87,11 @@ def _run(
     return statistics.median(rates), statistics.median(longest) if longest else None, f"{moved}{missing} jobs, {times}"
 
 
-def _run_loop(client: Any, spec: str, verb: str, queue: str, args: Mapping[str, object] | None = None) -> Side:
-    """rqtui's dispatcher or reaper on one queue, as the loops run it, until a round that is not full."""
+def _build_loop_run(client: Any, spec: str, verb: str, queue: str, args: Mapping[str, object] | None = None) -> Side:
+    """Return a function that runs rqtui's dispatcher or reaper on one queue until a round is not full.
+
+    The function returns the number of jobs moved.
+    """
     system = registry.create_system(spec)
     work = build_round(verb, client, {system.name: system}, lambda: (Ref(system.name, queue),), args=args)
 
@@ -106,14 +109,16 @@ def _run_loop(client: Any, spec: str, verb: str, queue: str, args: Mapping[str, 
     return run
 
 
-def _reap_twice(client: Any, spec: str, queue: str, later_ms: int) -> Side:
-    """Two passes of the reaper, the second by a clock that is so much further on."""
+def _build_double_reap(client: Any, spec: str, queue: str, later_ms: int) -> Side:
+    """Return a function that runs the reaper twice, the second time with a clock that is `later_ms` ahead."""
     now_ms = int(time.time() * 1000)
-    passes = [_run_loop(client, spec, "reap", queue, {"now_ms": at_ms}) for at_ms in (now_ms, now_ms + later_ms)]
+    passes = [_build_loop_run(client, spec, "reap", queue, {"now_ms": at_ms}) for at_ms in (now_ms, now_ms + later_ms)]
     return lambda: sum(one() for one in passes)
 
 
-def _until_nothing(step: Callable[[], int]) -> Side:
+def _build_repetition(step: Callable[[], int]) -> Side:
+    """Return a function that repeats a step until the step moves nothing, and returns the number of moved jobs."""
+
     def run() -> int:
         moved = 0
         while done := step():
@@ -126,8 +131,8 @@ def _until_nothing(step: Callable[[], int]) -> Side:
 # -- the races ----------------------------------------------------------------------------------------------------
 
 
-def dispatch_due(on: Bench) -> Iterator[Line]:
-    """dispatcher: tasks that are due, from the sorted set to the list"""
+def measure_due_dispatch(on: Bench) -> Iterator[Line]:
+    """Measure how fast due tasks of redis_queue_dispatcher are moved from the sorted set to the list."""
     from rqtui.scenarios.originals import dispatcher
 
     def plant(client: Any, number: int) -> None:
@@ -136,17 +141,17 @@ def dispatch_due(on: Bench) -> Iterator[Line]:
 
     def original(client: Any) -> Side:
         program = dispatcher.Dispatcher(client, batch=10)
-        return _until_nothing(lambda: (program.step() or (0,))[0])
+        return _build_repetition(lambda: (program.step() or (0,))[0])
 
     def ours(client: Any) -> Side:
-        return _run_loop(client, "dispatcher", "dispatch", dispatcher.READY)
+        return _build_loop_run(client, "dispatcher", "dispatch", dispatcher.READY)
 
     what = "a script call per 10 tasks"
     yield from _measure_race(on, Race("dispatcher: dispatch", what, 100_000, plant, original, ours))
 
 
-def requeue_expired(on: Bench) -> Iterator[Line]:
-    """redisched: expired leases, back to the queue"""
+def measure_expired_requeue(on: Bench) -> Iterator[Line]:
+    """Measure how fast redisched jobs with expired leases are moved back to the queue."""
     from rqtui.scenarios.originals import redisched
 
     def plant(client: Any, number: int) -> None:
@@ -160,34 +165,34 @@ def requeue_expired(on: Bench) -> Iterator[Line]:
 
     def original(client: Any) -> Side:
         program = redisched.Scheduler(client, "bench", "ms")
-        return _until_nothing(lambda: int(program.requeue()))
+        return _build_repetition(lambda: int(program.requeue()))
 
     def ours(client: Any) -> Side:
-        return _run_loop(client, "redisched:topic=bench,unit=ms", "reap", "bench")
+        return _build_loop_run(client, "redisched:topic=bench,unit=ms", "reap", "bench")
 
     what = "a script call per 1000 jobs"
     yield from _measure_race(on, Race("redisched: requeue", what, 100_000, plant, original, ours))
 
 
-def clean_lost(on: Bench) -> Iterator[Line]:
-    """timeout_sets: items without a lock, back to todos"""
+def measure_lost_cleaning(on: Bench) -> Iterator[Line]:
+    """Measure how fast timeout_sets items without a lock are moved back to `todos`."""
     from rqtui.scenarios.originals import timeout_sets
 
     def plant(client: Any, number: int) -> None:
         send_in_pipelines(client, (("SADD", timeout_sets.IN_PROGRESS, n) for n in range(number)))
 
     def original(client: Any) -> Side:
-        return _until_nothing(timeout_sets.Cleaner(client).step)
+        return _build_repetition(timeout_sets.Cleaner(client).step)
 
     def ours(client: Any) -> Side:  # what was seen twice without a lock goes back
-        return _reap_twice(client, "timeout_sets", timeout_sets.TODOS, 3_000)
+        return _build_double_reap(client, "timeout_sets", timeout_sets.TODOS, 3_000)
 
     what = "SMEMBERS, then two round trips per item"
     yield from _measure_race(on, Race("timeout_sets: clean", what, 100_000, plant, original, ours, 0.2))
 
 
-def hand_out_late(on: Bench) -> Iterator[Line]:
-    """safe_pop: entries whose time is over, ready again"""
+def measure_late_handout(on: Bench) -> Iterator[Line]:
+    """Measure how fast safe_pop entries past their timeout become ready again."""
     from rqtui.scenarios.originals import safe_pop
 
     def plant(client: Any, number: int) -> None:
@@ -196,17 +201,17 @@ def hand_out_late(on: Bench) -> Iterator[Line]:
 
     def original(client: Any) -> Side:
         worker = safe_pop.Worker(client, "bench", has_data=False, block_s=0)
-        return _until_nothing(lambda: int(worker.safe_pop() is not None))
+        return _build_repetition(lambda: int(worker.safe_pop() is not None))
 
     def ours(client: Any) -> Side:
-        return _run_loop(client, "safe_pop:queue=bench", "reap", "bench")
+        return _build_loop_run(client, "safe_pop:queue=bench", "reap", "bench")
 
     what = "no cleaner: a worker pops each, asks for its mark, pushes it"
     yield from _measure_race(on, Race("safe_pop: reap", what, 100_000, plant, original, ours, 0.2))
 
 
-def dead_consumer(on: Bench) -> Iterator[Line]:
-    """orizuru: what a dead consumer held, back to the source"""
+def measure_dead_consumer(on: Bench) -> Iterator[Line]:
+    """Measure how fast the jobs of a dead orizuru consumer are moved back to the source."""
     from rqtui.scenarios.originals import orizuru
 
     def plant(client: Any, number: int) -> None:
@@ -220,14 +225,14 @@ def dead_consumer(on: Bench) -> Iterator[Line]:
         return lambda: orizuru.collect(client)
 
     def ours(client: Any) -> Side:  # a list that stands as it was seen is that of a dead consumer
-        return _reap_twice(client, "orizuru:source=bench", "bench", 600_000)
+        return _build_double_reap(client, "orizuru:source=bench", "bench", 600_000)
 
     what = "never gives it back: its collector moves as many rejected ones, a round trip each"
     yield from _measure_race(on, Race("orizuru: reap", what, 100_000, plant, original, ours, 0.2))
 
 
-def count_long_list(on: Bench) -> Iterator[Line]:
-    """safe_pop: the places of a long list, counted"""
+def measure_long_list_count(on: Bench) -> Iterator[Line]:
+    """Measure how long counting the places of a long safe_pop list takes."""
     number = on.size(1_000_000, 2_000)
     now_s = int(time.time())
     entries = (f"job-{n}|{now_s - n % 60}" if n % 3 else f"job-{n}" for n in range(number))
@@ -248,10 +253,10 @@ def count_long_list(on: Bench) -> Iterator[Line]:
 
 
 MEASURES = (
-    dispatch_due,
-    requeue_expired,
-    clean_lost,
-    hand_out_late,
-    dead_consumer,
-    count_long_list,
+    measure_due_dispatch,
+    measure_expired_requeue,
+    measure_lost_cleaning,
+    measure_late_handout,
+    measure_dead_consumer,
+    measure_long_list_count,
 )

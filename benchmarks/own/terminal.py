@@ -171,7 +171,9 @@ def start_delay_proxy(url: str, delay_s: float) -> Iterator[str]:
     parts = urlsplit(url)
     listener = socket.create_server(("127.0.0.1", 0))
     threading.Thread(
-        target=_accept, args=(listener, (parts.hostname or "127.0.0.1", parts.port or 6379), delay_s), daemon=True
+        target=_accept_connections,
+        args=(listener, (parts.hostname or "127.0.0.1", parts.port or 6379), delay_s),
+        daemon=True,
     ).start()
     try:
         yield f"redis://127.0.0.1:{listener.getsockname()[1]}{parts.path}"
@@ -180,7 +182,7 @@ def start_delay_proxy(url: str, delay_s: float) -> Iterator[str]:
         listener.close()
 
 
-def _accept(listener: socket.socket, address: tuple[str, int], delay_s: float) -> None:
+def _accept_connections(listener: socket.socket, address: tuple[str, int], delay_s: float) -> None:
     while True:
         try:
             client, _ = listener.accept()
@@ -191,10 +193,10 @@ def _accept(listener: socket.socket, address: tuple[str, int], delay_s: float) -
         for end in (client, server):
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for source, target, wait in ((client, server, lambda: time.sleep(delay_s)), (server, client, lambda: None)):
-            threading.Thread(target=_pump, args=(source, target, wait), daemon=True).start()
+            threading.Thread(target=_forward_bytes, args=(source, target, wait), daemon=True).start()
 
 
-def _pump(source: socket.socket, target: socket.socket, wait: Callable[[], None]) -> None:
+def _forward_bytes(source: socket.socket, target: socket.socket, wait: Callable[[], None]) -> None:
     with suppress(OSError):
         while data := source.recv(65536):
             wait()

@@ -182,14 +182,14 @@ def _build_celery_message(id: int, queue: str, eta: str = "") -> str:
     return f'{{{told}, "headers": {{{headers}}}, "properties": {{{properties}}}}}'
 
 
-def _celery_bound(queue: str) -> tuple[Any, ...]:
+def _build_celery_binding(queue: str) -> tuple[Any, ...]:
     return "SADD", "_kombu.binding.celery", f"{queue}{_SEP}{_SEP}{queue}"
 
 
 def build_celery_queues(number: int) -> Commands:
     """Yield the commands that plant Celery queues with five messages each, all bound to one exchange."""
     for queue in range(number):
-        yield _celery_bound(f"queue-{queue}")
+        yield _build_celery_binding(f"queue-{queue}")
         yield "LPUSH", f"queue-{queue}", *(_build_celery_message(n, f"queue-{queue}") for n in range(5))
 
 
@@ -201,7 +201,7 @@ def build_celery_long(number: int) -> Commands:
     """
     now_s = int(time.time())
     tomorrow = time.strftime("%Y-%m-%dT%H:%M:%S.000000+00:00", time.gmtime(now_s + 86_400))
-    yield _celery_bound("long")
+    yield _build_celery_binding("long")
     for at in range(0, number, 500):
         some = range(at, min(number, at + 500))
         yield "LPUSH", "long", *(_build_celery_message(id, "long") for id in some)

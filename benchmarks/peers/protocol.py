@@ -55,11 +55,11 @@ _pipe = -1
 
 @dataclass(frozen=True)
 class Peer:
-    """The functions of a library by common names, `None` if it has none.
+    """The functions of a queue library under common names; a field is None if the library has no such function.
 
     `work(setting, wants_delays)` runs a worker for ever; each job calls `ran(body)`. `forks`: the settings in which
-    jobs run in children of the worker. `look(K)` fills K queues with LOOK_JOBS each, and gives what its monitor calls
-    to count them all. `no_bulk`, `no_delay` and `no_look` say why there is none.
+    jobs run in children of the worker. `look(K)` fills K queues with LOOK_JOBS each, and returns the function that the
+    library's monitor calls to count them all. `no_bulk`, `no_delay` and `no_look` say why there is none.
     """
 
     enqueue: Callable[[Sequence[str]], None]
@@ -74,12 +74,12 @@ class Peer:
 
 
 def body(at_ns: int = 0) -> str:
-    """Return 200 characters that start with a time, from which a measured job computes its latency."""
+    """Return a job body of 200 characters that starts with a time, from which a measured job computes its latency."""
     return f"{at_ns:020}".ljust(BODY_BYTES, "x")
 
 
 def ran(text: str) -> None:
-    """Run as the job: count it, and report the time of a measured one."""
+    """Run a measured job: count it, and report when it ran."""
     at_ns = int(text[:20])
     if at_ns:
         os.write(_pipe, struct.pack("q", time.monotonic_ns() - at_ns))
@@ -95,15 +95,15 @@ def ran(text: str) -> None:
 
 
 class Server:
-    """INFO over a bare socket, so that no library's client takes part."""
+    """A bare socket connection to the Redis server for INFO, so that no library's client takes part."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self._socket = socket.create_connection((parts.hostname or "127.0.0.1", parts.port or 6379), timeout=30)
         self._file = self._socket.makefile("rwb")
 
-    def ask(self, *words: str) -> str:
-        """Send one command and return its reply as text."""
+    def send_command(self, *words: str) -> str:
+        """Send one command to the server and return its reply as text."""
         self._file.write(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words))
         self._file.flush()
         head = self._file.readline().decode().rstrip()
@@ -111,21 +111,23 @@ class Server:
             return head
         return self._file.read(int(head[1:]) + 2).decode()
 
-    def info(self, section: str) -> dict[str, str]:
-        """Return a section of INFO."""
-        return dict(line.split(":", 1) for line in self.ask("INFO", section).splitlines() if ":" in line)
+    def read_info(self, section: str) -> dict[str, str]:
+        """Return a section of the server's INFO."""
+        return dict(line.split(":", 1) for line in self.send_command("INFO", section).splitlines() if ":" in line)
 
-    def spent(self) -> dict[str, float]:
+    def read_usage(self) -> dict[str, float]:
         """Return the server's CPU time (µs), its commands, including those of scripts, and its socket reads so far."""
-        cpu, stats, commands = self.info("cpu"), self.info("stats"), self.info("commandstats")
+        cpu, stats, commands = self.read_info("cpu"), self.read_info("stats"), self.read_info("commandstats")
         return {
             "server_us": (float(cpu["used_cpu_user"]) + float(cpu["used_cpu_sys"])) * 1e6,
-            "commands": sum(int(_field(line, "calls")) for name, line in commands.items() if name != "cmdstat_info"),
+            "commands": sum(
+                int(_parse_stat_field(line, "calls")) for name, line in commands.items() if name != "cmdstat_info"
+            ),
             "trips": float(stats.get("total_reads_processed", 0)),
         }
 
 
-def _field(line: str, name: str) -> str:
+def _parse_stat_field(line: str, name: str) -> str:
     return dict(pair.split("=", 1) for pair in line.split(","))[name]
 
 
@@ -143,41 +145,41 @@ def main(make: Callable[[str, str], Peer]) -> None:
     os._exit(0)  # what a library has left running must not hold the measurement up
 
 
-def _enqueue(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
-    return _timed(peer.enqueue, server, number)
+def _measure_enqueue(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    return _time_puts(peer.enqueue, server, number)
 
 
-def _bulk(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
-    return _timed(peer.bulk, server, number) if peer.bulk else {"none": peer.no_bulk}
+def _measure_bulk(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    return _time_puts(peer.bulk, server, number) if peer.bulk else {"none": peer.no_bulk}
 
 
-def _timed(put: Callable[[Sequence[str]], None], server: Server, number: int) -> dict[str, Any]:
+def _time_puts(put: Callable[[Sequence[str]], None], server: Server, number: int) -> dict[str, Any]:
     put([body()])  # connects, loads scripts
     bodies = [body()] * number
-    before, began_s = server.spent(), time.perf_counter()
+    before, began_s = server.read_usage(), time.perf_counter()
     put(bodies)
     seconds = time.perf_counter() - began_s
-    return {"jobs": number, "seconds": seconds, **_difference(before, server.spent())}
+    return {"jobs": number, "seconds": seconds, **_subtract_figures(before, server.read_usage())}
 
 
-def _difference(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
+def _subtract_figures(before: dict[str, float], after: dict[str, float]) -> dict[str, float]:
     return {name: after[name] - before[name] for name in before}
 
 
-def _drain(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
-    before = server.spent()
+def _measure_drain(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+    before = server.read_usage()
     with _run_workers(peer, setting, wanted=number) as read:
         times = list(itertools.islice(read(START_S * 3), 2))
         time.sleep(SETTLE_S)
-        after = server.spent()
+        after = server.read_usage()
     if len(times) < 2:
         return {"none": f"its worker ended, or did not run {number} jobs within {START_S * 3:.0f} s"}
-    return {"jobs": number, "seconds": (times[1] - times[0]) / 1e9, **_difference(before, after)}
+    return {"jobs": number, "seconds": (times[1] - times[0]) / 1e9, **_subtract_figures(before, after)}
 
 
-def _latency(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+def _measure_latency(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
     with _run_workers(peer, setting) as read:
-        _warm(peer, read)
+        _wait_for_first_job(peer, read)
         waits = []
         for _ in range(number):
             time.sleep(random.uniform(0.8, 1.2) * EVERY_S)  # not in step with anybody's polling
@@ -189,11 +191,11 @@ def _latency(peer: Peer, server: Server, number: int, setting: str) -> dict[str,
     return {"jobs": number, "p50_ms": statistics.median(ms), "p99_ms": ms[int(len(ms) * 0.99)], "worst_ms": ms[-1]}
 
 
-def _delayed(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+def _measure_delay(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
     if peer.later is None:
         return {"none": peer.no_delay}
     with _run_workers(peer, setting, wants_delays=True) as read:
-        _warm(peer, read)
+        _wait_for_first_job(peer, read)
         for _ in range(number):
             time.sleep(random.uniform(0.8, 1.2) * EVERY_S)
             peer.later(body(time.monotonic_ns() + int(DELAY_S * 1e9)), DELAY_S)
@@ -203,19 +205,19 @@ def _delayed(peer: Peer, server: Server, number: int, setting: str) -> dict[str,
     return {"jobs": number, "median_ms": statistics.median(late), "worst_ms": max(late), "first_ms": min(late)}
 
 
-def _warm(peer: Peer, read: Callable[[float], Iterator[int]]) -> None:
+def _wait_for_first_job(peer: Peer, read: Callable[[float], Iterator[int]]) -> None:
     peer.enqueue([body(1)])
     if not list(itertools.islice(read(START_S), 1)):
         raise SystemExit("the worker ran nothing")
     time.sleep(SETTLE_S)
 
 
-def _idle(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+def _measure_idle(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
     with _run_workers(peer, setting, count=number):
         time.sleep(IDLE_SETTLE_S)
-        before = server.spent()
+        before = server.read_usage()
         time.sleep(IDLE_S)
-        spent = _difference(before, server.spent())
+        spent = _subtract_figures(before, server.read_usage())
     return {
         "workers": number,
         "per_second": spent["commands"] / IDLE_S,
@@ -224,29 +226,29 @@ def _idle(peer: Peer, server: Server, number: int, setting: str) -> dict[str, An
     }
 
 
-def _memory(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+def _measure_memory(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
     put = peer.bulk or peer.enqueue
     put([body()])
-    server.ask("FLUSHALL", "SYNC")
-    before = int(server.info("memory")["used_memory"])
+    server.send_command("FLUSHALL", "SYNC")
+    before = int(server.read_info("memory")["used_memory"])
     put([body()] * number)
     time.sleep(SETTLE_S)
-    return {"jobs": number, "bytes": (int(server.info("memory")["used_memory"]) - before) / number}
+    return {"jobs": number, "bytes": (int(server.read_info("memory")["used_memory"]) - before) / number}
 
 
-def _look(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
+def _measure_look(peer: Peer, server: Server, number: int, setting: str) -> dict[str, Any]:
     if peer.look is None:
         return {"none": peer.no_look}
     look = peer.look(number)
     found, took = look(), []  # the first connects and loads scripts
-    before = server.spent()
+    before = server.read_usage()
     for _ in range(LOOKS):
         began_s = time.perf_counter()
         found = look()
         took.append((time.perf_counter() - began_s) * 1e3)
     if found != number * LOOK_JOBS:
         return {"none": f"it counted {found} jobs of {number * LOOK_JOBS}"}
-    spent = _difference(before, server.spent())
+    spent = _subtract_figures(before, server.read_usage())
     return {"queues": number, "ms": statistics.median(took), **{name: each / LOOKS for name, each in spent.items()}}
 
 
@@ -258,7 +260,7 @@ class _run_workers:
         _wanted, _shared = wanted, _context.Value("q", 0) if setting in peer.forks else None
         self._read_fd, _pipe = os.pipe()
         lifeline = os.pipe()
-        self._children = [_forked(peer, setting, wants_delays, lifeline) for _ in range(count)]
+        self._children = [_fork_worker(peer, setting, wants_delays, lifeline) for _ in range(count)]
         os.close(_pipe)  # so that the death of all workers ends the reading
 
     def __enter__(self) -> Callable[[float], Iterator[int]]:
@@ -280,7 +282,7 @@ class _run_workers:
             os.waitpid(child, 0)
 
 
-def _forked(peer: Peer, setting: str, wants_delays: bool, lifeline: tuple[int, int]) -> int:
+def _fork_worker(peer: Peer, setting: str, wants_delays: bool, lifeline: tuple[int, int]) -> int:
     child = os.fork()
     if child:
         os.setpgid(child, child)
@@ -302,12 +304,12 @@ def _end_with_parent(read_fd: int) -> None:
 
 
 _COMMANDS: dict[str, Callable[[Peer, Server, int, str], dict[str, Any]]] = {
-    "enqueue": _enqueue,
-    "bulk": _bulk,
-    "drain": _drain,
-    "latency": _latency,
-    "delayed": _delayed,
-    "idle": _idle,
-    "memory": _memory,
-    "look": _look,
+    "enqueue": _measure_enqueue,
+    "bulk": _measure_bulk,
+    "drain": _measure_drain,
+    "latency": _measure_latency,
+    "delayed": _measure_delay,
+    "idle": _measure_idle,
+    "memory": _measure_memory,
+    "look": _measure_look,
 }

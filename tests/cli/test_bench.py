@@ -73,7 +73,7 @@ def test_on_a_server_that_cannot_say_what_it_spent_everything_else_is_measured(
 def test_a_server_that_cannot_say_what_it_spent_makes_a_line_that_says_so(fake_server: EmbeddedServer) -> None:
     with connect(fake_server.url) as client:
         on = Bench(fake_server, client, 0.001)
-        lines = [*engine.lifecycle_cpu(on), *engine.memory_per_job(on)]
+        lines = [*engine.measure_lifecycle_cpu(on), *engine.measure_memory_per_job(on)]
     assert len(lines) == 3
     assert all(line.value is None and "not measured" in line.note for line in lines)
 
