@@ -172,7 +172,9 @@ OWN_WAYS: dict[str, tuple[Words, str]] = {  # verb: the command line, and the pl
 }
 JOBS = {"scheduled": "later-0", "ready": "ready-2", "reserved": "held", "dead": "dead-1"}
 NOT_OFFERED = {"park", "forget", "restore", "revert", "beat"}  # by migrate, undo and work, never by a person
-NOT_NATIVE = {"limit", "unschedule"}  # of other systems alone, and run in their tests
+NOT_NATIVE = {  # of other systems alone, and run in their tests
+    "limit", "unschedule", "inspect", "replies", "grow", "shrink", "rate_limit", "time_limit",
+}  # fmt: skip
 
 
 def usual(verb: Verb) -> tuple[Words, str]:
@@ -183,7 +185,9 @@ def usual(verb: Verb) -> tuple[Words, str]:
 
 
 SCREEN = OWN_WAYS | {
-    verb.name: usual(verb) for verb in VERBS if verb.name not in (*OWN_WAYS, *NOT_OFFERED) and not verb.form
+    verb.name: usual(verb)
+    for verb in VERBS
+    if verb.name not in (*OWN_WAYS, *NOT_OFFERED, *NOT_NATIVE) and not verb.form
 }
 
 
