@@ -1,7 +1,9 @@
 -- Set the time limits of a task in all workers, until they restart.
 --
 -- At the soft limit the task gets the exception SoftTimeLimitExceeded, at the hard limit its process is killed. A limit that is not given
--- is removed. Tasks that run already keep their limits. The workers reply to the list `reply` (time_limit, celery/worker/control.py 5.7).
+-- is removed. A worker of Celery 5.7 replies that the limits are set, but applies them only after its next connection to Redis: its
+-- requests keep the limits that the task had then (create_request_cls, celery/worker/request.py 5.7). The workers reply to the list
+-- `reply` (time_limit, celery/worker/control.py 5.7).
 --
 -- writes   control
 -- derived  <prefix><reply>.reply.<control>.pidbox  the list for the replies

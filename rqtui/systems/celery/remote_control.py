@@ -54,6 +54,7 @@ def judge_replies(verb: str, id: bytes, replies: Sequence[WorkerReply], expected
         said = refused if "ok" not in told else done
         said.setdefault(str(told.get("ok") or told.get("error") or reply.value), []).append(reply.worker)
     parts = [f"{_name_workers(workers)} replied: {text}" for text, workers in done.items()]
+    parts += [_NOTES[verb]] if done and verb in _NOTES else []
     parts += [f"{_name_workers(workers)} refused: {text}" for text, workers in refused.items()]
     if (silent := expected - len(replies)) > 0:
         whose = "the worker" if expected == 1 else f"{silent} of {expected} workers"
@@ -63,6 +64,11 @@ def judge_replies(verb: str, id: bytes, replies: Sequence[WorkerReply], expected
         )
     word = "unknown" if silent > 0 else "asked" if done else "refused"
     return Outcome(verb, id, word, "; ".join(parts), int(word == "asked"), {"heard": expected})
+
+
+_NOTES = {
+    "time_limit": "a worker of Celery 5.7 applies it only after its next connection to Redis"
+}  # create_request_cls, celery/worker/request.py 5.7
 
 
 def _name_workers(workers: Sequence[str]) -> str:

@@ -150,8 +150,8 @@ class Celery(EntrySystem):
         "that back",
         "rate_limit": "each worker that knows the task starts so many of them per unit of time, until it is restarted; "
         "no key stores the limit that it had before",
-        "time_limit": "tasks of that name that start from now on are stopped at these limits, until the worker is "
-        "restarted; no key stores the limits that it had before",
+        "time_limit": "workers stop tasks of that name at these limits, until they are restarted; those of Celery 5.7 "
+        "do so only after their next connection to Redis. No key stores the limits that the task had before",
         "stop": "it takes no more tasks, and ends when those that run are done; what it has not begun goes back",
     }
 

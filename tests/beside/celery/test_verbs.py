@@ -210,7 +210,7 @@ def test_rqtui_asks_a_worker_what_celery_inspect_asks_it(stock: Stock, client: R
 
 
 def test_rqtui_changes_the_size_of_a_pool_and_the_limits_of_a_task(stock: Stock, client: Redis) -> None:
-    stock.start(name="w1", pool="prefork", slots=2)
+    worker = stock.start(name="w1", pool="prefork", slots=2)
     stock.start("other", name="w2")
 
     def change(verb: str, *words: str, code: int = 0) -> tuple[str, str]:
@@ -232,7 +232,11 @@ def test_rqtui_changes_the_size_of_a_pool_and_the_limits_of_a_task(stock: Stock,
         "refused",
         "2 workers refused: unknown task",
     )
-    assert change("time_limit", "--set", "task=shop.hold", "--set", "soft=1s")[0] == "asked"
+    word, text = change("time_limit", "--set", "task=shop.hold", "--set", "soft=1s")
+    assert word == "asked" and "only after its next connection" in text
+    ready = worker.read_log().count("mingle: ")
+    client.client_kill_filter(_type="pubsub")  # the consumer of a worker connects again
+    wait_until(lambda: worker.read_log().count("mingle: ") > ready, SLOW_S, "it has connected again", 0.05)
     stock.enqueue("stopped", "shop.hold", ("go",))
     assert "SoftTimeLimitExceeded" in stock.until("stopped", "FAILURE")["error"]
 
