@@ -30,7 +30,7 @@ def create_engine(settings: Settings, *, reads_server_state: bool = False) -> En
         (registry.create_systems(settings.systems), ()) if settings.systems else registry.create_usable()
     )
     client = connect(settings.url, meter=Meter(), reads_server_state=reads_server_state)
-    unused_systems = set(registry.list_names()) - {system.name for system in systems}
+    unused_systems = set(registry.list_names()) - {type(system).name for system in systems}
     return Engine(
         client,
         systems,

@@ -56,7 +56,7 @@ def migrate(
     if not colon or not queue or name != DEFAULT_SYSTEM:
         raise UsageError(f'the target is {DEFAULT_SYSTEM}:QUEUE, not "{target}".')
     system_names = registry.list_names()
-    if ":" in source and source.partition(":")[0] not in system_names:
+    if ":" in source and registry.parse_name(source) not in system_names:
         raise UsageError(f'the source is SYSTEM:SOURCE, not "{source}"; the systems: {", ".join(system_names)}.')
     engine = _add_systems(session, source).create_engine(
         discover=True

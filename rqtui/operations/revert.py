@@ -51,7 +51,13 @@ def revert_record(engine: Engine, folder: Path, record_name: str, url: str = "")
     if url and record.url != url:
         raise UsageError(f"this was done on {record.url}, and this is {url}.")
     if record.system not in engine.systems:
-        raise UsageError(f"this was done to a queue of {record.system}: say --system {record.system}.")
+        is_application = "@" in record.system  # one of several; its name exists only beside the others
+        said = (
+            f"the same --system options as then, with {quote_for_shell(record.spec)}"
+            if is_application
+            else f"--system {record.system}"
+        )
+        raise UsageError(f"this was done to a queue of {record.system}: say {said}.")
     if record.spec != engine.systems[record.system].format_spec(record.queue):  # Its queue has other keys.
         hint = f"say --system {quote_for_shell(record.spec)}" if record.spec else f"say {record.system} without options"
         raise UsageError(f"this was done to a queue of {record.system} under other options: {hint}.")

@@ -93,7 +93,7 @@ def explain_absence(systems: Iterable[str]) -> str:
     """Explain why there are no schedules: where these systems keep them, and which systems store them in Redis."""
     from rqtui.systems import registry
 
-    systems, supporting = frozenset(systems), list_supporting_systems()
+    systems, supporting = frozenset(map(registry.parse_name, systems)), list_supporting_systems()
     elsewhere = "".join(
         f"; {where}" for name in sorted(systems) if (where := registry.create_system(name).schedules_elsewhere)
     )

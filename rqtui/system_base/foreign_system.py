@@ -113,7 +113,7 @@ class ForeignSystem(System):
 
     def queue_argument(self, queue: str) -> str:
         """Return `SYSTEM:NAME`, with a `--system` option if the options of the queue are not the defaults."""
-        spec, name = self.format_spec(queue), quote_for_shell(f"{self.name}:{queue}")
+        spec, name = self.format_spec(queue), quote_for_shell(f"{type(self).name}:{queue}")
         return f"--system {quote_for_shell(spec)} {name}" if spec else name
 
     def queue_request(self, queue: str) -> Request[Queue]:
@@ -327,7 +327,7 @@ class ForeignSystem(System):
                 "id": quote_for_shell(id) if len(id) <= _TYPED_BYTES else "ID",
                 "queue": self.queue_argument(queue),
             }
-            remedy = fault.remedy.replace(f"{self.name}:{{queue}}", "{queue}")
+            remedy = fault.remedy.replace(f"{type(self).name}:{{queue}}", "{queue}")
             found.append(
                 Finding(
                     row["kind"].partition(":")[0].replace("_", "-"),

@@ -78,15 +78,16 @@ class System:
     then the system claims no queue whose keys it does not see.
     """
 
-    # The name of the system, as in `--system NAME`.
-    name: ClassVar[str]
+    # The name of the system, as in `--system NAME`. If one rqtui shows several applications of a system, the name of an
+    # instance is `NAME@APPLICATION`, and that of its class stays.
+    name: str
     # The places of a queue, in the order in which screens list them.
     places: ClassVar[tuple[Place, ...]]
     # The options of the system with their default values.
     defaults: ClassVar[Mapping[str, str]] = {}
     # The allowed values by option; an option that is not listed takes any value.
     option_values: ClassVar[Mapping[str, OptionValue]] = {}
-    # The option that has the same value for all queues, so that one rqtui handles only one value of it.
+    # The option that has the same value for all queues of an instance; each value of it needs an instance of its own.
     shared_option: ClassVar[str] = ""
     # The option that names the queue, if there is one.
     queue_option: ClassVar[str] = ""
@@ -157,7 +158,7 @@ class System:
                 raise UsageError(f"system {self.name} has no option {', '.join(unknown)}; its options: {known}.")
         self.specs: tuple[dict[str, str], ...] = tuple({**self.defaults, **spec} for spec in options or ({},))
         if self.shared_option and len(self.specs) > 1:
-            raise UsageError(f"system {self.name}: one {self.shared_option} at a time; run rqtui once for each.")
+            raise UsageError(f"system {self.name}: one --system for each {self.shared_option}.")
         for spec in self.specs:
             for option, (fits, words) in self.option_values.items():
                 if not fits(spec[option]):
@@ -194,7 +195,7 @@ class System:
         options = self.options_of(queue)
         unusual = [n for n in options if n != self.queue_option and options[n] != self.defaults[n]]
         told = ",".join(f"{n}={options[n]}" for n in (self.queue_option, *unusual) if n)
-        return f"{self.name}:{told}" if unusual else ""
+        return f"{type(self).name}:{told}" if unusual else ""
 
     def named_queues(self) -> list[str]:
         """Return the queues that the options name."""

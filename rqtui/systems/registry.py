@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -159,14 +160,42 @@ def create_system(*specs: str) -> System:
 def create_systems(specs: Sequence[str] = ()) -> list[System]:
     """Create the systems named in `specs`; without specs every system that can be used.
 
-    Several specs with one name become one system.
+    Several specs with one name become one system, or one for each value of its shared option, such as the key prefix.
     """
     if not specs:
         return create_usable()[0]
     groups: dict[str, list[str]] = {}
     for spec in specs:
         groups.setdefault(parse_name(spec), []).append(spec)
-    return [create_system(*group) for group in groups.values()]
+    return [system for group in groups.values() for system in _create_applications(*group)]
+
+
+def _create_applications(*specs: str) -> list[System]:
+    """Create one system for each value of the shared option, and name those with another value than the default."""
+    name, options = parse_name(specs[0]), [_parse_options(spec) for spec in specs]
+    first = _create_system(name, options[0])
+    by_value: dict[str, list[dict[str, str]]] = {}
+    for each in options:
+        value = each.get(first.shared_option, first.defaults[first.shared_option]) if first.shared_option else ""
+        by_value.setdefault(value, []).append(each)
+    systems = {value: _create_system(name, *group) for value, group in by_value.items()}
+    if len(systems) > 1:
+        labels: set[str] = set()
+        for value, system in systems.items():
+            if value != system.defaults[system.shared_option]:
+                system.name = f"{name}@{_create_label(value, labels)}"
+    return list(systems.values())
+
+
+def _create_label(value: str, labels: set[str]) -> str:
+    """Create a short label that is not in `labels` for a value such as `shop:`, and add it there."""
+    plain = re.sub(r"[^\w.-]+", "-", value).strip("-_.") or "app"
+    label, number = plain, 1
+    while label in labels:
+        number += 1
+        label = f"{plain}-{number}"
+    labels.add(label)
+    return label
 
 
 def create_usable() -> tuple[list[System], tuple[str, ...]]:
@@ -194,8 +223,8 @@ def _create_usable_systems(
 
 
 def parse_name(spec: str) -> str:
-    """Return the system name of a spec such as `NAME:key=value`."""
-    return spec.partition(":")[0]
+    """Return the system name of a spec such as `NAME:key=value`, or of an application `NAME@APPLICATION`."""
+    return spec.partition(":")[0].partition("@")[0]
 
 
 def _create_system_from_options(name: str, *options: dict[str, str], is_asked: bool = True) -> System:
