@@ -172,13 +172,13 @@ def create_systems(specs: Sequence[str] = ()) -> list[System]:
 
 def _create_applications(*specs: str) -> list[System]:
     """Create one system for each value of the shared option, and name those with another value than the default."""
-    name, options = parse_name(specs[0]), [_parse_options(spec) for spec in specs]
-    first = _create_system(name, options[0])
+    name, options = parse_name(specs[0]), [_parse_spec_options(spec) for spec in specs]
+    first = _create_system_from_options(name, options[0])
     by_value: dict[str, list[dict[str, str]]] = {}
     for each in options:
         value = each.get(first.shared_option, first.defaults[first.shared_option]) if first.shared_option else ""
         by_value.setdefault(value, []).append(each)
-    systems = {value: _create_system(name, *group) for value, group in by_value.items()}
+    systems = {value: _create_system_from_options(name, *group) for value, group in by_value.items()}
     if len(systems) > 1:
         labels: set[str] = set()
         for value, system in systems.items():

@@ -18,7 +18,7 @@ from rqtui.engine import filters
 from rqtui.model import Focus, Job, Queue, Ref, Snapshot, State, WorkerInspection
 from rqtui.reports import workers
 from rqtui.reports.workers import TROUBLED, WorkerEntry, WorkerHealth
-from rqtui.system_base.system import Request
+from rqtui.system_base.system import Request, System
 from rqtui.text import elision, formats
 from rqtui.text.names import to_bytes
 from rqtui.text.pieces import Cell, Piece
@@ -262,6 +262,9 @@ class Workers(View):
         if scope and not any(self._keeps_workers(ref) for ref in scope):
             keep = "keeps" if len(silent) == 1 else "keep"
             return f"{' and '.join(silent)} {keep} no names of workers: {keys.find_current_key('back')} goes back"
+        systems = {ref.system: self.session.systems[ref.system] for ref in scope if self._keeps_workers(ref)}
+        if waiting := [name for name, system in systems.items() if not has_heard_heartbeats(system)]:
+            return f"waiting for heartbeats of {' and '.join(waiting)}, which only publishes them"
         return EMPTY
 
     def _keeps_workers(self, ref: Ref) -> bool:
@@ -426,6 +429,12 @@ class Workers(View):
             self.host.show_toast(message.error or "It has finished that job.")
         elif self.is_on_top:
             self.host.open_job(*message.result)
+
+
+def has_heard_heartbeats(system: System) -> bool:
+    """Return whether each worker of a system had time for a heartbeat since rqtui listens, or Redis stores them."""
+    interval_ms, since_ms = system.heartbeat_event_interval_ms, system.events_since_ms
+    return interval_ms is None or (since_ms is not None and system.now_ms() - since_ms > interval_ms * 1.25)
 
 
 def _is_busy(queue: Queue) -> bool:

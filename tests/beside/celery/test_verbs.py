@@ -356,6 +356,34 @@ def test_with_a_prefix_all_of_it_holds(stock: Stock, client: Redis) -> None:
     assert [each["id"] for each in stock.rqtui(*system, "jobs", stock.queue, "eta")["jobs"]] == ["later"]
 
 
+def test_one_rqtui_shows_and_commands_two_apps_of_one_database(stock: Stock, client: Redis) -> None:
+    apps = ("--system", "celery:prefix=shop:", "--system", "celery:prefix=mail:")
+    for name in ("shop", "mail"):
+        options = {"global_keyprefix": f"{name}:"}
+        stock.configure(broker_transport_options=options, result_backend_transport_options=options)
+        stock.start(name=f"w-{name}", pool="prefork")
+        stock.enqueue(f"held-{name}", "shop.hold", ("go",))
+        stock.until_ran(f"held-{name}")
+        stock.enqueue(f"later-{name}", countdown=HOUR_S)
+        wait_until(lambda name=name: len(stock.read_unacked(f"{name}:")) == 1, SLOW_S, "it is taken")
+    shown = {each["layout"]: each["queue"] for each in stock.rqtui(*apps, "snapshot")["queues"]}
+    assert shown == {"celery@shop": "default", "celery@mail": "default"}
+    for name in ("shop", "mail"):
+        ref = f"celery@{name}:default"
+        assert [each["id"] for each in stock.rqtui(*apps, "jobs", ref, "eta")["jobs"]] == [f"later-{name}"]
+        assert {each["worker"] for each in stock.rqtui(*apps, "workers", ref)} == {f"w-{name}@shop"}
+        inspected = stock.rqtui(*apps, "workers", ref, "--inspect", f"w-{name}@shop")
+        assert f"held-{name}" in [fact["value"] for fact in inspected["facts"]]
+    [result] = stock.rqtui(*apps, "act", "grow", "celery@mail:default", "w-mail@shop", "--set", "number=1", "--yes")[
+        "results"
+    ]
+    assert result["text"] == "w-mail@shop replied: pool will grow"
+    other = stock.rqtui(
+        *apps, "act", "grow", "celery@mail:default", "w-shop@shop", "--set", "number=1", "--yes", code=1
+    )
+    assert other["results"][0]["word"] == "unknown", "a worker of the other app does not hear it"
+
+
 @pytest.mark.parametrize(("prefix", "patterns"), [("/shop/{db}.", True), (False, False)])
 @run_on_event_loop
 async def test_exchanges_of_other_names_are_heard_and_told(

@@ -13,6 +13,9 @@ from text_snapshots import check_snapshot, clock  # noqa: F401 (a fixture)
 
 from rqtui.client.native_keys import build_keys
 from rqtui.client.queue import Queue
+from rqtui.model import EventCoverage
+from rqtui.systems import registry
+from rqtui.tui.screens.workers import has_heard_heartbeats
 
 __all__ = ["mill"]  # a fixture
 
@@ -125,6 +128,15 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
             await it.until_shown("Grow the pool of: w1@shop", "takes that back", "processes")
     finally:
         fake.close()
+
+
+def test_workers_without_a_stored_list_are_not_denied_before_each_could_send_a_heartbeat() -> None:
+    celery = registry.create_system("celery")
+    assert not has_heard_heartbeats(celery), "nobody listens yet"
+    for age_ms, is_heard in ((0, False), (1000, False), (60_000, True)):
+        celery.event_coverage = EventCoverage(celery.now_ms() - age_ms)
+        assert has_heard_heartbeats(celery) is is_heard
+    assert has_heard_heartbeats(registry.create_system("native")), "Redis stores its workers"
 
 
 @run_on_event_loop
