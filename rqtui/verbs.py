@@ -287,7 +287,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("stop", "stop", "asked to stop", scope="worker", is_hidden=True),
     Verb(
         "grow",
-        "grow pool",
+        "grow",
         "asked to grow",
         scope="worker",
         question="Grow the pool of",
@@ -295,7 +295,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "shrink",
-        "shrink pool",
+        "shrink",
         "asked to shrink",
         scope="worker",
         question="Shrink the pool of",
@@ -303,7 +303,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "rate_limit",
-        "rate limit",
+        "limit the rate",
         "asked to limit",
         scope="queue",
         question="Limit the rate of a task in all workers of",
@@ -312,7 +312,7 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb(
         "time_limit",
-        "time limit",
+        "limit the time",
         "asked to limit",
         scope="queue",
         question="Limit the time of a task in all workers of",
@@ -323,8 +323,8 @@ VERBS: tuple[Verb, ...] = (
         ),
         needs_form=True,
     ),
-    Verb("inspect", "inspect", "inspected", scope="queue", is_hidden=True),
-    Verb("replies", "replies", "read", scope="queue", is_hidden=True),
+    Verb("inspect", "inspect", "asked to inspect", scope="queue", is_hidden=True),
+    Verb("collect", "collect", "collected", scope="queue", is_hidden=True),
 )
 
 VERBS_BY_NAME: dict[str, Verb] = {verb.name: verb for verb in VERBS}

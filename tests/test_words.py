@@ -35,7 +35,11 @@ ANY_OF_THEM = re.compile("|".join(f"(?:{pattern})" for pattern in SAY_INSTEAD), 
 COUNTED = re.compile(
     r"^ (?:more |other |dead |ready )?(?:jobs|queues|workers|leases|failures|screens|copies|retries)\b"
 )
-LABELS = {"reserve": "lease"}  # the script's name is a contract with clients; people read the other word
+LABELS = {
+    "reserve": "lease",  # the name of the script is a contract with clients; people read the other word
+    "rate_limit": "limit the rate",  # the names are those of Celery
+    "time_limit": "limit the time",
+}
 IRREGULAR = {"forget": "forgotten"}
 NO_ANSWER = frozenset({"beat"})  # its answers are orders to the worker
 SYSTEMS = [registry.create_system(name) for name in registry.list_names()]

@@ -8,7 +8,7 @@
 -- ARGV     prefix   str      the prefix of all keys; may be empty
 --          reply    str      the list for the replies, without the prefix
 --          worker   bytes    the name of the worker
--- returns  asked    (heard int)  asked
+-- returns  asked    (heard int)  asked to inspect itself
 --          unheard  no worker listens
 -- include: keys, args
 if #ARGV ~= 3 or worker == '' then return redis.error_reply('ERR it takes the name of a worker; nothing was changed') end

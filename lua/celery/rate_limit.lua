@@ -1,4 +1,4 @@
--- Set the rate limit of a task in all workers, until they restart.
+-- Limit the rate of a task in all workers, until they restart.
 --
 -- Each worker runs so many tasks of that name per second, minute or hour. The workers reply to the list `reply` (rate_limit,
 -- celery/worker/control.py 5.7).

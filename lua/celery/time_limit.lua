@@ -1,4 +1,4 @@
--- Set the time limits of a task in all workers, until they restart.
+-- Limit the time of a task in all workers, until they restart.
 --
 -- At the soft limit the task gets the exception SoftTimeLimitExceeded, at the hard limit its process is killed. A limit that is not given
 -- is removed. A worker of Celery 5.7 replies that the limits are set, but applies them only after its next connection to Redis: its

@@ -486,7 +486,7 @@ USES = {
         )
         for name, rows, args in COMMANDS
     },
-    "replies": Use(
+    "collect": Use(
         lambda jobs: Request({"expected": len(jobs)}),
         knows_jobs=False,
         prepare=lambda world, jobs: world.client.lpush(KEYS["replies_of_workers"], "", *(b"{}" for _job in jobs)),

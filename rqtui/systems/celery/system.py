@@ -1300,7 +1300,7 @@ class Celery(EntrySystem):
             expected = count_expected(first)
             if len(replies) >= expected or time.monotonic() - sent_s >= remote_control.TIMEOUT_S:
                 return None
-            call = self.scripts["replies"].build_call({"replies_of_workers": key}, {"expected": expected})
+            call = self.scripts["collect"].build_call({"replies_of_workers": key}, {"expected": expected})
             return Request((call,), parse_reply, follow=follow)
 
         return replace(ask, follow=follow)

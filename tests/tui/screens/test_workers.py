@@ -123,7 +123,7 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
             assert {each["method"] for each in fake.commands} == {"active", "active_queues", "registered", "stats"}
             verbs = {verb.name: verb for verb, _summary in it.app.verb_starter.list_offered_verbs()}
             assert {"stop", "grow", "shrink", "rate_limit", "time_limit"} <= verbs.keys()
-            assert not {"inspect", "replies"} & verbs.keys()
+            assert not {"inspect", "collect"} & verbs.keys()
             it.app.start_verb(verbs["grow"], it.app.navigation.target())
             await it.until_shown("Grow the pool of: w1@shop", "takes that back", "processes")
     finally:
