@@ -1,11 +1,11 @@
 -- Find problems of a BullMQ queue: a resume that would lose jobs, jobs that no worker finds, runs without a worker,
 -- jobs that ran twice or can never run, ids without a hash, stopped schedulers, keys that block new jobs, parents that wait for
--- missing children, jobs in no place, and jobs that are kept without a limit.
+-- missing children, jobs in no place, jobs that are overtaken for ever, and jobs that are kept without a limit.
 --
 -- The script reads at most the first 8 and the last 8 ids of each place, 20 children of each of 16 waiting parents, 100 schedulers, the
 -- last 100 events, and of the ids that BullMQ counts up the last 20 and the 80 from `from_id` down. `hash` is the key of the example's
--- hash. `word` names a lock, a child or a scheduler; if another program uses the key, it is the type of the key. `other` is a second
--- key, `seconds` the duration. `next_id` is the `from_id` of the next call.
+-- hash. `word` names a lock, a child, a scheduler, a number or a priority; if another program uses the key, it is the type of the key.
+-- `other` is a second key or number, `seconds` the duration. `next_id` is the `from_id` of the next call.
 --
 -- derived  <prefix>:<queue>:<id>
 --          <prefix>:<queue>:<id>:lock
@@ -66,7 +66,7 @@ if not is_fitting then
     number_in(unpack(each))
   end
 end
-local settings = read_or_report('HMGET', meta, 'paused', 'concurrency', 'max', 'version') or {}
+local settings = read_or_report('HMGET', meta, 'paused', 'concurrency', 'max', 'version', 'duration') or {}
 local ready = lengths.wait + lengths.paused + lengths.prioritized
 
 if settings[1] and lengths.wait > 0 and lengths.paused > 0 then
@@ -74,14 +74,33 @@ if settings[1] and lengths.wait > 0 and lengths.paused > 0 then
 elseif not settings[1] and lengths.paused > 0 then
   add_finding('left_in_paused', paused, redis.call('LINDEX', paused, -1), lengths.paused, settings[4] or '', wait)
 end
-local next_job = lengths.wait > 0 and redis.call('LINDEX', wait, -1) or lengths.prioritized > 0 and redis.call('ZRANGE', prioritized, 0, 0)[1]
-local added_ms = next_job and redis.pcall('HGET', p .. next_job, 'timestamp')
-local waits_long = type(added_ms) == 'string' and now_ms - (tonumber(added_ms) or now_ms) > 60000
 local concurrency, window_ms = tonumber(settings[2] or ''), redis.call('PTTL', limiter)
-if not settings[1] and waits_long and concurrency and concurrency > 0 and lengths.active >= concurrency then
-  add_finding('at_limit', meta, '', ready, tostring(lengths.active), '', concurrency)
-elseif not settings[1] and ready > 0 and window_ms > 60000 and (tonumber(settings[3] or '') or 1) <= (tonumber(runs or 0) or 0) then
-  add_finding('rate_limited', limiter, '', ready, '', '', math.ceil(window_ms / 1000))
+local most, per_ms = tonumber(settings[3] or ''), tonumber(settings[5] or '') -- a limit that is set in a worker is in no key
+if not settings[1] and ready > 0 and concurrency and concurrency > 0 and lengths.active >= concurrency then
+  add_finding('at_limit', meta, '', ready, tostring(lengths.active), '', math.min(1e9, concurrency))
+elseif not settings[1] and ready > 0 and window_ms > (most and 0 or 60000) and (most or 1) <= (tonumber(runs or 0) or 0) then
+  local kind = most and per_ms and per_ms >= 1000 and 'rate_limited:queue' or 'rate_limited'
+  add_finding(kind, limiter, '', ready, string.format('%.0f', most or tonumber(runs)), string.format('%.0f', (per_ms or 0) / 1000),
+    math.ceil(window_ms / 1000))
+end
+
+-- A job of low priority waits while others overtake it. The last member has the lowest priority, and the first one of that
+-- priority has waited longest.
+local function waits_ms(job)
+  local added = redis.pcall('HGET', p .. job, 'timestamp')
+  return now_ms - (tonumber(type(added) == 'string' and added or '') or now_ms)
+end
+if not settings[1] and ready > 1 and lengths.prioritized > 0 then
+  local last = redis.call('ZRANGE', prioritized, -1, -1, 'WITHSCORES')
+  local first_score = math.floor((tonumber(last[2]) or 0) / 4294967296) * 4294967296
+  local oldest = redis.call('ZRANGEBYSCORE', prioritized, string.format('%.0f', first_score), '+inf', 'LIMIT', 0, 1)[1] or last[1]
+  local newest_run = lengths.active > 0 and redis.call('LINDEX', active, 0) or redis.call('ZRANGE', completed, -1, -1)[1]
+  local waited_ms = waits_ms(oldest)
+  if waited_ms > 300000 and newest_run and waits_ms(newest_run) < waited_ms / 2 then
+    local behind = redis.call('ZCOUNT', prioritized, '-inf', '(' .. string.format('%.0f', first_score)) + lengths.wait
+    add_finding('starving', prioritized, oldest, 1, string.format('%.0f', first_score / 4294967296), tostring(behind),
+      math.floor(waited_ms / 1000))
+  end
 end
 
 local waits = {wait = true, paused = true, prioritized = true, delayed = true, active = true}
@@ -96,7 +115,8 @@ local function check_job(place, key, job, score)
   end
   local stalls = tonumber(known[2] or '') or 0
   local is_readable = not waits[place] or is_json(hash)
-  if not is_readable or waits[place] and known[3] and stalls > 2 then
+  local is_poison = not is_readable or waits[place] and known[3] and stalls > 2
+  if is_poison then
     local refused = is_readable and 'it stops whoever runs it' or 'its data is no JSON'
     local often = stalls == 1 and ' and stalled once' or stalls > 1 and ' and stalled ' .. stalls .. ' times' or ''
     add_finding(place == 'active' and 'poison_active' or 'poison', key, job, 1, refused .. often)
@@ -104,7 +124,10 @@ local function check_job(place, key, job, score)
     add_finding('stalled', key, job, 1, '', '', seconds_since(known[4]))
   end
   local is_recent = place == 'completed' and now_ms - (tonumber(known[5] or '') or 0) < 3600000
-  if stalls > 0 and (is_held or is_recent) then add_finding('doubled', key, job, 1, tostring(stalls)) end
+  local is_dead = place == 'failed' and now_ms - (tonumber(known[5] or '') or 0) < 86400000
+  if stalls > 1 and not is_poison and (is_dead or waits[place]) then
+    add_finding('interrupted', key, job, 1, string.format('%.0f', stalls))
+  elseif stalls > 0 and (is_held or is_recent) then add_finding('doubled', key, job, 1, tostring(stalls)) end
   if place == 'delayed' and (score < 4096e11 or score >= 4096e14) then add_finding('mixed_units', key, job, 1) end
 end
 for _, zset in ipairs(zsets) do

@@ -1,20 +1,21 @@
--- Find jobs that were running when their workers died, at least twice.
+-- Find jobs that were running when their workers died, at least twice, or that ran longer than their lease on a living worker.
 --
 -- Reads the newest dead jobs, the first ready jobs and the leases that expire first, `limit` of each. A job is returned
--- if at least two of its attempts ended because the lease expired. Of these attempts, `workers` counts those whose worker
--- no longer sends heartbeats, and `since_ms` is the time when the first of them ended.
+-- if at least two of its attempts ended because the lease expired, or one whose worker still sends heartbeats. Of these
+-- attempts, `workers` counts those whose worker no longer does, and `since_ms` is the time when the first of them ended.
+-- `record` is the beginning of the job's record, with its kind.
 --
--- KEYS     ready reserved dead errors meta workers
+-- KEYS     ready reserved dead errors meta workers jobs
 -- ARGV     now_ms?    int  a test's clock; the server's when empty
 --          within_ms  int  dead jobs that died longer ago are left out
 --          limit      int  jobs that are read of each place, 1 to 1000
--- returns  found  rows (id bytes, place str, leases int, workers int, since_ms int)  a row per job
+-- returns  found  rows (id bytes, place str, leases int, workers int, since_ms int, record bytes)  a row per job
 -- include: keys, args
 if #ARGV < 3 or string.find(ARGV[1] .. ARGV[2] .. ARGV[3], '%D') or #ARGV[1] > 13 or not limit or limit < 1 or limit > 1000
   or not within_ms then
   return redis.error_reply('ERR limit is 1 to 1000, now_ms and within_ms are whole numbers')
 end
-if (tonumber(redis.call('HGET', meta, 'expired')) or 0) < 2 then return {'found', {}} end
+if (tonumber(redis.call('HGET', meta, 'expired')) or 0) < 1 then return {'found', {}} end
 local clock = redis.call('TIME')
 local now_ms = tonumber(ARGV[1]) or clock[1] * 1000 + math.floor(clock[2] / 1000)
 local function is_alive(name)
@@ -44,7 +45,10 @@ for _, place in ipairs({'reserved', 'ready', 'dead'}) do
         if not is_alive(tostring(attempt[3])) then died = died + 1 end
       end
     end
-    if leases >= 2 then rows[#rows + 1] = {ids[place][i], place, leases, died, since} end
+    if leases >= 2 or leases > died then
+      local record = redis.call('HGET', jobs, ids[place][i]) or ''
+      rows[#rows + 1] = {ids[place][i], place, leases, died, since, string.sub(string.match(record, '^[^\n]*') or '', 1, 1000)}
+    end
   end
 end
 return {'found', rows}

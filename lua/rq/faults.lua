@@ -1,8 +1,9 @@
 -- Find problems of an RQ queue: runs without a worker, ids without a hash, hashes that will expire, due jobs
--- without a scheduler, jobs stuck before their start, results that fill the memory, and dead workers.
+-- without a scheduler, jobs stuck before their start, jobs that wait for a failed job, jobs that several workers died
+-- with, a rate limit that holds jobs back, results that fill the memory, and dead workers.
 --
 -- The script reads at most the first 8 and the last 8 ids of each place, and 200 workers. `hash` is the key of the example's hash. `word`
--- is a worker or a status; if another program uses the key, it is the type of the key. `seconds` is the age or the duration. An id that
+-- is a worker, a status or a rate limit; if another program uses the key, it is the type of the key. `seconds` is the age or the duration. An id that
 -- RQ's own clean-up will remove, because it expired in the last 20 minutes, is not reported as a ghost. A hash that lasts a day or longer
 -- is not reported as vanishing.
 --
@@ -11,6 +12,10 @@
 --          <prefix>:worker:<worker>
 --          <prefix>:execution:<member>
 --          <prefix>:queue:<queue>:intermediate:first_seen:<id>
+--          <prefix>:job:<id>:dependents
+--          <prefix>:rl-keys
+--          <prefix>:rl:<word>
+--          <prefix>:rl:<word>:rate_limited
 -- KEYS     scheduled deferred ready_to_enqueue queued started intermediate finished failed canceled workers
 --          lock  string  exists while a scheduler of RQ serves the queue
 --          suspended
@@ -55,6 +60,7 @@ local function is_held(id, member, worker) -- as in `reap`: a job of a live work
   if not values[1] then return false end
   return values[2] == id or redis.pcall('SISMEMBER', prefix .. ':worker:' .. worker .. ':executions', member) == 1
 end
+local add_once = {} -- keys that a finding names already
 local function check_job(place, key, member, score)
   looked = looked + 1
   local id = score and id_of(member) or member
@@ -82,12 +88,33 @@ local function check_job(place, key, member, score)
     if left_ms >= 0 and left_ms < 86400000 then add_finding('vanishing', key, id, 1, values[1] or '', math.floor(left_ms / 1000)) end
   end
 end
+local function check_parents(id) -- RQ never enqueues a job while one of these is failed, stopped or canceled
+  local values = redis.pcall('HMGET', prefix .. ':job:' .. id, 'status', 'dependency_ids', 'allow_dependency_failures')
+  if values.err or values[1] ~= 'deferred' then return end
+  local number = 0
+  for parent in string.gmatch(string.sub(values[2] or '', 1, 4096), '"([^"]+)"') do
+    number, looked = number + 1, looked + 1
+    if number > 20 then return end
+    local hash = prefix .. ':job:' .. parent
+    local told = redis.pcall('HMGET', hash, 'status', 'ended_at')
+    local is_final = told[1] == 'stopped' or told[1] == 'canceled' or told[1] == 'failed' and values[3] ~= '1'
+    if is_final and not add_once[hash] then
+      add_once[hash] = true
+      local waiting = redis.pcall('SCARD', hash .. ':dependents')
+      add_finding('parent_failed', hash, parent, math.max(1, type(waiting) == 'number' and waiting or 1), told[1])
+    end
+    if is_final then return end
+  end
+end
 local lengths = {}
 for _, zset in ipairs({{'scheduled', scheduled}, {'deferred', deferred}, {'ready_to_enqueue', ready_to_enqueue}, {'started', started},
   {'finished', finished}, {'failed', failed}, {'canceled', canceled}}) do
   lengths[zset[1]] = number_in('ZCARD', zset[2])
   local found = lengths[zset[1]] > 0 and ends_of(zset[2], 'ZRANGE', lengths[zset[1]], 'WITHSCORES') or {}
-  for i = 1, #found, 2 do check_job(zset[1], zset[2], found[i], tonumber(found[i + 1])) end
+  for i = 1, #found, 2 do
+    check_job(zset[1], zset[2], found[i], tonumber(found[i + 1]))
+    if zset[1] == 'deferred' then check_parents(found[i]) end
+  end
 end
 for _, list in ipairs({{'queued', queued}, {'intermediate', intermediate}}) do
   local length = number_in('LLEN', list[2])
@@ -122,6 +149,17 @@ if kept >= 20000 then
     with_results, id = with_results + redis.call('EXISTS', prefix .. ':results:' .. each), each
   end
   if with_results > 0 then add_finding('heavy_results', place, id, kept, '', math.floor(kept * 5.2 / 1000)) end
+end
+local limits = redis.pcall('SSCAN', prefix .. ':rl-keys', 0, 'COUNT', 20)
+for at = 1, limits.err and 0 or math.min(20, #limits[2]) do
+  local key = prefix .. ':rl:' .. limits[2][at]
+  local held = redis.pcall('ZRANGE', key .. ':rate_limited', 0, 0)
+  looked = looked + 1
+  if not held.err and held[1] and redis.pcall('HGET', prefix .. ':job:' .. held[1], 'origin') == string.sub(queued, #prefix + 8) then
+    local concurrency = redis.pcall('HGET', key, 'concurrency')
+    add_finding('held_by_limit', key .. ':rate_limited', held[1], redis.call('ZCARD', key .. ':rate_limited'), limits[2][at],
+      math.min(1e9, tonumber(type(concurrency) == 'string' and concurrency or '') or 0))
+  end
 end
 if dead > 0 then add_finding('worker_gone', workers, '', dead, example) end
 return {'looked', looked, rows}

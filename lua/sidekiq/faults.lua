@@ -79,8 +79,9 @@ for _, place in ipairs({{'schedule', schedule}, {'retry', retry}}) do
   for i = 1, #jobs, 2 do
     local is_ours = check_job(place[1], place[2], jobs[i])
     local due_s = tonumber(jobs[i + 1])
-    if is_ours and due_s and now_s - due_s > 60 then
-      add_finding(alive > 0 and 'poller_behind' or 'nobody_polls', place[2], jid_of(jobs[i]), 1, '', now_s - due_s, at_ms(due_s))
+    if is_ours and due_s and now_s - due_s > (alive > 0 and 60 or 10) then
+      local since = now_s - due_s > 60 and 'nobody_polls' or 'nobody_polls:soon'
+      add_finding(alive > 0 and 'poller_behind' or since, place[2], jid_of(jobs[i]), 1, '', now_s - due_s, at_ms(due_s))
     end
   end
   local far = has_type[place[1]] and redis.call('ZRANGEBYSCORE', place[2], '1e11', '(inf', 'LIMIT', 0, 20) or {}

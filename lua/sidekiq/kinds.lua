@@ -10,7 +10,7 @@
 -- ARGV     now_ms?  int  a test's clock; the server's when empty
 --          prefix   str  the prefix of all keys: the namespace and a colon, or nothing
 -- returns  counted  (now_ms int, over_ms int)  rows (kind bytes, processed int, failed int, ms int)
--- include: keys, clock, prefix
+-- include: keys, clock, prefix, clock_of
 if redis.call('EXISTS', stat_processed) == 0 then return {'counted', now_ms, 0, {}} end
 local budget, by_kind, rows = 5000, {}, {}
 local columns = {p = 2, f = 3, ms = 4}
@@ -30,17 +30,6 @@ local function add(key)
       by_kind[kind][at] = by_kind[kind][at] + number
     end
   end
-end
-local function clock_of(minutes) -- Convert minutes since 1970 to year, month, day, hour and minute.
-  local days = math.floor(minutes / 1440) + 719468
-  local era = math.floor(days / 146097)
-  local doe = days - era * 146097
-  local yoe = math.floor((doe - math.floor(doe / 1460) + math.floor(doe / 36524) - math.floor(doe / 146096)) / 365)
-  local doy = doe - (365 * yoe + math.floor(yoe / 4) - math.floor(yoe / 100))
-  local mp = math.floor((5 * doy + 2) / 153)
-  local month = mp < 10 and mp + 3 or mp - 9
-  local of_day = minutes % 1440
-  return yoe + era * 400 + (month <= 2 and 1 or 0), month, doy - math.floor((153 * mp + 2) / 5) + 1, math.floor(of_day / 60), of_day % 60
 end
 local now_min = math.floor(now_ms / 60000)
 for back = 0, 5 do

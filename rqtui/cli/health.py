@@ -42,6 +42,8 @@ def health(session: Session, queues: QUEUES = None) -> int:
         for ref, queue in zip(refs, counted.queues, strict=True)
         if ref in rates and (unwatched_facts := judge.find_unwatched_facts(queue, rates[ref]))
     }
+    if severity == "ok" and unwatched:
+        severity = "unknown"  # A single command cannot know what matters now, such as failures of the last minutes.
     pairs = sorted(zip(refs, counted.queues, strict=True), key=lambda pair: -compute_weight_step(pair[1]))
     if session.as_json:
         finding_documents = [

@@ -24,6 +24,7 @@ GROWING_MS = 120_000  # the time over which the growth of a queue is measured
 CHECKPOINT_INTERVAL_MS = 15_000  # between two checkpoints
 AGE_INTERVAL_MS = 60_000  # between two stored ages of the oldest ready job, from which the usual wait is computed
 MAX_AGES = 60
+MAX_HEAD_MS = 50  # the age of a job is rounded
 MIN_USUAL_AGES = 10  # ages that are needed to compute a usual wait
 MAX_PLAUSIBLE_AGE_MS = 366 * 86_400_000
 NO_RATE = Rate()  # the rate of a queue that was polled only once
@@ -56,6 +57,7 @@ class RecordedEnds(NamedTuple):
     window_ms: int
     completed: int
     failed: int
+    is_final: bool = True  # False: a failed attempt may be tried again, so it is no dead job
 
 
 @dataclass(slots=True)
@@ -75,6 +77,7 @@ class _QueueHistory:
     due_since_ms: int | None
     overdue: int
     active_at_ms: int  # when a job was reserved or ended last; at the first poll: the time of that poll
+    head_ready_ms: int | None = None  # since when the next ready job waits
     throughput: tuple[float, ...] = ()
     ages: tuple[int, ...] = ()
     last_age_ms: int = 0  # when the last age was stored
@@ -190,7 +193,7 @@ def _convert_recorded_ends(history: _QueueHistory, recorded: RecordedEnds) -> Ch
         totals.enqueued - ended,
         totals.completed - recorded.completed,
         totals.failed - recorded.failed,
-        totals.dead - recorded.failed,
+        totals.dead - (recorded.failed if recorded.is_final else 0),
     )
     return Checkpoint(history.polled_at_ms - recorded.window_ms, earlier_totals)
 
@@ -381,6 +384,11 @@ def _update_idle_since_ms(history: _QueueHistory, queue: Queue, previous_totals:
     if queue.oldest_ready_ms is None and "out" not in queue.counters and not _counts_completed_jobs(queue):
         # Where neither ages nor ends are stored, a changed number is the only sign that jobs are taken.
         is_unchanged = is_unchanged and history.totals.ready == previous_totals.ready
+    head_ms = None if queue.oldest_ready_ms is None else queue.counted_ms - queue.oldest_ready_ms
+    is_same_head = head_ms is None or history.head_ready_ms is None or head_ms <= history.head_ready_ms + MAX_HEAD_MS
+    history.head_ready_ms = head_ms
+    # A later head means that a job was taken: a failed attempt that is tried again changes no total in some systems.
+    is_unchanged = is_unchanged and is_same_head
     if not is_unchanged or not queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED):
         history.active_at_ms = queue.counted_ms
         return None

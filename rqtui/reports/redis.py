@@ -24,7 +24,6 @@ from rqtui.text.names import to_text
 MAX_SLOW = 10  # entries of the slow log
 MAX_CLIENT_NAMES = 12  # client names listed separately
 MAX_COMMANDS = 12
-MAX_SKEW_MS = 5_000  # with a larger difference local times contradict the server's ages
 _COMMANDS_BY_PART: Mapping[str, tuple[str, ...]] = {  # the command sent for each part
     "hello": ("HELLO",),
     "info": ("INFO", "all"),
@@ -112,8 +111,12 @@ def read_report(client: Any) -> Report:
     raw = replies["info"] or {}
     info = {_decode_value(name): _decode_value(value) for name, value in raw.items() if not isinstance(value, Mapping)}
     server = build_server_info(_parse_field_pairs(replies["hello"]), info, _parse_field_pairs(replies["persistence"]))
-    server_findings = rules.find_server_problems(client) if is_cluster(client) else rules.check_server_info(server)
-    findings = [*server_findings, *_find_clock_skew(skew_ms)]
+    if is_cluster(client):
+        findings = rules.find_server_problems(client)
+    else:
+        findings = rules.check_server_info(server)
+        if skew_ms is not None:
+            findings += rules.check_clock_skew(skew_ms, rtt_ms or 0.0)
     return Report(
         server,
         info,
@@ -143,15 +146,6 @@ def _read_clock(client: Any, missing: dict[str, str], user: str) -> tuple[float 
     rtt_ms = (time.monotonic() - began_s) * 1000
     now_ms = int(seconds) * 1000 + int(micros) // 1000
     return rtt_ms, now_ms, round(now_ms - sent_s * 1000 - rtt_ms / 2)
-
-
-def _find_clock_skew(skew_ms: int | None) -> list[Finding]:
-    """Report a clock of the server that differs from this machine's clock by more than `MAX_SKEW_MS`."""
-    if skew_ms is None or abs(skew_ms) < MAX_SKEW_MS:
-        return []
-    relation = "ahead of" if skew_ms > 0 else "behind"
-    text = f"Redis's clock is {abs(skew_ms) / 1000:.0f} s {relation} this machine's; due times go by Redis's"
-    return [Finding("clock-skew", "warning", "", text, "synchronise both (NTP)")]
 
 
 def _explain_missing_part(error: Exception, part: str, user: str) -> str:

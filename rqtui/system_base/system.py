@@ -131,6 +131,12 @@ class System:
     finding_remedies: ClassVar[Mapping[str, str]] = {}
     # Whether one worker may serve several queues; it is then counted in each of them.
     shares_workers: ClassVar[bool] = False
+    # Whether a worker takes a job of a queue only when the queues before it in its list are empty.
+    has_ordered_queues: ClassVar[bool] = False
+    # Whether a schedule whose program stopped is a finding, read by `schedules_request` for all queues at once.
+    checks_schedules: ClassVar[bool] = False
+    # Whether `ends_request` reads how many runs ended in each of the last minutes.
+    records_ends: ClassVar[bool] = False
     # Queues per `queues_request`. If one script counts them all, 50 queues take about a millisecond of the server.
     queues_per_request: ClassVar[int] = 50
     # Jobs per call of a verb; choose fewer if one job costs the server more.
@@ -277,6 +283,13 @@ class System:
 
     def schedules_request(self) -> Request[tuple[Schedule, ...]] | None:
         """Build the request for the recurring schedules of all queues; None if Redis holds none."""
+        return None
+
+    def ends_request(self, queue: str) -> Request[Sequence[tuple[int, int, int]]] | None:
+        """Build the request for the runs that ended in each of the last minutes, or return None.
+
+        The result has (start of the minute in ms, runs, failed runs). It is empty if the runs of a queue are unknown.
+        """
         return None
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]] | None:

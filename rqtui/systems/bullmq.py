@@ -18,7 +18,7 @@ import logging
 import re
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple
@@ -71,6 +71,17 @@ _LIMITS = ("concurrency", "limit_max", "limit_ms")
 _NO_DATA, _NO_HASH, _NOT_A_HASH = -1, -2, -3
 _MAX_CALL_LENGTH = 1000  # characters
 _EARLIEST_MS, _LATEST_MS = 1e11, 1e14  # a number before 1973 or after 5138 is no time in ms
+
+
+_RUNNERS_S = 120.0  # longer than a lock and the check for stalled jobs, after which another worker takes the job
+
+
+class _Runners(NamedTuple):
+    """The first and the present worker of a running job, and when the job was last seen (s by `time.monotonic`)."""
+
+    first: str
+    last: str
+    seen_s: float
 
 
 class BullMQ(ForeignSystem):
@@ -128,6 +139,7 @@ class BullMQ(ForeignSystem):
         self._workers_by_queue: Counter[str] | None = None  # by queue: connected workers; None: unknown
         self._workers_checked_s = float("-inf")
         self._queues_without_runs: set[str] = set()  # queues without running jobs at the last count
+        self._runners: dict[str, dict[bytes, _Runners]] = {}  # by queue and job
         self._probe_cursors: dict[str, int] = {}  # by queue: where the scan for jobs in no place continues
 
     @property
@@ -259,11 +271,12 @@ class BullMQ(ForeignSystem):
             log.debug("who holds jobs is not told: %s", error)
             return ()
         connected = {client.name for client in clients if client.queue == queue}
+        second_runs = self._find_second_runs(queue, runs, connected)
         abandoned_runs = [run for run in runs if run["pb"] not in connected]
         if not abandoned_runs or not any(
             client.name for client in clients
         ):  # Some servers refuse the names of connections.
-            return ()
+            return second_runs
         names = sorted({run["pb"] for run in abandoned_runs})
         further_workers = f" and {len(names) - 1} more" if len(names) > 1 else ""
         left_s = -(-max(run["left_ms"] for run in abandoned_runs) // 1000)
@@ -282,7 +295,35 @@ class BullMQ(ForeignSystem):
                 key="w",
                 jobs=len(abandoned_runs),
             ),
+            *second_runs,
         )
+
+    def _find_second_runs(
+        self, queue: str, runs: Sequence[Mapping[str, Any]], connected: Collection[str]
+    ) -> tuple[Finding, ...]:
+        """Find jobs that a second worker runs while the first one is still connected: its event loop was blocked.
+
+        A job stores only its last worker, so this process must have seen the first run.
+        """
+        now_s = time.monotonic()
+        seen = {id: run for id, run in self._runners.get(queue, {}).items() if now_s - run.seen_s < _RUNNERS_S}
+        self._runners[queue] = seen
+        twice = []
+        for run in runs:
+            before = seen.get(run["id"], _Runners("", run["pb"], now_s))
+            first = before.last if before.last != run["pb"] else before.first
+            seen[run["id"]] = _Runners(first, run["pb"], now_s)
+            if first in connected:
+                twice.append((run["id"], first, run["pb"]))
+        if not twice:
+            return ()
+        example_id, first, last = twice[0]
+        such = f"{len(twice)} runs twice, such as {to_text(example_id)}"
+        text = f"{such}: worker {first} lost the lock, and {last} took the job"
+        remedy = (
+            f"find what blocks the event loop of {first} for longer than the lock (30s), or set a longer lockDuration"
+        )
+        return (Finding("runs-twice", "warning", queue, text, remedy, ids=(example_id,), jobs=len(twice)),)
 
     def workers_request(self, queue: str) -> Request[tuple[Worker, ...]]:
         """Build the request for the workers connected to a queue, and for unnamed workers that hold locks of jobs."""
@@ -338,6 +379,8 @@ class BullMQ(ForeignSystem):
         totals = self.counters(reply.values)  # the value named failed is a place, not a counter
         limits = {name: reply.values[name] for name in _LIMITS if reply.values[name]}
         workers = None if self._workers_by_queue is None else self._workers_by_queue[queue]
+        if workers == 0 and counted.count_in_place("active") > counted.expired:
+            workers = None  # The count is older than the lock that a worker holds.
         return counted._replace(
             is_paused=bool(reply.values["is_paused"]), workers=workers, counters={**totals, **limits}
         )

@@ -100,7 +100,7 @@ class Native(System):
 
     def needs_probe(self, queue: Queue) -> bool:
         """Return whether a queue has reserved jobs, or jobs whose leases expired and that may be ready or dead now."""
-        if queue.counters.get("expired", 0) < 2:
+        if not queue.counters.get("expired", 0):
             return queue.count_in_state(State.RESERVED) > 0
         return any(map(queue.count_in_state, (State.RESERVED, State.READY, State.DEAD)))
 
@@ -483,21 +483,24 @@ def _build_silent_leases_finding(queue: str, found: Sequence[tuple[Any, ...]]) -
 
 
 def _build_interrupted_jobs_finding(queue: str, found: Sequence[tuple[Any, ...]]) -> tuple[Finding, ...]:
-    """Build one finding for the jobs that lost at least two leases, from the rows of the script `interrupted`.
+    """Build one finding for the jobs that lost leases, from the rows of the script `interrupted`.
 
     The finding names the job that lost the most leases.
     """
     if not found:
         return ()
     from rqtui.text.formats import format_quantity  # imported here because findings are rare
-    from rqtui.text.sanitise import format_id
+    from rqtui.text.sanitise import format_id, safe
 
     rows = sorted(found, key=lambda row: -row[2])
-    id, place, leases, died, _since_ms = rows[0]
+    id, place, leases, died, _since_ms, record = rows[0]
+    name = str(_parse_header(State.READY, record + b"\n").get("name") or "")
+    job = f"job {format_id(id)}{f' ({safe(name)})' if name else ''}"
     if died >= 2:
-        text = f"job {format_id(id)} was running when {format_quantity(died, 'worker')} died"
+        text = f"{job} was running when {format_quantity(died, 'worker')} died"
     else:
-        text = f"job {format_id(id)} lost {format_quantity(leases, 'lease')}: its worker did not extend them"
+        times = format_quantity(leases + 1, "time")
+        text = f"{job} is given out {times}: its worker runs it for longer than the lease, and does not extend it"
     others = f"{format_quantity(len(rows) - 1, 'other job')} too" if len(rows) > 1 else ""
     finding = Finding(
         "interrupted",

@@ -104,11 +104,15 @@ class Rq(ForeignSystem):
         "no-live-worker": "start one: rq worker {queue}",
         "oldest-ready": "add workers: rq worker {queue}",
         "backlog-grows": "add workers: rq worker {queue}",
+        "overtaken": "start a worker that lists {queue} first: rq worker {queue}",
+        "schedule-stopped": "start its scheduler again: rq cron CONFIG.py",
         "due-not-dispatched": "",
         "expired-not-reaped": "",
     }
     has_json_bodies = True
     shares_workers = True
+    has_ordered_queues = True
+    checks_schedules = True
     jobs_per_page_call = 25
     jobs_per_call = 100  # a job is a hash, two sets and a place: 500 blocked the server for 20 ms
     body_template = '{"func": "module.function", "args": [], "kwargs": {}}'
@@ -435,17 +439,35 @@ _LATE_MS = 150_000  # rq_scheduler/scheduler.py 0.14: it looks every 60 s, unles
 
 
 def _build_schedules(rows: Sequence[Mapping[str, Any]], now_ms: int) -> tuple[Schedule, ...]:
-    """Build a schedule for each job of each cron scheduler. A job of several schedulers gets a problem."""
+    """Build a schedule for each job of each cron scheduler. A job of several schedulers gets a problem.
+
+    Of a dead scheduler whose record expired, only the names and last runs of its jobs are left.
+    """
     enqueued = {row["name"]: _convert_score_ms(row["at_s"]) for row in rows if row["kind"] == "enqueued"}
     schedules: list[Schedule] = []
     for row in rows:
         if row["kind"] == "scheduler":
-            schedules += _build_schedules_of_scheduler(row, enqueued)
+            schedules += _build_schedules_of_scheduler(row, enqueued, now_ms)
         elif row["kind"] == "scheduled":
             schedules.append(_parse_scheduled_job(row, now_ms))
     schedulers_by_schedule = Counter(
         (schedule.name, schedule.queue, schedule.call, schedule.pattern) for schedule in schedules if schedule.enabled
     )
+    names = {each.name for each in schedules}
+    if any(row["kind"] == "scheduler" and row["left_ms"] == _GONE for row in rows):
+        schedules += (
+            Schedule(
+                name,
+                "rq",
+                to_text(row["origin"]),
+                "",
+                last_ms=_convert_score_ms(row["at_s"]),
+                enabled=False,
+                problem=_DEAD_SCHEDULER,
+            )
+            for row in rows
+            if row["kind"] == "enqueued" and (name := to_text(row["name"])) not in names
+        )
     return tuple(
         schedule._replace(problem=f"{scheduler_count} schedulers enqueue it, each of them")
         if schedule.enabled
@@ -457,13 +479,22 @@ def _build_schedules(rows: Sequence[Mapping[str, Any]], now_ms: int) -> tuple[Sc
     )
 
 
-def _build_schedules_of_scheduler(row: Mapping[str, Any], enqueued: Mapping[bytes, int | None]) -> Iterator[Schedule]:
+_DEAD_SCHEDULER = "its scheduler died: it is enqueued no more"
+_LATE_SCHEDULER = "its scheduler does not enqueue it: it hangs or died"
+_SCHEDULER_SILENT_MS = 75_000  # a scheduler sends a heartbeat at least every minute
+_SCHEDULER_LATE_MS = 10_000  # a scheduler wakes when a run is due
+
+
+def _build_schedules_of_scheduler(
+    row: Mapping[str, Any], enqueued: Mapping[bytes, int | None], now_ms: int
+) -> Iterator[Schedule]:
     """Yield the schedules of one cron scheduler, as the scheduler stored them in Redis."""
     owner = to_text(row["name"])  # by default host:pid:…
     if row["pid"] not in owner:
         owner += f" {row['pid']}@{row['hostname']}"
-    is_registered = row["left_ms"] != _GONE
-    problem = "" if is_registered else "its scheduler died: it is enqueued no more"
+    beat_ms = _convert_score_ms(row["at_s"])
+    is_registered = row["left_ms"] != _GONE and (beat_ms is None or now_ms - beat_ms < _SCHEDULER_SILENT_MS)
+    problem = "" if is_registered else _DEAD_SCHEDULER
     try:
         jobs = json.loads(row["jobs"]) if row["jobs"] else None
     except (ValueError, RecursionError):
@@ -477,6 +508,8 @@ def _build_schedules_of_scheduler(row: Mapping[str, Any], enqueued: Mapping[byte
         function = str(fields.get("func_name") or "")
         name = str(fields.get("name") or function)
         interval, cron = fields.get("interval"), fields.get("cron")
+        next_ms = _parse_time_ms(str(fields.get("next_enqueue_time") or ""))
+        is_late = next_ms is not None and now_ms - next_ms > _SCHEDULER_LATE_MS
         last_ms = _parse_time_ms(str(fields.get("latest_enqueue_time") or ""))
         yield Schedule(
             name,
@@ -489,11 +522,13 @@ def _build_schedules_of_scheduler(row: Mapping[str, Any], enqueued: Mapping[byte
                 _parse_cron_arguments(fields.get("kwargs")),
                 _MAX_CALL_LENGTH,
             ),
-            _parse_time_ms(str(fields.get("next_enqueue_time") or "")),
+            next_ms,
             last_ms if last_ms is not None else enqueued.get(to_bytes(name)),
             owner,
             is_registered,
-            problem if function else problem or "its scheduler wrote what is no job",
+            problem
+            or ("" if function else "its scheduler wrote what is no job")
+            or (_LATE_SCHEDULER if is_late else ""),
         )
 
 

@@ -99,9 +99,12 @@ class Sidekiq(EntrySystem):
         "no-live-worker": "start one: bundle exec sidekiq -q {queue}",
         "oldest-ready": "add processes or threads: bundle exec sidekiq -c 10 -q {queue}",
         "backlog-grows": "add processes or threads: bundle exec sidekiq -c 10 -q {queue}",
+        "schedule-stopped": "start a process: bundle exec sidekiq",
         "due-not-dispatched": "",
         "expired-not-reaped": "",
     }
+    checks_schedules = True
+    records_ends = True
 
     def __init__(self, *options: Mapping[str, str], is_asked: bool = True) -> None:
         super().__init__(*options, is_asked=is_asked)
@@ -303,6 +306,16 @@ class Sidekiq(EntrySystem):
             return tuple(_build_schedule(row, has_process) for row in read_rows(reply))
 
         return Request((self._build_shared_call("schedules"),), parse_schedules)
+
+    def ends_request(self, queue: str) -> Request[Sequence[tuple[int, int, int]]]:
+        """Build the request for the runs per minute, which Sidekiq records per class and not per queue."""
+
+        def parse_reply(answers: Replies) -> Sequence[tuple[int, int, int]]:
+            answer = unwrap_reply(answers[0])
+            rows = read_rows(answer) if answer.values["only"] else ()
+            return [(row["at_ms"], row["processed"], row["failed"]) for row in rows]
+
+        return Request((self.build_call("minutes", queue, {"queue": queue}),), parse_reply)
 
     def kinds_request(self, queue: str) -> Request[tuple[KindStatistics, ...]]:
         """Build the request for the statistics per class of Sidekiq 7 and later, of all queues together."""

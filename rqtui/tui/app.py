@@ -75,6 +75,9 @@ OVERVIEW, SECOND_OVERVIEW = "overview", "overview-anew"
 """Textual modes that alternate: a mode keeps its first screen, so a new session's overview needs another mode."""
 
 
+_STANDING_WARNINGS = frozenset({"no-persistence"})  # states that last: the overview shows them, and no toast does
+
+
 class Cockpit(App[None]):
     """The terminal app of rqtui."""
 
@@ -341,10 +344,9 @@ class Cockpit(App[None]):
 
         The text of a finding may change at each refresh: `memory is 94 % full`, then `95 %`.
         """
-        engine = self.session.engine
-        warnings = {(finding.kind, finding.severity): finding for finding in (engine.warnings if engine else ())}
+        warnings = {(finding.kind, finding.severity): finding for finding in self.session.server_warnings}
         for key, finding in warnings.items():
-            if key not in self._shown_warnings:
+            if key not in self._shown_warnings and finding.kind not in _STANDING_WARNINGS:
                 self.show_toast(f"{finding.text}: {finding.remedy}", "warning", timeout=20)
         self._shown_warnings = frozenset(warnings)
 

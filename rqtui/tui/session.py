@@ -19,7 +19,7 @@ from rqtui.config.state_folder import find_state_folder
 from rqtui.connection import connect
 from rqtui.engine import ticker as tick
 from rqtui.errors import UsageError
-from rqtui.model import Focus, Queue, Ref, Snapshot
+from rqtui.model import Finding, Focus, Queue, Ref, Snapshot
 from rqtui.operations.journal import Journal
 from rqtui.operations.watch import SnapshotWatch
 from rqtui.text.names import find_duplicate_names, format_queue_name
@@ -132,6 +132,12 @@ class Session:
         self._post(MESSAGES[type(event)](self, event))
 
     # -- state --------------------------------------------------------------------------------------------------------
+
+    @property
+    def server_warnings(self) -> tuple[Finding, ...]:
+        """The findings about the server. The server of a demo keeps nothing on disk on purpose."""
+        found = self.engine.warnings if self.engine else ()
+        return found if self.demo is None else tuple(each for each in found if each.kind != "no-persistence")
 
     @property
     def is_never_connected(self) -> bool:

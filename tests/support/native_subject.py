@@ -250,7 +250,7 @@ def expire_leases_twice(world: World, jobs: Jobs) -> None:
 def check_interrupted(world: World, reply: Reply) -> None:
     histories = world.client.hgetall(build_key("errors"))
     expected = {id for id, history in histories.items() if history.count(b"the lease expired") == 2}
-    assert {(id, leases, workers) for id, _place, leases, workers, _since_ms in reply.rows} == {
+    assert {(id, leases, workers) for id, _place, leases, workers, _since_ms, _record in reply.rows} == {
         (id, 2, 2) for id in expected
     }
 

@@ -15,13 +15,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any
 
 import stylesheets
 from hostile_text import find_harmful_character
-from redis import Redis
+from redis import Redis, RedisError
 from rich.cells import cell_len
 from textual._context import active_app
 from textual.app import App
@@ -220,12 +220,26 @@ async def screen(
     """Start the app on `url`, or with these settings, and wait for its first snapshot."""
     settings = Settings(url, systems, read_only=read_only) if isinstance(url, str) else url
     app = Cockpit(settings, interval_s=interval_s, **options)
-    async with app.run_test(size=size, notifications=True) as pilot:
-        it = Screen(app, pilot)
-        await it.until(
-            lambda: app.session.snapshot is not None or app.session.connection_loss is not None, "a first snapshot"
-        )
-        yield it
+    with keep_on_disk(settings.url):
+        async with app.run_test(size=size, notifications=True) as pilot:
+            it = Screen(app, pilot)
+            await it.until(
+                lambda: app.session.snapshot is not None or app.session.connection_loss is not None, "a first snapshot"
+            )
+            yield it
+
+
+@contextmanager
+def keep_on_disk(url: str) -> Iterator[None]:
+    """Give a server a save point that no test reaches: the screen warns of a server that keeps nothing on disk."""
+
+    def change(value: str) -> None:
+        with suppress(RedisError, OSError, ValueError), Redis.from_url(url, socket_timeout=1.0) as client:
+            client.config_set("save", value)
+
+    change("86400 1000000000")
+    yield
+    change("")
 
 
 class Seeded:

@@ -464,6 +464,20 @@ def at_limit(client: Redis) -> None:
     job(client, "b", "active", lock=LOCK)
 
 
+def starving(client: Redis) -> None:
+    job(client, "a", "prioritized", at_ms=0, priority=10, timestamp=now_ms() - 900_000)
+    client.zadd(P + "prioritized", {"a": 10 * 2**32 + 1})
+    for number in range(3):
+        job(client, f"n{number}", "prioritized")
+        client.zadd(P + "prioritized", {f"n{number}": 2**32 + number})
+    job(client, "b", "active", lock=LOCK)
+
+
+def interrupted(client: Redis) -> None:
+    job(client, "a", "failed", stc="2", finishedOn=now_ms(), failedReason="job stalled more than allowable limit")
+    job(client, "old", "failed", stc="2", finishedOn=now_ms() - 100_000_000)
+
+
 def rate_limited(client: Redis) -> None:
     client.hset(P + "meta", mapping={"max": 3, "duration": 900_000})
     client.set(P + "limiter", 3, px=900_000)
@@ -563,12 +577,10 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
         "1 in paused, which workers do not read: the queue is not paused, such as a",
         "rqtui act resume bullmq:mail",
     ),
-    "at-limit": (
-        at_limit,
-        "1 ready, and 1 running: the queue's limit of 1",
-        "rqtui act limit bullmq:mail --set concurrency=",
-    ),
-    "rate-limited": (rate_limited, "for 1", "redis-cli DEL bull:mail:limiter"),
+    "at-limit": (at_limit, "at its limit of 1 at once: 1 ready wait for 1 that run", "--set concurrency="),
+    "starving": (starving, "job a of priority 10 has waited for 15m", "act reprioritise bullmq:mail a"),
+    "interrupted": (interrupted, "job a was running when 2 workers died", "rqtui show bullmq:mail a"),
+    "rate-limited": (rate_limited, "at its rate limit of 3 per 900 s: 1 ready", "redis-cli DEL bull:mail:limiter"),
     "stalled": (
         plant_stalled,
         "1 active without a lock: the worker died, such as a, started 1m3",
@@ -610,10 +622,8 @@ FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str]] = {
 
 def test_each_fault_of_bullmq_is_named_and_what_helps_can_be_pasted(any_client: Redis) -> None:
     world(any_client)
-    any_client.hset(P + "meta", "concurrency", 1)
-    assert not set(findings(any_client)) - {"no-live-worker"}, (
-        "a limit that is reached is none, as long as nobody waits"
-    )
+    any_client.hset(P + "meta", "concurrency", 2)
+    assert not set(findings(any_client)) - {"no-live-worker"}
 
     def holds(kind: str) -> None:
         any_client.flushall()

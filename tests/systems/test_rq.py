@@ -589,8 +589,38 @@ def worker_gone(client: Redis) -> None:
     client.sadd("rq:workers:default", "rq:worker:w9")
 
 
+def parent_failed(client: Redis) -> None:
+    for id in ("a", "fine"):
+        job(client, id, "failed", at_s=9000, dependency_ids="[]")
+    for number in range(3):
+        job(client, f"child-{number}", "deferred", dependency_ids='["a"]')
+        client.sadd("rq:job:a:dependents", f"child-{number}")
+    job(client, "allows it", "deferred", dependency_ids='["fine"]', allow_dependency_failures="1")
+
+
+def at_limit(client: Redis) -> None:
+    client.sadd("rq:rl-keys", "smtp")
+    client.hset("rq:rl:smtp", "concurrency", 2)
+    for id in ("a", "b"):
+        job(client, id, "rate_limited", status="rate_limited", rate_limit_key="smtp")
+        client.zadd("rq:rl:smtp:rate_limited", {id: now_s()})
+    job(client, "runs", "started", at_s=600)
+
+
 FAULTS: Mapping[str, tuple[Callable[[Redis], None], str, str, str]] = {
     "abandoned": (plant_abandoned_run, "rq:wip:default", "1 started", "rqtui reap rq:default"),
+    "parent-failed": (
+        parent_failed,
+        "rq:job:a",
+        "3 deferred for ever: they wait for job a",
+        "act requeue rq:default a",
+    ),
+    "held-by-limit": (
+        at_limit,
+        "rq:rl:smtp:rate_limited",
+        "at its limit of 2 at once: 2 wait",
+        "rq:rl:smtp concurrency",
+    ),
     "no-scheduler": (no_scheduler, "rq:scheduled:default", "1 due", "rqtui dispatch rq:default"),
     "scheduler-behind": (
         plant_late_scheduler,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from redis import Redis
-from truth.worlds import WORLDS, DoesNotApply, Error, World
+from truth.worlds import WORLDS, DoesNotApply, Error, World, pass_time
 
 OPEN = -1.0
 DAY_S = 86_400
@@ -58,11 +58,6 @@ class Situation:
     def is_loud(self) -> bool:
         """Return whether a warning must be reported."""
         return any(not each.is_info for each in self.expected)
-
-
-def pass_time(seconds: float, step_s: float = 5.0) -> Iterator[float]:
-    """Yield steps that add up to `seconds`."""
-    yield from [step_s] * round(seconds / step_s)
 
 
 def work(world: World, seconds: float, came: int, went: int, *errors: Error) -> Iterator[float]:
@@ -233,6 +228,16 @@ def play_first_second(world: World) -> Iterator[float]:
     yield 1
 
 
+def play_limit(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    world.limit(2)
+    world.put(20)
+    world.hold("w1", min(2, world.slots))
+    yield from pass_time(60, 20)
+    yield OPEN
+    yield from pass_time(30, 10)
+
+
 # -- loud --------------------------------------------------------------------------------------------------------------
 
 
@@ -359,8 +364,78 @@ def play_several(world: World) -> Iterator[float]:
     yield from work(world, max(20, SILENCE_S.get(world.system, 15)), 10, 10, CARD)
 
 
+def play_long_run(world: World) -> Iterator[float]:
+    if not world.stores_runs:
+        raise DoesNotApply("it stores no kind of a job, or not when its run began")
+    world.start("w1", "w2")
+    yield from work(world, 40, 10, 10)
+    world.put(1)
+    world.hold("w1", 1)
+    yield from pass_time(50)
+    yield OPEN
+    yield from pass_time(30)
+
+
+def play_poison(world: World) -> Iterator[float]:
+    yield from world.poison()
+    yield OPEN
+    yield from pass_time(10)
+
+
+def play_starvation(world: World) -> Iterator[float]:
+    for step, seconds in enumerate(world.starve()):
+        if step == 31:
+            yield OPEN
+        yield seconds
+
+
+def play_stopped_schedule(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    world.start_schedule(60)
+    yield from pass_time(60)
+    world.renew_schedule()
+    world.stop_schedule()
+    yield from pass_time(60)
+    yield OPEN
+    yield from pass_time(15)
+
+
+def play_lost(world: World) -> Iterator[float]:
+    yield from world.lose()
+    yield OPEN
+    yield from pass_time(10)
+
+
+def play_failed_parent(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield 10
+    world.fail_parent()
+    yield OPEN
+    yield from pass_time(30)
+
+
+def play_overrun(world: World) -> Iterator[float]:
+    yield from world.overrun()
+    yield OPEN
+    yield from pass_time(10)
+
+
+def play_storm(world: World) -> Iterator[float]:
+    world.start("w1", "w2")
+    yield from work(world, 20, 10, 10)
+    for _ in range(5):
+        world.put_retried("charge")
+        yield 1
+    for step in range(12):
+        if step == 8:
+            yield OPEN
+        world.storm(5)
+        yield 5
+
+
 FAILURES, MINUTES, WORKERS, LEASES = "failures", "failures of the last minutes", "workers", "leases"
-GROWTH, IDLE = "growth", "idle workers"
+GROWTH, IDLE, WAITS, RUNS = "growth", "idle workers", "waiting times", "repeated runs"
+EARLIER = "runs before rqtui listened"
 SITUATIONS: Sequence[Situation] = (
     Situation("Q1", "empty queue, with and without workers", play_empty),
     Situation("Q2", "busy: as many jobs come as go, all succeed", play_busy),
@@ -378,14 +453,16 @@ SITUATIONS: Sequence[Situation] = (
               prepare=plant_old_dead),
     Situation("Q13", "workers stopped the polite way with nothing waiting", play_polite_stop),
     Situation("Q14", "screen opened one second ago on a well queue", play_first_second),
+    Situation("Q15", "a queue works at its limit of jobs at once", play_limit,
+              (Expected({"at-limit", "held-by-limit"}, r"at its limit of 2\b", is_info=True),)),
     Situation(
         "L1", "120 jobs went well, then 60 of 60 fail in a minute", play_sudden_failure,
-        (Expected({"failing"}, r"\b(9\d|100) %.*CardDeclined"),), frozenset({FAILURES, MINUTES}),
+        (Expected({"failing"}, r"\b(9\d|100) %.*CardDeclined"),), frozenset({FAILURES, MINUTES, EARLIER}),
     ),
     Situation(
         "L2", "40 % of attempts fail for 5 minutes, three causes 50/30/20", play_three_causes,
         (Expected({"failing"}, r"\b(3[5-9]|4[0-5]) %.*CardDeclined.*TimeoutError.*KeyError"),),
-        frozenset({FAILURES, MINUTES}),
+        frozenset({FAILURES, MINUTES, EARLIER}),
     ),
     Situation(
         "L3", "jobs ready, no worker has ever been there", play_no_worker,
@@ -397,11 +474,19 @@ SITUATIONS: Sequence[Situation] = (
     ),
     Situation(
         "L5", "worker killed with -9 while it runs jobs, others alive", play_killed_busy,
-        (Expected(GONE),), frozenset({LEASES}),
+        (Expected(GONE),), frozenset({LEASES, EARLIER}),
     ),
     Situation(
         "L6", "worker stopped (SIGSTOP) while it runs jobs, others alive", play_stopped_worker,
-        (Expected(GONE),), frozenset({LEASES}),
+        (Expected(GONE),), frozenset({LEASES, EARLIER}),
+    ),
+    Situation(
+        "L7", "worker alive, a job runs 20 times longer than its kind usually does", play_long_run,
+        (Expected({"long-run"}, r"(?i)send_?mail.*running for.*usually"),), frozenset({EARLIER}),
+    ),
+    Situation(
+        "L8", "a job kills the two workers that run it", play_poison,
+        (Expected({"interrupted"}, r"running when 2 workers died"),), frozenset({RUNS}),
     ),
     Situation(
         "L9", "20 due jobs, and no scheduler or dispatcher", play_nobody_dispatches,
@@ -413,13 +498,40 @@ SITUATIONS: Sequence[Situation] = (
         tolerated=frozenset({"oldest-ready"}),
     ),
     Situation(
+        "L11", "a job waits for five minutes while jobs that came later are taken", play_starvation,
+        (Expected({"overtaken", "starving"}, r"\b5 ?m.*(first|behind|before)"),), frozenset({WAITS}),
+    ),
+    Situation(
         "L12", "workers quiet while jobs wait", play_quiet_workers,
         (Expected({"idle-workers", "nobody-consumes", "no-consumer"}, r"\b20\b.*"),), frozenset({WORKERS, IDLE}),
     ),
+    Situation(
+        "L13", "the program of a schedule stopped", play_stopped_schedule,
+        (Expected({"schedule-stopped", "scheduler-stopped"}, r"report"),),
+    ),
+    Situation(
+        "L14", "a job is lost by the system itself", play_lost,
+        (Expected({"lost", "lost-on-kill", "orphan", "stale-intermediate"}, r"\b[12]\b.*such as"),),
+        frozenset({EARLIER}), tolerated=frozenset({"worker-gone"}),
+    ),
+    Situation(
+        "L15", "three jobs wait for a job that failed for good", play_failed_parent,
+        (Expected({"parent-failed", "parent-of-failed"}, r"\b3\b.*(wait|child).*requeue"),),
+    ),
     Situation("L17", "a key of the wrong type", play_wrong_type, (Expected({"wrong-type"}),)),
     Situation(
+        "L18", "a job runs longer than the time after which it is given out again", play_overrun,
+        (Expected({"interrupted", "foreign-restore", "runs-twice"}, r"(\b2 times|twice|given out again)"),),
+        frozenset({RUNS, EARLIER}),
+    ),
+    Situation(
+        "L19", "one kind fails at every attempt and comes back at once", play_storm,
+        (Expected({"retry-storm"}, r"(?i)charge.*\b[2-7]\d attempts a minute, \d+ % of"),),
+        frozenset({FAILURES, RUNS}), tolerated=frozenset({"failing"}),
+    ),
+    Situation(
         "L20", "at once: all attempts fail, a worker was killed, 200 old dead jobs", play_several,
-        (Expected({"failing"}, r"CardDeclined"), Expected(GONE)), frozenset({FAILURES, MINUTES}),
+        (Expected({"failing"}, r"CardDeclined"), Expected(GONE)), frozenset({FAILURES, MINUTES, EARLIER}),
         prepare=plant_old_dead,
     ),
 )  # fmt: skip

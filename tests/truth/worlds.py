@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import json
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from redis import Redis
@@ -39,12 +40,20 @@ class Error(NamedTuple):
         return f"Traceback (most recent call last):\n{place}{self.kind}: {self.message}\n"
 
 
+TRACE = Error("KeyError", "'total'", "orders", 130)
+
+
 class DoesNotApply(Exception):
     """Raised where a system has no counterpart of a step. The text is the reason."""
 
 
 class Held(BaseException):
     """Raised by the simulated work of a job that does not end."""
+
+
+def pass_time(seconds: float, step_s: float = 5.0) -> Iterator[float]:
+    """Yield steps that add up to `seconds`."""
+    yield from [step_s] * round(seconds / step_s)
 
 
 class World:
@@ -57,6 +66,7 @@ class World:
     keeps_failures = True  # False: the system stores no failed attempt
     keeps_ends = True  # False: the system stores neither when a job ended nor its error
     has_workers = True  # False: the system stores no list of workers
+    stores_runs = True  # False: the system stores no kind of a job, or not when its run began
     can_extend = True  # False: a worker cannot extend its lease, so that a long job is given out again
 
     def __init__(self, client: Redis, clock: SimulatedClock, url: str) -> None:
@@ -181,6 +191,56 @@ class World:
         """Requeue all dead jobs, as the system's own tool does."""
         raise DoesNotApply("it keeps no failed jobs")
 
+    def limit(self, number: int) -> None:
+        """Let at most so many jobs run at once, as a person sets it."""
+        raise DoesNotApply("it has no limit of the whole queue")
+
+    def starve(self) -> Iterator[float]:
+        """Let one job wait while jobs that came later are taken, for longer than five minutes."""
+        raise DoesNotApply("it takes the job first that came first")
+
+    def start_schedule(self, every_s: int) -> None:
+        """Start a program that puts a job again and again."""
+        raise DoesNotApply("it has no schedules")
+
+    def renew_schedule(self) -> None:
+        """Let the program put its job, and note when the next one is due."""
+
+    def stop_schedule(self) -> None:
+        """Kill the program that puts the job."""
+
+    def lose(self) -> Iterator[float]:
+        """Let the system lose a job."""
+        raise DoesNotApply("each step of its programs is atomic: no job gets lost")
+
+    def fail_parent(self) -> None:
+        """Let a job fail for good that three jobs wait for."""
+        raise DoesNotApply("no job waits for another")
+
+    def overrun(self) -> Iterator[float]:
+        """Let a job run for longer than the time after which it is given out again, on a living worker."""
+        raise DoesNotApply("it gives no running job out again")
+
+    def run_twice(self, wait_s: int) -> Iterator[float]:
+        """Let a worker hold a job until another worker gets it too."""
+        self.start("w1", "w2")
+        self.put(1)
+        self.hold("w1", 1)
+        yield from pass_time(wait_s)
+        self.hold("w2", 1)
+
+    def poison(self) -> Iterator[float]:
+        """Let one job kill the two workers that run it, one after the other."""
+        raise DoesNotApply("it does not give the job of a killed worker out again by itself")
+
+    def put_retried(self, kind: str) -> None:
+        """Put a job that may be tried many times."""
+        self.put(1, kind)
+
+    def storm(self, number: int) -> None:
+        """Let the next jobs fail, and come back at once."""
+        raise DoesNotApply("it has no retries")
+
     def spoil(self) -> None:
         """Put a key of another program where the queue's ready jobs are."""
         self.has_dispatcher = False
@@ -240,7 +300,7 @@ class Native(World):
                 row = {"id": id, "token": token, "error": errors[at % len(errors)].trace}
                 self._call("reject", [row], final=is_final)
         elif taken:
-            self._call("ack", [{"id": id, "token": token} for id, token in taken], keep_ms=1000)
+            self._call("ack", [{"id": id, "token": token} for id, token in taken], keep_ms=600_000)
 
     def retry(self, number: int, error: Error) -> None:
         for id, token in self._take(next(iter(self.alive)), number):
@@ -251,7 +311,7 @@ class Native(World):
         self.beat_of(name, name)
 
     def settle(self, name: str) -> None:
-        self._call("ack", [{"id": id, "token": token} for id, token in self.holds[name]], keep_ms=1000)
+        self._call("ack", [{"id": id, "token": token} for id, token in self.holds[name]], keep_ms=600_000)
         self.holds[name] = []
 
     def stop(self, *names: str) -> None:
@@ -268,6 +328,43 @@ class Native(World):
     def requeue_dead(self) -> None:
         ids = self.client.zrange(f"rqtui:{{{self.queue}}}:dead", 0, -1)
         self._call("requeue", [{"id": id} for id in ids])
+
+    def starve(self) -> Iterator[float]:
+        self.start("w1", "w2")
+        self.put(1, "report", priority=10)
+        for _ in range(34):
+            self.put(3, "send_mail", priority=-1)
+            self.run(2)
+            yield 10
+
+    def overrun(self) -> Iterator[float]:
+        self.start("w1", "w2")
+        self.put(1)
+        self._take("w1", 1)
+        yield from (10, 10, 15)
+        self._take("w2", 1)
+
+    def poison(self) -> Iterator[float]:
+        self.start("w1", "w2", "w3")
+        self.put(1)
+        for name in ("w1", "w2"):
+            self.hold(name, 1)
+            yield 5
+            self.kill(name)
+            yield from (10, 10, 15, 30)
+
+    def put_retried(self, kind: str) -> None:
+        self.put(1, kind, max_attempts=1000)
+
+    def forget_done(self) -> None:
+        ids = self.client.zrange(f"rqtui:{{{self.queue}}}:done", 0, -1)
+        for hash in ("jobs", "bodies", "attempts"):
+            self.client.hdel(f"rqtui:{{{self.queue}}}:{hash}", *ids)
+        self.client.delete(f"rqtui:{{{self.queue}}}:done")
+
+    def storm(self, number: int) -> None:
+        for id, token in self._take(next(iter(self.alive)), number):
+            self._call("reject", [{"id": id, "token": token, "error": TRACE.trace}], delay_ms=0)
 
     def ready_key(self) -> str:
         return f"rqtui:{{{self.queue}}}:ready"
@@ -294,9 +391,11 @@ class Rq(World):
         if self.errors:
             raise RuntimeError(self.errors[0].trace)
 
+    _state = "idle"
+
     def beat_of(self, name: str, worker: Any) -> None:
         if not self.holds[name]:
-            worker._send_heartbeat("idle", rq.IDLE_S)
+            worker._send_heartbeat(self._state, rq.IDLE_S)
         for job, execution in self.holds[name]:
             lease_s = rq.compute_lease_s(job.timeout_s)
             pipe = self.client.pipeline()
@@ -361,6 +460,80 @@ class Rq(World):
             self.client.hset(rq.build_job_key(id.decode()), "enqueued_at", rq.format_time(self.clock()))
             self.client.rpush(rq.build_queue_key(self.queue), id)
 
+    def limit(self, number: int) -> None:
+        """Give a job the rate limit `smtp`: RQ 3 holds those beyond it in no place of the queue."""
+        self.client.sadd("rq:rl-keys", "smtp")
+        self.client.hset("rq:rl:smtp", "concurrency", number)
+        for _ in range(5):
+            id, call = self.new_id(), rq.encode_call("shop.send_mail", 1)
+            limit = {"rate_limit_key": "smtp", "rate_limit_concurrency": number}
+            producer = rq.Queue(self.client, self.queue, self.clock)
+            producer.save(self.client, "rate_limited", id, call, "shop.send_mail(1)", **limit)
+            self.client.zadd("rq:rl:smtp:rate_limited", {id: self.clock()})
+
+    def starve(self) -> Iterator[float]:
+        """Let two workers run jobs of another queue, which they list first."""
+        self.start("w1", "w2")
+        self._state = "busy"
+        for name in ("w1", "w2"):
+            self.client.hset(rq.build_worker_key(name), "queues", f"high,{self.queue}")
+        self.put(5)
+        for _ in range(34):
+            yield 10
+
+    def start_schedule(self, every_s: int) -> None:
+        self._every_s = every_s
+        self.renew_schedule()
+
+    def renew_schedule(self) -> None:
+        job = {
+            "func_name": "shop.report", "name": "report", "queue_name": self.queue, "interval": self._every_s,
+            "next_enqueue_time": rq.format_time(self.clock() + self._every_s),
+            "latest_enqueue_time": rq.format_time(self.clock()),
+        }  # fmt: skip
+        self.client.zadd("rq:cron_schedulers", {"shop:1:aa": self.clock()})
+        fields = {"hostname": "shop", "pid": "1", "cron_jobs": json.dumps([job])}
+        self.client.hset("rq:cron_scheduler:shop:1:aa", mapping=fields)
+        self.client.expire("rq:cron_scheduler:shop:1:aa", 120)
+
+    def lose(self) -> Iterator[float]:
+        self.start("w1", "w2")
+        self.put(1)
+        self.client.lmove(self.ready_key(), f"{self.ready_key()}:intermediate", "LEFT", "RIGHT")
+        self.kill("w1", "w2")
+        self.client.delete(rq.build_worker_key("w1"), rq.build_worker_key("w2"))
+        yield 60
+
+    def fail_parent(self) -> None:
+        parent = self.new_id()
+        self.put_one(parent, "charge")
+        for _ in range(3):
+            id, call = self.new_id(), rq.encode_call("shop.send_mail", 1)
+            waits = {"dependency_id": parent, "dependency_ids": json.dumps([parent])}
+            producer = rq.Queue(self.client, self.queue, self.clock)
+            producer.save(self.client, "deferred", id, call, "shop.send_mail(1)", **waits)
+            self.client.zadd(f"rq:deferred:{self.queue}", {id: self.clock()})
+            self.client.sadd(f"rq:job:{parent}:dependents", id)
+            self.client.sadd(f"rq:job::{id}:dependencies", parent)
+        self.run(1, TRACE)
+
+    def poison(self) -> Iterator[float]:
+        """Let a job with retries kill two workers; another worker that starts gives it out again."""
+        self.start("w1", "w2", "w3")
+        self.put(1, retries_left=2)
+        for name in ("w1", "w2"):
+            self.hold(name, 1)
+            yield 5
+            self.kill(name)
+            yield from [10] * 10
+            rq.clean_registries(self.client, self.queue, self.clock)
+
+    def storm(self, number: int) -> None:
+        key = rq.build_queue_key(self.queue)
+        for at, id in enumerate(self.client.lrange(key, 0, number - 1)):
+            self.client.hset(rq.build_job_key(id.decode()), "retries_left", 90)
+            self.run_one(self.pick(at), TRACE)
+
     def ready_key(self) -> str:
         return rq.build_queue_key(self.queue)
 
@@ -383,6 +556,7 @@ class Sidekiq(World):
         )
 
     def _work(self, _item: Any) -> None:
+        self.clock.travel(0.01)  # Sidekiq stores how long the runs of a class took
         if self.errors:
             error = self.errors[0]
             raise sidekiq.JobError(error.kind, error.message, f"/srv/app/{error.file}.rb:{error.line}:in `perform'")
@@ -436,6 +610,48 @@ class Sidekiq(World):
         for member in self.client.zrange("dead", 0, -1):
             self.client.zrem("dead", member)
             sidekiq.Client(self.client, self.queue, self.clock).push(json.loads(member))
+
+    def limit(self, number: int) -> None:
+        raise DoesNotApply("limits are in its paid editions")
+
+    def start_schedule(self, every_s: int) -> None:
+        """Store a schedule of sidekiq-scheduler, which the processes run."""
+        self._every_s = every_s
+        job = {"class": "Report", "queue": self.queue, "every": f"{every_s}s"}
+        self.client.hset("schedules", "report", json.dumps(job))
+        self.renew_schedule()
+
+    def renew_schedule(self) -> None:
+        at = datetime.fromtimestamp(self.clock(), UTC)
+        self.client.hset("sidekiq-scheduler:last_times", "report", f"{at:%Y-%m-%d %H:%M:%S %z}")
+        after = datetime.fromtimestamp(self.clock() + self._every_s, UTC)
+        self.client.hset("sidekiq-scheduler:next_times", "report", f"{after:%Y-%m-%d %H:%M:%S %z}")
+
+    def stop_schedule(self) -> None:
+        self.stop(*self.alive)
+
+    def lose(self) -> Iterator[float]:
+        self.start("w1", "w2")
+        self.put(2)
+        self.hold("w1", 2)
+        yield 10
+        self.has_dispatcher = False
+        self.kill("w1")
+        yield 30
+
+    def overrun(self) -> Iterator[float]:
+        raise DoesNotApply("it gives no running job out again")
+
+    def storm(self, number: int) -> None:
+        """Let jobs fail whose `sidekiq_retry_in` is 0: the poller puts them back at once."""
+        for at in range(number):
+            item = json.loads(self.client.rpop(f"queue:{self.queue}") or "null")
+            if item:
+                self.client.rpush(f"queue:{self.queue}", sidekiq.encode_item({**item, "retry": True}))
+                self.run_one(self.pick(at), TRACE)
+        for member in self.client.zrange("retry", 0, -1):
+            self.client.zadd("retry", {member: self.clock()})
+        sidekiq.enqueue_due_jobs(self.client, self.clock)
 
     def ready_key(self) -> str:
         return f"queue:{self.queue}"
@@ -512,6 +728,48 @@ class Celery(World):
 
     def requeue_dead(self) -> None:
         raise DoesNotApply("it has no tool that requeues a failed task")
+
+    def limit(self, number: int) -> None:
+        raise DoesNotApply("the rate limit of a task is in its workers: Redis stores none")
+
+    def starve(self) -> Iterator[float]:
+        """Let a message of a lower priority wait while those of a higher one are taken."""
+        self.start("w1", "w2")
+        self.put_one(self.new_id(), "report", priority=9)
+        for _ in range(34):
+            self.put(3)
+            for at in range(2):
+                self.run_one(self.pick(at), None)
+            yield 10
+
+    def start_schedule(self, every_s: int) -> None:
+        raise DoesNotApply("celery beat stores its schedules in a file")
+
+    def lose(self) -> Iterator[float]:
+        """Kill a worker that acked its task before it ran it, as Celery does unless `acks_late` is set."""
+        self.start("w1", "w2")
+        self.put(1)
+        self.hold("w1", 1)
+        celery.ack(self.client, self.holds["w1"][0].tag)
+        yield 5
+        self.kill("w1")
+        yield from (10, 10, 10, 20)
+
+    def overrun(self) -> Iterator[float]:
+        """Let a program with a shorter `visibility_timeout` give out a message that is still running."""
+        self.start("w1", "w2")
+        self.put(1)
+        self.hold("w1", 1)
+        yield from (10, 10)
+        celery.restore(self.client, self.holds["w1"][0].tag)
+        self.hold("w2", 1)
+
+    def storm(self, number: int) -> None:
+        """Let tasks fail that are retried without a countdown."""
+        self._retry_s = 0.0
+        for at in range(number):
+            self.run_one(self.pick(at), TRACE)
+        self._retry_s = None
 
     def forget_done(self) -> None:
         for key in self.client.scan_iter("celery-task-meta-*"):
@@ -602,6 +860,80 @@ class BullMQ(World):
             self.client.hdel(f"{p}{id.decode()}", "finishedOn", "processedOn", "failedReason", "returnvalue")
             self.client.lpush(f"{p}wait", id)
 
+    def limit(self, number: int) -> None:
+        self.client.hset(f"{self._queue.p}meta", "concurrency", number)
+
+    def starve(self) -> Iterator[float]:
+        self.start("w1", "w2")
+        self._queue.add(self.new_id(), "report", {}, {"priority": 10})
+        for _ in range(34):
+            for _job in range(3):
+                self._queue.add(self.new_id(), "send_mail", {}, {"priority": 1})
+            self.run(2)
+            yield 10
+
+    def start_schedule(self, every_s: int) -> None:
+        self._every_s = every_s
+        self.renew_schedule()
+
+    def renew_schedule(self) -> None:
+        p, due_ms = self._queue.p, self._queue.read_clock_ms() + self._every_s * 1000
+        self.client.zadd(f"{p}repeat", {"report": due_ms})
+        every = {"name": "report", "every": self._every_s * 1000, "ic": 1}
+        self.client.hset(f"{p}repeat:report", mapping=every)
+        self._queue.add(f"repeat:report:{due_ms}", "report", {}, {}, self._every_s * 1000, rjk="report")
+
+    def stop_schedule(self) -> None:
+        """Remove the next job, as a person does who cleans the delayed jobs."""
+        p = self._queue.p
+        for id in self.client.zrange(f"{p}delayed", 0, -1):
+            self.client.zrem(f"{p}delayed", id)
+            self.client.delete(f"{p}{id.decode()}")
+
+    def lose(self) -> Iterator[float]:
+        self.start("w1")
+        self.client.set(f"{self._queue.p}id", 1)
+        self.put_one("1", "send_mail")
+        self.client.lrem(f"{self._queue.p}wait", 1, "1")
+        yield 20
+
+    def fail_parent(self) -> None:
+        p = self._queue.p
+        for at in range(3):
+            parent, child = f"order-{at}", self.new_id()
+            self.client.hset(f"{p}{parent}", mapping=self._queue.build_fields("order", {}, {}))
+            self.client.zadd(f"{p}waiting-children", {parent: self._queue.read_clock_ms()})
+            self.client.sadd(f"{p}{parent}:dependencies", f"{p}{child}")
+            self._queue.add(child, "charge", {}, {}, parentKey=f"{p}{parent}")
+        self.run(3, TRACE)
+
+    def overrun(self) -> Iterator[float]:
+        """Let a worker's event loop be blocked for longer than its lock: another worker takes the job."""
+        self.start("w1", "w2")
+        self.put(1)
+        self.hold("w1", 1)
+        self.holds["w1"].clear()
+        while not self.client.llen(f"{self._queue.p}wait"):
+            yield 10
+        self.hold("w2", 1)
+
+    def poison(self) -> Iterator[float]:
+        self.start("w1", "w2", "w3")
+        self.put(1)
+        for name in ("w1", "w2"):
+            self.hold(name, 1)
+            yield 5
+            self.kill(name)
+            while not self.client.llen(f"{self._queue.p}wait"):
+                yield 10
+
+    def storm(self, number: int) -> None:
+        """Let jobs fail that are tried again without a delay."""
+        p = self._queue.p
+        for at, id in enumerate(reversed(self.client.lrange(f"{p}wait", -number, -1))):
+            self.client.hset(f"{p}{id.decode()}", "opts", '{"attempts":100}')
+            self.run_one(self.pick(at), TRACE)
+
     def ready_key(self) -> str:
         return f"{self._queue.p}wait"
 
@@ -609,6 +941,7 @@ class BullMQ(World):
 class Dispatcher(World):
     """redis_queue_dispatcher."""
 
+    stores_runs = False
     system = "dispatcher"
     queue = dispatcher.READY
     option = f"ready={dispatcher.READY}"
@@ -637,6 +970,7 @@ class Dispatcher(World):
 class Orizuru(World):
     """Orizuru, whose consumers register and send heartbeats."""
 
+    stores_runs = False
     system = "orizuru"
     queue = "jobs"
     option = "source=jobs"
@@ -674,6 +1008,7 @@ class Orizuru(World):
 class Redisched(World):
     """redisched, with the glue of Node."""
 
+    stores_runs = False
     system = "redisched"
     option = "topic=mail"
     keeps_failures = has_workers = can_extend = False
@@ -696,6 +1031,15 @@ class Redisched(World):
         if found and error is None:
             self._program.delete(found[0])
 
+    def overrun(self) -> Iterator[float]:
+        yield from self.run_twice(70)
+
+    def poison(self) -> Iterator[float]:
+        """Let a job go out to a second worker after its first one died."""
+        yield from self.run_twice(70)
+        self.kill("w1", "w2")
+        yield 5
+
     def hold(self, name: str, number: int) -> None:
         for _ in range(number):
             found = self._program.reserve(redisched.TTR["ms"])
@@ -708,6 +1052,7 @@ class Redisched(World):
 class SafePop(World):
     """redis-queue."""
 
+    stores_runs = False
     system = "safe_pop"
     queue = "crawl"
     option = "queue=crawl"
@@ -737,6 +1082,15 @@ class SafePop(World):
         with suppress(Held):  # The program of the worker ends with the error of a job.
             worker.step()
 
+    def overrun(self) -> Iterator[float]:
+        yield from self.run_twice(60)
+
+    def poison(self) -> Iterator[float]:
+        """Let a job go out to a second worker after its first one died."""
+        yield from self.run_twice(60)
+        self.kill("w1", "w2")
+        yield 5
+
     def hold(self, name: str, number: int) -> None:
         for _ in range(number):
             self.run_one(self.alive[name], Error("", "", "", 0))
@@ -745,6 +1099,7 @@ class SafePop(World):
 class TimeoutSets(World):
     """distributed-timeout-queue."""
 
+    stores_runs = False
     system = "timeout_sets"
     queue = "todos"
     option = "todos=todos"
@@ -763,6 +1118,15 @@ class TimeoutSets(World):
         found = self.client.srandmember(sets.TODOS)
         if found is not None and (item := worker.take(found)) is not None and error is None:
             worker.acknowledge(item)
+
+    def overrun(self) -> Iterator[float]:
+        yield from self.run_twice(70)
+
+    def poison(self) -> Iterator[float]:
+        """Let a job go out to a second worker after its first one died."""
+        yield from self.run_twice(70)
+        self.kill("w1", "w2")
+        yield 5
 
     def hold(self, name: str, number: int) -> None:
         for _ in range(number):

@@ -74,8 +74,14 @@ class HealthEvaluator:
         """Run the health rules on one queue, and cache the result if the queue is idle."""
         probe_results, thresholds = self._probes.find_probe_results(ref), self._thresholds_of(ref)
         queue_with_system_findings = self._add_system_findings(ref, queue)
+        system = self._systems[ref.system]
         evaluated = rules.attach_findings(
-            queue_with_system_findings, rate, thresholds, probe_results, self._systems[ref.system].finding_remedies
+            queue_with_system_findings,
+            rate,
+            thresholds,
+            probe_results,
+            system.finding_remedies,
+            system.known_fields,
         )
         dated_queue = self._probes.update_queue(ref, evaluated)
         if _is_queue_idle(queue, rate):
@@ -91,7 +97,7 @@ class HealthEvaluator:
 
         `wrong-type` findings that the counts already report are left out.
         """
-        findings = self._probes.find_system_findings(ref)
+        findings = self._probes.find_system_findings(ref, queue.counted_ms)
         if not findings:
             return queue
         reported_keys = {finding.keys for finding in queue.findings if finding.kind == "wrong-type"}

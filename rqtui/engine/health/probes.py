@@ -21,7 +21,7 @@ from rqtui.engine.health.urgency import compute_queue_weight
 from rqtui.engine.history import History
 from rqtui.engine.rates import MINUTE_MS, WINDOW_MS, Checkpoint, RecordedEnds, Totals
 from rqtui.errors import RqtuiError, describe_and_log
-from rqtui.model import Cause, Finding, Job, Page, Place, Queue, Ref, State
+from rqtui.model import Cause, Finding, Job, KindStatistics, Page, Place, Queue, Ref, Schedule, State
 from rqtui.system_base.system import Replies, Request, System, isolate_request
 from rqtui.text.causes import find_short_error_cause
 from rqtui.text.masking import mask_text
@@ -64,6 +64,7 @@ class WorkerActivity(NamedTuple):
     total: int
     idle: int
     quiet: int
+    served_first: tuple[str, ...] = ()  # queues from which every worker takes jobs before it takes one of this queue
 
 
 class LongRun(NamedTuple):
@@ -76,6 +77,26 @@ class LongRun(NamedTuple):
     usual_ms: int  # the median run of the same kind
     sampled: int  # ended runs of the kind that were read
     jobs: int  # jobs of the queue that run too long, this one included
+    is_mean: bool = False  # True: `usual_ms` is a mean that the system itself stores
+
+
+class OvertakenJob(NamedTuple):
+    """A ready job of low priority that has waited long, while jobs that came later were taken."""
+
+    id: bytes
+    name: str
+    priority: int
+    ready_ms: int  # since when the job is ready
+    jobs_before: int  # ready jobs that are taken before this one
+
+
+class RetryStorm(NamedTuple):
+    """A kind of job that fails at every attempt and is tried again at once, by a sample of the retried jobs."""
+
+    name: str
+    per_minute: float  # attempts of all its sampled jobs together, scaled to the places from which they were read
+    sampled: int
+    done_per_minute: float | None = None  # runs of all kinds that succeeded in the last minute; None: unknown
 
 
 class ProbeResults(NamedTuple):
@@ -90,6 +111,8 @@ class ProbeResults(NamedTuple):
     recent_deaths: RecentDeaths | None = None
     workers: WorkerActivity | None = None
     long_run: LongRun | None = None
+    overtaken: OvertakenJob | None = None
+    storm: RetryStorm | None = None
 
 
 NO_PROBE_RESULTS = ProbeResults()
@@ -113,6 +136,14 @@ class _QueueProbes:
     results: ProbeResults = NO_PROBE_RESULTS
 
 
+@dataclass(slots=True)
+class _Schedules:
+    """The schedules of one system that have a problem, by queue, and when they were read (s by `time.monotonic`)."""
+
+    ran_at_s: float = float("-inf")
+    by_queue: dict[str, list[Schedule]] = field(default_factory=dict)
+
+
 class Probes:
     """Decides from the last counts which queues need which probes, builds their requests and stores their results."""
 
@@ -126,6 +157,7 @@ class Probes:
         ] = {}  # (kind of finding, since when in ms)
         self._first_probed: set[Ref] = set()  # queues in which a kind of probe just ran for the first time
         self._updated: set[Ref] = set()  # queues of which a probe result came since `take_updated_queues`
+        self._schedules: dict[str, _Schedules] = {}  # by system
 
     def build_due_requests(
         self, refs: Sequence[Ref], now_s: float, kind_names: Iterable[str], *, is_all: bool = False
@@ -153,7 +185,29 @@ class Probes:
                 request = self._build_probe_request(kind, ref)
                 if request is not None:
                     requests[ref, kind_name] = request
+        if "faults" in kind_names:
+            requests |= self._build_schedule_requests(refs, now_s)
         return requests
+
+    def _build_schedule_requests(self, refs: Iterable[Ref], now_s: float) -> ProbeRequests:
+        """Return the due requests for the schedules of whole systems, under a reference without a queue name."""
+        requests: ProbeRequests = {}
+        for name in {ref.system for ref in refs if self._systems[ref.system].checks_schedules}:
+            state = self._schedules.setdefault(name, _Schedules())
+            if now_s - state.ran_at_s >= SCHEDULES_INTERVAL_S and (request := self._systems[name].schedules_request()):
+                state.ran_at_s = now_s
+                requests[Ref(name, ""), "schedules"] = _ignore_request_errors(request)
+        return requests
+
+    def _store_schedules(self, system: str, schedules: Sequence[Schedule]) -> None:
+        """Store the schedules of a system that have a problem, by queue."""
+        state = self._schedules[system]
+        before, state.by_queue = state.by_queue, {}
+        living = {(each.name, each.queue, each.call) for each in schedules if each.enabled and not each.problem}
+        for each in schedules:
+            if each.problem and each.queue and (each.name, each.queue, each.call) not in living:
+                state.by_queue.setdefault(each.queue, []).append(each)
+        self._updated |= {Ref(system, queue) for queue in {*before, *state.by_queue}}
 
     def store_results(
         self, results: Mapping[tuple[Ref, str], Any], now_s: float
@@ -161,6 +215,9 @@ class Probes:
         """Store probe results, and return the checkpoints of the last minutes that they contain, the latest first."""
         checkpoints: list[tuple[Ref, Checkpoint | RecordedEnds]] = []
         for (ref, kind_name), result in results.items():
+            if kind_name == "schedules":
+                self._store_schedules(ref.system, result or ())
+                continue
             stored = self._states.setdefault(ref, _QueueProbes())
             self._first_probed |= set() if kind_name in stored.ran_at_s else {ref}
             self._updated.add(ref)
@@ -177,6 +234,10 @@ class Probes:
                 stored.results = stored.results._replace(workers=result)
             elif kind_name == "runs":
                 stored.results = stored.results._replace(long_run=result)
+            elif kind_name == "order":
+                stored.results = stored.results._replace(overtaken=result)
+            elif kind_name == "storm":
+                stored.results = stored.results._replace(storm=result)
             elif kind_name == "hours" and result is not None:
                 stored.results = stored.results._replace(failure_shares=result[0], usual_wait_ms=result[1])
         return checkpoints
@@ -229,10 +290,14 @@ class Probes:
         )
         return queue._replace(findings=tuple(dated_findings))
 
-    def find_system_findings(self, ref: Ref) -> tuple[Finding, ...]:
-        """Return the findings that the system's own probe returned for a queue when it last ran."""
-        probes = self._states.get(ref)
-        return probes.faults if probes else ()
+    def find_system_findings(self, ref: Ref, now_ms: int) -> tuple[Finding, ...]:
+        """Return the findings of the last run of the system's own probe, and those about schedules."""
+        state, schedules = self._states.get(ref), self._schedules.get(ref.system)
+        faults = state.faults if state else ()
+        stopped = schedules.by_queue.get(ref.queue, ()) if schedules and schedules.by_queue else ()
+        if not stopped:
+            return faults
+        return (*faults, *_find_stopped_schedules(self._systems[ref.system], ref.queue, stopped, now_ms))
 
     def find_probe_results(self, ref: Ref) -> ProbeResults:
         """Return the stored results of a queue's probes, except for the findings of the system's own probe."""
@@ -275,6 +340,30 @@ def _build_system_findings_request(system: System, queue: Queue) -> Request[tupl
         return (Finding("undecodable", "warning", queue.name, text),)
 
     return None if request is None else isolate_request(lambda: request, build_undecodable_finding)
+
+
+SCHEDULES_INTERVAL_S = 15.0  # between two reads of the schedules of a system
+LATE_SCHEDULE_MS = 5_000  # a run that is due for less may still come
+
+
+def _find_stopped_schedules(
+    system: System, queue: str, schedules: Sequence[Schedule], now_ms: int
+) -> tuple[Finding, ...]:
+    """Build the finding about schedules with a problem whose next run is overdue or unknown."""
+    from rqtui.text.formats import format_moment, format_quantity  # Imported late because findings are rare.
+    from rqtui.text.sanitise import safe
+
+    late = [each for each in schedules if each.next_ms is None or now_ms - each.next_ms >= LATE_SCHEDULE_MS]
+    if not late:
+        return ()
+    first = min(late, key=lambda each: each.next_ms or 0)
+    last_run = f"last run {format_moment(first.last_ms)}" if first.last_ms else "no run is known"
+    due = f", next was due {format_moment(first.next_ms)}" if first.next_ms else ""
+    text = f"schedule {safe(first.name)} ({safe(first.pattern)}) stopped: {safe(first.problem)}; {last_run}{due}"
+    others = f"{format_quantity(len(late) - 1, 'other schedule')} too" if len(late) > 1 else ""
+    remedy = system.finding_remedies.get("schedule-stopped", "start the program that enqueues it (rqtui schedules)")
+    found = Finding("schedule-stopped", "warning", queue, text, remedy, detail=others, since_ms=first.next_ms)
+    return (replace(found, jobs=len(late)),)
 
 
 def _needs_system_probe(system: System, queue: Queue) -> bool:
@@ -325,6 +414,11 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
 
     Only a period for which the queue still has both is counted: done jobs are often deleted earlier than dead ones.
     """
+    recorded = system.ends_request(queue.name)
+    if recorded is not None:
+        return _ignore_request_errors(
+            Request(recorded.calls, lambda replies: _count_ends(recorded.parse(replies), queue.counted_ms))
+        )
     requests, places = [], []
     for place in system.places:
         job_count = queue.count_in_place(place.name)
@@ -346,22 +440,33 @@ def _build_recorded_ends_request(system: System, queue: Queue) -> Request[tuple[
         if not end_times[State.DONE] or window_ms <= 0:
             return ()
         windows_ms = [window_part_ms for window_part_ms in (MINUTE_MS, window_ms) if window_part_ms <= window_ms]
-        return tuple(
-            RecordedEnds(
-                window_part_ms,
-                *(
-                    sum(at_ms >= now_ms - window_part_ms for at_ms in end_times[state])
-                    for state in (State.DONE, State.DEAD)
-                ),
-            )
-            for window_part_ms in dict.fromkeys(windows_ms)
-        )
+        counted = [
+            (part_ms, *(sum(at_ms >= now_ms - part_ms for at_ms in end_times[s]) for s in (State.DONE, State.DEAD)))
+            for part_ms in dict.fromkeys(windows_ms)
+        ]
+        return tuple(RecordedEnds(part_ms, completed, failed) for part_ms, completed, failed in counted)
 
     return _build_combined_page_request(requests, count_recorded_ends)
 
 
+def _count_ends(minutes: Sequence[tuple[int, int, int]], now_ms: int) -> tuple[RecordedEnds, ...]:
+    """Count the runs since the start of the previous minute, and since the start of the fourth minute before this."""
+    this_ms = now_ms - now_ms % MINUTE_MS
+    found = []
+    if not minutes:
+        return ()
+    for back in (1, 4):
+        begin_ms = this_ms - back * MINUTE_MS
+        runs = [each for each in minutes if each[0] >= begin_ms]
+        failed = sum(each[2] for each in runs)
+        found.append(RecordedEnds(now_ms - begin_ms, sum(each[1] for each in runs) - failed, failed, is_final=False))
+    return tuple(found)
+
+
 def _needs_ends_probe(system: System, queue: Queue) -> bool:
     """Return whether a queue has both done and dead jobs while its system keeps no counters per minute."""
+    if system.records_ends:
+        return bool(queue.counters.get("failed"))
     if history.has_minute_counters(system) or not queue.count_failed() or not queue.count_in_state(State.DONE):
         return False
     return not any(place.is_shared or place.is_from_events for place in system.places)
@@ -476,6 +581,11 @@ def _build_combined_page_request(
     requests: Sequence[Request[Page]], summarise: Callable[[list[Page]], T]
 ) -> Request[T | None]:
     """Combine page requests into one whose result is `summarise(pages)`, or None if reading them fails."""
+    return _combine_requests(requests, summarise)
+
+
+def _combine_requests(requests: Sequence[Request[Any]], summarise: Callable[[list[Any]], T]) -> Request[T | None]:
+    """Build a request that sends several requests at once and passes their results to `summarise`, in order."""
 
     def parse_pages(replies: Replies) -> T:
         remaining = iter(replies)
@@ -501,57 +611,228 @@ def _build_workers_request(system: System, queue: Queue) -> Request[WorkerActivi
         workers = [worker for worker in request.parse(replies) if not worker.is_late(queue.counted_ms)]
         quiet = sum(worker.order != "run" or worker.state == "quiet" for worker in workers)
         idle = sum(worker.order == "run" and not worker.job and worker.state in _IDLE_STATES for worker in workers)
-        return WorkerActivity(len(workers), idle, quiet)
+        before = [
+            worker.queues[: worker.queues.index(queue.name)] if queue.name in worker.queues else ()
+            for worker in workers
+        ]
+        served_first = (
+            before[0] if system.has_ordered_queues and before and all(each == before[0] for each in before) else ()
+        )
+        return WorkerActivity(len(workers), idle, quiet, served_first)
 
     return _ignore_request_errors(Request(request.calls, count_idle_workers))
 
 
-def _needs_workers_probe(_system: System, queue: Queue) -> bool:
-    """Return whether a queue that is not paused has workers and ready jobs, but no reserved job."""
-    has_waiting = queue.count_in_state(State.READY) and not queue.count_in_state(State.RESERVED)
-    return bool(queue.workers and has_waiting and not queue.is_paused)
+def _needs_workers_probe(system: System, queue: Queue) -> bool:
+    """Return whether workers may leave ready jobs untouched: none is reserved, or the oldest one waits long."""
+    if not queue.workers or queue.is_paused or not queue.count_in_state(State.READY):
+        return False
+    waits_long = system.has_ordered_queues and (queue.oldest_ready_ms or 0) >= SUSPICIOUS_WAIT_MS
+    return waits_long or not queue.count_in_state(State.RESERVED)
 
 
 def _build_long_run_request(system: System, queue: Queue) -> Request[LongRun | None]:
-    """Build the request that finds reserved jobs which run much longer than the latest ended jobs of the same kind."""
-    requests = [_build_newest_page_request(system, queue, place) for place in _list_places_with_runs(system, queue)]
+    """Build the request that compares the runs of reserved jobs with the latest ended runs of the same kind.
 
-    def find_long_run(pages: list[Page]) -> LongRun | None:
+    Of a system that deletes ended jobs, the runs are compared with the mean that the system stores per kind.
+    """
+    places = _list_places_with_runs(system, queue)
+    requests: list[Request[Any]] = [_build_newest_page_request(system, queue, place) for place in places]
+    kinds = None if any(place.state is State.DONE for place in places) else system.kinds_request(queue.name)
+    if kinds is not None:
+        requests.append(kinds)
+
+    def find_long_run(answers: list[Any]) -> LongRun | None:
+        pages: list[Page] = answers[: len(places)]
         jobs = [job for page in pages for job in page.jobs]
-        durations_by_kind: dict[str, list[int]] = {}
+        usual = _compute_usual_runs(jobs)
+        for kind in answers[len(places)] if kinds is not None else ():
+            if kind.mean_ms is not None and kind.processed - kind.failed >= MIN_ENDED_RUNS:
+                usual[kind.kind] = _UsualRun(kind.mean_ms, kind.mean_ms, kind.processed - kind.failed)
+        found = []
         for job in jobs:
-            if job.state is State.DONE and job.reserved_ms and job.since_ms and job.since_ms >= job.reserved_ms:
-                durations_by_kind.setdefault(job.name, []).append(job.since_ms - job.reserved_ms)
-        long_runs = []
-        for job in jobs:
-            ended_ms = durations_by_kind.get(job.name, ())
-            if job.state is State.RESERVED and job.name and job.reserved_ms and len(ended_ms) >= MIN_ENDED_RUNS:
-                usual_ms, run_ms = round(median(ended_ms)), queue.counted_ms - job.reserved_ms
-                if run_ms >= max(MIN_LONG_RUN_MS, LONG_RUN_FACTOR * usual_ms, LONGEST_RUN_FACTOR * max(ended_ms)):
-                    long_runs.append((run_ms / max(1, usual_ms), job, usual_ms, len(ended_ms)))
-        if not long_runs:
+            known = usual.get(job.name)
+            if job.state is State.RESERVED and job.name and job.reserved_ms and known:
+                run_ms = queue.counted_ms - job.reserved_ms
+                if run_ms >= max(MIN_LONG_RUN_MS, LONG_RUN_FACTOR * known.ms, LONGEST_RUN_FACTOR * known.longest_ms):
+                    found.append((run_ms / max(1, known.ms), job, known))
+        if not found:
             return None
-        _factor, job, usual_ms, sampled = max(long_runs, key=itemgetter(0))
-        return LongRun(job.id, job.name, job.worker, job.reserved_ms or 0, usual_ms, sampled, len(long_runs))
+        _factor, job, known = max(found, key=itemgetter(0))
+        begin_ms, is_mean = job.reserved_ms or 0, kinds is not None
+        return LongRun(job.id, job.name, job.worker, begin_ms, known.ms, known.runs, len(found), is_mean)
 
-    return _build_combined_page_request(requests, find_long_run)
+    return _combine_requests(requests, find_long_run)
+
+
+class _UsualRun(NamedTuple):
+    """How long the ended runs of one kind of job took, in ms: the median or the mean, and the longest."""
+
+    ms: int
+    longest_ms: int
+    runs: int
+
+
+def _compute_usual_runs(jobs: Sequence[Job]) -> dict[str, _UsualRun]:
+    """Return the usual run of each kind with enough ended jobs."""
+    runs: dict[str, list[int]] = {}
+    for job in jobs:
+        if job.state is State.DONE and job.reserved_ms and job.since_ms and job.since_ms >= job.reserved_ms:
+            runs.setdefault(job.name, []).append(job.since_ms - job.reserved_ms)
+    return {
+        name: _UsualRun(round(median(ended)), max(ended), len(ended))
+        for name, ended in runs.items()
+        if len(ended) >= MIN_ENDED_RUNS
+    }
 
 
 def _list_places_with_runs(system: System, queue: Queue) -> list[Place]:
-    """Return the places of running and of ended jobs of a queue.
+    """Return the places of running and of ended jobs with jobs.
 
-    Returns none unless both have jobs and the system stores the kinds of jobs.
+    Returns none if the system stores no names, or neither ended jobs nor the mean run of a kind.
     """
     if "name" not in system.known_fields:
         return []
-    places = [place for place in system.places if place.state in (State.RESERVED, State.DONE) and not place.is_shared]
+    places = [place for place in system.places if place.state in (State.RESERVED, State.DONE)]
     places = [place for place in places if queue.count_in_place(place.name)]
-    return places if {place.state for place in places} == {State.RESERVED, State.DONE} else []
+    states = {place.state for place in places}
+    is_known = State.DONE in states or system.kinds_request(queue.name) is not None
+    return places if State.RESERVED in states and is_known else []
 
 
 def _needs_long_run_probe(system: System, queue: Queue) -> bool:
     """Return whether a queue has running jobs, and ended ones to compare them with."""
     return bool(queue.count_in_state(State.RESERVED) and _list_places_with_runs(system, queue))
+
+
+ORDER_PARTS = 4  # positions at which the order of the ready jobs is sampled, beside the last jobs
+ORDER_JOBS = 20  # last ready jobs that are read
+
+
+def _build_order_request(system: System, queue: Queue) -> Request[OvertakenJob | None]:
+    """Build the request for the ready job that waits longest, by a sample of a place in the order of priority.
+
+    The head of the place is the next job, and may be the newest one.
+    """
+    place = next(each for each in system.places if each.state is State.READY)
+    ready = queue.count_in_place(place.name)
+    last = max(0, ready - ORDER_JOBS)
+    offsets = [*dict.fromkeys(last * part // ORDER_PARTS for part in range(ORDER_PARTS)), last]
+    requests = [system.page_request(queue.name, place.name, at, 1, 0) for at in offsets[:-1]]
+    requests.append(system.page_request(queue.name, place.name, last, ORDER_JOBS, 0))
+
+    def find_overtaken(pages: list[Page]) -> OvertakenJob | None:
+        jobs = [(page.offset + at, job) for page in pages for at, job in enumerate(page.jobs)]
+        waits = [(at, job, _find_ready_ms(job)) for at, job in jobs]
+        known = [(ready_ms, at, job) for at, job, ready_ms in waits if ready_ms is not None]
+        if not known:
+            return None
+        head_ms = queue.counted_ms - (queue.oldest_ready_ms or 0)
+        ready_ms, at, job = min(known, key=itemgetter(0, 1))
+        if at == 0 or head_ms <= ready_ms:
+            return None
+        return OvertakenJob(job.id, job.name, job.priority or 0, ready_ms, at)
+
+    return _build_combined_page_request(requests, find_overtaken)
+
+
+def _find_ready_ms(job: Job) -> int | None:
+    """Return since when a ready job waits: since it was put, was due or was put back, whichever came last."""
+    times = [at_ms for at_ms in (job.enqueued_ms, job.due_ms, job.since_ms) if at_ms is not None]
+    return max(times, default=None)
+
+
+def _needs_order_probe(system: System, queue: Queue) -> bool:
+    is_ordered = "priority" in system.known_fields
+    return is_ordered and queue.count_in_state(State.READY) > 1 and not queue.is_paused and queue.workers != 0
+
+
+STORM_JOBS = 20  # jobs of each place that are searched for jobs that are tried again and again
+MIN_STORM_ATTEMPTS = 5  # attempts of one job
+MIN_STORM_SHARE = 0.9  # of the reported runs of a kind that failed
+MIN_STORM_PER_MINUTE = 2.0  # attempts of one job per minute, since it was put
+
+
+def _build_storm_request(system: System, queue: Queue) -> Request[RetryStorm | None]:
+    """Build the request for the kind of job that is tried again and again without a pause.
+
+    The jobs are at the end of the ready place, are reserved, or wait for a short time. The rate of attempts of a job is
+    their number divided by the age of the job.
+    """
+    requests, counts, has_done = [], [], False
+    for place in system.places:
+        number, is_done = queue.count_in_place(place.name), place.state is State.DONE
+        if place.state is State.DEAD or place.is_from_events or is_done and place.is_shared:
+            continue
+        has_done = has_done or is_done
+        if number:
+            first = max(0, number - STORM_JOBS) if place.state in (State.READY, State.DONE) else 0
+            read = system.scan_request if place.is_shared else system.page_request
+            requests.append(read(queue.name, place.name, first, STORM_JOBS, 0))
+            counts.append(number)
+
+    # Where runs are known from events, they are counted per kind, and the messages store no time.
+    kinds = system.kinds_request(queue.name) if system.heartbeat_event_interval_ms is not None else None
+
+    def find_storm(answers: list[Any]) -> RetryStorm | None:
+        pages: list[Page] = answers[: len(counts)]
+        if kinds is not None:
+            return _find_reported_storm(pages, answers[-1])
+        rates: dict[str, float] = {}
+        sampled: Counter[str] = Counter()
+        ends = [_find_end_ms(job) for page in pages for job in page.jobs if job.state is State.DONE]
+        for page, number in zip(pages, counts, strict=True):
+            scale = max(1.0, number / max(1, len(page.jobs)))
+            for job in page.jobs:
+                age_ms = queue.counted_ms - (_find_created_ms(job) or queue.counted_ms)
+                failed = (job.attempts or 0) - (job.state is State.RESERVED)
+                per_minute = failed * MINUTE_MS / age_ms if age_ms > 0 else 0.0
+                is_waiting = job.state is not State.DONE
+                if is_waiting and failed >= MIN_STORM_ATTEMPTS and per_minute >= MIN_STORM_PER_MINUTE:
+                    rates[job.name] = rates.get(job.name, 0.0) + per_minute * scale
+                    sampled[job.name] += 1
+        if not rates:
+            return None
+        name, per_minute = max(rates.items(), key=itemgetter(1))
+        done = _compute_per_minute(ends, queue.counted_ms) if has_done else None
+        return RetryStorm(name, per_minute, sampled[name], done)
+
+    return _combine_requests([*requests, *([] if kinds is None else [kinds])], find_storm)
+
+
+def _find_reported_storm(pages: Sequence[Page], kinds: Sequence[KindStatistics]) -> RetryStorm | None:
+    """Find the kind whose reported runs nearly all failed, if jobs of it are tried again for the fifth time or more."""
+    retried = Counter(job.name for page in pages for job in page.jobs if job.attempts > MIN_STORM_ATTEMPTS)
+    failing = [each for each in kinds if retried[each.kind] and each.failed >= MIN_STORM_SHARE * each.processed]
+    if not failing:
+        return None
+    worst = max(failing, key=lambda each: each.failed)
+    minutes = max(1.0, worst.window_ms / MINUTE_MS)
+    done = sum(each.processed - each.failed for each in kinds) / minutes
+    return RetryStorm(worst.kind, worst.failed / minutes, retried[worst.kind], done)
+
+
+def _find_end_ms(job: Job) -> int:
+    return job.ended_ms or job.since_ms or 0
+
+
+def _compute_per_minute(ends: Sequence[int], now_ms: int) -> float:
+    """Return how many jobs ended per minute, by the times of the jobs that ended last."""
+    recent = [at_ms for at_ms in ends if now_ms - at_ms < MINUTE_MS]
+    is_cut = len(recent) == len(ends) >= STORM_JOBS
+    return len(recent) * MINUTE_MS / max(1_000, now_ms - min(recent)) if is_cut else float(len(recent))
+
+
+def _find_created_ms(job: Job) -> int | None:
+    """Return when a job was put. Sidekiq renews `enqueued_ms` at each retry, and stores the first time as a fact."""
+    created = next((fact.value for fact in job.facts if fact.name == "created"), None)
+    return created if isinstance(created, int) else job.enqueued_ms
+
+
+def _needs_storm_probe(system: System, queue: Queue) -> bool:
+    if "tried" not in system.known_fields or queue.is_paused or not queue.counters.get("failed", 1):
+        return False
+    return bool(queue.count_in_state(State.READY) or queue.count_in_state(State.RESERVED))
 
 
 def _needs_failure_causes_probe(system: System, queue: Queue) -> bool:
@@ -638,9 +919,19 @@ PROBE_KINDS: Mapping[str, _Probe] = {
     "deaths": _Probe(300.0, 3, _build_dead_jobs_request, _needs_deaths_probe),
     "workers": _Probe(15.0, 3, _build_workers_request, _needs_workers_probe),
     "runs": _Probe(15.0, 3, _build_long_run_request, _needs_long_run_probe),
+    "order": _Probe(15.0, 3, _build_order_request, _needs_order_probe),
+    "storm": _Probe(15.0, 3, _build_storm_request, _needs_storm_probe),
     "hours": _Probe(300.0, 1, _build_failure_history_request, _needs_history_probe),
 }
-KINDS_BY_COUNTS = ("lately", "ends", "faults", "workers", "runs")  # probes that the counts alone call for
+KINDS_BY_COUNTS = (
+    "lately",
+    "ends",
+    "faults",
+    "workers",
+    "runs",
+    "order",
+    "storm",
+)  # probes that the counts alone call for
 KINDS_BY_FINDINGS = ("causes", "deaths", "hours")  # probes that findings call for
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -37,20 +38,27 @@ MIN_GROWING_MS = 60_000  # a backlog that grows for less time is a burst
 UNUSUAL_FACTOR = 3  # times the usual waiting time
 NEAR_CAP_SHARE = 0.9
 NEAR_MEMORY_SHARE = 0.9
+MIN_SKEW_MS = 1_000  # with a larger difference local times contradict the server's ages
 RETRIED_FACTOR = 1.5  # times the limit of failing attempts: a smaller share of which no job died is information
 SUDDEN_SHARE = 0.2  # more of the last minute's attempts failed than of the last five: that share is reported
+MIN_STORM_PER_MINUTE = 10  # attempts of one kind: fewer do not keep workers from other jobs
+MAX_NAMED_QUEUES = 3
 MIN_IDLE_MS = 15_000  # ready jobs that wait while idle workers take none; a worker's poll is a few seconds at most
 FAILURE_FIX = "fix the failures first"
 IDLE_FIX = "some workers hold no job: find out why (rqtui workers)"
+LIMIT_FIX = "the queue works at its limit: raise the limit"
 REPLICA_FIX = "connect to its primary, or name the sentinels (redis+sentinel://)"
 _SEVERITY_RANKS = {"ok": 0, "info": 1, "unknown": 2, "warning": 3, "critical": 4}
 # Of findings with the same severity, the first kind is the verdict: jobs fail, jobs are stuck or lost, nobody works,
 # the queue grows, something is old. Kinds that are not named are findings of systems, which report stuck or lost jobs.
-_URGENT_KINDS = ("wrong-type", "failing", "dead-grows")
+_URGENT_KINDS = ("wrong-type", "failing", "dead-grows", "retry-storm")
 _PATIENT_KINDS = (
     "no-live-worker",
     "idle-workers",
     "long-run",
+    "schedule-stopped",
+    "overtaken",
+    "starving",
     "oldest-ready",
     "backlog-grows",
     "dead-near-cap",
@@ -67,6 +75,9 @@ FINDING_KINDS = {  # of findings about queues and the server; `docs/health.md` l
     "silent-leases": "jobs are held by workers that stopped sending heartbeats",
     "interrupted": "a job lost at least two leases: it may kill the workers that run it",
     "long-run": "a job runs for much longer than its kind usually does",
+    "retry-storm": "one kind of job fails at every attempt and is tried again at once",
+    "overtaken": "a job waits for longer than is usual, while jobs that came later are taken",
+    "schedule-stopped": "a schedule enqueues nothing any more, because its program stopped",
     "expired-not-reaped": "leases are over, and nobody reaps",
     "due-not-dispatched": "jobs are due, and nobody dispatches",
     "no-live-worker": "jobs are ready, and no worker sends heartbeats",
@@ -95,13 +106,15 @@ def attach_findings(
     thresholds: Thresholds = DEFAULTS,
     probe_results: ProbeResults = NO_PROBE_RESULTS,
     remedies: Mapping[str, str] = MappingProxyType({}),
+    known_fields: frozenset[str] | None = None,
 ) -> Queue:
     """Return a queue with its findings, the worst first, its verdict, and the facts that its system does not store.
 
+    `known_fields` are the fields of a job that the queue's system stores; None if that is not known.
     `remedies` maps a kind of finding to the fix that fits the queue's system. An empty fix removes the finding, because
     a finding of the system itself reports the same problem.
     """
-    unknown = _find_unknown_facts(queue)
+    unknown = _find_unknown_facts(queue, rate, known_fields)
     findings = [
         graded_finding for finding in queue.findings if (graded_finding := _grade_system_finding(finding, thresholds))
     ]
@@ -130,7 +143,9 @@ def _advise_failures_first(findings: list[Finding]) -> list[Finding]:
     if not any(finding.kind == "failing" for finding in findings):
         return findings
     return [
-        replace(finding, remedy=FAILURE_FIX, key="") if finding.kind in ("oldest-ready", "backlog-grows") else finding
+        replace(finding, remedy=FAILURE_FIX, key="")
+        if finding.kind in ("oldest-ready", "overtaken", "backlog-grows")
+        else finding
         for finding in findings
     ]
 
@@ -201,10 +216,14 @@ def format_finding(finding: Finding, now_ms: int) -> str:
 # -- what cannot be known ----------------------------------------------------------------------------------------------
 
 FAILURES, WORKERS, LEASES, WAITS = "failures", "workers", "leases", "waiting times"
+REPEATED_RUNS, EARLIER_RUNS = "repeated runs", "runs before rqtui listened"
+FAILURES_OF_MINUTES, GROWTH, IDLE_WORKERS = "failures of the last minutes", "growth", "idle workers"
+EARLIER_RUNS_MS = 3_600_000  # what happened before events arrived matters for so long
+MIN_MINUTES_MS = 60_000  # the time that a queue must be watched, or recorded, to know its failures
 
 
-def _find_unknown_facts(queue: Queue) -> tuple[str, ...]:
-    """Return the kinds of data that a queue's system does not store: failures, workers, leases, waiting times.
+def _find_unknown_facts(queue: Queue, rate: Rate, known_fields: frozenset[str] | None) -> tuple[str, ...]:
+    """Return the kinds of data that a queue's system does not store, such as failures, workers or waiting times.
 
     A kind is missing if the queue has no counter, place, worker list or age of that kind.
     """
@@ -214,17 +233,24 @@ def _find_unknown_facts(queue: Queue) -> tuple[str, ...]:
     unknown_facts = []
     if "failed" not in queue.counters and State.DEAD not in counted_states:
         unknown_facts.append(FAILURES)
+    elif queue.count_failed() and 0 < rate.recent.duration_ms < MIN_MINUTES_MS:
+        unknown_facts.append(FAILURES_OF_MINUTES)
     if queue.workers is None and not any(finding.kind == "wrong-type" for finding in queue.findings):
         unknown_facts.append(WORKERS)
     if State.RESERVED not in counted_states:
         unknown_facts.append(LEASES)
+    elif known_fields is not None and "tried" not in known_fields:
+        unknown_facts.append(REPEATED_RUNS)
     if queue.oldest_ready_ms is None and queue.count_in_state(State.READY):
         unknown_facts.append(WAITS)
+    heard = [count.coverage.since_ms for count in queue.counts if count.coverage is not None]
+    if any(since_ms is None or queue.counted_ms - since_ms < EARLIER_RUNS_MS for since_ms in heard):
+        unknown_facts.append(EARLIER_RUNS)
     return tuple(unknown_facts)
 
 
-_IDLE_KINDS = frozenset({"idle-workers", "no-live-worker", "no-consumer", "at-limit", "rate-limited"})
-FAILURES_OF_MINUTES, GROWTH, IDLE_WORKERS = "failures of the last minutes", "growth", "idle workers"
+_LIMIT_KINDS = frozenset({"at-limit", "rate-limited"})  # a limit that a person set keeps ready jobs back
+_IDLE_KINDS = frozenset({"idle-workers", "no-live-worker", "no-consumer", "nobody-consumes"}) | _LIMIT_KINDS
 MIN_WATCHED_MS = 1_000  # a command counts a queue twice within milliseconds, which says nothing about minutes
 MIN_GROWN = 60  # ready jobs from which on it matters whether a queue grows
 
@@ -432,7 +458,7 @@ def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, resul
     If the usual wait is unknown, or a person configured a limit, the limit decides.
     """
     wait_ms = queue.oldest_ready_ms or 0
-    if not wait_ms or queue.is_paused or queue.workers == 0:
+    if not wait_ms or queue.is_paused or queue.workers == 0 or _is_at_limit(queue):
         return None
     if not is_plausible_due_time(queue.counted_ms - wait_ms, queue.counted_ms):  # A score of 1970 is no age.
         return None
@@ -441,6 +467,9 @@ def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, resul
     if not severity:
         return None
     text = f"the oldest ready job waits for {_format_age(wait_ms)}"
+    workers = results.workers
+    if workers is not None and workers.served_first and queue.workers:
+        return _build_overtaken_finding(queue, severity, text, workers.served_first, wait_ms)
     detail = "" if usual_ms is None else f"usually {_format_age(usual_ms) if usual_ms >= 1_000 else 'less than 1 s'}"
     return Finding(
         "oldest-ready",
@@ -453,6 +482,61 @@ def _find_late_ready_job(queue: Queue, rate: Rate, thresholds: Thresholds, resul
         since_ms=queue.counted_ms - wait_ms,
         jobs=queue.count_in_state(State.READY),
     )
+
+
+def _build_overtaken_finding(
+    queue: Queue, severity: str, text: str, served_first: Sequence[str], waits_ms: int
+) -> Finding:
+    """Build the finding about a queue whose workers take jobs of other queues first."""
+    from rqtui.text.sanitise import safe
+
+    workers = f"its {_format_count(queue.workers or 0, 'worker')} {_inflect_verb(queue.workers or 0, 'takes')} jobs of"
+    text = f"{text}: {workers} {safe(', '.join(served_first[:MAX_NAMED_QUEUES]))} first"
+    since_ms, jobs = queue.counted_ms - waits_ms, queue.count_in_state(State.READY)
+    remedy = "start a worker that takes this queue first, w shows them"
+    return Finding("overtaken", severity, queue.name, text, remedy, key="w", since_ms=since_ms, jobs=jobs)
+
+
+def _find_overtaken_job(queue: Queue, rate: Rate, limits: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report a ready job of low priority that waits longer than usual, while jobs that came later are taken."""
+    job = results.overtaken
+    if job is None or queue.is_paused or queue.workers == 0 or queue.count_in_state(State.READY) <= job.jobs_before:
+        return None
+    waits_ms = queue.counted_ms - job.ready_ms
+    severity = _compute_wait_limit(rate, limits, results).find_severity(waits_ms)
+    if not severity or not is_plausible_due_time(job.ready_ms, queue.counted_ms):
+        return None
+    from rqtui.text.sanitise import format_id, safe
+
+    name = f" ({safe(job.name)})" if job.name else ""
+    before = _format_count(job.jobs_before, "job")
+    text = f"job {format_id(job.id)}{name} of priority {job.priority} waits for {_format_age(waits_ms)} behind {before}"
+    detail, remedy = "newer jobs of a higher priority are taken first", "add workers, or change its priority"
+    return Finding(
+        "overtaken", severity, queue.name, text, remedy, ids=(job.id,), detail=detail, since_ms=job.ready_ms, jobs=1
+    )
+
+
+def _find_retry_storm(queue: Queue, rate: Rate, _limits: Thresholds, results: ProbeResults) -> Finding | None:
+    """Report a kind of job that fails at every attempt and comes back at once: it takes the workers' time."""
+    storm, recent = results.storm, rate.recent
+    if storm is None or storm.per_minute < MIN_STORM_PER_MINUTE or not _has_waiting(queue):
+        return None
+    from rqtui.text.sanitise import safe
+
+    name = safe(storm.name) or "a kind without a name"
+    text = f"{name} fails and is tried again at once: {_format_number(round(storm.per_minute))} attempts a minute"
+    done_per_minute = storm.done_per_minute
+    if done_per_minute is None and recent.duration_ms >= MIN_WATCHED_MS:
+        done_per_minute = 60_000 * recent.completed / recent.duration_ms
+    if done_per_minute is not None:
+        text += f", {100 * storm.per_minute / (storm.per_minute + done_per_minute):.0f} % of all attempts"
+    finding = Finding("retry-storm", "warning", queue.name, text, "give it a backoff, or kill its jobs", key="e")
+    return replace(finding, jobs=storm.sampled, causes=results.causes)
+
+
+def _has_waiting(queue: Queue) -> bool:
+    return any(queue.count_in_state(state) for state in (State.READY, State.RESERVED, State.SCHEDULED))
 
 
 def _find_usual_wait_ms(rate: Rate, results: ProbeResults) -> int | None:
@@ -479,7 +563,7 @@ def _find_idle_workers(queue: Queue, rate: Rate, _thresholds: Thresholds, result
     workers, ready = results.workers, queue.count_in_state(State.READY)
     if not workers or not ready or not queue.workers or queue.is_paused or queue.count_in_state(State.RESERVED):
         return None
-    if any(finding.kind == "at-limit" for finding in queue.findings):
+    if _is_at_limit(queue):
         return None
     ready_jobs, since_ms = _format_count(ready, "ready job"), rate.idle_since_ms
     if workers.quiet == workers.total:
@@ -494,6 +578,11 @@ def _find_idle_workers(queue: Queue, rate: Rate, _thresholds: Thresholds, result
     else:
         return None
     return Finding("idle-workers", "warning", queue.name, text, remedy, key="w", since_ms=since_ms, jobs=ready)
+
+
+def _is_at_limit(queue: Queue) -> bool:
+    """Return whether a limit of the queue keeps its ready jobs back: they wait because a person wants it."""
+    return any(finding.kind in _LIMIT_KINDS for finding in queue.findings)
 
 
 def _inflect_verb(number: int, verb: str) -> str:
@@ -514,7 +603,8 @@ def _find_long_run(queue: Queue, _rate: Rate, _thresholds: Thresholds, results: 
         f"job {format_id(run.id)} ({safe(run.name)}) has been running for "
         f"{_format_age(queue.counted_ms - run.begin_ms)}{where}"
     )
-    detail = f"usually {format_duration(run.usual_ms)} (median of {_format_count(run.sampled, 'ended run')})"
+    measure = "mean" if run.is_mean else "median"
+    detail = f"usually {format_duration(run.usual_ms)} ({measure} of {_format_count(run.sampled, 'ended run')})"
     if run.jobs > 1:
         detail += f"; so {_inflect_verb(run.jobs - 1, 'does')} {_format_count(run.jobs - 1, 'other job')}"
     remedy = "find out where its worker is stuck"
@@ -550,8 +640,15 @@ def _find_growing_backlog(queue: Queue, rate: Rate, thresholds: Thresholds, _res
     window = _format_age(recent.growing_ms)
     text = f"grows by {_format_rate(growth_s)}/s, {_format_rate(out_s)}/s leave (last {window})"
     reserved = queue.count_in_state(State.RESERVED)
-    if queue.workers and queue.has_exact_counts(State.RESERVED) and reserved < queue.workers:
+    if (
+        not _is_at_limit(queue)
+        and queue.workers
+        and queue.has_exact_counts(State.RESERVED)
+        and reserved < queue.workers
+    ):
         return Finding("backlog-grows", severity, queue.name, text, IDLE_FIX, jobs=ready)
+    if _is_at_limit(queue):
+        return Finding("backlog-grows", severity, queue.name, text, LIMIT_FIX, jobs=ready)
     return Finding("backlog-grows", severity, queue.name, text, "add workers, w shows them", key="w", jobs=ready)
 
 
@@ -568,11 +665,13 @@ _RULES: tuple[Rule, ...] = (
     _find_failing_attempts,
     _find_many_dead_jobs,
     _find_recent_deaths,
+    _find_retry_storm,
     _find_unreaped_leases,
     _find_undispatched_jobs,
     _find_missing_workers,
     _find_idle_workers,
     _find_long_run,
+    _find_overtaken_job,
     _find_late_ready_job,
     _find_growing_backlog,
     _find_pause,
@@ -600,8 +699,7 @@ def find_server_problems(client: Any) -> list[Finding]:
 def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
     """Return the findings about a server's role, memory and eviction policy, read in one round trip per node.
 
-    Returns none if the server does not reply. Each command prints the critical findings when it connects; the screen
-    reads and shows all of them at intervals.
+    Returns none if the server does not reply. Each command prints the critical findings when it connects.
     """
     from redis.exceptions import RedisError
 
@@ -616,16 +714,80 @@ def find_urgent_server_problems(client: Any) -> tuple[Finding, ...]:
     return tuple(findings)
 
 
+def find_current_server_problems(client: Any) -> tuple[Finding, ...]:
+    """Return the findings about a server that the screen shows above its queues, read in one round trip per node.
+
+    They are about its role, memory, eviction policy, persistence and clock. Returns none if the server does not reply.
+    """
+    from redis.exceptions import RedisError
+
+    from rqtui.connection.connect import build_server_info
+
+    findings: list[Finding] = []
+    with contextlib.suppress(RedisError, OSError):
+        servers = list_nodes(client)
+        for server in servers:
+            with contextlib.suppress(RedisError, OSError):
+                pipe = server.pipeline(transaction=False)
+                for section in ("memory", "replication", "persistence"):  # Redis 6.2 takes one section at a time
+                    pipe.info(section)
+                pipe.config_get("save")
+                pipe.time()
+                began_s = time.time()
+                *sections, settings, moment = pipe.execute(raise_on_error=False)
+                replies = [reply for reply in sections if isinstance(reply, dict)]
+                info = build_server_info(
+                    {},
+                    {str(name): str(value) for each in replies for name, value in each.items()},
+                    settings if isinstance(settings, dict) else {},
+                )
+                found = check_server_info(info)
+                if not isinstance(moment, Exception):
+                    now_s = time.time()
+                    skew_ms = _compute_skew_ms(moment, began_s, now_s)
+                    found += check_clock_skew(skew_ms, 1000 * (now_s - began_s))
+                findings += _add_node_address(server, servers, found)
+    return tuple(findings)
+
+
+def check_clock_skew(skew_ms: float, rtt_ms: float) -> list[Finding]:
+    """Return the finding about a server's clock that differs from this machine's by a second or more.
+
+    `skew_ms` is correct to half of the round trip.
+    """
+    if abs(skew_ms) - rtt_ms / 2 < MIN_SKEW_MS:
+        return []
+    way = "ahead of" if skew_ms > 0 else "behind"
+    text = f"the clock of Redis is {abs(skew_ms) / 1000:.0f} s {way} this machine's; due times go by Redis's"
+    return [Finding("clock-skew", "warning", "", text, "synchronise both clocks (NTP)")]
+
+
+def _compute_skew_ms(moment: Sequence[int], sent_s: float, replied_s: float) -> float:
+    """Return how far a server's clock is ahead, from its reply to TIME and the local times around it."""
+    return int(moment[0]) * 1000 + int(moment[1]) / 1000 - 500 * (sent_s + replied_s)
+
+
 def _check_server_node(server: Any, probe: Callable[[Any], ServerInfo], node_count: int) -> list[Finding]:
     """Return the findings about one server, or a `node-away` finding if one of several Cluster nodes is unreachable."""
     from rqtui.errors import Unreachable
 
     try:
-        return check_server_info(probe(server))
+        return [*check_server_info(probe(server)), *_read_clock_skew(server)]
     except Unreachable as error:
         if node_count == 1:
             raise
         return [Finding("node-away", "critical", "", str(error), "bring it back, or let a replica take over")]
+
+
+def _read_clock_skew(server: Any) -> list[Finding]:
+    from redis.exceptions import RedisError
+
+    sent_s = time.time()
+    try:
+        moment, replied_s = server.time(), time.time()
+    except (RedisError, OSError):  # A user without the right to TIME gets no finding about it.
+        return []
+    return check_clock_skew(_compute_skew_ms(moment, sent_s, replied_s), 1000 * (replied_s - sent_s))
 
 
 def _add_node_address(server: Any, servers: list[Any], findings: list[Finding]) -> list[Finding]:

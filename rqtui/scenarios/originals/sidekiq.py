@@ -222,9 +222,10 @@ class Process:
             pipe.incrby(f"stat:{name}:{at:%Y-%m-%d}", figures.pop(name, 0))
             pipe.expire(f"stat:{name}:{at:%Y-%m-%d}", _DAY_STATS_S)
         for field, number in figures.items():
-            key = f"j|{at:%y%m%d}|{at.hour}:{at.minute}"
-            pipe.hincrby(key, field, number)
-            pipe.expire(key, _MINUTES_S)
+            minute = f"j|{at:%y%m%d}|{at.hour}:{at:%M}"
+            for key in (minute, minute[:-1]):  # per minute, and per ten minutes
+                pipe.hincrby(key, field, number)
+                pipe.expire(key, _MINUTES_S)
 
     def die(self) -> bool:
         """Stop the process as SIGKILL does. Return whether the last heartbeat listed all running jobs."""
@@ -284,8 +285,10 @@ class Process:
         with self._lock:
             self._counters["processed"] += 1
             self._counters["failed"] += field == "f"
-            self._counters[f"{name}|{field}"] += 1
-            if field == "p":
+            self._counters[f"{name}|p"] += 1
+            if field == "f":
+                self._counters[f"{name}|f"] += 1
+            else:
                 self._counters[f"{name}|ms"] += to_ms(self.clock() - began_s)
 
     def fail(self, item: Mapping[str, Any], error: JobError) -> str:

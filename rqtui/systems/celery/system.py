@@ -114,6 +114,7 @@ class Celery(EntrySystem):
     shared_option = "prefix"
     queues_per_request = 1000
     known_fields = frozenset({"name", "tried", "error", "worker"})
+    finding_remedies = {"idle-workers": ""}  # `nobody-consumes` reports the same from the heartbeats of workers
     has_json_bodies = True
     body_id_example = '{"task": …, "id": …}'
     has_ids = True
@@ -1012,7 +1013,8 @@ class Celery(EntrySystem):
         """Record which message is the next one of a queue, and since when."""
         if page.offset:
             return
-        first_id = page.jobs[0].id if page.jobs else b""
+        # A task that is tried again keeps its id: the number of its attempts tells it from the same message at rest.
+        first_id = b"%s %d" % (page.jobs[0].id, page.jobs[0].attempts) if page.jobs else b""
         if not first_id or self._next_messages.get(page.queue, NextMessage(b"", 0)).id != first_id:
             self._next_messages[page.queue] = NextMessage(first_id, self.now_ms())
 
@@ -1485,7 +1487,7 @@ MAX_UNPLACED_BYTES = 16 * 1024 * 1024  # of their events and results
 RESULTS_PER_CALL = 1000  # keys of results per call of `results`
 MAX_REDELIVERIES = 1000  # redelivered jobs
 KEPT_MS = 3_600_000  # how long a redelivery is reported
-STILL_MS = 15_000  # all workers idle for this long with ready jobs: no worker takes from that queue
+STILL_MS = 10_000  # all workers idle for this long with ready jobs: no worker takes from that queue
 STUCK_MS = 60_000  # the same next message for this long, and no worker holds one of its queue
 MIN_UNREPORTED = 10  # tasks that end without an event before the finding
 

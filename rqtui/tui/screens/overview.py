@@ -608,7 +608,7 @@ class Overview(View):
                 list_shared_places(self._counted_queues.values(), self._find_complete_systems(self._counted_queues))
             )
             words = "\n".join(filter(None, [words, shared_text]))
-        problems = engine.warnings if engine else ()
+        problems = self.session.server_warnings
         server = self.query_one("#server", Static)
         server.set_class(any(finding.severity == "critical" for finding in problems), "-critical")
         _show_text(server, "\n".join(f"▲ {finding.text}: {finding.remedy}" for finding in problems))

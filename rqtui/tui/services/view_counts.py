@@ -64,7 +64,7 @@ def _count_workers(session: Session, refs: tuple[Ref, ...]) -> RowCount | None:
 
 
 def _count_warnings(session: Session, _refs: tuple[Ref, ...]) -> RowCount | None:
-    number = len(session.engine.warnings) if session.engine else 0
+    number = len(session.server_warnings)
     return RowCount(number) if number else None
 
 
