@@ -79,7 +79,7 @@ for _, place in ipairs({{'schedule', schedule}, {'retry', retry}}) do
   for i = 1, #jobs, 2 do
     local is_ours = check_job(place[1], place[2], jobs[i])
     local due_s = tonumber(jobs[i + 1])
-    if is_ours and due_s and now_s - due_s > (alive > 0 and 60 or 10) then
+    if is_ours and due_s and now_s - due_s > (alive > 0 and 60 or 4) then
       local since = now_s - due_s > 60 and 'nobody_polls' or 'nobody_polls:soon'
       add_finding(alive > 0 and 'poller_behind' or since, place[2], jid_of(jobs[i]), 1, '', now_s - due_s, at_ms(due_s))
     end

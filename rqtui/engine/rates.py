@@ -384,7 +384,7 @@ def _update_idle_since_ms(history: _QueueHistory, queue: Queue, previous_totals:
     if queue.oldest_ready_ms is None and "out" not in queue.counters and not _counts_completed_jobs(queue):
         # Where neither ages nor ends are stored, a changed number is the only sign that jobs are taken.
         is_unchanged = is_unchanged and history.totals.ready == previous_totals.ready
-    head_ms = None if queue.oldest_ready_ms is None else queue.counted_ms - queue.oldest_ready_ms
+    head_ms = queue.counted_ms - queue.oldest_ready_ms if queue.oldest_ready_ms else None
     is_same_head = head_ms is None or history.head_ready_ms is None or head_ms <= history.head_ready_ms + MAX_HEAD_MS
     history.head_ready_ms = head_ms
     # A later head means that a job was taken: a failed attempt that is tried again changes no total in some systems.

@@ -379,8 +379,6 @@ class BullMQ(ForeignSystem):
         totals = self.counters(reply.values)  # the value named failed is a place, not a counter
         limits = {name: reply.values[name] for name in _LIMITS if reply.values[name]}
         workers = None if self._workers_by_queue is None else self._workers_by_queue[queue]
-        if workers == 0 and counted.count_in_place("active") > counted.expired:
-            workers = None  # The count is older than the lock that a worker holds.
         return counted._replace(
             is_paused=bool(reply.values["is_paused"]), workers=workers, counters={**totals, **limits}
         )

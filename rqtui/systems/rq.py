@@ -482,7 +482,7 @@ def _build_schedules(rows: Sequence[Mapping[str, Any]], now_ms: int) -> tuple[Sc
 _DEAD_SCHEDULER = "its scheduler died: it is enqueued no more"
 _LATE_SCHEDULER = "its scheduler does not enqueue it: it hangs or died"
 _SCHEDULER_SILENT_MS = 75_000  # a scheduler sends a heartbeat at least every minute
-_SCHEDULER_LATE_MS = 10_000  # a scheduler wakes when a run is due
+_SCHEDULER_LATE_MS = 4_000  # a scheduler wakes when a run is due
 
 
 def _build_schedules_of_scheduler(

@@ -131,6 +131,7 @@ def _is_evaluation_valid(cached: _CachedEvaluation, previous: Queue, queue: Queu
         is_same_oldest_job
         and rate.usual_wait_ms == cached.rate.usual_wait_ms
         and _counted_fields(queue) == _counted_fields(previous)
+        and rules.is_minute_known(rate) == rules.is_minute_known(cached.rate)
         and (rate is cached.rate or _is_queue_idle(queue, rate))
         and not (queue.overdue or queue.expired or queue.findings)
     )

@@ -192,7 +192,8 @@ class Probes:
     def _build_schedule_requests(self, refs: Iterable[Ref], now_s: float) -> ProbeRequests:
         """Return the due requests for the schedules of whole systems, under a reference without a queue name."""
         requests: ProbeRequests = {}
-        for name in {ref.system for ref in refs if self._systems[ref.system].checks_schedules}:
+        counted = [ref for ref in refs if self._queues[ref].counted_ms]
+        for name in {ref.system for ref in counted if self._systems[ref.system].checks_schedules}:
             state = self._schedules.setdefault(name, _Schedules())
             if now_s - state.ran_at_s >= SCHEDULES_INTERVAL_S and (request := self._systems[name].schedules_request()):
                 state.ran_at_s = now_s
@@ -342,8 +343,8 @@ def _build_system_findings_request(system: System, queue: Queue) -> Request[tupl
     return None if request is None else isolate_request(lambda: request, build_undecodable_finding)
 
 
-SCHEDULES_INTERVAL_S = 15.0  # between two reads of the schedules of a system
-LATE_SCHEDULE_MS = 5_000  # a run that is due for less may still come
+SCHEDULES_INTERVAL_S = 10.0  # between two reads of the schedules of a system
+LATE_SCHEDULE_MS = 4_000  # a run that is due for less may still come
 
 
 def _find_stopped_schedules(

@@ -222,6 +222,12 @@ EARLIER_RUNS_MS = 3_600_000  # what happened before events arrived matters for s
 MIN_MINUTES_MS = 60_000  # the time that a queue must be watched, or recorded, to know its failures
 
 
+def is_minute_known(rate: Rate) -> bool | None:
+    """Return whether a minute of a queue was watched or recorded, or None for a command that counts a queue at once."""
+    duration_ms = rate.recent.duration_ms
+    return duration_ms >= MIN_MINUTES_MS if duration_ms >= MIN_WATCHED_MS else None
+
+
 def _find_unknown_facts(queue: Queue, rate: Rate, known_fields: frozenset[str] | None) -> tuple[str, ...]:
     """Return the kinds of data that a queue's system does not store, such as failures, workers or waiting times.
 
@@ -233,7 +239,7 @@ def _find_unknown_facts(queue: Queue, rate: Rate, known_fields: frozenset[str] |
     unknown_facts = []
     if "failed" not in queue.counters and State.DEAD not in counted_states:
         unknown_facts.append(FAILURES)
-    elif queue.count_failed() and 0 < rate.recent.duration_ms < MIN_MINUTES_MS:
+    elif queue.count_failed() and is_minute_known(rate) is False:
         unknown_facts.append(FAILURES_OF_MINUTES)
     if queue.workers is None and not any(finding.kind == "wrong-type" for finding in queue.findings):
         unknown_facts.append(WORKERS)
@@ -436,6 +442,8 @@ def _find_missing_workers(queue: Queue, rate: Rate, thresholds: Thresholds, _res
     if wait_ms is None and queue.workers == 0 and rate.idle_since_ms is not None:  # The system stores no such age.
         wait_ms = queue.counted_ms - rate.idle_since_ms
     if queue.workers != 0 or queue.is_paused or rate.out_s != 0 or not wait_ms:
+        return None
+    if queue.count_in_state(State.RESERVED) > queue.expired:  # A worker took a job since the workers were listed.
         return None
     severity = thresholds.late.find_severity(wait_ms)
     if not severity or not (ready := queue.count_in_state(State.READY)):
