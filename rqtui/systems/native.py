@@ -494,7 +494,7 @@ def _build_interrupted_jobs_finding(queue: str, found: Sequence[tuple[Any, ...]]
 
     rows = sorted(found, key=lambda row: -row[2])
     id, place, leases, died, _since_ms, record = rows[0]
-    name = str(_parse_header(State.READY, record + b"\n").get("name") or "")
+    name = str(_parse_record_header(State.READY, record + b"\n").get("name") or "")
     job = f"job {format_id(id)}{f' ({safe(name)})' if name else ''}"
     if died >= 2:
         text = f"{job} was running when {format_quantity(died, 'worker')} died"

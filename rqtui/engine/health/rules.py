@@ -498,8 +498,9 @@ def _build_overtaken_finding(
     """Build the finding about a queue whose workers take jobs of other queues first."""
     from rqtui.text.sanitise import safe
 
-    workers = f"its {_format_count(queue.workers or 0, 'worker')} {_inflect_verb(queue.workers or 0, 'takes')} jobs of"
-    text = f"{text}: {workers} {safe(', '.join(served_first[:MAX_NAMED_QUEUES]))} first"
+    verb = _inflect_verb(queue.workers or 0, "takes")
+    before = safe(", ".join(served_first[:MAX_NAMED_QUEUES]))
+    text = f"{text}: its {_format_count(queue.workers or 0, 'worker')} {verb} from {before} first"
     since_ms, jobs = queue.counted_ms - waits_ms, queue.count_in_state(State.READY)
     remedy = "start a worker that takes this queue first, w shows them"
     return Finding("overtaken", severity, queue.name, text, remedy, key="w", since_ms=since_ms, jobs=jobs)
