@@ -15,7 +15,7 @@ import pytest
 from migration_runs import TARGET, list_jobs_by_first_run, run_jobs_until_queue_is_empty
 from redis import Redis
 from shell import shell
-from versions import is_older
+from versions import is_server_older
 
 from rqtui.engine.engine import Engine
 from rqtui.model import Job, Ref
@@ -380,7 +380,7 @@ def test_an_operator_of_both_queues_may_migrate(system: System, client: Redis, u
         "--user",
         "mover",
     )
-    ran = shell(url, *mover, *(["--redis6"] if is_older(client, 7) else []))
+    ran = shell(url, *mover, *(["--redis6"] if is_server_older(client, 7) else []))
     assert ran.code == 0, ran.err
     words = ran.out.strip().replace(">PASSWORD", f">{PASSWORD}").split(" ")
     client.execute_command(*(ast.literal_eval(f"b{word}") if word.startswith('"') else word for word in words))

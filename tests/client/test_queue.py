@@ -20,7 +20,7 @@ from families import run_in_one_test
 from proxy import Proxy
 from queue_check import find_misplaced_jobs
 from redis import Redis
-from versions import is_older
+from versions import is_server_older
 from waiting import wait_until
 
 from rqtui.client.durability import send_durably
@@ -816,7 +816,7 @@ def test_a_durable_put_waits_for_one_confirmation(
 
 @pytest.mark.each_server
 def test_a_durable_put_waits_for_the_append_only_file(kind: Any, server_client: Redis, tmp_path: Any) -> None:
-    if is_older(server_client, 7, 2):
+    if is_server_older(server_client, 7, 2):
         pytest.skip("WAITAOF needs Redis 7.2")
     server_client.config_set("appendonly", "yes")
     try:

@@ -21,7 +21,7 @@ from aging import age_queue
 from fakeredis import FakeRedis
 from proxy import Proxy
 from redis import Redis
-from versions import is_older
+from versions import is_server_older
 from waiting import wait_until
 
 from rqtui.client import wakeup as bells
@@ -232,7 +232,7 @@ def restricted(client: Redis, url: str) -> Iterator[Callable[..., str]]:
 def test_where_nobody_may_be_unblocked_the_server_keeps_the_time(
     kind: Any, restricted: Callable[..., str], client: Redis, for_ever: None, rule: str
 ) -> None:
-    if is_older(client, 7):
+    if is_server_older(client, 7):
         pytest.skip("an ACL can deny a subcommand alone from Redis 7 on")
     with kind("mail", restricted(rule)) as queue:
         due_ms = now_ms(client) + 300

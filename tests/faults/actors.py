@@ -59,27 +59,27 @@ class Actor:
         self.stop.wait(seconds * self.chance.uniform(0.5, 1.5))
 
 
-def produce(actor: Actor) -> None:
+def run_producer(actor: Actor) -> None:
     """Put `most` jobs with ids of its own, one by one and many at once, due now and later, some refused."""
     chance, made = actor.chance, 0
     queues = {name: actor.kind(name, actor.url) for name in actor.queues}
     while made < actor.most and not actor.stop.is_set():
         queue = queues[chance.choice(actor.queues)]
-        items = [_item(chance, f"{actor.name}:{made + n}") for n in range(chance.choice((1, 1, 2, 5, 20)))]
+        items = [_build_item(chance, f"{actor.name}:{made + n}") for n in range(chance.choice((1, 1, 2, 5, 20)))]
         made += len(items)
         if chance.random() < 0.05:
             items[-1]["priority"] = 99_999  # refuses the whole batch
-            _put(actor, queue, items)
+            _put_items(actor, queue, items)
         else:
             for _try in range(TRIES):
-                if _put(actor, queue, items) or actor.stop.is_set():
+                if _put_items(actor, queue, items) or actor.stop.is_set():
                     break
                 actor.pause(0.3)
         actor.pause(0.12)
     actor.stop.wait()
 
 
-def _item(chance: random.Random, id: str) -> dict[str, Any]:
+def _build_item(chance: random.Random, id: str) -> dict[str, Any]:
     item: dict[str, Any] = {"id": id, "body": {"id": id}, "priority": chance.choice((0, 0, 0, 0, -5, 7))}
     if chance.random() < 0.3:
         item["delay"] = chance.uniform(0.05, 2)
@@ -88,26 +88,29 @@ def _item(chance: random.Random, id: str) -> dict[str, Any]:
     return item
 
 
-def _put(actor: Actor, queue: Queue, items: Sequence[dict[str, Any]]) -> bool:
-    def ask() -> list[str]:
+def _put_items(actor: Actor, queue: Queue, items: Sequence[dict[str, Any]]) -> bool:
+    def put_and_collect_words() -> list[str]:
         if len(items) == 1:
             return [queue.put(**items[0]).word]
         return [put.word for put in queue.put_many(items)]
 
     ids = [item["id"] for item in items]
-    return actor.history.call("put", ask, lambda words: {"words": words}, queue=queue.name, ids=ids) is not None
+    return (
+        actor.history.call("put", put_and_collect_words, lambda words: {"words": words}, queue=queue.name, ids=ids)
+        is not None
+    )
 
 
-def consume(actor: Actor) -> None:
-    """Run the jobs of `Queue.consume`: ack, fail, release, or take long."""
+def run_consumer(actor: Actor) -> None:
+    """Run the jobs of `Queue.run_consumer`: ack, fail, release, or take long."""
     queue, open_jobs = actor.queue(), list[tuple[Job, str]]()
     batch = actor.chance.choice((1, 10, 100))
     for job in queue.consume(ttr=TTR_S, batch=batch, worker=actor.name, stop=actor.stop):
-        verb = _drawn(actor)
+        verb = _draw_outcome(actor)
         with contextlib.suppress(RqtuiError), job:
-            _begin(actor, job)
-            actor.stop.wait(_length_s(actor))
-            _end(actor, job, verb)
+            _record_begin(actor, job)
+            actor.stop.wait(_draw_run_seconds(actor))
+            _record_end(actor, job, verb)
             if verb == "reject":
                 raise ValueError("fails now and then")
             if verb == "release":
@@ -116,7 +119,7 @@ def consume(actor: Actor) -> None:
     _record_outcomes(actor, open_jobs)
 
 
-def lease(actor: Actor) -> None:
+def run_lease_holder(actor: Actor) -> None:
     """Reserve a few jobs and settle them by single calls."""
     queue = actor.queue()
     while not actor.stop.is_set():
@@ -129,16 +132,16 @@ def lease(actor: Actor) -> None:
             ttr_s=TTR_S,
         )
         for job in jobs or ():
-            verb = _drawn(actor)
-            _begin(actor, job)
-            time.sleep(_length_s(actor) / 4)
-            _end(actor, job, verb)
-            _settle(actor, job, verb)
+            verb = _draw_outcome(actor)
+            _record_begin(actor, job)
+            time.sleep(_draw_run_seconds(actor) / 4)
+            _record_end(actor, job, verb)
+            _settle_job(actor, job, verb)
         if not jobs:
             actor.pause(0.1)
 
 
-def _settle(actor: Actor, job: Job, verb: str) -> None:
+def _settle_job(actor: Actor, job: Job, verb: str) -> None:
     settle = {"ack": job.ack, "reject": lambda: job.reject("fails now and then"), "release": job.release}[verb]
     for _try in range(TRIES):
         try:
@@ -148,20 +151,20 @@ def _settle(actor: Actor, job: Job, verb: str) -> None:
             actor.pause(0.2)
 
 
-def _drawn(actor: Actor) -> str:
+def _draw_outcome(actor: Actor) -> str:
     return actor.chance.choices(("ack", "reject", "release"), (88, 8, 4))[0]
 
 
-def _length_s(actor: Actor) -> float:
+def _draw_run_seconds(actor: Actor) -> float:
     return actor.chance.choices((0.0, 0.005, 0.05, 2 * TTR_S), (500, 400, 95, 5))[0]
 
 
-def _begin(actor: Actor, job: Job) -> None:
+def _record_begin(actor: Actor, job: Job) -> None:
     since = job.until_s - job.ttr_ms / 1000
     actor.history.note("begin", **_build_job_fields(job), most=job.max_attempts, since=since, ttr_s=job.ttr_ms / 1000)
 
 
-def _end(actor: Actor, job: Job, verb: str) -> None:
+def _record_end(actor: Actor, job: Job, verb: str) -> None:
     actor.history.note("end", **_build_job_fields(job), verb=verb)
 
 
@@ -181,7 +184,7 @@ def _build_job_fields(job: Job) -> dict[str, Any]:
     return {"queue": job.queue, "id": job.id, "token": job.token, "attempt": job.attempt}
 
 
-def look(actor: Actor) -> None:
+def run_screen_engine(actor: Actor) -> None:
     """Run the engine of a screen: snapshots of all queues and a page, a dispatcher and a reaper."""
     refs = [Ref("native", name) for name in actor.queues]
     loops = [
@@ -208,7 +211,7 @@ def look(actor: Actor) -> None:
         thread.stop()
 
 
-def operate(actor: Actor) -> None:
+def run_operator(actor: Actor) -> None:
     """Run an operator on the engine: any verb on a few jobs of a place that the verb takes jobs from."""
     engine = Engine(connect(actor.url), [registry.create_system("native")])
     while not actor.stop.is_set():
@@ -245,7 +248,7 @@ _VERBS: Sequence[tuple[str, str, dict[str, object]]] = (
 )
 
 
-def command(actor: Actor) -> None:
+def run_command_lines(actor: Actor) -> None:
     """Run `rqtui put` and `rqtui act` as a person at the command line, a process each."""
     made = 0
     while not actor.stop.is_set():
@@ -263,19 +266,21 @@ def command(actor: Actor) -> None:
                 actor.chance.choice(("0", "500ms")),
                 "--json",
             ]
-            actor.history.call("put", lambda words=words: _rqtui(actor, words), _words, queue=queue, ids=[id])
+            actor.history.call(
+                "put", lambda words=words: _run_rqtui(actor, words), _list_result_words, queue=queue, ids=[id]
+            )
         elif verb == "requeue":
             words = ["act", verb, queue, "--place", "dead", "--all", "--yes", "--json"]
             fields = {"queue": queue, "verb": verb, "ids": []}
-            actor.history.call("act", lambda words=words: _rqtui(actor, words), lambda _: {}, **fields)
+            actor.history.call("act", lambda words=words: _run_rqtui(actor, words), lambda _: {}, **fields)
         else:
             for each in ("pause", "resume"):
                 with contextlib.suppress(ServerError):
-                    _rqtui(actor, ["act", each, queue, "--yes", "--json"])
+                    _run_rqtui(actor, ["act", each, queue, "--yes", "--json"])
         actor.pause(0.5)
 
 
-def _rqtui(actor: Actor, words: Sequence[str]) -> dict[str, Any]:
+def _run_rqtui(actor: Actor, words: Sequence[str]) -> dict[str, Any]:
     ran = subprocess.run([sys.executable, "-m", "rqtui", "-u", actor.url, *words], capture_output=True, text=True)
     if ran.returncode == 0:
         return dict(json.loads(ran.stdout))
@@ -284,29 +289,29 @@ def _rqtui(actor: Actor, words: Sequence[str]) -> dict[str, Any]:
     raise ServerError(ran.stderr)
 
 
-def _words(document: Mapping[str, Any]) -> dict[str, Any]:
+def _list_result_words(document: Mapping[str, Any]) -> dict[str, Any]:
     return {"words": [result["word"] for result in document["results"]]}
 
 
 def run_with_aio(work: Callable[[Actor], None]) -> Callable[[Actor], None]:
     """Return the same work for `rqtui.aio`, whose loop runs on a thread beside it."""
 
-    def on_a_loop(actor: Actor) -> None:
+    def run_work_on_loop(actor: Actor) -> None:
         actor.kind = aio_facade.Queue
         work(actor)
 
-    return on_a_loop
+    return run_work_on_loop
 
 
 KINDS: Mapping[str, Callable[[Actor], None]] = {
-    "produce": produce,
-    "consume": consume,
-    "lease": lease,
-    "produce-awaited": run_with_aio(produce),
-    "consume-awaited": run_with_aio(consume),
-    "look": look,
-    "operate": operate,
-    "command": command,
+    "produce": run_producer,
+    "consume": run_consumer,
+    "lease": run_lease_holder,
+    "produce-awaited": run_with_aio(run_producer),
+    "consume-awaited": run_with_aio(run_consumer),
+    "look": run_screen_engine,
+    "operate": run_operator,
+    "command": run_command_lines,
 }
 
 if __name__ == "__main__":

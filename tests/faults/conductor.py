@@ -24,7 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from faults.history import History, lines
+from faults.history import History, read_lines
 from faults.history_checker import PLACES, TAIL_S, Dump, find_errors
 from faults.plan import PROXIES, QUEUES, SLOTS, Strike, strikes
 from faults.servers import DurableServer
@@ -138,9 +138,11 @@ class Stage:
         if slot.kind == "rqtui work":
             command = [sys.executable, "-I", "-S", str(FOLDER / "run_job.py"), str(self._path), slot.called]
             queue = QUEUES[number % len(QUEUES)]
-            return _rqtui(url, "work", queue, "--json", "--ttr", "600ms", "--concurrency", "2", "--", *command)
+            return _run_rqtui_for_json(
+                url, "work", queue, "--json", "--ttr", "600ms", "--concurrency", "2", "--", *command
+            )
         if slot.kind.startswith("rqtui "):
-            return _rqtui(url, slot.kind.split()[1], *QUEUES, "--json")
+            return _run_rqtui_for_json(url, slot.kind.split()[1], *QUEUES, "--json")
         queues = [QUEUES[number % len(QUEUES)]] if slot.kind.startswith(("consume", "lease")) else QUEUES
         options = {
             "name": slot.called, "url": url, "queues": queues, "history": str(self._path), "most": 100_000,
@@ -257,18 +259,18 @@ def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outco
                 queue.configure(**SETTINGS, **ALSO[name])
         for slot in stage.slots.values():
             stage.fill(slot)
-        _until_acked(stage, 1)  # everybody is there, however long it took to start them
+        wait_until_acked(stage, 1)  # everybody is there, however long it took to start them
         start_s = time.monotonic()
         for strike in strikes(seed, kills, pace_s):
             stage.schedule(start_s + strike.at_s, lambda strike=strike: stage.strike(strike, start_s))
         stage.play()
-        _until_acked(stage, 10)  # on a busy machine the faults come faster than the jobs
-        _drain(stage)
-        _finish(stage)
+        wait_until_acked(stage, 10)  # on a busy machine the faults come faster than the jobs
+        drain_queues(stage)
+        _finish_history(stage)
         dumps = {name: dump(server.client(), name, run_check(server.url, name), bool(ALSO[name])) for name in QUEUES}
         (folder / "dumps.json").write_text(json.dumps({name: asdict(one) for name, one in dumps.items()}))
         version = str(server.client().info("server")["redis_version"])
-    broken, forgiven = find_errors(lines(path), dumps, TAIL_S[fsync])
+    broken, forgiven = find_errors(read_lines(path), dumps, TAIL_S[fsync])
     jobs = Counter({place: sum(len(one.places[place]) for one in dumps.values()) for place in PLACES})
     jobs["forgotten"] = sum(len(one.forgotten()) for one in dumps.values())
     figures = {
@@ -280,27 +282,29 @@ def run(folder: Path, seed: int, fsync: str, kills: int, pace_s: float) -> Outco
     return Outcome(seed, path, broken, figures)
 
 
-def _until_acked(stage: Stage, number: int) -> None:
+def wait_until_acked(stage: Stage, number: int) -> None:
     """Wait until so many jobs of each queue were done."""
 
-    def are() -> bool:
+    def are_enough_done() -> bool:
         stage.look_after()
         for slot in stage.slots.values():
             stage.fill(slot)
         return all(int(client.hget(native_keys.build_keys(name)["meta"], "acked") or 0) >= number for name in QUEUES)
 
     with stage.server.client() as client:
-        wait_until(are, DRAIN_S, f"{number} jobs done in each queue", every_s=0.05)
+        wait_until(are_enough_done, DRAIN_S, f"{number} jobs done in each queue", every_s=0.05)
 
 
-def _drain(stage: Stage) -> None:
+def drain_queues(stage: Stage) -> None:
     """End the faults: producers and operators leave, queues are resumed, the others work until no job waits."""
     for proxy in stage.proxies.values():
         with proxy._lock:
             proxy._faults.clear()
     for slot in stage.slots.values():
         stage.fill(slot)
-    _leave(stage, [slot for slot in stage.slots.values() if slot.kind.startswith(("produce", "command", "operate"))])
+    _end_processes(
+        stage, [slot for slot in stage.slots.values() if slot.kind.startswith(("produce", "command", "operate"))]
+    )
     for name in QUEUES:
         with Queue(name, stage.server.url) as queue:
             queue.resume()
@@ -320,11 +324,11 @@ def _drain(stage: Stage) -> None:
             stage.history.note("ended", name="the work", code=None, error=str(error))
 
 
-def _finish(stage: Stage) -> None:
-    _leave(stage, list(stage.slots.values()))
+def _finish_history(stage: Stage) -> None:
+    _end_processes(stage, list(stage.slots.values()))
 
 
-def _leave(stage: Stage, slots: list[Slot]) -> None:
+def _end_processes(stage: Stage, slots: list[Slot]) -> None:
     """Send SIGTERM to the processes of these slots, which must end with 0."""
     for slot in slots:
         if slot.process is not None:
@@ -366,7 +370,7 @@ def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = T
 
 def run_check(url: str, queue: str) -> list[str]:
     """Run `rqtui check`, and return its output if it does not end with 0."""
-    ran = subprocess.run(_rqtui(url, "check", queue, "--json"), capture_output=True, text=True)
+    ran = subprocess.run(_run_rqtui_for_json(url, "check", queue, "--json"), capture_output=True, text=True)
     return [ran.stdout + ran.stderr] if ran.returncode else []
 
 
@@ -380,10 +384,10 @@ def events(client: Redis, key: str) -> list[tuple[str, str]] | None:
     return [(fields[b"verb"].decode(), fields[b"id"].decode()) for _, fields in entries if b"id" in fields]
 
 
-def _rqtui(url: str, *words: str) -> list[str]:
+def _run_rqtui_for_json(url: str, *words: str) -> list[str]:
     return [sys.executable, "-m", "rqtui", "-u", url, *words]
 
 
-def seed_of_now() -> int:
+def choose_seed() -> int:
     """Return a seed for a run that names none."""
     return random.SystemRandom().randrange(10**6)

@@ -48,7 +48,7 @@ class History:
         return result
 
 
-def lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[Line]:
     """Return the lines of a history, in the order of their times within what one process can see."""
     with path.open("rb") as file:
         found = [json.loads(line) for line in file if line.endswith(b"\n")]

@@ -124,7 +124,7 @@ class Facts:
     pulls: int = 0  # how many jobs were asked for
 
 
-def judge(history: Iterable[Line], dumps: Mapping[str, Dump], tail_s: float = 0.0) -> list[str]:
+def check_history(history: Iterable[Line], dumps: Mapping[str, Dump], tail_s: float = 0.0) -> list[str]:
     """Return a sentence for each broken promise; empty when every promise was kept.
 
     `find_errors` also returns what was excused.

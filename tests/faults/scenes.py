@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from faults import conductor
-from faults.history import History, lines
-from faults.history_checker import judge
+from faults.history import History, read_lines
+from faults.history_checker import check_history
 from proxy import Proxy
 from queue_check import find_misplaced_jobs
 from redis import Redis, exceptions
@@ -47,13 +47,13 @@ class Scene:
         with Queue("mail", self.proxy.url) as queue:
             for id in ids:
                 told = self.by("producer")
-                told.call("put", lambda id=id: queue.put({}, id=id, **options), _word, queue="mail", ids=[id])
+                told.call("put", lambda id=id: queue.put({}, id=id, **options), read_put_word, queue="mail", ids=[id])
 
     def reserve(self, worker: str, ttr: str = "60s") -> Job:
         """Reserve a job as a worker."""
         told = self.by(worker)
         fields = {"queue": "mail", "ttr_s": 60.0 if ttr == "60s" else 0.001}
-        jobs = told.call("reserve", lambda: self.queue.reserve(1, ttr=ttr, worker=worker), _leases, **fields)
+        jobs = told.call("reserve", lambda: self.queue.reserve(1, ttr=ttr, worker=worker), list_lease_rows, **fields)
         assert jobs, "nothing was ready"
         return jobs[0]
 
@@ -77,14 +77,14 @@ class Scene:
         """Return the broken promises that the checker finds."""
         found = [str(problem) for problem in find_misplaced_jobs(self.client, "mail")]
         dump = conductor.dump(self.client, "mail", found)
-        return judge(lines(self.folder / "history.jsonl"), {"mail": dump})
+        return check_history(read_lines(self.folder / "history.jsonl"), {"mail": dump})
 
 
-def _word(put: Any) -> dict[str, Any]:
+def read_put_word(put: Any) -> dict[str, Any]:
     return {"words": [put.word]}
 
 
-def _leases(jobs: Sequence[Job]) -> dict[str, Any]:
+def list_lease_rows(jobs: Sequence[Job]) -> dict[str, Any]:
     return {"leases": [[job.id, job.token, job.attempt, job.max_attempts] for job in jobs]}
 
 
@@ -193,14 +193,14 @@ def a_put_gets_in_and_the_door_is_shut(scene: Scene) -> None:
         pool, opened = queue.client.connection_pool, []
         real = pool.take
 
-        def call_once() -> Any:
+        def refuse_after_one_call() -> Any:
             if opened:
                 raise exceptions.ConnectionError("refused")
             opened.append(real())
             return opened[0]
 
-        pool.take = call_once
-        scene.by("producer").call("put", lambda: queue.put({}, id="a"), _word, queue="mail", ids=["a"])
+        pool.take = refuse_after_one_call
+        scene.by("producer").call("put", lambda: queue.put({}, id="a"), read_put_word, queue="mail", ids=["a"])
     wait_until(lambda: scene.queue.counts()["ready"] == 1, what="the put that nobody was told of")
 
 

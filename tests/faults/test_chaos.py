@@ -43,7 +43,7 @@ def test_everybody_killed_once_and_the_server_twice_loses_nothing(fsync: str, tm
 @pytest.mark.long
 @pytest.mark.timeout(0)
 def test_a_thousand_kills_lose_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = int(os.environ.get("RQTUI_CHAOS_SEED", conductor.seed_of_now()))
+    first = int(os.environ.get("RQTUI_CHAOS_SEED", conductor.choose_seed()))
     began_s, kills, all_figures, broken = time.monotonic(), 0, list[dict[str, Any]](), list[str]()
     while kills < LONG_KILLS:
         number = len(all_figures)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from families import run_in_one_test
-from faults.history_checker import Dump, find_errors, judge
+from faults.history_checker import Dump, check_history, find_errors
 
 
 @dataclass
@@ -72,7 +72,7 @@ def well() -> tuple[Told, Dump]:
 
 def test_a_history_in_which_all_went_well_is_accepted() -> None:
     told, dump = well()
-    assert judge(told.lines, {"mail": dump}) == []
+    assert check_history(told.lines, {"mail": dump}) == []
 
 
 def without_b(told: Told, dump: Dump) -> Dump:
@@ -234,24 +234,28 @@ def forgetful() -> tuple[Told, Dump]:
 
 def test_a_queue_may_forget_what_is_done() -> None:
     told, dump = forgetful()
-    assert judge(told.lines, {"mail": dump}) == []
+    assert check_history(told.lines, {"mail": dump}) == []
 
 
 def test_a_queue_that_forgets_loses_and_repeats_nothing_all_the_same() -> None:
     told, dump = forgetful()
     lost = replace(dump, events=events("a enqueue reserve ack enqueue reserve ack", "b enqueue reserve"))
-    assert any("job b was acknowledged and is nowhere" in one for one in judge(told.lines, {"mail": lost}))
+    assert any("job b was acknowledged and is nowhere" in one for one in check_history(told.lines, {"mail": lost}))
     once = replace(dump, events=events("a enqueue reserve ack", "b enqueue reserve ack"))
-    assert any("job a was finished by w1 (100) and w2 (200)" in one for one in judge(told.lines, {"mail": once}))
+    assert any(
+        "job a was finished by w1 (100) and w2 (200)" in one for one in check_history(told.lines, {"mail": once})
+    )
     told.lines = [line for line in told.lines if line["op"] in ("put", "begin")]
-    assert any("job b is done and forgotten, and nobody" in one for one in judge(told.lines, {"mail": dump}))
+    assert any("job b is done and forgotten, and nobody" in one for one in check_history(told.lines, {"mail": dump}))
 
 
 @run_in_one_test(("spoil", "sentence"), BAD, ids=[spoil.__name__ for spoil, _ in BAD])
 def test_the_judge_names(spoil: Callable[[Told, Dump], Dump], sentence: str) -> None:
     told, dump = well()
     dump = spoil(told, dump)
-    assert any(sentence in one for one in judge(told.lines, {"mail": dump})), judge(told.lines, {"mail": dump})
+    assert any(sentence in one for one in check_history(told.lines, {"mail": dump})), check_history(
+        told.lines, {"mail": dump}
+    )
 
 
 @pytest.mark.parametrize("seconds_later", [0.0, 2.0, 5.0])
@@ -260,7 +264,7 @@ def test_only_what_was_told_shortly_before_the_server_died_may_be_lost(seconds_l
     told.put("a")
     told.lines.append({"t": 0.1 + seconds_later, "by": "conductor", "op": "server", "event": "killed"})
     empty = {"mail": Dump({}, {}, 0, [])}
-    assert judge(told.lines, empty), "always: nothing is forgiven"
+    assert check_history(told.lines, empty), "always: nothing is forgiven"
     broken, forgiven = find_errors(told.lines, empty, tail_s=2.5)
     assert (len(broken), forgiven) == ((0, 1) if seconds_later < 2.5 else (1, 0))
 
@@ -270,13 +274,13 @@ def test_a_job_that_was_there_after_the_server_came_back_was_not_in_the_lost_tai
     told.put("a")
     told.lines.append({"t": 0.15, "by": "conductor", "op": "server", "event": "killed"})
     told.put("a")
-    assert judge(told.lines, {"mail": Dump({}, {}, 0, [])}, tail_s=2.5)
+    assert check_history(told.lines, {"mail": Dump({}, {}, 0, [])}, tail_s=2.5)
 
 
 def test_a_put_without_an_answer_promises_nothing() -> None:
     told = Told()
     told.put("a", how="killed")
     told.put("b", how="unknown")
-    assert judge(told.lines, {"mail": Dump({}, {}, 0, [])}) == []
+    assert check_history(told.lines, {"mail": Dump({}, {}, 0, [])}) == []
     there = Dump({"ready": {"a": 1.0, "b": 2.0}}, {}, 0, events("a enqueue", "b enqueue"))
-    assert judge(told.lines, {"mail": there}) == []
+    assert check_history(told.lines, {"mail": there}) == []

@@ -13,7 +13,7 @@ import pytest
 from redis import Redis
 from screens import VIEW_KEYS, run_on_event_loop, screen
 from shell import shell
-from versions import is_older
+from versions import is_server_older
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
@@ -53,7 +53,7 @@ class Users:
 
     def __init__(self, server: EmbeddedServer, admin: Redis) -> None:
         self.server, self.admin = server, admin
-        self.is_old = is_older(admin, 7)
+        self.is_old = is_server_older(admin, 7)
 
     def words(self, role: str, queue: str = "mail") -> list[str]:
         """Return the words of the ACL SETUSER line that `rqtui acl` prints."""

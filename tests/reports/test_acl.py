@@ -10,7 +10,7 @@ import pytest
 from families import run_in_one_test
 from redis import Redis, exceptions
 from shell import shell
-from versions import is_older
+from versions import is_server_older
 
 from rqtui.client.queue import Queue
 from rqtui.connection.connect import connect
@@ -32,7 +32,7 @@ def become(server: EmbeddedServer, server_client: Redis) -> Iterator[Callable[..
     made: list[str] = []
 
     def user(role: str, *words: str) -> str:
-        ran = shell(server.url, "acl", role, *words, *(["--redis6"] if is_older(server_client, 7) else []))
+        ran = shell(server.url, "acl", role, *words, *(["--redis6"] if is_server_older(server_client, 7) else []))
         assert ran.code == 0, ran.err
         command = ran.out.strip().replace(">PASSWORD", f">{PASSWORD}")
         assert "\n" not in command

@@ -19,7 +19,7 @@ from families import run_in_one_test
 from proxy import Proxy
 from redis.backoff import NoBackoff
 from redis.retry import Retry
-from versions import is_older
+from versions import is_server_older
 from waiting import wait_until
 
 from rqtui.connection.connect import connect
@@ -589,7 +589,7 @@ def test_a_known_script_is_one_short_command(client: redis.Redis, url: str) -> N
 def test_a_script_that_only_reads_is_held_to_it_by_the_server(
     server_client: redis.Redis, server: EmbeddedServer
 ) -> None:
-    if is_older(server_client, 7):
+    if is_server_older(server_client, 7):
         pytest.skip("EVAL_RO needs Redis 7")
     liar = script("KEYS     value  string\nreturns  moved", "redis.call('SET', KEYS[1], 1)\nreturn 'moved'", "liar")
     with pytest.raises(ScriptError, match="liar.lua:5: it writes, but its header"):

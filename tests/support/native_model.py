@@ -78,12 +78,12 @@ class Model(State):
         return ("moved", ids)
 
     def ack(self, rows: Sequence[tuple[bytes, str]], keep_ms: int | None) -> list[Outcome]:
-        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
+        def ack_row(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if id in acked and token == acked[id]:
                 return "done", None
             if id not in acked and self.is_lease_valid(id, token):
-                return "moved", self._finish(id, keep_ms, acked)
+                return "moved", self._finish_job(id, keep_ms, acked)
             if (
                 id not in acked
                 and self.find_job_place(id) == "done"
@@ -93,13 +93,13 @@ class Model(State):
             return ("stale" if id in acked or self.has_job_data(id) or id in self.places["done"] else "gone"), None
 
         acked: dict[bytes, str] = {}
-        outcomes, finished = self.apply_to_rows(rows, one)
+        outcomes, finished = self.apply_to_rows(rows, ack_row)
         if finished:
             self.record_changes("ack", finished, acked=len(finished))
             self.forget_done_jobs(10 + len(rows))
         return outcomes
 
-    def _finish(self, id: bytes, keep_ms: int | None, acked: dict[bytes, str]) -> bytes:
+    def _finish_job(self, id: bytes, keep_ms: int | None, acked: dict[bytes, str]) -> bytes:
         line, record = self.lines[id], self.records[id]
         acked[id] = line.token
         keep = keep_ms if keep_ms is not None else self.read_setting("keep_ms", record["keep_ms"])
@@ -117,7 +117,7 @@ class Model(State):
     def reject(self, rows: Sequence[tuple[bytes, str, str]], final: bool, delay_ms: int | None) -> list[Outcome]:
         nearest, deaths = self.find_next_due_ms(), 0
 
-        def one(row: tuple[bytes, str, str]) -> tuple[Outcome, bytes | None]:
+        def reject_row(row: tuple[bytes, str, str]) -> tuple[Outcome, bytes | None]:
             nonlocal deaths
             id, token, why = row
             if not self.is_lease_valid(id, token):
@@ -127,21 +127,25 @@ class Model(State):
             dies = (
                 final or line.flag == "c" or line.attempts >= self.read_setting("max_attempts", record["max_attempts"])
             )
-            due = self.now_ms if dies else self.now_ms + (self._backoff(line, record) if delay_ms is None else delay_ms)
+            due = (
+                self.now_ms
+                if dies
+                else self.now_ms + (self._compute_backoff_ms(line, record) if delay_ms is None else delay_ms)
+            )
             self.lines[id] = replace(line, token="-", at_ms=due)
             self.move_job(id, "dead" if dies else "scheduled", due)
             deaths += dies
             self.wake |= not dies and due < nearest
             return ("moved", "dead" if dies else "scheduled"), id
 
-        outcomes, moved = self.apply_to_rows(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, reject_row)
         if moved:
             self.record_changes("reject", moved, rejected=len(moved), dead=deaths)
             if deaths:
                 self.forget_dead_jobs(10 + 2 * deaths)
         return outcomes
 
-    def _backoff(self, line: AttemptLine, record: dict[str, Any]) -> int:
+    def _compute_backoff_ms(self, line: AttemptLine, record: dict[str, Any]) -> int:
         base = self.read_setting("backoff_ms", record["backoff_ms"])
         cap = self.read_setting("backoff_cap_ms", record["backoff_cap_ms"])
         wait = min(cap, base * 2 ** (line.attempts - 1))
@@ -151,7 +155,7 @@ class Model(State):
         nearest, due = self.find_next_due_ms(), self.now_ms + delay_ms
         place = "scheduled" if delay_ms else "ready"
 
-        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
+        def release_row(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if not self.is_lease_valid(id, token):
                 return ("stale" if self.has_job_data(id) else "gone"), None
@@ -160,14 +164,14 @@ class Model(State):
             self.move_job(id, place, due if delay_ms else line.score)
             return ("moved", place), id
 
-        outcomes, moved = self.apply_to_rows(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, release_row)
         if moved:
             self.wake |= not delay_ms or due < nearest
             self.record_changes("release", moved, released=len(moved))
         return outcomes
 
     def extend(self, rows: Sequence[tuple[bytes, str]], ttr_ms: int | None) -> list[Outcome]:
-        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
+        def extend_row(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if not self.is_lease_valid(id, token):
                 return ("stale" if self.has_job_data(id) else "gone"), None
@@ -177,7 +181,7 @@ class Model(State):
             self.move_job(id, "reserved", deadline)
             return ("extended", deadline), id
 
-        return self.apply_to_rows(rows, one)[0]
+        return self.apply_to_rows(rows, extend_row)[0]
 
     def dispatch(self, limit: int) -> Outcome:
         before = len(self.places["ready"])
@@ -214,7 +218,7 @@ class Model(State):
         return ("moved", len(ids), back, len(ids) - back, next_ms) if ids else ("empty", next_ms)
 
     def promote(self, ids: Sequence[bytes]) -> list[Outcome]:
-        def one(id: bytes) -> tuple[Outcome, bytes | None]:
+        def promote_id(id: bytes) -> tuple[Outcome, bytes | None]:
             place = self.find_job_place(id)
             if place != "scheduled":
                 return (("wrong_place", place) if place else "gone"), None
@@ -223,7 +227,7 @@ class Model(State):
             self.move_job(id, "ready", score)
             return "moved", id
 
-        outcomes, moved = self.apply_to_rows(ids, one)
+        outcomes, moved = self.apply_to_rows(ids, promote_id)
         if moved:
             self.wake = True
             self.record_changes("promote", moved, promoted=len(moved))
@@ -232,7 +236,7 @@ class Model(State):
     def reschedule(self, ids: Sequence[bytes], due_ms: int) -> list[Outcome]:
         nearest, place = self.find_next_due_ms(), "scheduled" if due_ms > self.now_ms else "ready"
 
-        def one(id: bytes) -> tuple[Outcome, bytes | None]:
+        def reschedule_id(id: bytes) -> tuple[Outcome, bytes | None]:
             if self.find_job_place(id) not in ("scheduled", "ready"):
                 return (("wrong_place", self.find_job_place(id)) if self.find_job_place(id) else "gone"), None
             score = self.assign_ready_score(self.find_priority(id))
@@ -240,14 +244,14 @@ class Model(State):
             self.move_job(id, place, due_ms if place == "scheduled" else score)
             return ("moved", place), id
 
-        outcomes, moved = self.apply_to_rows(ids, one)
+        outcomes, moved = self.apply_to_rows(ids, reschedule_id)
         if moved:
             self.wake |= place == "ready" or due_ms < nearest
             self.record_changes("reschedule", moved, rescheduled=len(moved))
         return outcomes
 
     def reprioritise(self, ids: Sequence[bytes], priority: int) -> list[Outcome]:
-        def one(id: bytes) -> tuple[Outcome, bytes | None]:
+        def reprioritise_id(id: bytes) -> tuple[Outcome, bytes | None]:
             place = self.find_job_place(id)
             if place not in ("scheduled", "ready"):
                 return (("wrong_place", place) if place else "gone"), None
@@ -260,13 +264,13 @@ class Model(State):
             self.lines[id] = replace(line, priority=priority, score=score)
             return "changed", id
 
-        outcomes, changed = self.apply_to_rows(ids, one)
+        outcomes, changed = self.apply_to_rows(ids, reprioritise_id)
         if changed:
             self.record_changes("reprioritise", changed, reprioritised=len(changed))
         return outcomes
 
     def requeue(self, ids: Sequence[bytes], keep_attempts: bool) -> list[Outcome]:
-        def one(id: bytes) -> tuple[Outcome, bytes | None]:
+        def requeue_id(id: bytes) -> tuple[Outcome, bytes | None]:
             place = self.find_job_place(id)
             if place not in ENDED:
                 return (("wrong_place", place) if place else "gone"), None
@@ -277,13 +281,13 @@ class Model(State):
             self.move_job(id, "ready", score)
             return "moved", id
 
-        outcomes, moved = self.apply_to_rows(ids, one)
+        outcomes, moved = self.apply_to_rows(ids, requeue_id)
         if moved:
             self.wake = True
             self.record_changes("requeue", moved, requeued=len(moved))
         return outcomes
 
-    def _stays(self, id: bytes, token: str, place: str, force: bool, allowed: Sequence[str]) -> Outcome:
+    def _explain_refusal(self, id: bytes, token: str, place: str, force: bool, allowed: Sequence[str]) -> Outcome:
         """Return the word with which kill and delete refuse a job, or an empty string."""
         home = self.find_job_place(id)
         if not home:
@@ -295,9 +299,9 @@ class Model(State):
         return "reserved" if home == "reserved" and not force else ""
 
     def kill(self, rows: Sequence[tuple[bytes, str]], place: str, reason: str, force: bool) -> list[Outcome]:
-        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
+        def kill_row(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
-            if why := self._stays(id, token, place, force, LIVE):
+            if why := self._explain_refusal(id, token, place, force, LIVE):
                 return why, None
             line, is_reserved = self.lines.get(id), self.find_job_place(id) == "reserved"
             began = (line.at_ms, line.worker) if is_reserved and line else (self.now_ms, "")
@@ -307,16 +311,16 @@ class Model(State):
             self.move_job(id, "dead", self.now_ms)
             return "moved", id
 
-        outcomes, moved = self.apply_to_rows(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, kill_row)
         if moved:
             self.record_changes("kill", moved, killed=len(moved), dead=len(moved))
             self.forget_dead_jobs(10 + 2 * len(moved))
         return outcomes
 
     def delete(self, rows: Sequence[tuple[bytes, str]], place: str, force: bool, is_as_read: bool) -> list[Outcome]:
-        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
+        def delete_row(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
-            if why := self._stays(id, token, place, force, (*LIVE, *ENDED)):
+            if why := self._explain_refusal(id, token, place, force, (*LIVE, *ENDED)):
                 return why, None
             if not is_as_read:
                 return "changed", None
@@ -324,7 +328,7 @@ class Model(State):
             self.erase_job(id)
             return ("moved", home), id
 
-        outcomes, moved = self.apply_to_rows(rows, one)
+        outcomes, moved = self.apply_to_rows(rows, delete_row)
         if moved:
             self.record_changes("delete", moved, deleted=len(moved))
         return outcomes
@@ -385,7 +389,7 @@ class Model(State):
         return ("configured", 1)
 
     def cancel(self, rows: Sequence[tuple[bytes, str]]) -> list[Outcome]:
-        def one(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
+        def cancel_row(row: tuple[bytes, str]) -> tuple[Outcome, bytes | None]:
             id, token = row
             if self.find_job_place(id) != "reserved":
                 return (("wrong_place", self.find_job_place(id)) if self.find_job_place(id) else "gone"), None
@@ -394,7 +398,7 @@ class Model(State):
             self.lines[id] = replace(self.lines[id], flag="c")
             return "asked", id
 
-        outcomes, changed = self.apply_to_rows(rows, one)
+        outcomes, changed = self.apply_to_rows(rows, cancel_row)
         if changed:
             self.record_changes("cancel", changed, cancelled=len(changed))
         return outcomes

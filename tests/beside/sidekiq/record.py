@@ -36,7 +36,7 @@ READERS = {
 }
 
 
-def run(stock: Stock, client: Redis) -> None:
+def run_stock_jobs(stock: Stock, client: Redis) -> None:
     """Run stock Sidekiq with jobs in each place, one of ActiveJob, two that run, and an entry of cron."""
     stock.push("hard-1", "hard-2", args=(1, {"ids": [], "of": {}, "big": 12345678901234567890, "ratio": 1.0}))
     stock.push("fails-1", "fails-2", job="FailJob", args=(4711,))
@@ -86,7 +86,7 @@ def main() -> None:
     with start_server("auto") as running, connect(running.url) as client, tempfile.TemporaryDirectory() as folder:
         shop = shutil.copytree(APP, Path(folder) / "shop")  # backtraces name the file
         with Stock(ruby, running.url, Path(folder), shop) as stock:
-            run(stock, client)
+            run_stock_jobs(stock, client)
             header = {
                 "system": "Sidekiq",
                 "version": stock.version,

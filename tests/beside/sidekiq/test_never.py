@@ -6,7 +6,7 @@ import json
 
 import pytest
 from beside.monitored import check_reads_only
-from beside.sidekiq.record import run as in_every_place
+from beside.sidekiq.record import run_stock_jobs as in_every_place
 from beside.sidekiq.stock import SLOW_S, Stock
 from redis import Redis
 from shell import shell

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from beside.sidekiq.record import run as in_every_place
+from beside.sidekiq.record import run_stock_jobs as in_every_place
 from beside.sidekiq.stock import SLOW_S, Stock
 from beside.stock import FIXED
 from redis import Redis
