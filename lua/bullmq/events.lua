@@ -12,10 +12,8 @@
 --          newest?  bool  the last of them rather than the first
 -- returns  events  (now_ms int, until_ms int, known bool, total int, left bool)
 --                  rows (event str, verb str, id bytes, worker bytes, detail bytes)
--- include: keys, args, clock
-if #ARGV < 4 or not limit or limit % 1 ~= 0 or limit < 1 or limit > 1000 then
-  return redis.error_reply('ERR limit is 1 to 1000')
-end
+-- include: keys, args, integers(limit), clock
+if not limit or limit < 1 or limit > 1000 then return redis.error_reply('ERR limit is 1 to 1000') end
 if after ~= '' and (not string.find(after, '^%d+%-%d+$') or #after > 39 or string.find(after, string.rep('%d', 20))) then
   return redis.error_reply('ERR after is an event such as 1795219200000-0, or empty')
 end

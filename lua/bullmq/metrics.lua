@@ -11,9 +11,8 @@
 --          metrics_failed     hash  the same of failed jobs
 -- ARGV     limit  int  how many minutes at most, 0 to 1440
 -- returns  metrics  (begin_ms? int)  rows (minute_ms int, fields str)
--- include: keys
-local limit = tonumber(ARGV[1])
-if not limit or limit % 1 ~= 0 or limit < 0 or limit > 1440 then return redis.error_reply('ERR limit is 0 to 1440') end
+-- include: keys, args, integers
+if not limit or limit < 0 or limit > 1440 then return redis.error_reply('ERR limit is 0 to 1440') end
 local function whole(value) -- a number in a hash or a list; 0 for another value
   return type(value) == 'string' and #value < 16 and string.find(value, '^%d+$') and tonumber(value) or 0
 end
