@@ -61,7 +61,7 @@ def stats(
     if session.as_json:
         output.write_json(documents_)
         return DONE
-    _write_statistics_table([ref.queue for ref in refs], documents_)
+    _write_statistics_table([(ref.queue, engine.systems[ref.system].missing_history) for ref in refs], documents_)
     return DONE
 
 
@@ -104,28 +104,28 @@ def _build_queue_statistics(
     }
 
 
-_COUNTS_NOTHING = {"bullmq": "no worker keeps metrics"}  # by system
+def _write_statistics_table(queues: Sequence[tuple[str, str]], statistics: Sequence[dict[str, Any]]) -> None:
+    """Print the statistics of queues as a table with a sparkline of completed jobs.
 
-
-def _write_statistics_table(names: Sequence[str], statistics: Sequence[dict[str, Any]]) -> None:
-    """Print the statistics of queues as a table with a sparkline of completed jobs."""
+    `queues` are their names, each with the reason why its system may have no counters per minute.
+    """
     from rqtui.text.formats import UNKNOWN, format_count, format_rate
 
     titles = ("queue", "system", "in", "out", "failed", "waiting", "out by the minute")
     rows = []
-    for queue, queue_statistics in zip(names, statistics, strict=True):
+    for (queue, missing_history), queue_statistics in zip(queues, statistics, strict=True):
         rates = queue_statistics["rates"] or {}
         rate_cells = [
             format_rate(rate) if (rate := rates.get(f"{name}_s")) is not None else UNKNOWN if rates else ""
             for name in ("in", "out", "failed")
         ]
-        trend = _format_trend(queue_statistics)
+        trend = _format_trend(queue_statistics, missing_history)
         rows.append([queue, queue_statistics["layout"], *rate_cells, format_count(queue_statistics["waiting"]), trend])
     output.write_table(titles, rows, right=("in", "out", "failed", "waiting"))
 
 
-def _format_trend(statistics: dict[str, Any]) -> str:
-    """Format the ended jobs of a queue over time as a sparkline, or why they are unknown."""
+def _format_trend(statistics: dict[str, Any], missing_history: str) -> str:
+    """Format the ended jobs of a queue over time as a sparkline, or `missing_history` if they are unknown."""
     from rqtui.text.formats import build_sparkline, format_count
 
     if days := statistics["days"]:
@@ -135,4 +135,4 @@ def _format_trend(statistics: dict[str, Any]) -> str:
         return f"{trend}  {len(days)} days of all queues; today {counts}"
     if minutes := statistics["minutes"]:
         return build_sparkline([row["out"] for row in minutes], 40)
-    return _COUNTS_NOTHING.get(statistics["layout"], "counts nothing")
+    return missing_history

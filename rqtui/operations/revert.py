@@ -45,22 +45,19 @@ def revert_record(engine: Engine, folder: Path, record_name: str, url: str = "")
     is not allowed.
     """
     record = undo_files.read_record(folder, record_name)
-    ref = Ref(record.system, record.queue)
     if engine.read_only:
         raise ReadOnly("undo changes the queue, and this session is read-only.")
     if url and record.url != url:
         raise UsageError(f"this was done on {record.url}, and this is {url}.")
-    if record.system not in engine.systems:
-        is_application = "@" in record.system  # one of several; its name exists only beside the others
-        said = (
-            f"the same --system options as then, with {quote_for_shell(record.spec)}"
-            if is_application
-            else f"--system {record.system}"
-        )
-        raise UsageError(f"this was done to a queue of {record.system}: say {said}.")
-    if record.spec != engine.systems[record.system].format_spec(record.queue):  # Its queue has other keys.
-        hint = f"say --system {quote_for_shell(record.spec)}" if record.spec else f"say {record.system} without options"
-        raise UsageError(f"this was done to a queue of {record.system} under other options: {hint}.")
+    class_name = record.system.partition("@")[0]  # one of several applications: bullmq@shop
+    systems = [system for system in engine.systems.values() if type(system).name == class_name]
+    if not systems:
+        raise UsageError(f"this was done to a queue of {class_name}: say --system {record.spec or class_name}.")
+    matching_systems = [system for system in systems if system.format_spec(record.queue) == record.spec]
+    if not matching_systems:  # Its queue has other keys.
+        hint = f"say --system {quote_for_shell(record.spec)}" if record.spec else f"say {class_name} without options"
+        raise UsageError(f"this was done to a queue of {class_name} under other options: {hint}.")
+    ref = Ref(matching_systems[0].name, record.queue)
     if record.undone_at_ms:
         raise UsageError("this was undone already.")
     if denial := engine.explain_denial("undo", ref):

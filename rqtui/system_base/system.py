@@ -149,6 +149,8 @@ class System:
     verb_places: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     # The reason why a verb that a person may expect does not exist, by verb.
     missing_verbs: ClassVar[Mapping[str, str]] = {}
+    # Why a queue may have no counters per minute.
+    missing_history: ClassVar[str] = "counts nothing"
     # Where the schedules are stored if not in Redis, such as "celery beat has a file".
     schedules_elsewhere: ClassVar[str] = ""
     # Fields of a new job that are no column of `enqueue`: `build_new_job` converts them to other columns.

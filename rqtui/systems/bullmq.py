@@ -101,6 +101,7 @@ class BullMQ(ForeignSystem):
     defaults = {"prefix": "bull"}
     option_values = {"prefix": NAME}
     shared_option = "prefix"
+    missing_history = "no worker keeps metrics"
     unmigrated_places = {"waiting_children": "it waits for its children: move the queue again when they are done"}
     take_order = ("wait", "paused", "prioritized")  # commands/includes/moveToActive 6.7: a priority comes last
     can_find_by_id = True
@@ -353,7 +354,9 @@ class BullMQ(ForeignSystem):
             for batch, reply in enumerate(map(unwrap_reply, replies)):
                 now_ms = reply.values["now_ms"]
                 schedules += (
-                    _build_schedule(queues[batch * QUEUES_PER_CALL + row["queue"] - 1], row, now_ms)
+                    _build_schedule(queues[batch * QUEUES_PER_CALL + row["queue"] - 1], row, now_ms)._replace(
+                        system=self.name
+                    )
                     for row in read_rows(reply)
                 )
             return tuple(schedules)

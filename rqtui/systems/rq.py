@@ -232,7 +232,8 @@ class Rq(ForeignSystem):
 
         def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
             reply = unwrap_reply(replies[0])
-            return _build_schedules(read_rows(reply), reply.values["now_ms"])
+            schedules = _build_schedules(read_rows(reply), reply.values["now_ms"])
+            return tuple(schedule._replace(system=self.name) for schedule in schedules)
 
         return Request((call,), parse_schedules)
 

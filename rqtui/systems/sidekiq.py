@@ -303,7 +303,7 @@ class Sidekiq(EntrySystem):
         def parse_schedules(replies: Replies) -> tuple[Schedule, ...]:
             reply = unwrap_reply(replies[0])
             has_process = bool(reply.values["alive"])
-            return tuple(_build_schedule(row, has_process) for row in read_rows(reply))
+            return tuple(_build_schedule(row, has_process)._replace(system=self.name) for row in read_rows(reply))
 
         return Request((self._build_shared_call("schedules"),), parse_schedules)
 
