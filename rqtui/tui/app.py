@@ -44,7 +44,7 @@ from rqtui.tui.services.demo import DemoStrip
 from rqtui.tui.services.frame_content import FrameContent
 from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
-from rqtui.tui.services.palette import Commands, Palette
+from rqtui.tui.services.palette import CommandProvider, Palette
 from rqtui.tui.services.profiles import Profiles, remove_invalid_settings
 from rqtui.tui.services.session_journal import SessionJournal
 from rqtui.tui.services.slow_link import SlowLink
@@ -85,7 +85,7 @@ class Cockpit(App[None]):
     TITLE = "rqtui"
     # Bindings for a missing Redis come first: only these work while no Redis was ever reached.
     BINDINGS: ClassVar[list[BindingType]] = [*AWAY_BINDINGS, *keys.build_bindings()]
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {Commands}
+    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {CommandProvider}
     MODES: ClassVar[dict[str, str | Callable[[], Screen[Any]]]] = {OVERVIEW: Overview}
     DEFAULT_MODE = OVERVIEW
 
@@ -134,7 +134,7 @@ class Cockpit(App[None]):
         self.batches = Batches(self, new_session, navigation, self.journal)
         self.verb_starter = VerbStarter(self, new_session, navigation, self.batches, self.undo, self.journal)
         self.loops = Loops(self, new_session, navigation, serves_foreign=serves_foreign)
-        self.write_lock = WriteLock(self, new_session, self.journal, self.loops, self.verb_starter.stop_all)
+        self.write_lock = WriteLock(self, new_session, self.journal, self.loops, self.verb_starter.stop_running_changes)
         self.frame_content = FrameContent(
             self,
             new_session,
@@ -151,7 +151,7 @@ class Cockpit(App[None]):
             new_session,
             navigation,
             self.verb_starter.list_offered_verbs,
-            profiles.list_commands,
+            profiles.list_profile_commands,
             profiles.switch_to_url,
         )
         self.demo = DemoStrip(self, demo, navigation) if demo else None
@@ -162,7 +162,7 @@ class Cockpit(App[None]):
     def _switch_session(self, settings: Settings, demo: Run | None) -> None:
         """Stop the current session, and open another one with its own overview."""
         previous = self.session
-        self.verb_starter.stop_all()
+        self.verb_starter.stop_running_changes()
         self.write_lock.stop_timer()
         previous.ticker.stop(0)  # Do not wait: a step may be running on a slow link.
         for loop in previous.loops.values():
@@ -180,9 +180,9 @@ class Cockpit(App[None]):
 
     def _switch_redis(self, settings: Settings, demo: Run | None) -> None:
         """Switch to another Redis after the first one never replied."""
-        self.profiles.switch_to(settings, demo=demo)
+        self.profiles.switch_to_settings(settings, demo=demo)
         if self.demo:
-            self.demo.introduce()
+            self.demo.show_introduction()
 
     # -- start and end --------------------------------------------------------------------------------------------
 
@@ -228,10 +228,10 @@ class Cockpit(App[None]):
         hangup.watch_terminal(lambda: loop.call_soon_threadsafe(self.exit))
         self.screen_change_signal.subscribe(self, lambda _screen: style_cache.clear_style_cache())
         self._clock = self.set_interval(1.0, self._update_each_second)
-        self.profiles.apply_keymap()
+        self.profiles.apply_configured_keymap()
         self.profiles.show_config_problems()
         if self.demo:
-            self.demo.introduce()
+            self.demo.show_introduction()
 
     def schedule_connection(self) -> None:
         """Draw the overview without data, and connect to Redis after that first paint."""
@@ -257,12 +257,12 @@ class Cockpit(App[None]):
         deadline_s = time.monotonic() + EXIT_TIMEOUT_S
         for stop in stops:
             stop(max(0.0, deadline_s - time.monotonic()))
-        self.connection_lost.stop_server()
+        self.connection_lost.stop_demo_server()
         self.slow_link.restore_exact_ages()
 
     def _describe_crash(self, error: BaseException | None) -> str:
         settings = self.session.settings
-        return crash.format_crash(error, settings.url, is_debug=settings.is_debug)
+        return crash.format_crash_message(error, settings.url, is_debug=settings.is_debug)
 
     # -- from the engine's thread; messages of a closed session are ignored -------------------------------------------
 
@@ -288,7 +288,7 @@ class Cockpit(App[None]):
         self.slow_link.record_round_trip(snapshot.cost.ms)
         self._update_clock_timer()
         for drawn in self.navigation.list_drawable_views() if was_stale else ():
-            drawn.show_diagnosis(None)
+            drawn.show_connection_diagnosis(None)
             drawn.set_dimmed(False)
         view = self.navigation.view
         if view and view.is_drawn:
@@ -307,7 +307,7 @@ class Cockpit(App[None]):
         self._update_clock_timer()
         for view in self.navigation.list_drawable_views():
             view.set_dimmed(True)
-        self.connection_lost.show_diagnosis()
+        self.connection_lost.show_connection_diagnosis()
         self.show_header()
         self.show_keys()
 
@@ -334,7 +334,7 @@ class Cockpit(App[None]):
             self.show_toast(message.event.error, "error")
         self._update_clock_timer()
         for view in self.navigation.list_drawable_views():
-            view.show_diagnosis(None)
+            view.show_connection_diagnosis(None)
             view.set_dimmed(True)
         self.show_header()
         self.show_keys()
@@ -367,7 +367,7 @@ class Cockpit(App[None]):
         if self.slow_link.is_calm:
             return
         if self.session.connection_loss:
-            self.connection_lost.show_diagnosis()
+            self.connection_lost.show_connection_diagnosis()
         self.show_header()
         view = self.navigation.view
         if view and view.is_drawn:
@@ -422,7 +422,7 @@ class Cockpit(App[None]):
 
     def _show_top_view(self) -> None:
         """Redraw header, footer and data after another view came to the top."""
-        self.connection_lost.show_diagnosis()
+        self.connection_lost.show_connection_diagnosis()
         self.request_refresh()
         self.show_header()
         self.show_keys()
@@ -441,7 +441,7 @@ class Cockpit(App[None]):
 
     def check_verb(self, key: str) -> bool | None:
         """Return whether the key of a verb works now: False hides the key, None shows it greyed out."""
-        return self.verb_starter.check_key(key)
+        return self.verb_starter.check_verb_key(key)
 
     def start_verb(self, verb: Verb, target: Target, *, is_chosen: bool = False) -> None:
         """Start `verb` on `target`: ask for confirmation if needed, then send the request."""
@@ -479,11 +479,11 @@ class Cockpit(App[None]):
 
     def action_verb(self, key: str) -> None:
         """Run the verb that a key for changes means on the current view."""
-        self.verb_starter.press_key(key)
+        self.verb_starter.start_verb_of_key(key)
 
     def action_undo(self) -> None:
         """Undo the last change, or the change under the cursor."""
-        self.undo.undo_selected()
+        self.undo.undo_selected_change()
 
     def action_toggle_loop(self, verb: str) -> None:
         """Stop or start the dispatcher or the reaper."""
@@ -491,11 +491,11 @@ class Cockpit(App[None]):
 
     def action_step_loop(self, verb: str) -> None:
         """Run one step of the dispatcher or the reaper."""
-        self.loops.run_step(verb)
+        self.loops.run_loop_step(verb)
 
     def action_unlock(self, duration: str) -> None:
         """Allow changes for `duration`."""
-        self.write_lock.unlock(duration)
+        self.write_lock.unlock_changes(duration)
 
     def action_lock(self) -> None:
         """Stop allowing changes."""
@@ -507,7 +507,7 @@ class Cockpit(App[None]):
 
     async def action_back(self) -> None:
         """Stop a running change of many jobs; otherwise go one step back. Does nothing on the overview."""
-        if not self.verb_starter.stop_all():
+        if not self.verb_starter.stop_running_changes():
             self.navigation.go_back()
 
     async def action_quit_or_back(self) -> None:
@@ -589,8 +589,14 @@ class Cockpit(App[None]):
     def _list_usable_keys(self) -> frozenset[str]:
         """Return the ids of this view's general keys and the names of the verbs that work here now."""
         name = self.navigation.view.NAME if self.navigation.view else ""
-        looks = {look.id for look in keys.list_general_keys() if name in look.screens and self.palette.is_usable(look)}
-        verbs = (self.verb_starter.find_verb(key) for key in keys.VERB_KEYS if self.verb_starter.check_key(key))
+        looks = {
+            look.id
+            for look in keys.list_general_keys()
+            if name in look.screens and self.palette.is_general_key_usable(look)
+        }
+        verbs = (
+            self.verb_starter.find_verb_of_key(key) for key in keys.VERB_KEYS if self.verb_starter.check_verb_key(key)
+        )
         return frozenset(looks | {verb.name for verb in verbs if verb is not None})
 
     def action_copy_as(self) -> None:
@@ -599,7 +605,7 @@ class Cockpit(App[None]):
 
         view = self.navigation.view
         if view is not None and not self.navigation.has_dialog:
-            Copying(self, view).show_choices()
+            Copying(self, view).open_copy_dialog()
 
     def action_refresh_now(self) -> None:
         """Refresh now, search for new queues, and reload what the view computed itself."""

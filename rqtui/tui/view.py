@@ -173,18 +173,18 @@ class View(Screen[None], Leavable):
     def show_recent_activity(self) -> None:
         """Show the recent steps of the loops and recent changes, if this view has a pane for them."""
 
-    def lists_jobs_of(self, ref: Ref) -> bool:
-        """Return whether `step_job` moves through the jobs of that queue."""
+    def is_list_of_queue(self, ref: Ref) -> bool:
+        """Return whether `move_to_other_job` moves through the jobs of that queue."""
         return False
 
-    def step_job(self, step: int) -> Job | None:
+    def move_to_other_job(self, step: int) -> Job | None:
         """Move the cursor `step` jobs further and return that job, or None after the last loaded job."""
         return None
 
     def go_to_place(self, place: str) -> None:
         """Go to the place of that name, if this view has places."""
 
-    def filter_state(self, state: State, expression: str) -> None:
+    def filter_place_of_state(self, state: State, expression: str) -> None:
         """Go to the jobs of a state, and apply a filter there."""
 
     def rank_by_activity(self, refs: Collection[Ref]) -> list[Ref]:
@@ -298,7 +298,7 @@ class View(Screen[None], Leavable):
     def update_countdowns(self) -> None:
         """Update findings that show how much time is left to fix them. Called each second."""
 
-    def show_diagnosis(self, words: Content | None) -> None:
+    def show_connection_diagnosis(self, words: Content | None) -> None:
         """Show in the middle of the screen why there is no data; None hides that text."""
         self._diagnosis.display = words is not None
         if words is not None:

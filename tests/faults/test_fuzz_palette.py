@@ -18,7 +18,7 @@ from textual.content import Content
 
 from rqtui.client.queue import Queue
 from rqtui.errors import RqtuiError
-from rqtui.tui.services.palette import Commands
+from rqtui.tui.services.palette import CommandProvider
 
 LEADS = (
     "interval ",
@@ -47,7 +47,7 @@ def build_line(source: random.Random) -> str:
 async def search(it: Screen, text: str) -> int:
     """Return what the palette offers for a line."""
     offered = 0
-    commands = Commands(it.app.screen)
+    commands = CommandProvider(it.app.screen)
     async for hit in commands.search(text) if text else commands.discover():
         assert isinstance(hit, Hit | DiscoveryHit)
         shown = hit.prompt.plain if isinstance(hit.prompt, Content) else str(hit.prompt)

@@ -237,7 +237,7 @@ def read_field(text: str) -> None:
 
 
 WISHES = st.dictionaries(
-    st.one_of(st.sampled_from(sorted(keymap.map_names_to_ids())), TEXT),
+    st.one_of(st.sampled_from(sorted(keymap.map_keymap_names_to_ids())), TEXT),
     build_texts("d", "D", "ctrl+", "shift+", ",", "comma", "enter", "escape", "f1", "+", " ", "é", most=6),
     max_size=4,
 )

@@ -166,9 +166,10 @@ def test_a_traceback_a_log_and_a_crash_report_hide_secrets(world: str, capsys: p
         raise ValueError(f"{DEAD_ERROR} {BODY!r} {json.dumps(BODY)}")
     except ValueError as error:
         assert (
-            find_leaks("".join(traceback.format_exception(error))) and find_leaks(crash.format_traceback(error)) == []
+            find_leaks("".join(traceback.format_exception(error)))
+            and find_leaks(crash.format_masked_traceback(error)) == []
         )
-        assert find_leaks(crash.format_crash(error, world, is_debug=True)) == []
+        assert find_leaks(crash.format_crash_message(error, world, is_debug=True)) == []
         output.print_traceback(error)
     assert find_leaks(capsys.readouterr().err) == []
 

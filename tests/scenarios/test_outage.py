@@ -16,7 +16,7 @@ from rqtui.scenarios import SCENARIOS, run_headless
 from rqtui.scenarios.native_run import NativeRun
 from rqtui.scenarios.proof import verify_accepted_jobs
 from rqtui.scenarios.scenario import NativeScenario
-from rqtui.tui.screens.demo_chooser import Chooser
+from rqtui.tui.screens.demo_chooser import DemoChooser
 
 OUTAGE = SCENARIOS["outage"]
 assert isinstance(OUTAGE, NativeScenario)
@@ -64,7 +64,7 @@ def test_when_redis_is_back_the_run_says_by_itself_that_nothing_is_lost() -> Non
 
 def test_the_list_of_demos_offers_all_of_them_and_starts_the_one_under_the_cursor() -> None:
     async def choose() -> str | None:
-        app = Chooser(SCENARIOS)
+        app = DemoChooser(SCENARIOS)
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause()
             assert all(name in read_text(app) for name in SCENARIOS)
@@ -79,7 +79,7 @@ def test_the_list_of_demos_offers_all_of_them_and_starts_the_one_under_the_curso
 
 def test_whoever_leaves_the_list_starts_nothing() -> None:
     async def leave() -> str | None:
-        app = Chooser(SCENARIOS)
+        app = DemoChooser(SCENARIOS)
         async with app.run_test(size=(60, 16)) as pilot:
             await pilot.press("q")
         return app.return_value

@@ -121,7 +121,7 @@ async def test_what_is_copied_of_such_a_queue_is_its_bytes(
     client.lpush(b"\x9b", "a")
     client.sadd(b"\x9b:done", "c")
     sent: list[bytes] = []
-    monkeypatch.setattr(Copying, "_hand_over", lambda _self, copied: sent.append(copied.data))
+    monkeypatch.setattr(Copying, "_send_to_clipboard", lambda _self, clipboard_data: sent.append(clipboard_data.data))
     async with screen(url, systems=("safe_pop",)) as it:
         await it.until_shown("\\x9b")
         await it.press("y", "i")

@@ -490,7 +490,7 @@ FORMS = {
 def test_a_form_has_the_fields_that_the_scripts_have(system: str) -> None:
     instance = registry.create_system(system)
     forms = {
-        row.name: [field.name for field in verb_resolution.list_fields(instance, row)]
+        row.name: [field.name for field in verb_resolution.list_form_fields(instance, row)]
         for row in instance.verbs()
         if row.key
     }
@@ -609,7 +609,7 @@ def test_jobs_that_an_upgrade_left_in_paused_are_resumed_by_the_key_of_a_paused_
 
     def meant(paused: int) -> str:
         queue = Queue("mail", "bullmq", (Count("paused", State.READY, paused),))
-        verb = verb_resolution.find_verb(systems, "P", Target(Ref("bullmq", "mail"), queue=queue))
+        verb = verb_resolution.find_verb_of_key(systems, "P", Target(Ref("bullmq", "mail"), queue=queue))
         return verb.name if verb else ""
 
     assert (meant(0), meant(2)) == ("pause", "resume")

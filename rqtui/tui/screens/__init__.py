@@ -1,1 +1,1 @@
-"""The full screens: overview, board, job page, and one module for each view that a key opens."""
+"""Provide the full screens: overview, board, job page, and one module for each view that a key opens."""

@@ -1,4 +1,4 @@
-"""The board of one queue: a pane per place, the queue's findings above them, and on wide terminals a detail of the job.
+"""Show the board of one queue: a pane per place, the queue's findings above them, and on wide terminals a job's detail.
 
 One place is in the middle; from 120 columns the others are short panes beside it, below that they are tabs. The detail
 pane needs 140 columns. The board opens on the place of the worst finding, else on the fullest. Each place has its own
@@ -28,7 +28,7 @@ from rqtui.tui import keys
 from rqtui.tui.format import columns, jobs, timeline
 from rqtui.tui.format.rows import Id
 from rqtui.tui.screens import board_borders, board_layout
-from rqtui.tui.screens.board_layout import Shape
+from rqtui.tui.screens.board_layout import BoardLayout
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import findings, frame, place_scan
@@ -51,7 +51,7 @@ LEAVING_DIVISOR = 4  # If more than 1/4 of a pane's rows left at once, none of t
 
 
 class Board(View):
-    """The view of one queue with its places."""
+    """The view of one queue with a pane for each of its places."""
 
     NAME = "board"
     FILTER_HINT = "text /re/ !term id: job: call: err: body: .path:  Tab paths  ↑ earlier"
@@ -71,13 +71,16 @@ class Board(View):
         self._drawn_s = 0.0
         self._last_snapshot: Snapshot | None = None
         self._panes: list[Pane] = []
-        self._shape, self._is_arranged = Shape(self._current), False
+        self._board_layout, self._is_layout_applied = BoardLayout(self._current), False
         self._last_filled_ms: dict[str, int] = {}  # server time when each place last had jobs
-        self._is_chosen = False  # whether the current place was chosen by the person or by the first snapshot
+        self._is_place_chosen = False  # whether the current place was chosen by the person or by the first snapshot
         self._finding_lines = 1  # lines of findings; only grows, so that the rows below do not move
 
     def compose_view(self) -> ComposeResult:
-        """Yield the findings, the panes and the job detail; `_arrange` hides what does not fit."""
+        """Create the findings, the panes of the places and the job detail of a board.
+
+        `_arrange_panes` hides what does not fit.
+        """
         self._panes = list(self._create_panes())
         yield frame.Findings(id="findings")
         with Grid(id="panes"):
@@ -86,29 +89,35 @@ class Board(View):
                 yield Text(id="detail-text")
 
     def _create_panes(self) -> Iterator[Pane]:
-        """Yield a new pane for each place."""
+        """Yield a new pane for each place of the queue."""
         system, settings, may_change = self.system_of_queue, self.session.settings, not self.session.is_read_only
-        late = find_late_place(system.places)
+        late_place = find_late_place(system.places)
         for place in system.places:
-            empty = jobs.format_empty_place(place, system.places, is_late=place is late, can_change=may_change)
-            chosen, _unknown = columns.read_configured_columns(settings.columns, place.state)
-            yield Pane(self.ref, place, system.places, system.known_fields, empty, chosen, settings.is_ascii)
+            empty_sentence = jobs.format_empty_place(
+                place, system.places, is_late=place is late_place, can_change=may_change
+            )
+            configured, _unknown = columns.read_configured_columns(settings.columns, place.state)
+            yield Pane(
+                self.ref, place, system.places, system.known_fields, empty_sentence, configured, settings.is_ascii
+            )
 
     def on_mount(self) -> None:
         """Focus the pane of the ready place until the first snapshot selects another one."""
         self.query_one("#detail").border_title = Content(" job ")
-        self._arrange()
+        self._arrange_panes()
         self.set_focus(self.find_current_pane())  # Set now, because the first snapshot may move the focus.
-        self._report_unknown_columns()
+        self._warn_about_unknown_columns()
 
     def on_unmount(self) -> None:
-        """Stop the running scans."""
-        self._end_scans()
+        """Stop the running scans of places when the board is closed."""
+        self._stop_all_scans()
 
-    def _report_unknown_columns(self) -> None:
+    def _warn_about_unknown_columns(self) -> None:
         settings = self.session.settings.columns
         unknown = {
-            name for pane in self.panes() for name in columns.read_configured_columns(settings, pane.place.state)[1]
+            name
+            for pane in self.list_panes()
+            for name in columns.read_configured_columns(settings, pane.place.state)[1]
         }
         if unknown:
             valid_names = ", ".join(columns.NAMES)
@@ -118,76 +127,83 @@ class Board(View):
 
     # -- panes ----------------------------------------------------------------------------------------------------
 
-    def panes(self) -> list[Pane]:
-        """Return all panes in the order of the places."""
+    def list_panes(self) -> list[Pane]:
+        """Return the panes of all places, in the order of the places."""
         return self._panes
 
     def find_current_pane(self) -> Pane:
-        """Return the pane that has the focus, or had it last."""
+        """Return the pane of the board that has the focus, or had it last."""
         return next(pane for pane in self._panes if pane.place.name == self._current)
 
     def _list_panes_with_rows(self) -> list[Pane]:
-        """Return the panes that show rows."""
-        return [pane for pane in self._panes if pane.place.name in self._shape.in_sight]
+        """Return the panes that show rows, because they are neither hidden nor folded."""
+        return [pane for pane in self._panes if pane.place.name in self._board_layout.in_sight]
 
     def _list_requested_panes(self) -> list[Pane]:
-        """Return the panes whose pages are requested; on wide terminals also folded ones, which a job may enter."""
+        """Return the panes whose pages each refresh requests.
+
+        On wide terminals these include folded panes, which a job may enter.
+        """
         is_wide = self.size.width >= board_layout.SIDE_BY_SIDE_FROM and not self._is_zoomed
         return self._panes if is_wide else self._list_panes_with_rows()
 
-    def _arrange(self) -> None:
+    def _arrange_panes(self) -> None:
         names = [pane.place.name for pane in self._panes]
-        empty = None if self._queue is None else [name for name in names if self._is_empty(name, self._queue)]
-        new_shape = board_layout.build_shape(self.size.width, names, self._current, empty, is_zoomed=self._is_zoomed)
-        is_long = not new_shape.side or self.size.width >= LONG_IDS_FROM_CELLS
+        empty_names = (
+            None if self._queue is None else [name for name in names if self._is_place_empty(name, self._queue)]
+        )
+        new_layout = board_layout.compute_board_layout(
+            self.size.width, names, self._current, empty_names, is_zoomed=self._is_zoomed
+        )
+        has_long_ids = not new_layout.side or self.size.width >= LONG_IDS_FROM_CELLS
         for pane in self._panes:
             is_current = pane.place.name == self._current
-            id_cells = columns.LONG_ID_CELLS if is_current and is_long else columns.SHORT_ID_CELLS
+            id_cells = columns.LONG_ID_CELLS if is_current and has_long_ids else columns.SHORT_ID_CELLS
             pane.set_form(id_cells, is_short=not is_current)
         self.query_one(frame.Findings).display = self.is_high
-        if new_shape != self._shape or not self._is_arranged:
-            self._apply_shape(new_shape)
-        self.update_frames()
+        if new_layout != self._board_layout or not self._is_layout_applied:
+            self._apply_layout(new_layout)
+        self.update_pane_frames()
 
-    def _is_empty(self, name: str, queue: Queue) -> bool:
-        """Return whether a place had no jobs for `FOLD_AFTER_MS`; a place with a filter never counts as empty."""
+    def _is_place_empty(self, name: str, queue: Queue) -> bool:
+        """Return whether a place had no jobs for `FOLD_AFTER_MS`. A place with a filter never counts as empty."""
         if queue.count_in_place(name):
             self._last_filled_ms[name] = queue.counted_ms
         pane = next(pane for pane in self._panes if pane.place.name == name)
         return not pane.expression and queue.counted_ms - self._last_filled_ms.get(name, 0) > FOLD_AFTER_MS
 
-    def _apply_shape(self, new_shape: Shape) -> None:
-        """Apply a shape to the grid: short panes in a column, the current pane and the detail at full height."""
-        self._shape, self._is_arranged = new_shape, True
+    def _apply_layout(self, new_layout: BoardLayout) -> None:
+        """Apply a layout to the grid: short panes in a column, the current pane and the job detail at full height."""
+        self._board_layout, self._is_layout_applied = new_layout, True
         grid, detail = self.query_one("#panes", Grid), self.query_one("#detail")
-        visible, span = (new_shape.current, *new_shape.side), max(1, len(new_shape.side))
-        left_pane = new_shape.side[:1]
-        order = {
-            name: position for position, name in enumerate((*left_pane, new_shape.current, "", *new_shape.side[1:]))
+        visible_names, row_span = (new_layout.current, *new_layout.side), max(1, len(new_layout.side))
+        left_pane = new_layout.side[:1]
+        positions = {
+            name: position for position, name in enumerate((*left_pane, new_layout.current, "", *new_layout.side[1:]))
         }
-        grid.sort_children(key=lambda child: order.get(child.place.name if isinstance(child, Pane) else "", 99))
-        grid.styles.grid_size_columns = len(new_shape.columns.split())
-        grid.styles.grid_columns, grid.styles.grid_rows = new_shape.columns, new_shape.rows
+        grid.sort_children(key=lambda child: positions.get(child.place.name if isinstance(child, Pane) else "", 99))
+        grid.styles.grid_size_columns = len(new_layout.columns.split())
+        grid.styles.grid_columns, grid.styles.grid_rows = new_layout.columns, new_layout.rows
         for pane in self._panes:
-            pane.display = pane.place.name in visible
-            pane.set_class(pane.place.name in new_shape.folded, "-folded")
-            pane.styles.row_span = span if pane.place.name == new_shape.current else 1
-        detail.styles.row_span = span
-        detail.display = new_shape.has_detail
+            pane.display = pane.place.name in visible_names
+            pane.set_class(pane.place.name in new_layout.folded, "-folded")
+            pane.styles.row_span = row_span if pane.place.name == new_layout.current else 1
+        detail.styles.row_span = row_span
+        detail.display = new_layout.has_detail
 
-    def update_frames(self) -> None:
-        """Update the titles and bottom lines of all panes."""
-        panes, current = self.panes(), self.find_current_pane()
+    def update_pane_frames(self) -> None:
+        """Update the titles and bottom lines of the panes of all places."""
+        list_panes, current = self.list_panes(), self.find_current_pane()
         frame_findings = self._queue.findings if self._queue and not self.is_high else ()
-        for number, pane in enumerate(panes, 1):
-            if pane is current and not self._shape.side:
-                pane.set_border_title(*board_borders.build_tabs(panes, pane, self._queue))
+        for number, pane in enumerate(list_panes, 1):
+            if pane is current and not self._board_layout.side:
+                pane.set_border_title(*board_borders.build_title_with_tabs(list_panes, pane, self._queue))
             else:
-                is_folded = pane.place.name in self._shape.folded
-                pane.set_border_title(*board_borders.build_title(number, pane, self._queue, is_folded=is_folded))
+                is_folded = pane.place.name in self._board_layout.folded
+                pane.set_border_title(*board_borders.build_pane_title(number, pane, self._queue, is_folded=is_folded))
             is_current = pane is current
             pane.set_subtitle(
-                *board_borders.build_bottom_line(
+                *board_borders.build_pane_bottom_line(
                     pane,
                     self._queue,
                     is_current=is_current,
@@ -195,15 +211,15 @@ class Board(View):
                     findings=frame_findings if is_current else (),
                     now_ms=self.session.now_ms,
                 )
-                if pane.place.name not in self._shape.folded
+                if pane.place.name not in self._board_layout.folded
                 else ()
             )
 
     def _show_findings(self, queue: Queue) -> None:
-        least, most = SEVERAL_FINDINGS
-        most = most if self.app.size.height >= least else 1
+        min_rows, max_findings = SEVERAL_FINDINGS
+        max_findings = max_findings if self.app.size.height >= min_rows else 1
         lines = findings.format_findings(
-            queue, most, self.app.size.width - 2, self.session.now_ms, max_extra_lines=REMEDY_LINES
+            queue, max_findings, self.app.size.width - 2, self.session.now_ms, max_extra_lines=REMEDY_LINES
         )
         self._finding_lines = max(self._finding_lines, len(lines))
         self.query_one(frame.Findings).show_lines(
@@ -211,37 +227,40 @@ class Board(View):
         )
 
     def update_countdowns(self) -> None:
-        """Update the time left to fix the queue's findings."""
+        """Redraw the time left to act on the queue's findings."""
         if self._queue and any(finding.until_ms is not None for finding in self._queue.findings):
             self._show_findings(self._queue)
-            self.update_frames()
+            self.update_pane_frames()
 
     # -- the next refresh -----------------------------------------------------------------------------------------
 
     def build_focus(self, _refs: list[Ref]) -> Focus:
-        """Return the queue, the pages in sight, the job of the detail pane, and requests for jobs on no page."""
+        """Return what the board needs of the next refresh: its queue, the pages in sight, and the job in the detail.
+
+        Marked jobs that are on no page are requested one by one.
+        """
         job = self.find_current_pane().find_current_job()
         has_detail = self.query_one("#detail").display and job is not None
-        watched = self._list_requested_panes()
-        pages = tuple(selection for pane in watched if (selection := pane.build_page_selection()) is not None)
-        requests = tuple(request for pane in watched for request in pane.build_job_requests(self.system_of_queue))
+        panes = self._list_requested_panes()
+        pages = tuple(selection for pane in panes if (selection := pane.build_page_selection()) is not None)
+        requests = tuple(request for pane in panes for request in pane.build_job_requests(self.system_of_queue))
         return Focus((self.ref,), pages, (self.ref, job.id) if has_detail and job else None, 4096, {"told": requests})
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Draw a new snapshot; while frozen, only the counts change."""
+        """Draw a new snapshot on the board; while the rows are frozen, only the counts change."""
         queue = snapshot.find_queue(self.ref)
         if queue is None:
             return  # requested by the view below
         self._queue, self._rate, self._last_snapshot = queue, snapshot.rates.get(self.ref) or Rate(), snapshot
-        self._check_deleted_queue(queue)
+        self._show_queue_deletion(queue)
         self._show_findings(queue)
-        if not self._is_chosen and not queue.error:
-            self._is_chosen = True
+        if not self._is_place_chosen and not queue.error:
+            self._is_place_chosen = True
             system = self.system_of_queue
-            self._go_to_place_named(board_layout.choose_first_place(system.places, queue, system.keys(self.ref.queue)))
+            self._go_to_named_place(board_layout.choose_first_place(system.places, queue, system.keys(self.ref.queue)))
         self._show_panes(snapshot)
-        self._arrange()
-        self._show_detail(snapshot)
+        self._arrange_panes()
+        self._show_job_detail(snapshot)
 
     def _show_panes(self, snapshot: Snapshot) -> None:
         pane_replies = [reply for reply in snapshot.results.get("told", ()) if isinstance(reply, JobState)]
@@ -262,7 +281,7 @@ class Board(View):
                     self.start_scan(pane)
 
     def _find_leaving_jobs(self, snapshot: Snapshot) -> dict[str, dict[Id, str]]:
-        """Return, by place, the jobs that moved to another visible pane.
+        """Return {place: {id: new place}} of the jobs that moved to another visible pane since the last snapshot.
 
         For one snapshot these jobs are shown in both panes.
         """
@@ -283,31 +302,31 @@ class Board(View):
                 leaving[pane.place.name] = {id: arrived[id] for id in left_ids if id in arrived}
         return leaving
 
-    def _check_deleted_queue(self, queue: Queue) -> None:
+    def _show_queue_deletion(self, queue: Queue) -> None:
         """Let the panes show that the queue was deleted while its board is open, until the queue has jobs again."""
         has_jobs = any(count.count for count in queue.counts)
-        is_over = self._has_had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")
+        is_deleted = self._has_had_jobs and not has_jobs and not queue.error and not queue.counters.get("in")
         self._has_had_jobs = self._has_had_jobs or has_jobs
-        for pane in self.panes():
-            pane.is_queue_gone = is_over
+        for pane in self.list_panes():
+            pane.is_queue_gone = is_deleted
 
-    def _show_detail(self, snapshot: Snapshot) -> None:
+    def _show_job_detail(self, snapshot: Snapshot) -> None:
         detail = self.query_one("#detail")
         if not detail.display:
             return
         job = self.find_current_pane().find_current_job()
         if job and snapshot.job and snapshot.job.id == job.id:
             job = snapshot.job
-        text = self.query_one("#detail-text", Text)
+        text_pane = self.query_one("#detail-text", Text)
         if job is None:
-            text.show_text(Content.styled("no job under the cursor", "$muted"))
+            text_pane.show_text(Content.styled("no job under the cursor", "$muted"))
             return
         is_missing = snapshot.job is None and self.session.has_requested_job(self.ref, job.id)
         encoding, body = jobs.format_job_body(job, detail.content_size.width)
         width, now_ms = detail.scrollable_content_region.width, snapshot.taken_ms
-        sheet = jobs.choose_property_layout(job.facts, width)
-        line = timeline.format_life_line(job, max(20, width), now_ms)
-        text.show_text(
+        layout = jobs.choose_property_layout(job.facts, width)
+        life_line = timeline.format_life_line(job, max(20, width), now_ms)
+        text_pane.show_text(
             Content("\n").join(
                 [
                     *(
@@ -315,13 +334,13 @@ class Board(View):
                         if is_missing
                         else []
                     ),
-                    jobs.format_job_properties(job, now_ms, self.system_of_queue.known_fields, layout=sheet),
+                    jobs.format_job_properties(job, now_ms, self.system_of_queue.known_fields, layout=layout),
                     *(
-                        [jobs.format_job_facts(job.facts, now_ms, max_lines=MAX_FACT_LINES, layout=sheet)]
+                        [jobs.format_job_facts(job.facts, now_ms, max_lines=MAX_FACT_LINES, layout=layout)]
                         if job.facts
                         else []
                     ),
-                    *([Content(), line] if line else []),
+                    *([Content(), life_line] if life_line else []),
                     Content.assemble("\n", ("body", "b $strong"), (f"  {encoding}", "$muted")),
                     body,
                 ]
@@ -333,37 +352,46 @@ class Board(View):
         pane = self.find_current_pane()
         expression = pane.expression if pane.is_whole_place else ""
         is_whole = pane.is_whole_place and not expression
-        chosen = () if is_whole else pane.list_selected_jobs()
+        selected_jobs = () if is_whole else pane.list_selected_jobs()
         state = pane.place.state
-        scanned = (
+        scanned_jobs = (
             pane.scan_result.scanned
             if expression and pane.scan_result is not None and pane.scan_result.is_partial
             else 0
         )
         return Target(
-            self.ref, pane.place.name, chosen, is_whole, self._queue, state, filter=expression, scanned_jobs=scanned
+            self.ref,
+            pane.place.name,
+            selected_jobs,
+            is_whole,
+            self._queue,
+            state,
+            filter=expression,
+            scanned_jobs=scanned_jobs,
         )
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the header's second line: throughput, and on wide screens the counts per place."""
+        """Return the header's second line: the queue's throughput, and on wide screens the counts per place."""
         if self._queue is None:
             return super().build_second_line(width)
-        fit = elision.create_name_fitter(safe(ref.queue) for ref in self.session.refs)
-        line = frame.format_queue_line if self.size.width >= board_layout.SIDE_BY_SIDE_FROM else frame.format_board_line
-        return line(self._queue, self._rate, width, self.session.find_foreign_system(self.ref), fit)
+        fit_name = elision.create_name_fitter(safe(ref.queue) for ref in self.session.refs)
+        format_line = (
+            frame.format_queue_line if self.size.width >= board_layout.SIDE_BY_SIDE_FROM else frame.format_board_line
+        )
+        return format_line(self._queue, self._rate, width, self.session.find_foreign_system(self.ref), fit_name)
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the panes while the connection is lost, or restore them."""
-        for pane in self.panes():
+        """Dim the panes of the board while the connection is lost, or restore them."""
+        for pane in self.list_panes():
             pane.dimmed = is_dim
         self.query_one("#detail").set_class(is_dim, "-dimmed")
 
     def prepare_for_verb(self) -> None:
-        """Keep the cursor on the job on which the key was pressed."""
+        """Keep the cursor of the current pane on the job on which the verb's key was pressed."""
         self.find_current_pane().keep_cursor()
 
     def handle_acted_jobs(self, ids: Collection[bytes]) -> None:
-        """Unmark the jobs that a verb changed, and scan again if the whole filtered place was marked."""
+        """Unmark the jobs that a verb changed, and scan the place again if the whole filtered place was marked."""
         pane = self.find_current_pane()
         if pane.is_whole_place and pane.scan_result is not None and ids:
             self.recompute()
@@ -382,14 +410,14 @@ class Board(View):
     # -- the filter line ----------------------------------------------------------------------------------------------
 
     def preview_filter(self, expression: str) -> None:
-        """Apply a filter to the loaded jobs while it is typed."""
+        """Apply a filter to the loaded jobs of the current place while the filter is typed."""
         pane = self.find_current_pane()
         try:
             filters.parse_filter(expression.strip())
         except UsageError:
             return  # not complete yet
         if expression.strip() != pane.expression:
-            self._end_scan(pane)
+            self._stop_scan(pane)
             pane.set_filter(expression.strip())
             self.redraw_pane(pane)
 
@@ -397,7 +425,7 @@ class Board(View):
         """Apply a filter to the current place; a long place is scanned for matches."""
         pane = self.find_current_pane()
         filters.parse_filter(expression)
-        self._end_scan(pane)
+        self._stop_scan(pane)
         pane.set_filter(expression)
         self._last_filter = pane.job_filter or self._last_filter
         self.redraw_pane(pane)
@@ -407,11 +435,14 @@ class Board(View):
         self.host.show_keys()
 
     def step_back(self) -> bool:
-        """Handle Esc: stop a running scan and keep its matches; else remove the filter; else end the zoom."""
+        """Handle Esc on the board: stop a running scan and keep its matches, else remove the filter, else end the zoom.
+
+        Returns whether there was anything to do.
+        """
         pane = self.find_current_pane()
         if pane.place.name in self._scans:
-            self._end_scan(pane, stopped=True)
-            self.update_frames()
+            self._stop_scan(pane, is_stopped_early=True)
+            self.update_pane_frames()
             return True
         if pane.expression:
             self.apply_filter("")
@@ -422,32 +453,32 @@ class Board(View):
         return False
 
     def recompute(self) -> None:
-        """Repeat the scan of the current place, if there was one."""
+        """Repeat the scan of the current place for its filter, if there was a scan."""
         pane = self.find_current_pane()
         if pane.scan_result is not None:
-            self._end_scan(pane)
+            self._stop_scan(pane)
             pane.scan_result = None
             self.start_scan(pane)
 
     def action_next_match(self) -> None:
-        """Move the cursor to the next shown or loaded job that matches the last filter."""
-        pane, fits = self.find_current_pane(), self._last_filter
-        if fits is None:
+        """Move the cursor to the next loaded job that matches the last filter."""
+        pane, last_filter = self.find_current_pane(), self._last_filter
+        if last_filter is None:
             self.host.show_toast("n goes to the next job that a filter lets through: / makes one.")
-        elif not pane.move_to_next(lambda row: not row.is_gone and pane.is_match(row.id, fits)):
+        elif not pane.move_to_next(lambda row: not row.is_gone and pane.is_match(row.id, last_filter)):
             self.host.show_toast(
                 "No other job that is loaded here fits the last filter; / looks through the whole place."
             )
 
-    def load_body_paths(self, then: Callable[[Sequence[str]], None]) -> None:
-        """Fetch the bodies of the page in sight, and pass the paths found in them to `then`."""
+    def load_body_paths(self, handle_paths: Callable[[Sequence[str]], None]) -> None:
+        """Fetch the job bodies of the page in sight, and pass the paths of the values in them to `then`."""
         pane = self.find_current_pane()
         ref, place, offset = pane.ref, pane.place.name, pane.page.offset if pane.page else 0
 
         def pass_paths(message: CallFinished) -> None:
             page: Page | None = message.result
             if page is not None:
-                then(paths.list_value_paths(paths.decode_body(job.body) for job in page.jobs if job.body))
+                handle_paths(paths.list_value_paths(paths.decode_body(job.body) for job in page.jobs if job.body))
 
         self.session.call_engine(
             lambda engine: engine.fetch_page(ref, place, offset, JOBS_READ_FOR_PATHS, place_scan.FILTER_BYTES),
@@ -469,22 +500,22 @@ class Board(View):
         )
         self.redraw_pane(pane)
 
-    def _end_scan(self, pane: Pane, *, stopped: bool = False) -> None:
+    def _stop_scan(self, pane: Pane, *, is_stopped_early: bool = False) -> None:
         request = self._scans.pop(pane.place.name, None)
         if request is None:
             return
         self.session.stop_steps(request)
         if pane.scan_result is not None:
-            pane.scan_result.finish(stopped=stopped)
+            pane.scan_result.finish(stopped=is_stopped_early)
 
-    def _end_scans(self) -> None:
-        """Stop all running scans."""
+    def _stop_all_scans(self) -> None:
+        """Stop the running scans of all places."""
         for request in self._scans.values():
             self.session.stop_steps(request)
         self._scans.clear()
 
     def _handle_scan_step(self, pane: Pane, matches: place_scan.ScanResult, message: CallFinished) -> None:
-        """Handle one step of a scan, or its end."""
+        """Handle one step of a place's scan, or its end, and redraw the pane at intervals."""
         if pane.scan_result is not matches or matches.is_finished:
             return  # A newer scan was started, or this one was stopped.
         if not message.is_last:
@@ -501,63 +532,64 @@ class Board(View):
             self.host.request_refresh()  # Refresh the jobs in sight.
 
     def redraw_pane(self, pane: Pane) -> None:
-        """Redraw a pane from the data already read."""
+        """Redraw the pane of a place from the jobs already read."""
         if not self.is_drawn or self._last_snapshot is None:
             return
         if pane.scan_result is not None:
             pane.show_scan_result(self._last_snapshot.taken_ms)
         elif pane.page is not None:
             pane.show_page(pane.page, self._last_snapshot.taken_ms)
-        self.update_frames()
+        self.update_pane_frames()
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
     def count_numbered_items(self) -> int:
-        """Return the number of places."""
+        """Return the number of places, which the number keys select."""
         return len(self.system_of_queue.places)
 
     def action_place(self, number: int) -> None:
-        """Go to the place with that number."""
-        panes = self.panes()
-        if number <= len(panes):
-            self._go_to_pane(panes[number - 1])
+        """Go to the pane of the place with this number."""
+        list_panes = self.list_panes()
+        if number <= len(list_panes):
+            self._go_to_pane(list_panes[number - 1])
 
     def action_pane(self, step: int) -> None:
-        """Go to the next place, or with `step` -1 to the previous one."""
-        panes = self.panes()
-        self._go_to_pane(panes[(panes.index(self.find_current_pane()) + step) % len(panes)])
+        """Go to the pane of the next place, or with `step` -1 of the previous one."""
+        list_panes = self.list_panes()
+        self._go_to_pane(list_panes[(list_panes.index(self.find_current_pane()) + step) % len(list_panes)])
 
     def action_page(self, pages: int) -> None:
-        """Turn the page; after the last page of a sample, draw another sample."""
+        """Turn the page of the current place; after the last page of a sample, draw another sample."""
         pane = self.find_current_pane()
-        is_apart = pane.place.is_shared or pane.place.is_from_events
-        is_sample = pane.page is not None and pane.page.place_total is not None and not is_apart
+        is_never_sampled = pane.place.is_shared or pane.place.is_from_events
+        is_sample = pane.page is not None and pane.page.place_total is not None and not is_never_sampled
         if pages > 0 and pane.is_at_end and is_sample and pane.scan_result is None:
             ref, place = pane.ref, pane.place.name
             self.session.call_engine(
-                lambda engine: engine.systems[ref.system].draw_next_sample(ref.queue, place), self._show_next_sample
+                lambda engine: engine.systems[ref.system].draw_next_sample(ref.queue, place),
+                self._request_sample_refresh,
             )
             pane.wanted_offset = 0
             pane.expect_similar_list()
         else:
             pane.action_page(pages)
 
-    def _show_next_sample(self, _answer: CallFinished) -> None:
+    def _request_sample_refresh(self, _call_result: CallFinished) -> None:
         self.host.request_refresh()
 
     def action_zoom(self) -> None:
-        """Show the current pane over the whole width, or show the others again."""
+        """Show the current pane over the whole width, or show the other panes again."""
         self._is_zoomed = not self._is_zoomed
-        self._arrange()
+        self._arrange_panes()
         self.call_after_refresh(self.host.request_refresh)
 
     def action_mark_all(self) -> None:
-        """Mark the whole place, including jobs that are not loaded; with a filter, all of its matches."""
+        """Mark all jobs of the current place, including jobs that are not loaded; with a filter, all of its matches."""
         self.find_current_pane().is_whole_place = not self.find_current_pane().is_whole_place
-        self.update_frames()
+        self.update_pane_frames()
         self.host.show_keys()
 
-    def filter_state(self, state: State, expression: str) -> None:
+    def filter_place_of_state(self, state: State, expression: str) -> None:
         """Go to the place of a state, the fullest if there are several, and apply a filter there."""
         queue = self._queue or self.session.latest_queues.get(self.ref)
         places = [
@@ -573,17 +605,17 @@ class Board(View):
         self.confirm_filter(expression)
 
     def go_to_place(self, place: str) -> None:
-        """Go to the place of that name; a board that is not drawn yet opens on it."""
+        """Go to the place of this name; a board that is not drawn yet will open on it."""
         if not self.is_drawn:
             self._current = place
             return
-        self.action_place([pane.place.name for pane in self.panes()].index(place) + 1)
+        self.action_place([pane.place.name for pane in self.list_panes()].index(place) + 1)
 
-    def lists_jobs_of(self, ref: Ref) -> bool:
-        """Return whether `ref` is the board's own queue."""
+    def is_list_of_queue(self, ref: Ref) -> bool:
+        """Return whether the board lists the jobs of the queue `ref`."""
         return ref == self.ref
 
-    def step_job(self, step: int) -> Job | None:
+    def move_to_other_job(self, step: int) -> Job | None:
         """Move the cursor `step` jobs further and return that job, or None after the last loaded job."""
         pane = self.find_current_pane()
         previous_id = pane.cursor_id
@@ -591,57 +623,57 @@ class Board(View):
         job = pane.find_current_job()
         return job if job is not None and job.id != previous_id else None
 
-    def _go_to_place_named(self, name: str) -> None:
+    def _go_to_named_place(self, name: str) -> None:
         if name != self._current:
             self._go_to_pane(next(pane for pane in self._panes if pane.place.name == name))
 
     def _go_to_pane(self, pane: Pane) -> None:
-        self._current, self._is_chosen = pane.place.name, True
+        self._current, self._is_place_chosen = pane.place.name, True
         pane.display = True  # A hidden pane cannot have the focus, and a pane that hides passes it to its neighbour.
         self.set_focus(pane)
-        self._arrange()
-        self.call_after_refresh(self.host.request_refresh)  # The number of rows is known only after layout.
+        self._arrange_panes()
+        self.call_after_refresh(self.host.request_refresh)  # The number of visible rows is known only after layout.
 
     # -- events ---------------------------------------------------------------------------------------------------
 
     def on_resize(self, _event: Resize) -> None:
-        """Fit the panes to the new size, side by side or as tabs."""
-        self._arrange()
+        """Arrange the panes for the new terminal size, side by side or as tabs."""
+        self._arrange_panes()
         self.host.request_refresh()
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Make a clicked pane the current one."""
-        is_there = event.widget is self.focused  # False for a pane that had the focus only for a moment.
-        if is_there and isinstance(event.widget, Pane) and event.widget.place.name != self._current:
-            self._current, self._is_chosen = event.widget.place.name, True
-            self._arrange()
+        """Make the clicked pane the current one."""
+        is_still_focused = event.widget is self.focused  # False for a pane that had the focus only for a moment.
+        if is_still_focused and isinstance(event.widget, Pane) and event.widget.place.name != self._current:
+            self._current, self._is_place_chosen = event.widget.place.name, True
+            self._arrange_panes()
             self.host.request_refresh()
         self.host.show_keys()
 
     def on_table_moved(self, _event: Table.Moved) -> None:
         """Update the keys, the frames and the job detail after the cursor moved."""
         self.host.show_keys()
-        self.update_frames()
+        self.update_pane_frames()
         if self.query_one("#detail").display:
             self.host.request_refresh_soon()
 
     def on_table_title_clicked(self, event: Table.TitleClicked) -> None:
-        """Go to the place whose tab was clicked."""
-        number = board_borders.find_place_number(event.table.title, event.at)
+        """Go to the place whose tab in a frame was clicked."""
+        number = board_borders.find_clicked_place_number(event.table.title, event.at)
         if number:
             self.action_place(number)
 
     def on_table_fitted(self, _event: Table.Fitted) -> None:
-        """Update the visible rows shown in the frames."""
-        self.update_frames()
+        """Update the range of visible rows that the frames show."""
+        self.update_pane_frames()
 
     def on_table_marked(self, _event: Table.Marked) -> None:
-        """Update the number of marked jobs shown in the frame."""
-        self.update_frames()
+        """Update the number of marked jobs that the frame shows."""
+        self.update_pane_frames()
         self.host.show_keys()
 
     def on_table_wanted(self, event: Table.Wanted) -> None:
-        """Load another part of the list."""
+        """Load the part of a place's jobs to which the user scrolled."""
         if isinstance(event.table, Pane):
             event.table.wanted_offset, event.table.wanted_limit = event.offset, event.limit
             self.redraw_pane(event.table) if event.table.scan_result is not None else self.host.request_refresh()

@@ -1,6 +1,6 @@
-"""The frame texts of a board's panes: place, count and filter at the top, marks and visible rows at the bottom.
+"""Build the frame texts of a board's panes: place, count and filter at the top, marks and visible rows at the bottom.
 
-Pure functions from a pane and its queue to pieces of text.
+The functions are pure, from a pane and its queue to pieces of text.
 """
 
 from __future__ import annotations
@@ -25,52 +25,54 @@ _MOST_FILTER_CELLS = 40
 _LEAST_FINDING = 34  # minimum cells of a finding in a frame before other texts are dropped for it
 
 
-def build_title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
-    """Return the title of a pane beside others: its key, place name, count and filter.
+def build_pane_title(number: int, pane: Pane, queue: Queue | None, *, is_folded: bool = False) -> list[Piece]:
+    """Return the frame title of a pane beside others: its key, place name, count and filter.
 
     A folded pane has no corner, so two blanks replace it.
     """
-    count = f" {_format_count(queue, pane.place)} "
-    room = pane.outer_size.width - 9 - formats.cell_len(count)  # minus corners or blanks, and the key
-    name = pane.place.name if room < _LEAST_LETTERS else formats.fit_to_width(pane.place.name, room).rstrip()
+    count = f" {_format_place_count(queue, pane.place)} "
+    name_cells = pane.outer_size.width - 9 - formats.cell_len(count)  # minus corners or blanks, and the key
+    name = (
+        pane.place.name if name_cells < _LEAST_LETTERS else formats.fit_to_width(pane.place.name, name_cells).rstrip()
+    )
     return [
         *([Piece("  ")] if is_folded else []),
         Piece(f" {number} ", "muted"),
         Piece(name, f"state-{pane.place.state}"),
         Piece(count, "strong"),
-        *_format_filter(pane, pane.size.width - len(pane.place.name) - 16),
+        *_format_filter_pieces(pane, pane.size.width - len(pane.place.name) - 16),
     ]
 
 
-def build_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piece]:
-    """Return the title of a pane shown alone: all places with their keys and counts, and its filter.
+def build_title_with_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None) -> list[Piece]:
+    """Return the frame title of a pane shown alone: all places with their keys and counts, and its filter.
 
     If that is too long, first the names of empty places are dropped, then the other names are shortened, the longest
     first, and finally their counts are dropped.
     """
-    least = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
+    min_filter_cells = min(_FILTER_CELLS, formats.cell_len(current.expression) + 2) if current.expression else 0
     pieces: list[Piece] = []
     names = frozenset(pane.place.name for pane in panes)
     for form in _FORMS:
         if 0 < form.letters < _LEAST_LETTERS and not _take_first_letters(names, form.letters):
             continue
         pieces = _build_place_tabs(panes, current, queue, form)
-        if _count_free_cells(current, pieces) >= least:
+        if _count_free_cells(current, pieces) >= min_filter_cells:
             break
-    return [*pieces, *_format_filter(current, _count_free_cells(current, pieces))]
+    return [*pieces, *_format_filter_pieces(current, _count_free_cells(current, pieces))]
 
 
-def find_place_number(cells: Sequence[Cell], at: int) -> int:
+def find_clicked_place_number(cells: Sequence[Cell], x: int) -> int:
     """Return the number of the place whose tab is `at` cells from the left of a frame's top line, or 0."""
     number, end = 0, 0
     for text, _style in (piece for cell in cells for piece in convert_cell_to_pieces(cell)):
-        if end > at or text.startswith("/"):
+        if end > x or text.startswith("/"):
             break
         word = text.strip()
         if text.startswith(" ") and word.isdecimal() and (not number or int(word) == number + 1):
             number = int(word)
         end += formats.cell_len(text)
-    return number if end > at >= 0 else 0
+    return number if end > x >= 0 else 0
 
 
 def _count_free_cells(pane: Pane, pieces: Sequence[Piece]) -> int:
@@ -112,7 +114,7 @@ _FORMS = (
 
 def _build_place_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None, form: _TabForm) -> list[Piece]:
     pieces: list[Piece] = []
-    names = _shorten_names(frozenset(pane.place.name for pane in panes), form.letters)
+    names = _shorten_place_names(frozenset(pane.place.name for pane in panes), form.letters)
     for number, pane in enumerate(panes, 1):
         if pane is current:
             pieces += _build_current_tab(number, pane.place, queue, form)
@@ -123,27 +125,27 @@ def _build_place_tabs(panes: Sequence[Pane], current: Pane, queue: Queue | None,
 
 def _build_current_tab(number: int, place: Place, queue: Queue | None, form: _TabForm) -> list[Piece]:
     name = formats.fit_to_width(place.name, min(form.own_letters, len(place.name)))
-    count = [Piece(f"{_format_count(queue, place, 6)} ", "strong")] if queue is not None else []
+    count = [Piece(f"{_format_place_count(queue, place, 6)} ", "strong")] if queue is not None else []
     return [Piece(f" {number} ", "accented"), Piece(f"{name} ", f"state-{place.state}"), *count]
 
 
 def _build_other_tab(number: int, place: Place, name: str, queue: Queue | None, form: _TabForm) -> list[Piece]:
-    count = _format_count(queue, place, 4 if form.is_tight else 6)
+    count = _format_place_count(queue, place, 4 if form.is_tight else 6)
     is_empty = count == formats.ZERO
     is_named = bool(form.letters and (form.has_empty_names or not is_empty))
-    is_bare = form.is_tight and is_empty
-    behind_key = form.gap if is_bare or not is_named else "" if form.is_joined else " "
-    pieces = [Piece(f" {number}{behind_key}", "muted")]
+    is_only_key = form.is_tight and is_empty
+    separator = form.gap if is_only_key or not is_named else "" if form.is_joined else " "
+    pieces = [Piece(f" {number}{separator}", "muted")]
     if is_named:
         pieces.append(Piece(f"{name} ", "muted"))
-    if queue is not None and form.has_counts and not is_bare:
+    if queue is not None and form.has_counts and not is_only_key:
         pieces.append(Piece(count + form.gap, "muted" if is_empty else f"state-{place.state}"))
     return pieces
 
 
 @lru_cache(64)
-def _shorten_names(names: frozenset[str], letters: int) -> dict[str, str]:
-    """Shorten names to at most `letters` letters, each still distinct."""
+def _shorten_place_names(names: frozenset[str], letters: int) -> dict[str, str]:
+    """Shorten place names to at most `letters` letters, each still distinct."""
     return _take_first_letters(names, letters) or elision.elide_names(names, letters)
 
 
@@ -162,7 +164,7 @@ def _take_first_letters(names: frozenset[str], letters: int) -> dict[str, str]:
     return short_names if len({*short_names.values()}) == len(names) else {}
 
 
-def _format_count(queue: Queue | None, place: Place, width: int = 8) -> str:
+def _format_place_count(queue: Queue | None, place: Place, width: int = 8) -> str:
     if queue is None:
         return formats.NOT_YET
     place_count = next((count for count in queue.counts if count.place == place.name), None)
@@ -174,15 +176,15 @@ def _format_count(queue: Queue | None, place: Place, width: int = 8) -> str:
     )
 
 
-def _format_filter(pane: Pane, room: int) -> list[Piece]:
-    """Return the pane's filter, cut to `room` cells."""
-    if not pane.expression or room < _FILTER_CELLS // 2:
+def _format_filter_pieces(pane: Pane, cells: int) -> list[Piece]:
+    """Return the filter of a pane for its frame, cut to `room` cells; empty without a filter."""
+    if not pane.expression or cells < _FILTER_CELLS // 2:
         return []
-    text = formats.fit_to_width(f"/{format_field_value(pane.expression)}", min(room, _MOST_FILTER_CELLS)).rstrip()
+    text = formats.fit_to_width(f"/{format_field_value(pane.expression)}", min(cells, _MOST_FILTER_CELLS)).rstrip()
     return [Piece(text + " ", "accented")]
 
 
-def build_bottom_line(
+def build_pane_bottom_line(
     pane: Pane,
     queue: Queue | None,
     *,
@@ -191,40 +193,43 @@ def build_bottom_line(
     findings: Sequence[Finding] = (),
     now_ms: int = 0,
 ) -> list[Piece]:
-    """Return the bottom line of a pane's frame, the most important texts that fit.
+    """Return the bottom line of a pane's frame: the most important texts that fit.
 
     `findings` are given only if no other line shows them; the worst one is then included.
     """
     page = pane.page
     total = pane.count_matches() if pane.job_filter is not None else page.total if page else 0
-    texts = _format_marks(pane, total)
+    texts = _format_mark_count(pane, total)
     if is_frozen:
         texts.append(Piece("frozen: p", "accented"))
-    texts += _format_matches(pane)
-    room = pane.size.width - 4
-    texts += _format_coverage(pane, now_ms, room)
+    texts += _format_match_count(pane)
+    width = pane.size.width - 4
+    texts += _format_event_coverage(pane, now_ms, width)
     hints = jobs.build_place_hints(queue, pane.place, pane.places) if not findings else []
     texts += [
-        Piece(hint if formats.cell_len(hint) + 3 <= room else hint.partition(":")[0], style) for hint, style in hints
+        Piece(hint if formats.cell_len(hint) + 3 <= width else hint.partition(":")[0], style) for hint, style in hints
     ]
     texts += _format_loaded_part(pane, total)
     if total and is_current:
         first, last = pane.visible_range
-        is_all = page is None or page.is_exact or page.coverage is not None
-        texts.append(Piece(f"{first + 1}-{min(last, total)} of {formats.format_count(total, is_all, 12)}", "muted"))
+        is_exact = page is None or page.is_exact or page.coverage is not None
+        texts.append(Piece(f"{first + 1}-{min(last, total)} of {formats.format_count(total, is_exact, 12)}", "muted"))
     texts += format_common_values(pane) if is_current else []
     # A filter or mark that the person asked for comes before a finding.
-    is_chosen = pane.job_filter is not None or pane.is_whole_place
-    other_texts = _join_fitting(texts, room - (_LEAST_FINDING if findings and not is_chosen else 0))
-    cells_left = room - sum(formats.cell_len(piece.text) for piece in other_texts) - 3
+    is_filtered_or_marked = pane.job_filter is not None or pane.is_whole_place
+    other_texts = _join_fitting_texts(texts, width - (_LEAST_FINDING if findings and not is_filtered_or_marked else 0))
+    cells_left = width - sum(formats.cell_len(piece.text) for piece in other_texts) - 3
     finding_pieces = format_for_frame(findings, cells_left, now_ms) if cells_left >= _LEAST_FINDING // 2 else []
     if not finding_pieces:
         return other_texts
     return [Piece(" "), *finding_pieces, Piece(" ·" if other_texts else " ", "muted"), *other_texts]
 
 
-def _format_marks(pane: Pane, total: int) -> list[Piece]:
-    """Return how many jobs of the pane are marked, empty for none. `total` jobs are in the place or match."""
+def _format_mark_count(pane: Pane, total: int) -> list[Piece]:
+    """Return how many jobs of the pane are marked, empty for none.
+
+    `total` jobs are in the place or match its filter.
+    """
     if pane.is_whole_place:
         suffix = " matches" if pane.job_filter is not None else ""
         number = formats.format_count(total, width=12)
@@ -233,20 +238,23 @@ def _format_marks(pane: Pane, total: int) -> list[Piece]:
         return [Piece(f"all {number}{suffix} marked", "accented")]
     if not pane.marks:
         return []
-    missing_marks = sum(1 for id in pane.marks if not pane.is_still_here(id))
+    missing_marks = sum(1 for job_id in pane.marks if not pane.is_still_here(job_id))
     missing_text = f" ({missing_marks} gone)" if missing_marks else ""
     return [Piece(f"{len(pane.marks)} marked{missing_text}", "accented")]
 
 
 def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
-    """Return what the loaded jobs are a part of: a longer list, events of the place, or a sample; empty if complete."""
+    """Return what the loaded jobs of a pane are a part of: a longer list, events of the place, or a sample.
+
+    The result is empty if all jobs of the place are loaded.
+    """
     page = pane.page
     if page is None:
         return []
     if pane.has_more and pane.scan_result is None and pane.job_filter is None:
         members = formats.format_count(page.place_total or 0, False, 12)
-        more = f"{members} in all: {keys.find_current_key('filter')} finds the others"
-        return [Piece(more, "muted")]
+        list_hint = f"{members} in all: {keys.find_current_key('filter')} finds the others"
+        return [Piece(list_hint, "muted")]
     if not total or page.place_total is None:
         return []
     if page.coverage is not None and pane.job_filter is None:
@@ -256,43 +264,40 @@ def _format_loaded_part(pane: Pane, total: int) -> list[Piece]:
     return []
 
 
-def _format_coverage(pane: Pane, now_ms: int, room: int) -> list[Piece]:
-    """Return since when jobs of a place without a key are counted from Pub/Sub events.
-
-    The text is shortened if it has less than `room` cells.
-    """
+def _format_event_coverage(pane: Pane, now_ms: int, width: int) -> list[Piece]:
+    """Return since when jobs of a place without a key are counted from Pub/Sub events, shortened to `room` cells."""
     coverage = pane.page.coverage if pane.page else None
     if coverage is None or coverage.since_ms is None:
         return []
     text = safe(event_coverage.describe_event_coverage(coverage, now_ms))
-    fitting_text = text if formats.cell_len(text) + 3 <= room else text.removeprefix("heard ")
+    fitting_text = text if formats.cell_len(text) + 3 <= width else text.removeprefix("heard ")
     return [Piece(fitting_text, "muted" if coverage.is_complete else "state-reserved")]
 
 
 def format_common_values(pane: Pane) -> list[Piece]:
-    """Return the values that all rows have in common, such as `all have queue=orders, attempts=1/5`."""
+    """Return the values that all rows of a pane have in common, such as `all have queue=orders, attempts=1/5`."""
     pairs = ", ".join(f"{name}={value}" for name, value in pane.shared_values)
     return [Piece(f"all have {pairs}", "muted")] if pairs and pane.rows else []
 
 
-def _join_fitting(words: Sequence[Piece], room: int) -> list[Piece]:
+def _join_fitting_texts(texts: Sequence[Piece], cells_left: int) -> list[Piece]:
     pieces: list[Piece] = []
-    for text_piece in words:
+    for text_piece in texts:
         cells = formats.cell_len(text_piece.text) + 3
-        if cells > room and (pieces or room <= 0):
+        if cells > cells_left and (pieces or cells_left <= 0):
             continue
-        room -= cells
+        cells_left -= cells
         pieces += [Piece(" · " if pieces else " ", "muted"), text_piece]
     return [*pieces, Piece(" ")] if pieces else []
 
 
-def _format_matches(pane: Pane) -> list[Piece]:
+def _format_match_count(pane: Pane) -> list[Piece]:
     """Return how many jobs match the pane's filter, and how much of the place was searched."""
     if pane.job_filter is None or (pane.page is None and pane.scan_result is None):
         return []
     number = _format_number(pane.count_matches())
     if pane.scan_result is None:
-        return [Piece(f"{number} of {_format_loaded_total(pane)} match", "strong"), *_scan_hint(pane)]
+        return [Piece(f"{number} of {_format_loaded_total(pane)} match", "strong"), *_format_scan_hint(pane)]
     scan = pane.scan_result
     if not scan.is_finished:
         progress = (
@@ -316,11 +321,11 @@ def _format_loaded_total(pane: Pane) -> str:
     page = pane.page
     if page is None:
         return formats.ZERO
-    is_whole = len(page.jobs) >= page.total and not pane.has_more
-    return _format_number(page.total) if is_whole else f"the {_format_number(len(page.jobs))} loaded"
+    is_complete = len(page.jobs) >= page.total and not pane.has_more
+    return _format_number(page.total) if is_complete else f"the {_format_number(len(page.jobs))} loaded"
 
 
-def _scan_hint(pane: Pane) -> list[Piece]:
+def _format_scan_hint(pane: Pane) -> list[Piece]:
     return [Piece("Enter looks through all", "accented")] if pane.is_too_long else []
 
 

@@ -1,4 +1,4 @@
-"""The list from which a person chooses the demo scenario, before any server is started."""
+"""Show the list from which a person chooses the demo scenario, before any server is started."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _COLUMNS = (
 )
 
 
-class Chooser(App[str]):
-    """A small app that lists the scenarios and returns the chosen name, or None."""
+class DemoChooser(App[str]):
+    """A small Textual app that lists the demo scenarios and returns the name of the chosen one, or None."""
 
     CSS_PATH = "../rqtui.tcss"
     ENABLE_COMMAND_PALETTE = False
@@ -49,7 +49,7 @@ class Chooser(App[str]):
         return theme.compute_default_variables(self.current_theme)
 
     def compose(self) -> ComposeResult:
-        """Yield the list of scenarios, and a pane with what to try and watch in the selected one."""
+        """Create the list of demo scenarios, and a pane with what to try and watch in the selected one."""
         yield Static(Content.assemble(("rqtui demo", "b $strong"), ("   which one?", "$muted")), id="title")
         yield Table(_COLUMNS, id="scenarios", has_marks=False)
         with Static("", id="story", classes="pane") as story:
@@ -60,10 +60,15 @@ class Chooser(App[str]):
         yield Static(keys, id="keys")
 
     def on_mount(self) -> None:
-        """Fill the list and focus its first scenario."""
+        """Fill the list of demo scenarios and focus its first one."""
         table = self.query_one(Table)
-        stories = self._scenarios.values()
-        table.update([Row(s.name, (s.name, s.system.partition(":")[0], s.summary)) for s in stories])
+        scenarios = self._scenarios.values()
+        table.update(
+            [
+                Row(scenario.name, (scenario.name, scenario.system.partition(":")[0], scenario.summary))
+                for scenario in scenarios
+            ]
+        )
         table.styles.height = len(self._scenarios) + 3  # the rows, the frame and the line of titles
         table.focus()
 
@@ -72,27 +77,30 @@ class Chooser(App[str]):
         self._show_description(str(event.id))
 
     def on_resize(self, _event: Resize) -> None:
-        """Wrap the description to the new width."""
+        """Wrap the description of the selected scenario to the new width."""
         self._show_description(str(self.query_one(Table).cursor_id))
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """Return the chosen scenario."""
+        """Close the app and return the name of the chosen scenario."""
         self.exit(str(event.id))
 
     def _show_description(self, name: str) -> None:
-        story = self._scenarios.get(name)
-        if story is not None:
-            self.query_one("#story", Static).update(_format_description(story, max(20, self.size.width - 20)))
+        scenario = self._scenarios.get(name)
+        if scenario is not None:
+            self.query_one("#story", Static).update(_format_description(scenario, max(20, self.size.width - 20)))
 
 
-def _format_description(story: Scenario, width: int) -> Content:
-    lines = [Content.styled(line, "$strong") for line in formats.wrap_to_width(story.summary, width + 9)]
-    signs = (*story.tries, *(("" if number else "watch", text) for number, text in enumerate(story.watch)))
-    for sign, text in signs:
+def _format_description(scenario: Scenario, width: int) -> Content:
+    lines = [Content.styled(line, "$strong") for line in formats.wrap_to_width(scenario.summary, width + 9)]
+    labelled_texts = (
+        *scenario.tries,
+        *(("" if number else "watch", text) for number, text in enumerate(scenario.watch)),
+    )
+    for label, text in labelled_texts:
         wrapped = formats.wrap_to_width(text, width)
         lines.append(
             Content.assemble(
-                (formats.fit_to_width(sign, 9), "$muted" if sign == "watch" else "b $accented"), wrapped[0]
+                (formats.fit_to_width(label, 9), "$muted" if label == "watch" else "b $accented"), wrapped[0]
             )
         )
         lines += [Content(" " * 9 + line) for line in wrapped[1:]]
@@ -100,5 +108,5 @@ def _format_description(story: Scenario, width: int) -> Content:
 
 
 def choose_scenario(scenarios: Mapping[str, Scenario]) -> str | None:
-    """Let the person choose a scenario on the terminal, and return its name, or None if they quit."""
-    return Chooser(scenarios, theme.choose_theme_name(os.environ)).run()
+    """Let the user choose a demo scenario on the terminal. Return its name, or None if the user quits."""
+    return DemoChooser(scenarios, theme.choose_theme_name(os.environ)).run()

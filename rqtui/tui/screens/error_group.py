@@ -1,4 +1,4 @@
-"""The view of one error group: the full error of the job under the cursor above, the group's jobs below."""
+"""Show one group of dead jobs with the same error: the full error of the job under the cursor, and the group's jobs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ OTHER_COLUMNS = (
 
 
 class ErrorGroup(View):
-    """The jobs of one error group, as they were in the report's sample."""
+    """The view of the jobs of one error group, as they were in the sample of the errors report."""
 
     NAME = "error"
     FILTER_HINT = "text /re/ !term id: job: err: worker:"
@@ -56,12 +56,12 @@ class ErrorGroup(View):
         self.group, self.share = group, share
         self._jobs = {_build_job_key(job): job for job in group.jobs}
         self._matches_filter = filters.parse_filter("")
-        self._acted_on: set[bytes] = set()
+        self._changed_ids: set[bytes] = set()
         self._full_jobs: dict[str, Job] = {}  # jobs with their full errors, by id
         self._now_ms, self._height = 0, 4
 
     def compose_view(self) -> ComposeResult:
-        """Yield the pane of the error and the table of jobs."""
+        """Create the pane of the error and the table of the group's jobs."""
         yield LongText(id="error-text", classes="pane")
         is_ascii = self.session.settings.is_ascii
         yield Table(
@@ -73,34 +73,34 @@ class ErrorGroup(View):
         )
 
     def on_mount(self) -> None:
-        """Focus the table of jobs."""
+        """Focus the table of the group's jobs."""
         self.query_one("#error-text").border_title = Content(" error ")
         self.table.focus()
 
     @property
     def table(self) -> Table:
-        """The table of jobs."""
+        """The table of the group's jobs."""
         return self.query_one("#error-jobs", Table)
 
     def find_selected_job(self) -> Job | None:
-        """Return the job under the cursor."""
+        """Return the job under the cursor, or None without rows."""
         return self._jobs.get(str(self.table.cursor_id))
 
     def build_focus(self, _refs: list[Ref]) -> Focus:
-        """Request the counts of the queue of the job under the cursor."""
-        ref = _build_ref(self.find_selected_job() or self.group.example)
+        """Request at each refresh the counts of the queue of the job under the cursor."""
+        ref = _build_queue_ref(self.find_selected_job() or self.group.example)
         return Focus((ref,))
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Redraw the ages."""
+        """Redraw the ages of the group's jobs at a new snapshot."""
         self._now_ms = snapshot.taken_ms
-        self._draw()
+        self._redraw_jobs()
 
-    def _draw(self) -> None:
-        jobs = [job for job in self.group.jobs if job.id not in self._acted_on and self._matches_filter(job)]
+    def _redraw_jobs(self) -> None:
+        jobs = [job for job in self.group.jobs if job.id not in self._changed_ids and self._matches_filter(job)]
         if (built := _build_columns(jobs[:MAX_ROWS])) != self.table.painter.columns:
             self.table.set_columns(built)
-        self.table.update([_build_row(job, self._now_ms) for job in jobs[:MAX_ROWS]])
+        self.table.update([_build_job_row(job, self._now_ms) for job in jobs[:MAX_ROWS]])
         number = formats.format_count(len(jobs), width=9)
         if len(jobs) > MAX_ROWS:
             number = f"{MAX_ROWS} of {number}"
@@ -110,17 +110,17 @@ class ErrorGroup(View):
         self._show_error()
 
     def apply_filter(self, expression: str) -> None:
-        """Show only the jobs that match the expression."""
+        """Show only the jobs of the group that match the filter expression."""
         self._matches_filter = filters.parse_filter(expression)
-        self._draw()
+        self._redraw_jobs()
 
     def _show_error(self) -> None:
         job = self.find_selected_job() or self.group.example
         full_job = self._full_jobs.get(_build_job_key(job))
         if full_job is None:
             self._full_jobs[_build_job_key(job)] = job  # stored first, so that the full error is requested only once
-            self.session.call_engine(lambda engine: _read_full_job(engine, job), self._store_full_job)
-        pane, text = self.query_one("#error-text", LongText), _format_error(full_job or job)
+            self.session.call_engine(lambda engine: _load_full_job(engine, job), self._store_full_job)
+        pane, text = self.query_one("#error-text", LongText), _format_full_error(full_job or job)
         pane.show_text(text)
         # The pane only grows, so that the rows below do not move.
         self._height = max(self._height, text.plain.count("\n") + 3)
@@ -133,45 +133,45 @@ class ErrorGroup(View):
             self._show_error()
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the group's error, and its frame, number of jobs, share and times, as far as they fit."""
+        """Return the group's error, and its source line, number of jobs, share and times, as far as they fit."""
         group = self.group
         error_text = safe(mask_text(group.message)) or "no error is kept of these jobs"
-        ages = [(word, at_ms) for word, at_ms in (("first", group.first_ms), ("last", group.last_ms)) if at_ms]
-        times = " · ".join(f"{word} {formats.format_age(max(0, self._now_ms - at_ms))}" for word, at_ms in ages)
-        counted = formats.format_quantity(group.count, "job") + (f", {self.share} of all" if self.share else "")
-        facts = [safe(group.frame), counted, times if self._now_ms else ""]
-        name = Content.styled(formats.fit_to_width(error_text, max(10, width - 1)).rstrip(), "$state-dead")
+        ages = [(label, at_ms) for label, at_ms in (("first", group.first_ms), ("last", group.last_ms)) if at_ms]
+        times = " · ".join(f"{label} {formats.format_age(max(0, self._now_ms - at_ms))}" for label, at_ms in ages)
+        count_text = formats.format_quantity(group.count, "job") + (f", {self.share} of all" if self.share else "")
+        facts = [safe(group.frame), count_text, times if self._now_ms else ""]
+        error_line = Content.styled(formats.fit_to_width(error_text, max(10, width - 1)).rstrip(), "$state-dead")
         sides = []
-        for left_out in range(len(facts)):
-            right = " · ".join(fact for fact in facts[: len(facts) - left_out] if fact)
-            room = width - len(right) - 3
-            if room >= min(len(error_text), MIN_ERROR_CELLS):
-                short = Content.styled(
-                    formats.fit_to_width(error_text, min(len(error_text), room)).rstrip(), "$state-dead"
+        for dropped in range(len(facts)):
+            right = " · ".join(fact for fact in facts[: len(facts) - dropped] if fact)
+            width_left = width - len(right) - 3
+            if width_left >= min(len(error_text), MIN_ERROR_CELLS):
+                short_error = Content.styled(
+                    formats.fit_to_width(error_text, min(len(error_text), width_left)).rstrip(), "$state-dead"
                 )
-                sides.append((short, Content.styled(right, "$muted")))
-        return sides[0] if sides else (name, Content())
+                sides.append((short_error, Content.styled(right, "$muted")))
+        return sides[0] if sides else (error_line, Content())
 
     def build_target(self) -> Target:
-        """Return the job under the cursor as the target."""
+        """Return the job under the cursor as the target of a verb."""
         job = self.find_selected_job()
         if job is None:
             return Target()
-        snapshot, ref = self.session.snapshot, _build_ref(job)
+        snapshot, ref = self.session.snapshot, _build_queue_ref(job)
         queue = snapshot.find_queue(ref) if snapshot else None
         return Target(ref, job.place, (job,), queue=queue, state=job.state)
 
     def handle_acted_jobs(self, ids: Collection[bytes]) -> None:
-        """Remove the changed jobs from the list."""
-        self._acted_on.update(ids)
-        self._draw()
+        """Remove the jobs that a verb changed from the list."""
+        self._changed_ids.update(ids)
+        self._redraw_jobs()
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the table while the connection is lost, or restore it."""
+        """Dim the table of jobs while the connection is lost, or restore it."""
         self.table.dimmed = is_dim
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Show the error of another job."""
+        """Show the error of the job to which the cursor moved."""
         self._show_error()
         self.host.show_keys()
 
@@ -179,14 +179,14 @@ class ErrorGroup(View):
         """Open the page of the job under the cursor."""
         job = self.find_selected_job()
         if job is not None:
-            self.host.open_job(_build_ref(job), job)
+            self.host.open_job(_build_queue_ref(job), job)
 
 
-def _read_full_job(engine: Engine, job: Job) -> Job:
+def _load_full_job(engine: Engine, job: Job) -> Job:
     return errors.load_full_error(engine, job)
 
 
-def _build_ref(job: Job) -> Ref:
+def _build_queue_ref(job: Job) -> Ref:
     return Ref(job.system, job.queue)
 
 
@@ -199,7 +199,7 @@ def _build_columns(jobs: Sequence[Job]) -> tuple[Column, ...]:
     return (Column("id", "id", columns.compute_id_cells((job.id for job in jobs), ID_CELLS)), *OTHER_COLUMNS)
 
 
-def _build_row(job: Job, now_ms: int) -> Row:
+def _build_job_row(job: Job, now_ms: int) -> Row:
     attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts or formats.ZERO)
     at_ms = job.since_ms if job.due_ms is None else job.due_ms
     when = formats.ZERO if at_ms is None else formats.format_age(abs(now_ms - at_ms))
@@ -218,10 +218,10 @@ def _build_row(job: Job, now_ms: int) -> Row:
     )
 
 
-def _format_error(job: Job) -> Content:
-    """Format an error with its most important line first, then all of its lines."""
+def _format_full_error(job: Job) -> Content:
+    """Format a job's error with its most important line first, then all of its lines."""
     lines = safe_lines(mask_text(job.error or job.problem)) or ["no error is kept of this job"]
-    last = safe(mask_text(summarize_error(job.error or job.problem)))
-    head = [Content.styled(last, "$state-dead")] if last and len(lines) > 1 else []
-    body = [Content.styled(line, "$data") for line in lines]
-    return Content("\n").join([*head, *body])
+    summary = safe(mask_text(summarize_error(job.error or job.problem)))
+    heading = [Content.styled(summary, "$state-dead")] if summary and len(lines) > 1 else []
+    error_lines = [Content.styled(line, "$data") for line in lines]
+    return Content("\n").join([*heading, *error_lines])

@@ -1,4 +1,4 @@
-"""The page of one job: its properties, facts and timeline on the left, its body on the right."""
+"""Show one job: its properties, facts and life-line on the left, its body on the right."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class _BodyInputs(NamedTuple):
     secrets: object
 
     def format_body(self) -> BodyView:
-        """Format the body."""
+        """Format the job's body with these inputs."""
         return render_body(self.body, self.is_revealed, MAX_FETCHED_BODY, self.width, self.viewer)
 
 
@@ -69,22 +69,22 @@ class JobPage(View):
         self._queue: Queue | None = None
         self._rate = Rate()
         self._now_ms = 0
-        self._show_job(job)
+        self._set_job(job)
 
-    def _show_job(self, job: Job) -> None:
-        """Show `job`, and reset all that belongs to the previous job."""
+    def _set_job(self, job: Job) -> None:
+        """Show `job` on the page, and reset everything that belongs to the previous job."""
         self.job = job
-        self._link = 0  # index of the link that Enter opens
+        self._link_index = 0  # index of the link that Enter opens
         self._is_missing = self._is_loading = False
         self._fetched_body: bytes | None = None  # a long body fetched by Enter
         self._viewer = ""
         self._encoding = "omitted"
         self._body_inputs: _BodyInputs | None = None
         self._lines: Sequence[str] = ()
-        self._match = (0, 0)
+        self._match_position = (0, 0)
 
     def compose_view(self) -> ComposeResult:
-        """Yield two scrolling panes: properties and body."""
+        """Create two scrolling panes: the job's properties and its body."""
         with Horizontal(id="job"):
             with VerticalScroll(id="job-left", classes="pane") as left:
                 left.border_title = Content(" job ")
@@ -92,21 +92,21 @@ class JobPage(View):
             yield LongText(id="job-right", classes="pane")
 
     def on_mount(self) -> None:
-        """Focus the body, which is usually longer than the properties."""
+        """Focus the pane of the job's body, which is usually longer than the properties."""
         self.query_one("#job-right").focus()
 
     def on_descendant_focus(self, _event: DescendantFocus) -> None:
-        """Update the frame's text about what Enter does."""
+        """Update the text in the frame that says what Enter does, after another pane got the focus."""
         if self.is_drawn and self._now_ms:
-            self._draw_left()
+            self._draw_property_pane()
 
     def on_resize(self, _event: Resize) -> None:
-        """Fit the timeline and the body to the new width."""
+        """Fit the job's life-line and body to the new width."""
         self.set_class(self.size.width < NARROW_CELLS, "-narrow")
-        self.call_after_refresh(self._draw)
+        self.call_after_refresh(self._draw_page)
 
     def build_focus(self, _refs: list[Ref]) -> Focus:
-        """Request the queue's counts and the job; its body only up to `MAX_REFRESHED_BODY` bytes."""
+        """Request at each refresh the queue's counts and the job, its body only up to `MAX_REFRESHED_BODY` bytes."""
         return Focus((self.ref,), (), (self.ref, self.job.id), MAX_REFRESHED_BODY)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
@@ -119,52 +119,54 @@ class JobPage(View):
             self._is_missing, self.job = False, snapshot.job
         elif self.session.has_requested_job(self.ref, self.job.id):
             self._is_missing = True
-        self._draw()
+        self._draw_page()
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
+    def _draw_page(self) -> None:
         if not self.is_drawn or not self._now_ms:
             return
-        self._draw_left()
+        self._draw_property_pane()
         self._draw_body()
         self._update_body_frame()
 
-    def _draw_left(self) -> None:
-        left = self.query_one("#job-left")
-        zone = safe(strftime("%Z", localtime(self._now_ms / 1000)))
-        left.border_title = Content.assemble(" job ", (f" times in {zone} ", "$muted"))
-        left.border_subtitle = self._describe_links()
-        parts = self._build_properties()
+    def _draw_property_pane(self) -> None:
+        pane = self.query_one("#job-left")
+        time_zone = safe(strftime("%Z", localtime(self._now_ms / 1000)))
+        pane.border_title = Content.assemble(" job ", (f" times in {time_zone} ", "$muted"))
+        pane.border_subtitle = self._describe_links()
+        contents = self._build_properties()
         if self.job.facts:
-            now_ms, is_revealed, sheet = self._now_ms, self.is_revealed, self._sheet
-            parts.append(
+            now_ms, is_revealed, layout = self._now_ms, self.is_revealed, self._property_layout
+            contents.append(
                 jobs.format_job_facts(
                     self.job.facts,
                     now_ms,
                     is_revealed=is_revealed,
                     are_links=True,
-                    chosen_link=self._link,
-                    layout=sheet,
+                    chosen_link=self._link_index,
+                    layout=layout,
                 )
             )
-        width = max(30, left.scrollable_content_region.width)
-        line = timeline.format_life_line(self.job, width, self._now_ms, self.is_revealed)
-        parts += [Content(), line] if line else []
+        width = max(30, pane.scrollable_content_region.width)
+        life_line = timeline.format_life_line(self.job, width, self._now_ms, self.is_revealed)
+        contents += [Content(), life_line] if life_line else []
         errors = timeline.format_attempt_errors(self.job, self.is_revealed)
-        parts += [errors] if errors else []
-        self.query_one("#job-properties", Text).show_text(Content("\n").join(parts))
+        contents += [errors] if errors else []
+        self.query_one("#job-properties", Text).show_text(Content("\n").join(contents))
 
     def _build_properties(self) -> list[Content]:
-        """Return the texts above the facts: properties, and a note if the job is missing."""
+        """Return the texts above the facts: the job's properties, and a note if the job is missing."""
         known_fields = self.session.systems[self.ref.system].known_fields
-        parts = [jobs.format_job_properties(self.job, self._now_ms, known_fields, self.is_revealed, self._sheet)]
+        contents = [
+            jobs.format_job_properties(self.job, self._now_ms, known_fields, self.is_revealed, self._property_layout)
+        ]
         if self._is_missing:
-            parts.insert(0, Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved"))
-        return parts
+            contents.insert(0, Content.styled("The job is gone; this is how it was last seen.\n", "$state-reserved"))
+        return contents
 
     @property
-    def _sheet(self) -> jobs.PropertyLayout:
+    def _property_layout(self) -> jobs.PropertyLayout:
         return jobs.choose_property_layout(self.job.facts, self.query_one("#job-left").scrollable_content_region.width)
 
     @property
@@ -172,54 +174,56 @@ class JobPage(View):
         return jobs.select_job_links(self.job.facts)
 
     @property
-    def _is_left_focused(self) -> bool:
-        """Whether the pane with the links has the focus."""
+    def _is_property_pane_focused(self) -> bool:
+        """Whether the pane of properties, which contains the links, has the focus."""
         return self.focused is self.query_one("#job-left")
 
     def _describe_links(self) -> Content:
         if not self._links:
             return Content()
-        if self._find_body() is None and not self._is_left_focused:
+        if self._find_body() is None and not self._is_property_pane_focused:
             return Content.styled(" Tab: links ", "$accented")
-        hint = f"{keys.spell_out_signs(keys.find_current_key('open_job'))}: {safe(self._links[self._link].name)}"
-        more = "" if len(self._links) == 1 else " · j k: others" if self._is_left_focused else " · Tab: others"
-        return Content.styled(f" {hint}{more} ", "$accented")
+        hint = f"{keys.spell_out_signs(keys.find_current_key('open_job'))}: {safe(self._links[self._link_index].name)}"
+        key_hint = (
+            "" if len(self._links) == 1 else " · j k: others" if self._is_property_pane_focused else " · Tab: others"
+        )
+        return Content.styled(f" {hint}{key_hint} ", "$accented")
 
     def _find_body(self) -> bytes | None:
         return self._fetched_body if self.job.body is None else self.job.body
 
     def _draw_body(self) -> None:
-        """Draw the body, formatted again only if its inputs changed: formatting 64 kB of JSON takes 20 ms."""
-        right = self.query_one("#job-right", LongText)
+        """Draw the job's body, formatted again only if its inputs changed: formatting 64 kB of JSON takes 20 ms."""
+        pane = self.query_one("#job-right", LongText)
         body = self._find_body()
         if body is None:
             self._body_inputs, self._encoding = None, "omitted" if self.job.body_bytes else "none"
-            right.show_lines(tuple(self._describe_long_body()), _style_muted)
+            pane.show_lines(tuple(self._describe_long_body()), _style_line_muted)
             return
-        new_inputs = _BodyInputs(body, self._viewer, self.is_revealed, right.content_size.width, body_secrets())
+        new_inputs = _BodyInputs(body, self._viewer, self.is_revealed, pane.content_size.width, body_secrets())
         if new_inputs == self._body_inputs and self._lines:
             return
         self._body_inputs, self._lines = new_inputs, ("…",)
         if len(body) <= MAX_REFRESHED_BODY:
             self._show_body(new_inputs, new_inputs.format_body())
         else:  # Formatting 1 MB takes 0.5 s, so it runs in a background thread.
-            right.show_lines(self._lines, _style_muted)
-            self.run_worker(partial(self._format_in_thread, new_inputs), thread=True, exclusive=True, group="body")
+            pane.show_lines(self._lines, _style_line_muted)
+            self.run_worker(partial(self._format_body_in_thread, new_inputs), thread=True, exclusive=True, group="body")
 
-    def _format_in_thread(self, inputs: _BodyInputs) -> None:
+    def _format_body_in_thread(self, inputs: _BodyInputs) -> None:
         view = inputs.format_body()
         self.app.call_from_thread(self._show_body, inputs, view)
 
     def _show_body(self, inputs: _BodyInputs, view: BodyView) -> None:
         if inputs != self._body_inputs or not self.is_drawn:
             return
-        right = self.query_one("#job-right", LongText)
+        pane = self.query_one("#job-right", LongText)
         if not self._viewer:
             self._encoding = view.encoding
         self._lines = view.text.split("\n")
-        right.show_lines(self._lines, jobs.highlight_json if is_shown_as_json(view.encoding) else Content)
+        pane.show_lines(self._lines, jobs.highlight_json if is_shown_as_json(view.encoding) else Content)
         if self.filter_text:
-            self._match = right.find_first(_compile_search(self.filter_text))
+            self._match_position = pane.find_first(_compile_body_search(self.filter_text))
         self._update_body_frame()
 
     def _describe_long_body(self) -> Sequence[str]:
@@ -233,51 +237,52 @@ class JobPage(View):
         return (f"{size} are too many to show here.", "", "rqtui show --raw writes them to a pipe or a file.")
 
     def _update_body_frame(self) -> None:
-        right = self.query_one("#job-right", LongText)
+        pane = self.query_one("#job-right", LongText)
         view_name = self._viewer or _VIEW_NAMES.get(self._encoding, self._encoding)
-        right.border_title = Content.assemble(
+        pane.border_title = Content.assemble(
             " body ", (f"· {view_name} · {formats.format_size(self.job.body_bytes)} ", "$muted")
         )
-        number, total = self._match
+        number, total = self._match_position
         search_text = formats.elide_middle(format_field_value(self.filter_text), 30)
         match_text = f"{number} of {total}" + (": n goes on" if total > 1 else "") if total else "not found"
-        right.border_subtitle = (
-            Content.styled(f" /{search_text} {match_text} ", "$accented") if self.filter_text else ""
-        )
+        pane.border_subtitle = Content.styled(f" /{search_text} {match_text} ", "$accented") if self.filter_text else ""
 
     # -- target and header --------------------------------------------------------------------------------------------
 
     def build_target(self) -> Target:
-        """Return this job as the target, or no job if it is missing."""
-        jobs_ = () if self._is_missing else (self.job,)
-        return Target(self.ref, self.job.place, jobs_, False, self._queue, self.job.state)
+        """Return the job of the page as the target of a verb, or no job if it is missing."""
+        target_jobs = () if self._is_missing else (self.job,)
+        return Target(self.ref, self.job.place, target_jobs, False, self._queue, self.job.state)
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the queue's counts."""
+        """Return the counts of the job's queue for the header."""
         if self._queue is None:
             return super().build_second_line(width)
         return frame.format_queue_line(self._queue, self._rate, width, self.session.find_foreign_system(self.ref))
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the page while the connection is lost, or restore it."""
+        """Dim the page of the job while the connection is lost, or restore it."""
         self.set_class(is_dim, "-dimmed")
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll the focused pane by `lines`; in the left pane, move from link to link as long as there is one."""
-        if self._is_left_focused and 0 <= self._link + lines < len(self._links):
-            self._link += lines
-            self._draw_left()
-            self._scroll_to_link()
+        """Scroll the focused pane by `lines`.
+
+        In the pane of properties, move from link to link as long as there is one.
+        """
+        if self._is_property_pane_focused and 0 <= self._link_index + lines < len(self._links):
+            self._link_index += lines
+            self._draw_property_pane()
+            self._scroll_to_chosen_link()
         elif self.focused:
             self.focused.scroll_relative(y=lines, animate=False)
 
-    def _scroll_to_link(self) -> None:
-        """Scroll the chosen link into sight."""
-        position = [number for number, fact in enumerate(self.job.facts) if fact.kind == "ref"][self._link]
+    def _scroll_to_chosen_link(self) -> None:
+        """Scroll the chosen link of the job's properties into sight."""
+        position = [number for number, fact in enumerate(self.job.facts) if fact.kind == "ref"][self._link_index]
         facts_above = jobs.format_job_facts(
-            self.job.facts[:position], self._now_ms, is_revealed=self.is_revealed, layout=self._sheet
+            self.job.facts[:position], self._now_ms, is_revealed=self.is_revealed, layout=self._property_layout
         )
         y = self.query_one("#job-properties", Text).count_rows(
             Content("\n").join([*self._build_properties(), facts_above])
@@ -285,56 +290,58 @@ class JobPage(View):
         self.query_one("#job-left").scroll_to_region(Region(0, y, 1, 1), animate=False)
 
     def action_reveal(self) -> None:
-        """Show the masked values of the body and record that in the journal, or mask the values again."""
+        """Show the masked values of the job and record that in the journal, or mask the values again."""
         self.is_revealed = not self.is_revealed
         if self.is_revealed:
             self.session.journal.record_reveal("a job on the screen", self.ref.queue, self.ref.system, [self.job.id])
-        self._draw()
+        self._draw_page()
 
     def action_viewer(self) -> None:
-        """Switch to the next format of the body."""
+        """Switch to the next format in which the job's body can be shown."""
         viewer_names = list_body_viewers(self._encoding)
         position = viewer_names.index(self._viewer) if self._viewer in viewer_names else 0
         self._viewer = viewer_names[(position + 1) % len(viewer_names)]
-        self._draw()
+        self._draw_page()
 
     def action_open(self) -> None:
-        """Fetch a body too long for every refresh, or open the chosen link."""
-        is_whole = self._find_body() is not None
-        if self._links and (is_whole or self._is_left_focused):
-            self.action_link(self._link)
-        elif not is_whole:
-            self._fetch()
+        """Fetch a body that is too long for every refresh, or open the chosen link to another job."""
+        has_body = self._find_body() is not None
+        if self._links and (has_body or self._is_property_pane_focused):
+            self.action_link(self._link_index)
+        elif not has_body:
+            self._fetch_long_body()
 
     def action_link(self, number: int) -> None:
-        """Open the job of a link; Esc returns to this page."""
+        """Open the job that a link of this job leads to; Esc returns to this page."""
         if number >= len(self._links):
             return
-        self._link = number
+        self._link_index = number
         link = self._links[number]
         ref = Ref(self.ref.system, link.queue or self.ref.queue)
-        id = to_bytes(str(link.value) if isinstance(link.value, int) else link.value)
+        job_id = to_bytes(str(link.value) if isinstance(link.value, int) else link.value)
 
         def open_linked_job(message: CallFinished) -> None:
             if message.error:
                 self.host.show_toast(message.error, "error")
             elif message.result is None:
                 self.host.show_toast(
-                    f"{safe(link.name)}: there is no job {format_id(id)} in {safe(ref.queue)} any more."
+                    f"{safe(link.name)}: there is no job {format_id(job_id)} in {safe(ref.queue)} any more."
                 )
             elif self.is_on_top:
                 self.host.open_job(ref, message.result)
 
-        self.session.call_engine(lambda engine: engine.fetch_job(ref, id, MAX_REFRESHED_BODY), open_linked_job)
+        self.session.call_engine(lambda engine: engine.fetch_job(ref, job_id, MAX_REFRESHED_BODY), open_linked_job)
 
-    def _fetch(self) -> None:
-        """Fetch a body of up to `MAX_FETCHED_BODY` bytes once."""
+    def _fetch_long_body(self) -> None:
+        """Fetch the job's body of up to `MAX_FETCHED_BODY` bytes once."""
         if self._find_body() is not None or self.job.body_bytes > MAX_FETCHED_BODY or self._is_loading:
             return
-        ref, id = self.ref, self.job.id
+        ref, job_id = self.ref, self.job.id
         self._is_loading = True
-        self.session.call_engine(lambda engine: engine.fetch_job(ref, id, MAX_FETCHED_BODY), self._store_fetched_body)
-        self._draw()
+        self.session.call_engine(
+            lambda engine: engine.fetch_job(ref, job_id, MAX_FETCHED_BODY), self._store_fetched_body
+        )
+        self._draw_page()
 
     def _store_fetched_body(self, message: CallFinished) -> None:
         self._is_loading = False
@@ -343,28 +350,28 @@ class JobPage(View):
             self.host.show_toast(message.error, "error")
         elif job is not None and job.id == self.job.id:
             self._fetched_body = job.body
-        self._draw()
+        self._draw_page()
 
     def apply_filter(self, expression: str) -> None:
         """Search for text in the body as it is shown, and scroll to the first match."""
         right = self.query_one("#job-right", LongText)
-        self._match = right.find_first(_compile_search(expression) if expression else None)
+        self._match_position = right.find_first(_compile_body_search(expression) if expression else None)
         self.call_after_refresh(self._update_body_frame)
 
     def preview_filter(self, expression: str) -> None:
-        """Search for plain text while it is typed; a regular expression is searched only after Enter."""
+        """Search for plain text in the body while it is typed; a regular expression is searched only after Enter."""
         if not expression.startswith("/"):
             self.apply_filter(expression.strip())
 
     def action_next_match(self) -> None:
-        """Scroll to the next match."""
-        self._match = self.query_one("#job-right", LongText).find_next()
+        """Scroll to the next match of the search in the job's body."""
+        self._match_position = self.query_one("#job-right", LongText).find_next()
         self._update_body_frame()
 
     def action_page(self, step: int) -> None:
         """Show the next or previous job of the list from which this page was opened."""
-        lists = [view for view in filter_views(self.app.screen_stack) if view.lists_jobs_of(self.ref)]
-        job = lists[-1].step_job(step) if lists else None
+        lists = [view for view in filter_views(self.app.screen_stack) if view.is_list_of_queue(self.ref)]
+        job = lists[-1].move_to_other_job(step) if lists else None
         if job is None:
             self.host.show_toast(
                 keys.apply_keymap("This is the end of the list: Esc goes back to it.")
@@ -372,18 +379,21 @@ class JobPage(View):
                 else "There is no list below."
             )
             return
-        self._show_job(replace(job, body=job.body if job.body_bytes == len(job.body or b"") else None))
+        self._set_job(replace(job, body=job.body if job.body_bytes == len(job.body or b"") else None))
         self.query_one("#job-right", LongText).scroll_to(y=0, animate=False)
-        self._draw()
+        self._draw_page()
         self.host.request_refresh()
 
 
-def _compile_search(expression: str) -> re.Pattern[str]:
-    """Compile a search: plain text, or a regular expression between slashes, ignoring case. Raises UsageError."""
+def _compile_body_search(expression: str) -> re.Pattern[str]:
+    """Compile a search in a body: plain text, or a regular expression between slashes, ignoring case.
+
+    Raises UsageError for an invalid regular expression.
+    """
     if expression.startswith("/") and len(expression) > 1:
         return filters.compile_filter_pattern(expression.strip("/"))
     return re.compile(re.escape(expression), re.IGNORECASE)
 
 
-def _style_muted(line: str) -> Content:
+def _style_line_muted(line: str) -> Content:
     return Content.styled(line, "$muted")

@@ -1,4 +1,4 @@
-"""The view of the loops: state of dispatcher and reaper, the jobs that each takes next, and their last steps.
+"""Show the dispatcher and the reaper: their state, the jobs that each takes next, and their last steps.
 
 States and steps are those of this screen. The next jobs are the heads of the places from which the loops take jobs,
 read with each refresh. Loops of other screens and of `rqtui dispatch` and `rqtui reap` are recognised by their
@@ -66,7 +66,7 @@ _STEP_COLUMNS = (
 
 
 class Loops(View):
-    """The dispatcher and the reaper of this screen."""
+    """The view of the dispatcher and the reaper of this screen."""
 
     NAME = "loops"
     DEFAULT_CSS = """
@@ -83,12 +83,12 @@ class Loops(View):
         self.refs = refs
         self._queues: dict[Ref, Queue] = {}
         self._other_loops: dict[str, int] = {}
-        self._asked_s = 0.0
-        self._turn = 0
-        self._text = Content()
+        self._connections_read_s = 0.0
+        self._next_position = 0
+        self._state_text = Content()
 
     def compose_view(self) -> ComposeResult:
-        """Yield the states of both loops, the table of next jobs, and the table of last steps."""
+        """Create the states of dispatcher and reaper, the table of next jobs, and the table of last steps."""
         with Static("", id="states", classes="pane") as pane:
             pane.border_title = Content(" loops ")
         with Container(id="tables"):
@@ -101,17 +101,17 @@ class Loops(View):
             )
 
     def on_mount(self) -> None:
-        """Focus the table of next jobs."""
-        self._arrange()
+        """Focus the table of the jobs that the loops take next."""
+        self._arrange_tables()
         self._find_table("next").focus()
 
     def on_resize(self, _event: Resize) -> None:
-        """Arrange the tables for the new size, and fit the states to the width."""
-        self._arrange()
+        """Arrange the tables for the new terminal size, and fit the states of the loops to the width."""
+        self._arrange_tables()
         self.call_after_refresh(self.show_steps)
 
-    def _arrange(self) -> None:
-        """Put the tables side by side on a wide terminal, and hide the steps on a low one."""
+    def _arrange_tables(self) -> None:
+        """Put the tables of jobs and steps side by side on a wide terminal, and hide the steps on a low one."""
         width, height = self.app.size
         self.query_one("#tables").set_class(width >= SIDE_BY_SIDE_FROM, "-wide")
         self._find_table("steps").display = height >= STEPS_FROM_ROWS
@@ -127,22 +127,28 @@ class Loops(View):
         return Target(ref, queue=self._queues.get(ref) if ref else None)
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return the queues for which the view was opened."""
+        """Return the queues for which the view of loops was opened."""
         return self.refs
 
     def build_focus(self, refs: list[Ref]) -> Focus:
-        """Request the heads of the nearest queues and of the view's own, their counts, and those of others in turn."""
-        own = [ref for ref in self.refs if ref in refs][:MAX_QUEUES]
+        """Request at each refresh the counts and the heads of the queues whose jobs the loops take next.
+
+        These are the view's own queues and the ones with the nearest jobs. Of the other queues, some are counted in
+        turn.
+        """
+        own_refs = [ref for ref in self.refs if ref in refs][:MAX_QUEUES]
         systems = self.session.systems
-        heads = [
-            head
+        places = [
+            place
             for verb in LOOPS
-            for head in report.select_places(verb, self._find_covered_queues(), systems, MAX_QUEUES, own)
+            for place in report.select_places(verb, self._find_covered_queues(), systems, MAX_QUEUES, own_refs)
         ]
-        heads = list(dict.fromkeys(heads))
-        turn = [refs[(self._turn + step) % len(refs)] for step in range(min(MAX_COUNTED_AT_ONCE, len(refs)))]
-        counted = dict.fromkeys([*own, *(ref for ref, _place in heads), *turn])
-        return Focus(tuple(counted), tuple(PageSelection(ref, place, 0, HEAD_JOBS) for ref, place in heads))
+        places = list(dict.fromkeys(places))
+        turn_refs = [
+            refs[(self._next_position + step) % len(refs)] for step in range(min(MAX_COUNTED_AT_ONCE, len(refs)))
+        ]
+        counted_refs = dict.fromkeys([*own_refs, *(ref for ref, _place in places), *turn_refs])
+        return Focus(tuple(counted_refs), tuple(PageSelection(ref, place, 0, HEAD_JOBS) for ref, place in places))
 
     def _find_covered_queues(self) -> dict[Ref, Queue]:
         """Return the queues that the view covers: the opened queue of another system, else all counted queues."""
@@ -155,24 +161,29 @@ class Loops(View):
         )
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Draw the states, the next jobs, and the last steps."""
+        """Draw the states of the loops, the jobs that they take next, and their last steps."""
         is_first = not self._queues
         refs = self.session.refs
         counted = {Ref(queue.system, queue.name): queue for queue in snapshot.queues}
         self._queues = {ref: queue for ref, queue in {**self._queues, **counted}.items() if ref in set(refs)}
-        self._turn = (self._turn + MAX_COUNTED_AT_ONCE) % len(refs) if len(refs) > MAX_COUNTED_AT_ONCE else 0
+        self._next_position = (
+            (self._next_position + MAX_COUNTED_AT_ONCE) % len(refs) if len(refs) > MAX_COUNTED_AT_ONCE else 0
+        )
         systems, covered = self.session.systems, self._find_covered_queues()
-        next_jobs = (item for item in report.list_upcoming(snapshot, systems) if item.ref in covered)
-        sorted_jobs = sorted(next_jobs, key=lambda item: item.in_ms)
+        upcoming_jobs = (upcoming for upcoming in report.list_upcoming(snapshot, systems) if upcoming.ref in covered)
+        sorted_jobs = sorted(upcoming_jobs, key=lambda upcoming: upcoming.in_ms)
         self._find_table("next").update(
-            [_build_next_row(item, systems[item.ref.system], self.session.format_name) for item in sorted_jobs]
+            [
+                _build_upcoming_row(upcoming, systems[upcoming.ref.system], self.session.format_name)
+                for upcoming in sorted_jobs
+            ]
         )
         self._find_table("next").set_border_title(Piece(" next jobs ", "strong"))
         self.show_steps()
         if is_first and self._queues and not snapshot.pages:
             self.host.request_refresh()  # The counts now show which heads to read.
-        if time.monotonic() - self._asked_s > CONNECTIONS_INTERVAL_S:
-            self._asked_s = time.monotonic()
+        if time.monotonic() - self._connections_read_s > CONNECTIONS_INTERVAL_S:
+            self._connections_read_s = time.monotonic()
             self.session.call_engine(report.count_connections, self._store_other_loops)
 
     def _store_other_loops(self, message: CallFinished) -> None:
@@ -183,57 +194,62 @@ class Loops(View):
     def show_steps(self) -> None:
         """Draw the states and the last steps of this screen's loops."""
         loops = self.host.find_relevant_loops()
-        steps = sorted(_list_steps(self.session.loops), key=lambda step: -step[0].at_s)[:MAX_STEPS]
+        steps = sorted(_yield_loop_steps(self.session.loops), key=lambda step: -step[0].at_s)[:MAX_STEPS]
         self._find_table("steps").update([_build_step_row(*step, self.session.format_name) for step in steps])
         self._find_table("steps").set_border_title(Piece(" steps ", "strong"))
-        pane = self.query_one("#states", Static)
-        ref, width = self.build_target().ref, pane.content_size.width
+        state_pane = self.query_one("#states", Static)
+        ref, width = self.build_target().ref, state_pane.content_size.width
         is_foreign = ref is not None and bool(self.session.find_foreign_system(ref))
-        pane.border_title = Content(f" loops for {safe(ref.queue)} " if ref and is_foreign else " loops ")
+        state_pane.border_title = Content(f" loops for {safe(ref.queue)} " if ref and is_foreign else " loops ")
         off_text = Content.styled("The loops are off: changes are not allowed here (read-only).", "$muted")
         lines = [
-            self._format_state(verb, *loops[verb], width)
+            self._format_loop_state(verb, *loops[verb], width)
             if verb in loops
             else Content.styled(f"{verb}  not needed", "$muted")
             for verb in LOOPS
         ]
-        text = Content("\n").join(lines if self.session.loops else [off_text])
-        if not text.is_same(self._text):
-            self._text = text
-            pane.update(text, layout=False)
+        state_text = Content("\n").join(lines if self.session.loops else [off_text])
+        if not state_text.is_same(self._state_text):
+            self._state_text = state_text
+            state_pane.update(state_text, layout=False)
 
-    def _format_state(self, verb: str, loop: Loop, is_on: bool, width: int) -> Content:
+    def _format_loop_state(self, verb: str, loop: Loop, is_on: bool, width: int) -> Content:
         """Format the state of one loop: whether it runs, its rate, batch size, delay, next job, and failures."""
         rounds = list(loop.rounds)
-        last = rounds[-1] if rounds else None
+        last_round = rounds[-1] if rounds else None
         systems = self.session.systems
         due_ms = [
             ms
             for queue in self._find_covered_queues().values()
             if (ms := report.compute_next_ms(verb, queue, systems)) is not None
         ]
-        facts = _format_next(verb, min(due_ms, default=None))
+        facts = _format_nearest_job(verb, min(due_ms, default=None))
         key, step = (",", "<") if verb == "dispatch" else (".", ">")
-        if last and is_on:
+        if last_round and is_on:
             facts.append(
                 _format_fact(
-                    "tries again after" if last.error else "looks every", formats.format_duration(last.wait_s * 1000)
+                    "tries again after" if last_round.error else "looks every",
+                    formats.format_duration(last_round.wait_s * 1000),
                 )
             )
-        facts += [_format_fact("at most", f"{last.batch} at once")] if last and last.batch else []
-        others = self._other_loops.get(verb, 0) - (loop.is_running and any(round_.at_s for round_ in rounds))
-        facts += [_format_fact("running elsewhere", str(others))] if others > 0 else []
+        facts += [_format_fact("at most", f"{last_round.batch} at once")] if last_round and last_round.batch else []
+        other_count = self._other_loops.get(verb, 0) - (loop.is_running and any(round_.at_s for round_ in rounds))
+        facts += [_format_fact("running elsewhere", str(other_count))] if other_count > 0 else []
         failed = sum(bool(round_.error) or any(step.error for step in round_.steps) for round_ in rounds)
         facts = [*([Content.styled(f"{failed} failed", "$state-dead")] if failed else []), *facts]
         pieces = [frame.format_loop_state(f"{verb:<8}", loop, is_on, False), *facts]
-        pieces = [_pad(piece, cells) for piece, cells in zip(pieces, chain(STATE_CELLS, repeat(0)), strict=False)]
-        switch = " stop  " if is_on else " start  "
-        keys = Content.assemble((key, "b $accented"), (switch, "$muted"), (step, "b $accented"), (" step", "$muted"))
-        shorter = ((Content("   ").join(pieces[:most]), keys) for most in range(len(pieces), 0, -1))
-        return frame.align_sides(*frame.choose_first_fitting(shorter, width), width)
+        pieces = [
+            _pad_content(piece, cells) for piece, cells in zip(pieces, chain(STATE_CELLS, repeat(0)), strict=False)
+        ]
+        switch_label = " stop  " if is_on else " start  "
+        key_hints = Content.assemble(
+            (key, "b $accented"), (switch_label, "$muted"), (step, "b $accented"), (" step", "$muted")
+        )
+        variants = ((Content("   ").join(pieces[:count]), key_hints) for count in range(len(pieces), 0, -1))
+        return frame.align_sides(*frame.choose_first_fitting(variants, width), width)
 
     def build_second_line(self, _width: int) -> frame.Sides:
-        """Return how many jobs are late for a loop in the counted queues."""
+        """Return for the header how many jobs are late for a loop in the counted queues."""
         queues, systems = self._find_covered_queues().values(), self.session.systems
         facts = [
             ("due", report.count_late("dispatch", queues, systems)),
@@ -248,7 +264,7 @@ class Loops(View):
         return Content.assemble(("loops", "b $strong"), *pieces), Content()
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the tables while the connection is lost, or restore them."""
+        """Dim the tables of the loops while the connection is lost, or restore them."""
         for name in ("next", "steps"):
             self._find_table(name).dimmed = is_dim
 
@@ -259,17 +275,17 @@ class Loops(View):
             self.host.open_board(Ref(system, queue))
 
 
-def _format_next(verb: str, nearest_ms: int | None) -> list[Content]:
-    """Return how late the loop's nearest job is, and in how long it is due. `nearest_ms` is negative for late jobs."""
+def _format_nearest_job(verb: str, nearest_ms: int | None) -> list[Content]:
+    """Return how late the loop's nearest job is, and in how long it is due. `nearest_ms` is negative for a late job."""
     is_late = nearest_ms is not None and nearest_ms <= -1000
-    late = f"{formats.format_age(-nearest_ms)} late" if nearest_ms is not None and is_late else "nothing late"
-    none = "nothing due" if verb == "dispatch" else "no lease runs"
-    is_ahead = nearest_ms is not None and nearest_ms > 0
+    late_text = f"{formats.format_age(-nearest_ms)} late" if nearest_ms is not None and is_late else "nothing late"
+    no_job_text = "nothing due" if verb == "dispatch" else "no lease runs"
+    is_in_future = nearest_ms is not None and nearest_ms > 0
     return [
-        Content.styled(late, "$state-dead" if is_late else "$muted"),
+        Content.styled(late_text, "$state-dead" if is_late else "$muted"),
         _format_fact("next in", formats.format_age(nearest_ms))
-        if is_ahead
-        else Content.styled("" if is_late else none, "$muted"),
+        if is_in_future
+        else Content.styled("" if is_late else no_job_text, "$muted"),
     ]
 
 
@@ -277,40 +293,45 @@ def _format_fact(name: str, value: str) -> Content:
     return Content.assemble((f"{name} ", "$muted"), value)
 
 
-def _pad(piece: Content, cells: int) -> Content:
+def _pad_content(piece: Content, cells: int) -> Content:
     return Content.assemble(piece, " " * max(0, cells - piece.cell_length))
 
 
-def _build_next_row(coming: UpcomingJob, system: System, named: Callable[[Ref], str]) -> Row:
-    job = coming.job
-    when = (
-        formats.format_age(-coming.in_ms) + " late"
-        if coming.in_ms <= -1000
-        else "in " + formats.format_age(max(0, coming.in_ms))
+def _build_upcoming_row(upcoming: UpcomingJob, system: System, format_name: Callable[[Ref], str]) -> Row:
+    job = upcoming.job
+    time_text = (
+        formats.format_age(-upcoming.in_ms) + " late"
+        if upcoming.in_ms <= -1000
+        else "in " + formats.format_age(max(0, upcoming.in_ms))
     )
-    tried = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts or formats.ZERO)
+    attempts = f"{job.attempts}/{job.max_attempts}" if job.max_attempts else str(job.attempts or formats.ZERO)
     cells: tuple[Cell, ...] = (
-        Piece(when, "critical" if coming.in_ms <= -5000 else "" if coming.in_ms <= 60_000 else "muted"),
-        coming.verb,
-        safe(named(coming.ref)),
+        Piece(time_text, "critical" if upcoming.in_ms <= -5000 else "" if upcoming.in_ms <= 60_000 else "muted"),
+        upcoming.verb,
+        safe(format_name(upcoming.ref)),
         formats.shorten_job_id(job.id, ID_CELLS),
         format_field_value(job.worker) or formats.ZERO,
-        tried,
-        _format_goal(coming, system),
+        attempts,
+        _format_target_place(upcoming, system),
     )
-    return Row(f"{coming.ref.system}\0{coming.ref.queue}\0{coming.verb}{job.id!r}", cells)
+    return Row(f"{upcoming.ref.system}\0{upcoming.ref.queue}\0{upcoming.verb}{job.id!r}", cells)
 
 
-def _format_goal(coming: UpcomingJob, system: System) -> Piece:
+def _format_target_place(upcoming: UpcomingJob, system: System) -> Piece:
     """Return the place to which the loop moves the job, `retried` for one of several places, or `gone` for none."""
-    goals = system.find_target_places(coming.verb, coming.job)
-    if not goals:
+    target_places = system.find_target_places(upcoming.verb, upcoming.job)
+    if not target_places:
         return Piece("gone", "muted")
-    return Piece(goals[0] if len(goals) == 1 else "retried", f"state-{system.place(goals[0]).state}")
+    return Piece(
+        target_places[0] if len(target_places) == 1 else "retried", f"state-{system.place(target_places[0]).state}"
+    )
 
 
-def _list_steps(loops: dict[str, Loop]) -> Iterator[tuple[ScriptStep, Round, str]]:
-    """Yield the steps that moved jobs or failed; a round that failed as a whole yields one step without a queue."""
+def _yield_loop_steps(loops: dict[str, Loop]) -> Iterator[tuple[ScriptStep, Round, str]]:
+    """Yield the steps of loops that moved jobs or failed, each with its round and verb.
+
+    A round that failed as a whole yields one step without a queue.
+    """
     from rqtui.engine.loops import ScriptStep
 
     for verb, loop in loops.items():
@@ -320,15 +341,15 @@ def _list_steps(loops: dict[str, Loop]) -> Iterator[tuple[ScriptStep, Round, str
             yield from ((step, round_, verb) for step in round_.steps if step.moved or step.error)
 
 
-def _build_step_row(step: ScriptStep, round_: Round, verb: str, named: Callable[[Ref], str]) -> Row:
-    values = {name: n for name, n in step.values.items() if name not in ("moved", "next_ms") and n}
-    answer = ", ".join(f"{safe(name)} {safe(str(value))}" for name, value in values.items())
+def _build_step_row(step: ScriptStep, round_: Round, verb: str, format_name: Callable[[Ref], str]) -> Row:
+    values = {name: value for name, value in step.values.items() if name not in ("moved", "next_ms") and value}
+    reply_text = ", ".join(f"{safe(name)} {safe(str(value))}" for name, value in values.items())
     cells: tuple[Cell, ...] = (
         formats.format_clock(step.at_s * 1000),
         verb,
-        safe(named(step.ref)) if step.ref.queue else formats.ZERO,
+        safe(format_name(step.ref)) if step.ref.queue else formats.ZERO,
         Piece(formats.format_count(step.moved), "state-ready" if verb == "dispatch" else "state-reserved"),
         formats.format_duration(round(round_.ms, 1)) if round_.ms else formats.ZERO,
-        Piece(safe(step.error), "critical") if step.error else Piece(answer, "muted"),
+        Piece(safe(step.error), "critical") if step.error else Piece(reply_text, "muted"),
     )
     return Row(f"{verb}\0{step.at_s}\0{step.ref}", cells)

@@ -1,4 +1,4 @@
-"""The metrics view: throughput, failures, waiting time and depth of one or several queues, as plots over time.
+"""Plot throughput, failures, waiting time and depth of one or several queues over time.
 
 The counters per minute are read once, one queue per round trip. Each refresh then reads the last two minutes, and takes
 a sample of the age of the oldest ready job, which has no counter.
@@ -56,8 +56,8 @@ class Chart:
     title: str
     area: Points = ()
     line: Points = ()
-    area_words: str = ""
-    line_words: str = ""
+    area_label: str = ""
+    line_label: str = ""
     hue: str = "$data"
     format_value: Callable[[float], str] = formats.format_short_count
     note: str = ""
@@ -65,7 +65,7 @@ class Chart:
 
 
 class PlotPane(Widget):
-    """A framed plot with its axes."""
+    """A framed plot of queue metrics with its axes."""
 
     DEFAULT_CSS = "PlotPane { height: 1fr; padding: 0 1; }"
 
@@ -78,27 +78,31 @@ class PlotPane(Widget):
         """Draw a chart for the time from `begin_ms` to `end_ms`, with the last values in the frame's title."""
         self._chart, self._begin_ms, self._end_ms = chart, begin_ms, end_ms
         pieces: list[Content] = [Content.styled(f" {chart.title} ", "b $strong")]
-        if chart.area_words:
+        if chart.area_label:
             pieces.append(
-                Content.assemble((f" {chart.area_words} ", "$muted"), (_format_last(chart.area, chart), chart.hue))
+                Content.assemble(
+                    (f" {chart.area_label} ", "$muted"), (_format_last_value(chart.area, chart), chart.hue)
+                )
             )
-        if chart.line_words:
+        if chart.line_label:
             pieces.append(
-                Content.assemble((f"  {chart.line_words} ", "$muted"), (_format_last(chart.line, chart), "$strong"))
+                Content.assemble(
+                    (f"  {chart.line_label} ", "$muted"), (_format_last_value(chart.line, chart), "$strong")
+                )
             )
         self.border_title = Content.assemble(*pieces, " ")
         self.border_subtitle = Content.styled(f" {chart.note} ", "$muted") if chart.note else Content()
         self.refresh()
 
     def render(self) -> RenderResult:
-        """Render the plot above its time axis."""
+        """Render the plot of the current chart above its time axis."""
         width, height = self.content_size.width - LABEL_CELLS - 1, self.content_size.height - 1
         if width < 4 or height < 1:
             return Content()
-        dots = width * (1 if self._ascii_only else 2)
-        level = self._chart.is_level
-        area = plot.resample(self._chart.area, self._begin_ms, self._end_ms, dots, is_level=level)
-        line = plot.resample(self._chart.line, self._begin_ms, self._end_ms, dots)
+        dot_columns = width * (1 if self._ascii_only else 2)
+        is_level = self._chart.is_level
+        area = plot.resample(self._chart.area, self._begin_ms, self._end_ms, dot_columns, is_level=is_level)
+        line = plot.resample(self._chart.line, self._begin_ms, self._end_ms, dot_columns)
         values = [value for value in (*area, *line) if value is not None]
         if not values:
             return Content.styled("nothing is known of this time yet", "$muted")
@@ -107,23 +111,25 @@ class PlotPane(Widget):
         lines = []
         for row, runs in enumerate(plot.draw_plot(area, line, height, top, self._ascii_only)):
             label = self._chart.format_value(top) if row == 0 else ("0" if row == height - 1 else "")
-            drawn = [(text, styles[series]) if styles[series] else text for text, series in runs]
-            lines.append(Content.assemble((formats.fit_to_width(label, LABEL_CELLS, "right") + " ", "$muted"), *drawn))
-        lines.append(Content.styled(" " * (LABEL_CELLS + 1) + self._draw_axis(width), "$muted"))
+            styled_runs = [(text, styles[series]) if styles[series] else text for text, series in runs]
+            lines.append(
+                Content.assemble((formats.fit_to_width(label, LABEL_CELLS, "right") + " ", "$muted"), *styled_runs)
+            )
+        lines.append(Content.styled(" " * (LABEL_CELLS + 1) + self._format_time_axis(width), "$muted"))
         return Content("\n").join(lines)
 
-    def _draw_axis(self, width: int) -> str:
+    def _format_time_axis(self, width: int) -> str:
         times_ms = (self._begin_ms, (self._begin_ms + self._end_ms) / 2, self._end_ms)
         if self._end_ms - self._begin_ms > 2 * stats.DAY_MS:
-            begin, middle, now = (stats.format_date(at_ms)[5:] for at_ms in times_ms)
+            begin, middle, end = (stats.format_date(at_ms)[5:] for at_ms in times_ms)
         else:
-            begin, middle, now = (formats.format_clock(at_ms)[:5] for at_ms in times_ms)
+            begin, middle, end = (formats.format_clock(at_ms)[:5] for at_ms in times_ms)
         middle = middle if width >= 24 else ""
-        return begin + middle.center(max(0, width - len(begin) - len(now))) + now
+        return begin + middle.center(max(0, width - len(begin) - len(end))) + end
 
 
 class Metrics(View):
-    """A view of four plots, or two on a small terminal."""
+    """The view of four plots of queue metrics, or two on a small terminal."""
 
     NAME = "metrics"
     AUTO_FOCUS = ""  # no widget of this view handles keys
@@ -137,8 +143,8 @@ class Metrics(View):
         super().__init__()
         self._initial_refs = refs
         self._refs: tuple[Ref, ...] = ()
-        self._left_out = 0
-        self._range = 0
+        self._left_out_count = 0
+        self._range_index = 0
         self._drawn_ms = 0
         self._loaded_minutes = 0  # minutes loaded or being loaded
         self._histories: dict[Ref, History] = {}
@@ -149,24 +155,27 @@ class Metrics(View):
         self._snapshot: Snapshot | None = None
 
     def compose_view(self) -> ComposeResult:
-        """Yield the plots."""
+        """Create the four plots of queue metrics."""
         candidates = self._initial_refs or tuple(self.session.refs)
-        self._refs, self._left_out = self.select_busiest(candidates, MAX_QUEUES), max(0, len(candidates) - MAX_QUEUES)
+        self._refs, self._left_out_count = (
+            self.select_busiest(candidates, MAX_QUEUES),
+            max(0, len(candidates) - MAX_QUEUES),
+        )
         ascii_only = self.session.settings.is_ascii
         with Grid(id="plots"):
             for name in ("throughput", "depth", "failures", "wait"):
                 yield PlotPane(name, ascii_only)
 
     def on_mount(self) -> None:
-        """Load the counters of the first time range."""
-        self._arrange()
-        self._load_minutes()
+        """Load the counters of the shortest time range."""
+        self._arrange_plots()
+        self._load_counters()
 
     def on_resize(self, event: Resize) -> None:
         """Show two plots on a small terminal, else four."""
-        self._arrange()
+        self._arrange_plots()
 
-    def _arrange(self) -> None:
+    def _arrange_plots(self) -> None:
         width, height = self.app.size
         self.query_one("#plots").set_class(width < 72 or height < 18, "-small")
 
@@ -179,7 +188,7 @@ class Metrics(View):
 
     @property
     def _minutes(self) -> int:
-        return self._ranges[min(self._range, len(self._ranges) - 1)][1]
+        return self._ranges[min(self._range_index, len(self._ranges) - 1)][1]
 
     @property
     def _systems_with_days(self) -> dict[str, Ref]:
@@ -202,43 +211,43 @@ class Metrics(View):
             if isinstance(days, tuple):
                 self._days[name] = days
         if self.is_drawn:
-            self._draw()
+            self._draw_charts()
 
     @property
     def _queues_with_counters(self) -> list[Ref]:
-        """The queues whose system keeps counters per minute."""
+        """The plotted queues whose system stores counters per minute."""
         systems = self.session.systems
         return [ref for ref in self._refs if ref.system in systems and stats.has_history(systems[ref.system])]
 
-    def _load_minutes(self) -> None:
+    def _load_counters(self) -> None:
         """Load the counters of the current time range, one queue per round trip, unless they are loaded already."""
         refs, minutes = self._queues_with_counters, self._minutes + 1
         if self._loaded_minutes >= minutes or not refs:
             return
         self._loaded_minutes = minutes
 
-        def fetch(engine: Engine) -> Iterator[History]:
+        def yield_histories(engine: Engine) -> Iterator[History]:
             for ref in refs:
                 yield from engine.send_requests_isolated(
                     [partial(stats.build_history_request, engine.systems[ref.system], ref.queue, minutes)]
                 )
 
-        self.session.run_steps(fetch, self._store_minutes)
+        self.session.run_steps(yield_histories, self._store_counters)
 
-    def _store_minutes(self, message: CallFinished) -> None:
+    def _store_counters(self, message: CallFinished) -> None:
         if message.error:
             self._loaded_minutes = 0
         elif isinstance(message.result, History):
             self._merge_history(message.result)
             if self.is_drawn:
-                self._draw()
+                self._draw_charts()
 
     def _merge_history(self, history: History) -> None:
         cached = self._histories.get(history.ref)
         self._histories[history.ref] = cached.merge(history) if cached else history
 
     def build_focus(self, refs: list[Ref]) -> Focus:
-        """Request the counts, and the counters of the last two minutes."""
+        """Request at each refresh the counts of the plotted queues, and their counters of the last two minutes."""
         systems = self.session.systems
         for ref in self._queues_with_counters:
             if ref not in self._requests:
@@ -246,22 +255,25 @@ class Metrics(View):
         return Focus(self._refs, requests={"history": tuple(self._requests.values())})
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Add a sample, merge the last two minutes, and redraw. Long ranges are redrawn every 10 s only."""
+        """Add a sample of a new snapshot, merge the last two minutes, and redraw the plots.
+
+        Plots of long time ranges are redrawn every 10 s only.
+        """
         self._snapshot = snapshot
         queues = [queue for ref in self._refs if (queue := snapshot.find_queue(ref)) is not None]
         if len(queues) == len(self._refs) and queues:
             self._add_sample(snapshot.taken_ms, queues)
         if not self._loaded_minutes:
-            self._load_minutes()
-        for answer in snapshot.results.get("history", ()):
-            if isinstance(answer, History) and answer.ref in self._histories:
-                self._merge_history(answer)
+            self._load_counters()
+        for history in snapshot.results.get("history", ()):
+            if isinstance(history, History) and history.ref in self._histories:
+                self._merge_history(history)
         if (
             self._minutes <= FAST_REDRAW_MINUTES
             or not self._samples
             or self._samples[-1].at_ms - self._drawn_ms >= SLOW_REDRAW_MS
         ):
-            self._draw()
+            self._draw_charts()
 
     def _add_sample(self, at_ms: int, queues: list[Queue]) -> None:
         if self._samples and at_ms <= self._samples[-1].at_ms:
@@ -271,10 +283,12 @@ class Metrics(View):
             counters.update(dict(queue.counters))
         previous, self._previous_counters = self._previous_counters, (at_ms, counters)
         ages = [queue.oldest_ready_ms for queue in queues if queue.oldest_ready_ms is not None]
-        oldest = max(ages) if ages else (0 if any(q.count_in_state(State.READY) == 0 for q in queues) else None)
+        oldest_ms = (
+            max(ages) if ages else (0 if any(queue.count_in_state(State.READY) == 0 for queue in queues) else None)
+        )
         depth = stats.count_unfinished(queues)
         if previous is None:
-            self._samples.append(Sample(at_ms, depth=depth, oldest_ms=oldest))
+            self._samples.append(Sample(at_ms, depth=depth, oldest_ms=oldest_ms))
             return
         seconds = max(0.001, (at_ms - previous[0]) / 1000)
         in_s, out_s, failed_s = (
@@ -282,11 +296,11 @@ class Metrics(View):
             for name in ("in", "out", "failed")
         )
         # A rate is that of the time before the refresh at which it was computed.
-        self._samples.append(Sample(at_ms, in_s, out_s, failed_s, depth, oldest))
+        self._samples.append(Sample(at_ms, in_s, out_s, failed_s, depth, oldest_ms))
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
+    def _draw_charts(self) -> None:
         if not self._samples:
             return
         end_ms = self._drawn_ms = self._samples[-1].at_ms
@@ -296,7 +310,7 @@ class Metrics(View):
         self.host.show_header()
 
     def _build_charts(self, begin_ms: int, end_ms: int) -> tuple[Chart, ...]:
-        """Build the four charts: from counters per minute, and in the shortest range also from samples."""
+        """Build the four charts: from counters per minute, and in the shortest time range also from samples."""
         if self._minutes > stats.MAX_MINUTES:
             return self._build_day_charts(end_ms)
         histories = [history for history in self._histories.values() if history.flows]
@@ -304,42 +318,44 @@ class Metrics(View):
         flows = stats.list_common_flows(histories)
         minutes_of = {name: minutes if name in flows else [] for name in stats.FLOWS}
         depth = self._samples[-1].depth
-        counted_back: Points = stats.compute_unfinished_per_minute(minutes_of["in"], depth)
-        if self._range == 0:
+        minute_depths: Points = stats.compute_unfinished_per_minute(minutes_of["in"], depth)
+        if self._range_index == 0:
             first_sample_ms = self._samples[0].at_ms
             samples = list(self._samples)
             in_s, out_s, failed_s = (
                 [
-                    *_compute_rates(minutes_of[name], name, end_ms, first_sample_ms),
+                    *_compute_minute_rates(minutes_of[name], name, end_ms, first_sample_ms),
                     *((sample.at_ms, getattr(sample, f"{name}_s")) for sample in samples[1:]),
                 ]
                 for name in ("in", "out", "failed")
             )
             depths: Points = [
-                *(point for point in counted_back if point[0] < first_sample_ms),
+                *(point for point in minute_depths if point[0] < first_sample_ms),
                 *((sample.at_ms, sample.depth) for sample in samples),
             ]
             oldest: Points = [(sample.at_ms, sample.oldest_ms) for sample in samples]
             wait = Chart(
                 "oldest ready",
                 oldest,
-                area_words="waits",
-                format_value=_format_span,
+                area_label="waits",
+                format_value=_format_time_span,
                 note="since this view was opened",
                 is_level=True,
             )
         else:
-            in_s, out_s, failed_s = (_compute_rates(minutes_of[name], name, end_ms) for name in ("in", "out", "failed"))
-            depths = [*counted_back, (end_ms, depth)]
+            in_s, out_s, failed_s = (
+                _compute_minute_rates(minutes_of[name], name, end_ms) for name in ("in", "out", "failed")
+            )
+            depths = [*minute_depths, (end_ms, depth)]
             backlog = [
                 (at_ms, 1000 * (depth_then or 0) / out_then if out_then else None)
-                for (at_ms, depth_then), (_at, out_then) in zip(counted_back, out_s, strict=False)
+                for (at_ms, depth_then), (_at, out_then) in zip(minute_depths, out_s, strict=False)
             ]
             wait = Chart(
                 "backlog in time",
                 backlog,
-                area_words="takes",
-                format_value=_format_span,
+                area_label="takes",
+                format_value=_format_time_span,
                 note="not done ÷ out per second",
                 is_level=True,
             )
@@ -347,15 +363,22 @@ class Metrics(View):
         failed_count = sum(stats.sum_flow_counters(grown, "failed") for _minute, grown in minutes)
         completed_count = sum(stats.sum_flow_counters(grown, "out") for _minute, grown in minutes)
         unit = "attempts" if "in" in flows else "jobs"  # BullMQ counts a job once, when it ended
-        share = (
+        failure_text = (
             f"{formats.format_count(failed_count)} of {formats.format_count(failed_count + completed_count)} {unit}"
             if minutes
             else ""
         )
         return (
             Chart("throughput", out_s, in_s, "out", "in", "$state-ready", _format_rate, f"most {_format_rate(peak)}"),
-            Chart("depth", depths, area_words="not done", note="scheduled, ready, reserved", is_level=True),
-            Chart("failures", failed_s, area_words="failing", hue="$state-dead", format_value=_format_rate, note=share),
+            Chart("depth", depths, area_label="not done", note="scheduled, ready, reserved", is_level=True),
+            Chart(
+                "failures",
+                failed_s,
+                area_label="failing",
+                hue="$state-dead",
+                format_value=_format_rate,
+                note=failure_text,
+            ),
             wait,
         )
 
@@ -379,45 +402,47 @@ class Metrics(View):
             Chart(
                 "throughput",
                 out_s,
-                area_words="ran",
+                area_label="ran",
                 hue="$state-ready",
                 format_value=_format_rate,
                 note=f"all queues of {names}",
             ),
-            Chart("depth", depth, area_words="not done", note="scheduled, ready, reserved", is_level=True),
-            Chart("failures", failed_s, area_words="failing", hue="$state-dead", format_value=_format_rate, note=runs),
+            Chart("depth", depth, area_label="not done", note="scheduled, ready, reserved", is_level=True),
+            Chart("failures", failed_s, area_label="failing", hue="$state-dead", format_value=_format_rate, note=runs),
             Chart(
                 "backlog in time",
-                area_words="takes",
-                format_value=_format_span,
+                area_label="takes",
+                format_value=_format_time_span,
                 note="is not kept by the day",
                 is_level=True,
             ),
         )
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the plotted queues and the time ranges."""
-        is_some = self._left_out > 0
+        """Return the plotted queues and the time ranges for the header."""
+        is_selection = self._left_out_count > 0
         if len(self._refs) == 1:
             name = formats.elide_middle(safe(self._refs[0].queue), max(12, width // 3))
         else:
-            name = f"{'the ' * is_some}{len(self._refs)} {'busiest ' * is_some}queues together"
+            name = f"{'the ' * is_selection}{len(self._refs)} {'busiest ' * is_selection}queues together"
             name = name if self._refs else "no queues yet"
-        counting = sum(
+        counting_queues = sum(
             ref not in self._histories or bool(self._histories[ref].flows) for ref in self._queues_with_counters
         )
         missing_text = (
             ""
-            if counting == len(self._refs)
+            if counting_queues == len(self._refs)
             else "   counted by the day"
-            if not counting and self._systems_with_days
+            if not counting_queues and self._systems_with_days
             else "   counts nothing by the minute"
-            if not counting
+            if not counting_queues
             else "   some count nothing"
         )
-        left_out_text = f"   {self._left_out} more are left out" if is_some else ""
+        left_out_text = f"   {self._left_out_count} more are left out" if is_selection else ""
         ranges = [
-            Content.assemble((f"{number} ", "$accented"), (label, "b $strong" if position == self._range else "$muted"))
+            Content.assemble(
+                (f"{number} ", "$accented"), (label, "b $strong" if position == self._range_index else "$muted")
+            )
             for number, (position, (label, _minutes)) in enumerate(enumerate(self._ranges), 1)
         ]
         return Content.assemble((name, "b $strong"), (missing_text + left_out_text, "$muted")), Content("   ").join(
@@ -425,11 +450,11 @@ class Metrics(View):
         )
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return the queues for which the view was opened."""
+        """Return the queues for which the view of metrics was opened."""
         return self._initial_refs
 
     def build_target(self) -> Target:
-        """Return the queue as the target, if the view plots only one."""
+        """Return the queue as the target of a verb, if the view plots only one queue."""
         ref = self._refs[0] if len(self._refs) == 1 else None
         return Target(ref, queue=self._snapshot.find_queue(ref) if ref and self._snapshot else None)
 
@@ -440,39 +465,39 @@ class Metrics(View):
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def count_numbered_items(self) -> int:
-        """Return the number of time ranges."""
+        """Return the number of time ranges, which the number keys select."""
         return len(self._ranges)
 
     def action_place(self, number: int = 1) -> None:
-        """Switch to the time range of that number."""
+        """Switch the plots to the time range with this number."""
         if number <= len(self._ranges):
-            self._range = number - 1
-            self._load_minutes()
+            self._range_index = number - 1
+            self._load_counters()
             if self._minutes > stats.MAX_MINUTES:
                 self._load_days()
-            self._draw()
+            self._draw_charts()
             self.host.show_header()
 
     def action_page(self, step: int) -> None:
-        """Switch to the next longer or shorter time range."""
-        self.action_place(1 + max(0, min(len(self._ranges) - 1, self._range + step)))
+        """Switch the plots to the next longer or shorter time range."""
+        self.action_place(1 + max(0, min(len(self._ranges) - 1, self._range_index + step)))
 
 
-def _compute_rates(
+def _compute_minute_rates(
     minutes: list[tuple[int, Counter[str]]], name: str, end_ms: int, until_ms: int | None = None
 ) -> list[tuple[float, float | None]]:
-    """Return the rate per second of each minute, only of minutes that began before `until_ms`.
+    """Return the rate per second of each minute that began before `until_ms`, for one counter of the queues.
 
     The last minute is not over yet, so its rate is computed over its seconds so far.
     """
     return [
-        (minute, stats.sum_flow_counters(grown, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)))
-        for minute, grown in minutes
+        (minute, stats.sum_flow_counters(growth, name) / max(1.0, min(60.0, (end_ms - minute) / 1000)))
+        for minute, growth in minutes
         if until_ms is None or minute < until_ms
     ]
 
 
-def _format_last(points: Points, chart: Chart) -> str:
+def _format_last_value(points: Points, chart: Chart) -> str:
     last_values = [value for _at, value in points[-1:] if value is not None]
     return chart.format_value(last_values[0]) if last_values else formats.ZERO
 
@@ -481,5 +506,5 @@ def _format_rate(value: float) -> str:
     return formats.format_rate(value)
 
 
-def _format_span(ms: float) -> str:
+def _format_time_span(ms: float) -> str:
     return formats.format_age(ms) if ms >= 1000 else f"{ms:.0f}ms"

@@ -1,4 +1,4 @@
-"""The view of operations: every change made here, newest first, with its outcomes and whether it can be undone.
+"""Show the operations: every change made here, newest first, with its outcomes and whether it can be undone.
 
 Changes by other sessions of this machine on the same Redis follow below. Enter shows ids and outcomes, `z` undoes the
 operation under the cursor, and `s` writes the operations of this session to files for a post-mortem.
@@ -40,7 +40,7 @@ _EMPTY = "no change was made here yet; your changes appear here, and z undoes th
 
 
 class Operations(View):
-    """The table of operations from the journal."""
+    """The view of the changes recorded in the journal, one row per operation."""
 
     NAME = "operations"
     HAS_OPERATIONS = True
@@ -51,11 +51,11 @@ class Operations(View):
         self._refs = refs
         self._earlier_operations: list[Operation] = []
         self._operations_by_row: dict[str, Operation] = {}
-        self._drawn: tuple[list[Operation], frozenset[str]] | None = None
+        self._drawn_inputs: tuple[list[Operation], frozenset[str]] | None = None
         self._ambiguous_names: frozenset[str] = frozenset()  # names used by queues of more than one system
 
     def compose_view(self) -> ComposeResult:
-        """Yield the table, and a pane with the details of the operation under the cursor."""
+        """Create the table of operations, and a pane with the details of the operation under the cursor."""
         yield Table(
             COLUMNS,
             empty=keys.apply_keymap(_EMPTY),
@@ -66,102 +66,102 @@ class Operations(View):
         yield LongText(id="operation", classes="pane")
 
     def on_mount(self) -> None:
-        """Focus the table, and read the operations of other sessions once."""
-        self.session.call_engine(lambda _engine: self.session.journal.load_earlier(), self._store_earlier)
+        """Focus the table of operations, and read the operations of other sessions once."""
+        self.session.call_engine(lambda _engine: self.session.journal.load_earlier(), self._store_earlier_operations)
         self._table.focus()
-        self._draw()
+        self._draw_operations()
 
-    def _store_earlier(self, message: CallFinished) -> None:
+    def _store_earlier_operations(self, message: CallFinished) -> None:
         self._earlier_operations = message.result or []
         if self.is_drawn:
-            self._draw()
+            self._draw_operations()
 
     @property
     def _table(self) -> Table:
         return self.query_one("#operations", Table)
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Redraw the operations unless the rows are frozen."""
+        """Redraw the operations at a new snapshot, unless the rows are frozen."""
         if not self.is_frozen:
-            self._draw()
+            self._draw_operations()
 
     def handle_acted_jobs(self, ids: object) -> None:
-        """Redraw after a change."""
-        self._draw()
+        """Redraw the operations after a verb changed jobs."""
+        self._draw_operations()
 
-    def _draw(self) -> None:
-        own = self.session.journal.operations
-        all_operations = [*own, *self._earlier_operations]
+    def _draw_operations(self) -> None:
+        own_operations = self.session.journal.operations
+        all_operations = [*own_operations, *self._earlier_operations]
         ambiguous_names = find_duplicate_names(
             [*self.session.refs, *(Ref(operation.system, operation.queue) for operation in all_operations)]
         )
-        if (all_operations, ambiguous_names) == self._drawn:
+        if (all_operations, ambiguous_names) == self._drawn_inputs:
             return
-        self._drawn, self._ambiguous_names = (all_operations, ambiguous_names), ambiguous_names
+        self._drawn_inputs, self._ambiguous_names = (all_operations, ambiguous_names), ambiguous_names
         search_words = self.filter_text.casefold().split()
         matching = [
             operation
             for operation in all_operations
-            if all(word in _build_search_text(operation) for word in search_words)
+            if all(word in _build_operation_search_text(operation) for word in search_words)
         ]
         self._operations_by_row = {
             f"{operation.at_ms}-{number}": operation for number, operation in enumerate(reversed(matching))
         }
-        own_ids = {id(operation) for operation in own}
+        own_ids = {id(operation) for operation in own_operations}
         rows = [
-            _build_row(key, operation, id(operation) in own_ids, self._format_queue(operation))
+            _build_operation_row(key, operation, id(operation) in own_ids, self._format_queue_of_operation(operation))
             for key, operation in reversed(self._operations_by_row.items())
         ]
         self.fit_table(self._table, len(all_operations))
         self._table.update(rows)
-        self._update_frame(own)
-        self._show_operation()
+        self._update_frame(own_operations)
+        self._show_operation_details()
 
     def on_resize(self, _event: Resize) -> None:
-        """Fit the table's height to the terminal."""
-        self.fit_table(self._table, len(self._drawn[0]) if self._drawn else 0)
+        """Fit the height of the table of operations to the terminal."""
+        self.fit_table(self._table, len(self._drawn_inputs[0]) if self._drawn_inputs else 0)
 
-    def _show_operation(self) -> None:
+    def _show_operation_details(self) -> None:
         """Show ids and outcomes of the operation under the cursor."""
         pane, operation = self.query_one("#operation", LongText), self.find_selected_operation()
         if operation is None:
             pane.border_title = Content(" ids and answers ")
             pane.show_text(Content.styled("the change under the cursor is shown here", "$muted"))
             return
-        title = f" {safe(self._format_queue(operation))} " if operation.queue_label else " "
+        title = f" {safe(self._format_queue_of_operation(operation))} " if operation.queue_label else " "
         pane.border_title = Content.assemble((f" {safe(operation.verb)}", "b $strong"), (title, "$muted"))
         pane.show_text(format_operation(operation))
 
-    def _format_queue(self, operation: Operation) -> str:
+    def _format_queue_of_operation(self, operation: Operation) -> str:
         """Return an operation's queue, with its system if queues of several systems share that name."""
         return operation.full_queue_label if operation.queue in self._ambiguous_names else operation.queue_label
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Update the details and the footer for another operation."""
-        self._show_operation()
+        """Show the details of the operation to which the cursor moved, and update the footer."""
+        self._show_operation_details()
         self.host.show_keys()
 
-    def _update_frame(self, own: list[Operation]) -> None:
-        frozen = [Piece(" the rows stand still: p goes on ", "accented")] if self.is_frozen else []
-        self._table.set_border_title(Piece(" operations ", "strong"), *frozen)
-        verb_counts = Counter(operation.verb for operation in own).most_common(4)
-        summed = "   ".join(f"{safe(verb)} {formats.format_count(number)}" for verb, number in verb_counts)
-        self._table.set_subtitle(*([Piece(f" {summed} ", "muted")] if summed else []))
+    def _update_frame(self, own_operations: list[Operation]) -> None:
+        frozen_pieces = [Piece(" the rows stand still: p goes on ", "accented")] if self.is_frozen else []
+        self._table.set_border_title(Piece(" operations ", "strong"), *frozen_pieces)
+        verb_counts = Counter(operation.verb for operation in own_operations).most_common(4)
+        verb_text = "   ".join(f"{safe(verb)} {formats.format_count(number)}" for verb, number in verb_counts)
+        self._table.set_subtitle(*([Piece(f" {verb_text} ", "muted")] if verb_text else []))
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the number of changes, how many can be undone, and the journal's user or its error."""
+        """Return for the header the number of changes, how many can be undone, and the journal's user or its error."""
         journal = self.session.journal
-        own = journal.operations
-        undoable = sum(bool(operation.undo) and not operation.undone_at_ms for operation in own)
-        number = formats.format_quantity(len(own), "change")
-        undo = f"{formats.format_count(undoable, width=9)} can be undone" if undoable else "nothing to undo"
-        text = f"{number} in this session · {undo}"
+        own_operations = journal.operations
+        undoable = sum(bool(operation.undo) and not operation.undone_at_ms for operation in own_operations)
+        change_count = formats.format_quantity(len(own_operations), "change")
+        undo_text = f"{formats.format_count(undoable, width=9)} can be undone" if undoable else "nothing to undo"
+        text = f"{change_count} in this session · {undo_text}"
         problem = journal.problem
         right = Content.styled(safe(problem), "$state-dead") if problem else Content.styled(safe(journal.who), "$muted")
         return Content.styled(text, "$muted"), right
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return the queues of the view from which this one was opened."""
+        """Return the queues of the view from which the list of operations was opened."""
         return self._refs
 
     def build_target(self) -> Target:
@@ -169,38 +169,38 @@ class Operations(View):
         return Target()
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the table while the connection is lost, or restore it."""
+        """Dim the table of operations while the connection is lost, or restore it."""
         self._table.dimmed = is_dim
 
     def apply_filter(self, expression: str) -> None:
-        """Show only the operations that contain every word of the expression."""
+        """Show only the operations that contain every word of the filter expression."""
         self.filter_text = expression
-        self._drawn = None
+        self._drawn_inputs = None
         self._table.expect_similar_list()
-        self._draw()
+        self._draw_operations()
 
     # -- keys ---------------------------------------------------------------------------------------------------------
 
     def find_selected_operation(self) -> Operation | None:
-        """Return the operation under the cursor."""
+        """Return the operation under the cursor, or None without rows."""
         return self._operations_by_row.get(str(self._table.cursor_id))
 
     def action_save(self) -> None:
-        """Write this session's journal to files."""
+        """Write a report of this session's operations to files."""
         self.host.export_operations()
 
     def on_table_opened(self, event: Table.Opened) -> None:
-        """Show all ids and outcomes of an operation in a dialog."""
+        """Show all ids and outcomes of the selected operation in a dialog."""
         from rqtui.tui.widgets.text_dialog import Pages
 
         operation = self._operations_by_row.get(str(event.id))
         if operation is not None:
-            title = f"{safe(operation.verb)} {safe(self._format_queue(operation))}".strip()
+            title = f"{safe(operation.verb)} {safe(self._format_queue_of_operation(operation))}".strip()
             self.app.push_screen(Pages(title, format_operation(operation), lambda: format_operation(operation)))
 
 
 def format_operation(operation: Operation) -> Content:
-    """Format an operation with all of its details, outcomes and ids."""
+    """Format an operation of the journal with all of its details, outcomes and ids."""
     from rqtui.reports.postmortem import list_circumstances
 
     lines = [
@@ -208,7 +208,7 @@ def format_operation(operation: Operation) -> Content:
         ("who", operation.who),
         ("Redis", operation.url + (f" (profile {operation.profile})" if operation.profile else "")),
         ("what", operation.verb),
-        ("queue", _format_queues(operation)),
+        ("queue", _format_operation_queues(operation)),
         *list_circumstances(operation),
         ("undo", operations.describe_undo(operation)),
         ("error", operation.error),
@@ -220,38 +220,38 @@ def format_operation(operation: Operation) -> Content:
     ]
     if operation.answers:
         contents += [Content(), Content.styled("answers", "$accented")]
-        counts = [(formats.format_count(number, width=9), text) for text, number in operation.answers.items()]
-        contents += [Content.assemble((f"{number:>9}  ", "$strong"), safe(text)) for number, text in counts]
+        outcome_counts = [(formats.format_count(number, width=9), text) for text, number in operation.answers.items()]
+        contents += [Content.assemble((f"{number:>9}  ", "$strong"), safe(text)) for number, text in outcome_counts]
     if operation.ids:
         note = f" (the first {len(operation.ids)} of {operation.count})" if operation.count > len(operation.ids) else ""
         contents += [Content(), Content.styled(f"ids{note}", "$accented")]
-        contents += [Content("  " + safe(id)) for id in operation.ids]
+        contents += [Content("  " + safe(job_id)) for job_id in operation.ids]
     return Content("\n").join(contents)
 
 
-def _format_queues(operation: Operation) -> str:
-    """Format all queues of a change: `mail, bulk (rq)`, or with several systems `rq:mail, bullmq:mail`."""
+def _format_operation_queues(operation: Operation) -> str:
+    """Format all queues of an operation: `mail, bulk (rq)`, or with several systems `rq:mail, bullmq:mail`."""
     if operation.is_of_several_systems:
         return ", ".join(f"{ref.system}:{ref.queue}" for ref in operation.refs)
     return f"{', '.join(ref.queue for ref in operation.refs)} ({operation.system})" if operation.queue else ""
 
 
-def _build_row(key: str, operation: Operation, is_mine: bool, where: str) -> Row:
-    style = "state-dead" if operation.error else "accented" if is_mine else "muted"
-    undo = operations.describe_undo(operation) if operation.undo else formats.ZERO
-    hue = "state-ready" if undo == "can be undone" else "muted"
+def _build_operation_row(key: str, operation: Operation, is_own: bool, queue_name: str) -> Row:
+    style = "state-dead" if operation.error else "accented" if is_own else "muted"
+    undo_text = operations.describe_undo(operation) if operation.undo else formats.ZERO
+    hue = "state-ready" if undo_text == "can be undone" else "muted"
     cells = (
         formats.format_clock(operation.at_ms),
         Piece(safe(operation.verb), style),
-        safe(where),
+        safe(queue_name),
         formats.format_count(operation.count),
         safe(operation.describe_outcomes()),
-        Piece(undo, hue),
+        Piece(undo_text, hue),
     )
-    return Row(key, cells, style="" if is_mine else "muted")
+    return Row(key, cells, style="" if is_own else "muted")
 
 
-def _build_search_text(operation: Operation) -> str:
-    ids = " ".join(id.decode("utf-8", "replace") for id in operation.ids)
+def _build_operation_search_text(operation: Operation) -> str:
+    ids = " ".join(job_id.decode("utf-8", "replace") for job_id in operation.ids)
     queues = " ".join([*(ref.queue for ref in operation.refs), *operation.systems])
     return f"{operation.verb} {queues} {operation.describe_outcomes()} {ids}".casefold()

@@ -1,4 +1,4 @@
-"""The overview: a table of all queues or queue groups, and panes for recent activity and the queue under the cursor.
+"""Show a table of all queues or queue groups, and panes for recent activity and the queue under the cursor.
 
 On a large terminal the table takes only the lines that it needs. The rest shows the queue under the cursor: its last
 hour, the reasons of its verdict, and the errors of its dead jobs.
@@ -41,9 +41,8 @@ if TYPE_CHECKING:
     from rqtui.tui.widgets.queue_preview import DeathCause
     from rqtui.verbs import Verb
 
-MAX_COUNTED_AT_ONCE = (
-    100  # with up to 100 queues each refresh counts all; with more, those in sight and some others in turn
-)
+# With up to 100 queues each refresh counts all of them. With more, it counts those in sight, and some others in turn.
+MAX_COUNTED_AT_ONCE = 100
 SHOW_AGE_FROM_MS = 60_000  # from this age on, the frame shows the age of counts of queues out of sight
 MAX_CACHED_ROWS = 1000  # rows that are cached
 COUNTED_IN_TURN = 50  # of 1 000 queues each is counted within 40 s, for 0.5 % of a core
@@ -90,61 +89,64 @@ class Overview(View):
         self._terms: tuple[Term, ...] = ()  # terms of the current filter
         self._levels = 0  # levels of groups; 0: no groups
         self._unfolded: set[str] = set()
-        self._left_out = ""  # the common beginning of all names, if they are long
-        self._is_long = False
-        # The queues and ambiguous names for which `_left_out` was computed.
+        self._shared_prefix = ""  # the common beginning of all names, if they are long
+        self._has_long_names = False
+        # The queues and ambiguous names for which `_shared_prefix` was computed.
         self._named_refs: tuple[list[Ref], frozenset[str]] = ([], frozenset())
         self._pruned_refs: list[Ref] = []  # the session's queues when missing ones were last removed
         self._has_shared = False  # whether a system has places shared by all of its queues
-        self._arranged: tuple[object, ...] = ()  # the inputs from which the columns were chosen
-        self._drawn: dict[str, Ref | QueueGroup] | None = None  # the rows in the table
+        self._layout_inputs: tuple[object, ...] = ()  # the inputs from which the columns were chosen
+        self._drawn_items: dict[str, Ref | QueueGroup] | None = None  # the rows in the table
         self._cells = self._build_cells  # one bound method, shared by all rows
         self._counted_queues: dict[Ref, Queue] = {}
-        self._signs: dict[Ref, queues.RowSigns] = {}
+        self._row_signs: dict[Ref, queues.RowSigns] = {}
         self._rates: dict[Ref, Rate] = {}
         self._active_refs: set[Ref] = set()  # queues with a rate above zero
-        self._rate = Rate()  # the total, summed once per snapshot because the header is drawn each second
+        self._total_rate = Rate()  # the total, summed once per snapshot because the header is drawn each second
         self._match_count = 0  # number of queues that match the filter
-        self._within: dict[str, str] = {}  # prefix of the enclosing group, by row id
+        self._prefixes: dict[str, str] = {}  # prefix of the enclosing group, by row id
         self._depths: dict[str, int] = {}
         self._labels: frozenset[str] = frozenset()
-        self._longest = 0  # cells of the longest label, with its indent
-        self._keys: dict[Ref, tuple[object, ...]] = {}
-        self._ordered: list[Ref] | None = None  # the session's queues that have sort keys, if all are listed
-        self._by_id: dict[str, Ref | QueueGroup] = {}
-        self._rows: dict[str, tuple[object, Row]] = {}
-        self._lines: dict[str, Row] = {}  # the rows of single queues in the table
+        self._longest_label = 0  # cells of the longest label, with its indent
+        self._sort_keys: dict[Ref, tuple[object, ...]] = {}
+        self._ordered_refs: list[Ref] | None = None  # the session's queues that have sort keys, if all are listed
+        self._items_by_id: dict[str, Ref | QueueGroup] = {}
+        self._cached_rows: dict[str, tuple[object, Row]] = {}
+        self._table_rows: dict[str, Row] = {}  # the rows of single queues in the table
         self._frozen_queues: dict[Ref, Queue] = {}  # the queues when the rows were frozen
         self._frozen_s = 0.0
-        self._turn = 0
-        self._shape = queues.OverviewShape()
-        self._text = Content()
+        self._next_position = 0
+        self._overview_shape = queues.OverviewShape()
+        self._recent_text = Content()
         self._now_ms = 0
         self._histories: dict[Ref, History] = {}
         self._workers: dict[Ref, tuple[Worker, ...]] = {}
         self._causes: dict[Ref, tuple[DeathCause, ...]] = {}
-        self._sampled: dict[Ref, tuple[int, int]] = {}  # dead jobs at the last sample, and dead jobs sampled
+        self._sample_sizes: dict[Ref, tuple[int, int]] = {}  # dead jobs at the last sample, and dead jobs sampled
         self._requested_dead: dict[Ref, int] = {}  # dead jobs when the sample was requested
         self._requests: dict[tuple[Ref, str], Request[Any]] = {}
 
     def compose_view(self) -> ComposeResult:
-        """Yield the findings about the server, the table of queues, the preview and the recent activity."""
+        """Create the findings about the server, the table of queues, the preview and the recent activity."""
         yield Static("", id="server", markup=False)
         yield Table(
-            queues.build_overview_columns(self._shape), empty=keys.apply_keymap(EMPTY), id="queues", has_marks=False
+            queues.build_overview_columns(self._overview_shape),
+            empty=keys.apply_keymap(EMPTY),
+            id="queues",
+            has_marks=False,
         )
         yield Static("", id="unspoken", markup=False)
         with Horizontal(id="below"):
-            yield LinesPane(self._draw_preview, id="preview")
+            yield LinesPane(self._build_preview_lines, id="preview")
             with Vertical(id="aside"):
-                yield LinesPane(self._draw_causes, id="causes")
+                yield LinesPane(self._build_cause_lines, id="causes")
                 with Static("", id="happened", classes="pane") as pane:
                     pane.border_title = Content(" what happened ")
 
     def on_mount(self) -> None:
-        """Focus the table, and schedule the connection to Redis."""
+        """Focus the table of queues, and schedule the connection to Redis."""
         self._update_frame()
-        self._arrange()
+        self._choose_columns()
         self._table.focus()
         self.call_next(self.host.schedule_connection)
 
@@ -153,41 +155,51 @@ class Overview(View):
         return self.query_one("#queues", Table)
 
     def on_resize(self, _event: Resize) -> None:
-        """Choose the columns and number widths that fit the terminal."""
-        self._arrange()
-        self._draw()
+        """Choose the columns and number widths that fit the new terminal size."""
+        self._choose_columns()
+        self._draw_rows()
 
-    def _arrange(self) -> None:
-        """Choose the columns for the terminal's width and the names; does nothing if these are unchanged."""
+    def _choose_columns(self) -> None:
+        """Choose the columns for the terminal's width and the names of the queues.
+
+        Does nothing if these are unchanged.
+        """
         width, height = self.app.size
-        refs, labels, longest = self.session.refs, self._labels, self._longest
-        by = (width, height, refs, labels, longest)
-        if len(by) == len(self._arranged) and all(map(operator.is_, by, self._arranged)):
+        refs, labels, longest = self.session.refs, self._labels, self._longest_label
+        inputs = (width, height, refs, labels, longest)
+        if len(inputs) == len(self._layout_inputs) and all(map(operator.is_, inputs, self._layout_inputs)):
             return
-        self._arranged = by
-        shape = queues.choose_overview_shape(width, self.session.refs, self._labels, self._longest)
-        if shape != self._shape:
-            self._shape = shape
-            self._table.set_columns(queues.build_overview_columns(shape))
-            self._rows.clear()
-            self._lines.clear()
-            self._drawn = None
+        self._layout_inputs = inputs
+        new_shape = queues.choose_overview_shape(width, self.session.refs, self._labels, self._longest_label)
+        if new_shape != self._overview_shape:
+            self._overview_shape = new_shape
+            self._table.set_columns(queues.build_overview_columns(new_shape))
+            self._cached_rows.clear()
+            self._table_rows.clear()
+            self._drawn_items = None
         self.query_one("#below").display = height >= RECENT_FROM_ROWS
         self.fit_table(self._table, len(self.session.refs))
 
     # -- the next refresh ---------------------------------------------------------------------------------------------
 
     def build_focus(self, refs: list[Ref]) -> Focus:
-        """Return the queues to count: all while they are few, else the rows in sight and some of the others in turn."""
+        """Return the queues to count at a refresh.
+
+        These are all queues while they are few, else the rows in sight and some of the others in turn.
+        """
         pages, requests = self._build_preview_requests()
         if len(refs) <= MAX_COUNTED_AT_ONCE:
             return Focus(tuple(refs), pages, requests=requests)
         listed = set(refs)
         first, last = self._table.visible_range
-        rows = [self._by_id[str(row.id)] for row in self._table.rows[first:last] if str(row.id) in self._by_id]
-        seen = [ref for row in rows for ref in (row.refs if isinstance(row, QueueGroup) else (row,)) if ref in listed]
-        turn = [refs[(self._turn + step) % len(refs)] for step in range(COUNTED_IN_TURN)]
-        return Focus(tuple(dict.fromkeys([*seen[:MAX_COUNTED_AT_ONCE], *turn])), pages, requests=requests)
+        rows = [
+            self._items_by_id[str(row.id)] for row in self._table.rows[first:last] if str(row.id) in self._items_by_id
+        ]
+        visible_refs = [
+            ref for row in rows for ref in (row.refs if isinstance(row, QueueGroup) else (row,)) if ref in listed
+        ]
+        turn_refs = [refs[(self._next_position + step) % len(refs)] for step in range(COUNTED_IN_TURN)]
+        return Focus(tuple(dict.fromkeys([*visible_refs[:MAX_COUNTED_AT_ONCE], *turn_refs])), pages, requests=requests)
 
     def _build_preview_requests(self) -> tuple[tuple[PageSelection, ...], dict[str, tuple[Request[Any], ...]]]:
         """Return the pages and requests that the preview of the row under the cursor needs.
@@ -218,7 +230,7 @@ class Overview(View):
         if stats.has_history(system):
             minutes = 2 if queue_ref in self._histories else queue_preview.HISTORY_MINUTES + 1
             requests["history"] = (
-                self._find_cached_request(
+                self._find_or_create_request(
                     queue_ref,
                     f"history {minutes}",
                     lambda: stats.build_history_request(system, queue_ref.queue, minutes),
@@ -227,23 +239,23 @@ class Overview(View):
         queue = self._counted_queues.get(queue_ref)
         if queue and queue.workers:
             requests["workers"] = (
-                self._find_cached_request(queue_ref, "workers", lambda: system.workers_request(queue_ref.queue)),
+                self._find_or_create_request(queue_ref, "workers", lambda: system.workers_request(queue_ref.queue)),
             )
         return self._build_sample_pages(queue_ref, queue), requests
 
-    def _find_cached_request(self, ref: Ref, name: str, make: Callable[[], Request[Any]]) -> Request[Any]:
-        """Return the cached request of that name for a queue, so that an unchanged wish contains the same object."""
+    def _find_or_create_request(self, ref: Ref, name: str, create_request: Callable[[], Request[Any]]) -> Request[Any]:
+        """Return the cached request of this name for a queue, so that an unchanged focus contains the same object."""
         if (ref, name) not in self._requests:
             while len(self._requests) >= 3 * MAX_PREVIEW_QUEUES:
                 del self._requests[next(iter(self._requests))]
-            self._requests[ref, name] = make()
+            self._requests[ref, name] = create_request()
         return self._requests[ref, name]
 
     def _sort_unsampled_first(self, group: QueueGroup) -> list[Ref]:
         """Return the queues of a group whose dead jobs are sampled, those without a sample first."""
-        return sorted(self._find_queues_with_dead(group), key=lambda ref: ref in self._sampled)
+        return sorted(self._find_queues_with_dead_jobs(group), key=lambda ref: ref in self._sample_sizes)
 
-    def _find_queues_with_dead(self, group: QueueGroup) -> list[Ref]:
+    def _find_queues_with_dead_jobs(self, group: QueueGroup) -> list[Ref]:
         """Return the queues of a group with the most dead jobs, at most half of the cache size."""
         dead = {
             ref: self._counted_queues[ref].count_in_state(State.DEAD)
@@ -253,22 +265,25 @@ class Overview(View):
         return sorted((ref for ref in dead if dead[ref]), key=lambda ref: -dead[ref])[: MAX_PREVIEW_QUEUES // 2]
 
     def _build_sample_pages(self, ref: Ref, queue: Queue | None) -> tuple[PageSelection, ...]:
-        """Return the pages that sample a queue's dead jobs, empty if their number is about that of the last sample."""
-        dead = [count for count in queue.counts if count.state is State.DEAD and count.count] if queue else []
-        sampled = self._sampled.get(ref, (0, 0))[0]
-        if not dead or (sampled and abs(dead[0].count - sampled) <= MIN_DEAD_CHANGE * sampled):
+        """Return the pages that sample a queue's dead jobs.
+
+        The result is empty if the queue has about as many dead jobs as at the last sample.
+        """
+        dead_counts = [count for count in queue.counts if count.state is State.DEAD and count.count] if queue else []
+        last_count = self._sample_sizes.get(ref, (0, 0))[0]
+        if not dead_counts or (last_count and abs(dead_counts[0].count - last_count) <= MIN_DEAD_CHANGE * last_count):
             return ()
-        count, self._requested_dead[ref] = dead[0].count, dead[0].count
+        count, self._requested_dead[ref] = dead_counts[0].count, dead_counts[0].count
         system = self.session.systems.get(ref.system)
-        if count <= BLOCK_JOBS * BLOCKS_PER_PLACE or (system is not None and system.is_shared(dead[0].place)):
-            return (PageSelection(ref, dead[0].place, 0, BLOCK_JOBS * BLOCKS_PER_PLACE),)
-        starts = [count * part // BLOCKS_PER_PLACE for part in range(BLOCKS_PER_PLACE + 1)]
-        chance = random.Random(count)  # noqa: S311  no secret; equal numbers give an equal sample
-        offsets = (chance.randint(start, max(start, end - BLOCK_JOBS)) for start, end in pairwise(starts))
-        return tuple(PageSelection(ref, dead[0].place, offset, BLOCK_JOBS) for offset in offsets)
+        if count <= BLOCK_JOBS * BLOCKS_PER_PLACE or (system is not None and system.is_shared(dead_counts[0].place)):
+            return (PageSelection(ref, dead_counts[0].place, 0, BLOCK_JOBS * BLOCKS_PER_PLACE),)
+        starts = [count * block // BLOCKS_PER_PLACE for block in range(BLOCKS_PER_PLACE + 1)]
+        generator = random.Random(count)  # noqa: S311  no secret; equal numbers give an equal sample
+        offsets = (generator.randint(start, max(start, end - BLOCK_JOBS)) for start, end in pairwise(starts))
+        return tuple(PageSelection(ref, dead_counts[0].place, offset, BLOCK_JOBS) for offset in offsets)
 
     def _cache_preview_data(self, snapshot: Snapshot) -> None:
-        """Cache what the snapshot contains for the preview: histories, workers and causes of death."""
+        """Cache what a snapshot contains for the preview of queues: histories, workers and causes of death."""
         self._now_ms = snapshot.taken_ms
         if not self.has_preview:
             return
@@ -280,7 +295,7 @@ class Overview(View):
                 self._histories[result.ref] = cached.merge(result) if cached else result
         self._cache_workers(snapshot)
         self._cache_causes(snapshot)
-        for cache in (self._histories, self._workers, self._causes, self._sampled, self._requested_dead):
+        for cache in (self._histories, self._workers, self._causes, self._sample_sizes, self._requested_dead):
             while len(cache) > MAX_PREVIEW_QUEUES:
                 del cache[next(iter(cache))]
 
@@ -302,22 +317,22 @@ class Overview(View):
             pages = [page for page in snapshot.pages if (page.system, page.queue) == ref]
             dead_jobs = {job.id: job for page in pages for job in page.jobs}
             self._causes[ref] = queue_preview.group_causes(dead_jobs.values())
-            self._sampled[ref] = (self._requested_dead.get(ref, 0), len(dead_jobs))
+            self._sample_sizes[ref] = (self._requested_dead.get(ref, 0), len(dead_jobs))
             if ref not in self.session.death_causes:
                 self.session.death_causes[ref] = frozenset(cause.id for cause in self._causes[ref])
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
         """Draw the latest counts of every queue in the current sort order."""
-        self._arrange()
+        self._choose_columns()
         self._cache_preview_data(snapshot)
         refs = self.session.refs
         counted = snapshot.map_queues_by_ref()
         self._counted_queues.update(counted)
-        self._signs.update((ref, queues.find_row_signs(queue)) for ref, queue in counted.items())
+        self._row_signs.update((ref, queues.find_row_signs(queue)) for ref, queue in counted.items())
         self._rates.update(snapshot.rates)
         if refs is not self._pruned_refs or len(self._counted_queues) > len(refs):
             listed = set(refs)
-            for cache in (self._counted_queues, self._signs, self._rates):
+            for cache in (self._counted_queues, self._row_signs, self._rates):
                 for ref in cache.keys() - listed:
                     del cache[ref]
             self._pruned_refs = refs
@@ -326,27 +341,27 @@ class Overview(View):
             self._has_shared = any(
                 place.is_shared or place.is_from_events for name in system_names for place in systems[name].places
             )
-        self._rate = self._sum_rates(snapshot.rates)
+        self._total_rate = self._sum_active_rates(snapshot.rates)
         if not self.is_frozen and self._is_out_of_order(refs, counted):
             self._sort_rows(counted)
-        self._draw(counted)
+        self._draw_rows(counted)
         if len(refs) > MAX_COUNTED_AT_ONCE:  # the next refresh counts other queues
-            self._turn = (self._turn + COUNTED_IN_TURN) % len(refs)
+            self._next_position = (self._next_position + COUNTED_IN_TURN) % len(refs)
 
-    def _sum_rates(self, fresh: Mapping[Ref, Rate]) -> Rate:
-        """Return the sum of all rates; idle queues contribute only the length of their history."""
-        for ref, rate in fresh.items():
+    def _sum_active_rates(self, new_rates: Mapping[Ref, Rate]) -> Rate:
+        """Return the sum of the throughput of all queues; idle queues contribute only the length of their history."""
+        for ref, rate in new_rates.items():
             if rate.in_s or rate.out_s or rate.failed_s or any(rate.history):
                 self._active_refs.add(ref)
             else:
                 self._active_refs.discard(ref)
         self._active_refs &= self._rates.keys()
-        resting = max((rate for rate in fresh.values()), key=lambda rate: len(rate.history), default=Rate())
-        resting = Rate(history=(0.0,) * len(resting.history))
-        return groups.sum_queue_rates([*(self._rates[ref] for ref in self._active_refs), resting])
+        idle_rate = max((rate for rate in new_rates.values()), key=lambda rate: len(rate.history), default=Rate())
+        idle_rate = Rate(history=(0.0,) * len(idle_rate.history))
+        return groups.sum_queue_rates([*(self._rates[ref] for ref in self._active_refs), idle_rate])
 
     def rank_by_activity(self, refs: Collection[Ref]) -> list[Ref]:
-        """Sort queues by their rate, then by their number of waiting jobs, highest first."""
+        """Sort queues by their throughput, then by their number of waiting jobs, highest first."""
 
         def measure_activity(ref: Ref) -> tuple[float, int]:
             rate, queue = self._rates.get(ref, Rate()), self._counted_queues.get(ref)
@@ -356,71 +371,74 @@ class Overview(View):
         return sorted(refs, key=measure_activity, reverse=True)
 
     def _is_out_of_order(self, refs: list[Ref], counted: Collection[Ref]) -> bool:
-        """Return whether a counted queue may have another position now.
+        """Return whether a counted queue may have another position in the sort order now.
 
         This check saves sorting: sorting a thousand queues takes as long as counting 50.
         """
-        is_simple = not self._levels and not self._terms and len(refs) == len(self._keys)
-        return not is_simple or any(self._keys.get(ref) != self._sort_key(ref) for ref in counted)
+        is_flat = not self._levels and not self._terms and len(refs) == len(self._sort_keys)
+        return not is_flat or any(self._sort_keys.get(ref) != self._compute_sort_key(ref) for ref in counted)
 
     def _sort_rows(self, counted: Collection[Ref] = ()) -> None:
         """Compute the rows and their order. If `counted` is given, only these queues may have moved.
 
         Of ten thousand queues some hundred are counted per refresh; the others keep their labels and sort keys.
         """
-        if counted and self._ordered is self.session.refs and not self._levels and not self._terms:
+        if counted and self._ordered_refs is self.session.refs and not self._levels and not self._terms:
             self._move_counted_rows(counted)
             return
         refs = [ref for ref in self.session.refs if self._matches_filter(ref)]
-        self._ordered = None if self._levels or self._terms else self.session.refs
-        self._keys = {ref: self._sort_key(ref) for ref in refs}
-        refs.sort(key=self._keys.__getitem__)
-        self._update_shared_beginning(self.session.refs)
+        self._ordered_refs = None if self._levels or self._terms else self.session.refs
+        self._sort_keys = {ref: self._compute_sort_key(ref) for ref in refs}
+        refs.sort(key=self._sort_keys.__getitem__)
+        self._update_shared_prefix(self.session.refs)
         self._match_count = len(refs)
-        self._by_id, self._within, self._depths = {}, {}, {}
+        self._items_by_id, self._prefixes, self._depths = {}, {}, {}
         if self._levels:
-            self._add_group_rows(refs, self._left_out, 0)
+            self._add_group_rows(refs, self._shared_prefix, 0)
         else:
-            self._by_id = {str(ref): ref for ref in refs}
-        self._rows = {id: row for id, row in self._rows.items() if id in self._by_id}
-        self._lines = {id: line for id, line in self._lines.items() if id in self._by_id}
-        labels = [self._build_label(id) for id in self._by_id]
-        self._labels = frozenset(name for _signs, _before, name in labels)
-        self._longest = max((formats.cell_len("".join(label)) for label in labels), default=0)
-        self._arrange()
+            self._items_by_id = {str(ref): ref for ref in refs}
+        self._cached_rows = {row_id: row for row_id, row in self._cached_rows.items() if row_id in self._items_by_id}
+        self._table_rows = {row_id: row for row_id, row in self._table_rows.items() if row_id in self._items_by_id}
+        labels = [self._build_row_label(row_id) for row_id in self._items_by_id]
+        self._labels = frozenset(name for _row_signs, _before, name in labels)
+        self._longest_label = max((formats.cell_len("".join(label)) for label in labels), default=0)
+        self._choose_columns()
 
     def _move_counted_rows(self, counted: Collection[Ref]) -> None:
         """Sort the listed rows again after only the queues in `counted` have new sort keys."""
-        self._keys.update({ref: self._sort_key(ref) for ref in counted if ref in self._keys})
-        listed = sorted(self._by_id.items(), key=lambda row: self._keys[row[1]])  # type: ignore[index]
-        self._by_id = dict(listed)
+        self._sort_keys.update({ref: self._compute_sort_key(ref) for ref in counted if ref in self._sort_keys})
+        listed = sorted(self._items_by_id.items(), key=lambda row: self._sort_keys[row[1]])  # type: ignore[index]
+        self._items_by_id = dict(listed)
 
-    def _update_shared_beginning(self, refs: list[Ref]) -> None:
-        """Compute the common beginning of all names, which rows leave out if a name is long."""
+    def _update_shared_prefix(self, refs: list[Ref]) -> None:
+        """Compute the common beginning of all queue names, which rows leave out if a name is long."""
         if (refs, self.session.ambiguous_names) != self._named_refs:
             self._named_refs = list(refs), self.session.ambiguous_names
-            self._is_long = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME_CELLS for ref in refs)
-            self._left_out = elision.find_shared_name_prefix({ref.queue for ref in refs}) if self._is_long else ""
-            self._rows.clear()
-            self._lines.clear()
+            self._has_long_names = any(formats.cell_len(safe(ref.queue)) > queues.WHOLE_NAME_CELLS for ref in refs)
+            self._shared_prefix = (
+                elision.find_shared_name_prefix({ref.queue for ref in refs}) if self._has_long_names else ""
+            )
+            self._cached_rows.clear()
+            self._table_rows.clear()
 
     def _add_group_rows(self, refs: list[Ref], within: str, depth: int) -> None:
         """Add rows for these queues in groups, and below each unfolded group its members."""
-        for group in sorted(groups.group_queues(refs, within), key=self._group_key):
-            id = group.id if group.prefix else str(group.refs[0])
-            self._by_id[id] = group if group.prefix else group.refs[0]
-            self._within[id], self._depths[id] = within, depth
+        for group in sorted(groups.group_queues(refs, within), key=self._compute_group_sort_key):
+            row_id = group.id if group.prefix else str(group.refs[0])
+            self._items_by_id[row_id] = group if group.prefix else group.refs[0]
+            self._prefixes[row_id], self._depths[row_id] = within, depth
             if group.prefix in self._unfolded:
                 self._add_group_rows(list(group.refs), group.prefix, depth + 1)
 
-    def _build_label(self, id: str) -> tuple[str, str, str]:
-        """Return a row's label as (indent and fold sign, shared beginning, rest); long names omit the shared beginning.
+    def _build_row_label(self, row_id: str) -> tuple[str, str, str]:
+        """Return a row's label as (indent and fold sign, shared beginning, rest of the name).
 
-        On a narrow terminal, which has no column of systems, the system precedes a name that several systems share.
+        Long names omit the shared beginning. On a narrow terminal, which has no column of systems, the system precedes
+        a name that several systems share.
         """
-        item = self._by_id[id]
-        within = self._within.get(id, self._left_out)
-        signs = " " * INDENT * self._depths.get(id, 0) + ("  " if self._levels else "")
+        item = self._items_by_id[row_id]
+        within = self._prefixes.get(row_id, self._shared_prefix)
+        signs = " " * INDENT * self._depths.get(row_id, 0) + ("  " if self._levels else "")
         if isinstance(item, QueueGroup):
             signs = signs[:-2] + ("▾ " if item.prefix in self._unfolded else "▸ ")
         if (
@@ -430,7 +448,7 @@ class Overview(View):
         ):
             return signs, f"{item.system}:", safe(item.queue[len(within) :])  # too narrow for a column of systems
         name = item.prefix if isinstance(item, QueueGroup) else item.queue
-        return signs, "" if self._is_long else safe(within), safe(name[len(within) :])
+        return signs, "" if self._has_long_names else safe(within), safe(name[len(within) :])
 
     def _matches_filter(self, ref: Ref) -> bool:
         if not self._terms:
@@ -439,14 +457,14 @@ class Overview(View):
         text = f"{ref.queue} {ref.system} {queue.verdict.text if queue else ''}"
         return all(bool(term.pattern.search(text)) != term.is_negated for term in self._terms)
 
-    def _sort_key(self, ref: Ref) -> tuple[object, ...]:
+    def _compute_sort_key(self, ref: Ref) -> tuple[object, ...]:
         return queues.compute_queue_sort_key(self.sort, ref.queue, self._counted_queues.get(ref), self._rates.get(ref))
 
-    def _group_key(self, group: QueueGroup) -> tuple[object, ...]:
+    def _compute_group_sort_key(self, group: QueueGroup) -> tuple[object, ...]:
         return queues.compute_queue_sort_key(self.sort, group.prefix or group.refs[0].queue, *self._sum_group(group))
 
     def _sum_group(self, group: QueueGroup) -> tuple[Queue | None, Rate | None]:
-        """Return the combined counts and rate of a group; a group of one queue has that queue's own."""
+        """Return the combined counts and throughput of a group; a group of one queue has that queue's own."""
         if not group.prefix:
             return self._counted_queues.get(group.refs[0]), self._rates.get(group.refs[0])
         counted = [self._counted_queues[ref] for ref in group.refs if ref in self._counted_queues]
@@ -464,86 +482,92 @@ class Overview(View):
 
     # -- drawing ------------------------------------------------------------------------------------------------------
 
-    def _draw(self, counted: Collection[Ref] | None = None) -> None:
-        """Draw the rows. Only the queues in `counted` can have changed; None redraws all rows.
+    def _draw_rows(self, counted: Collection[Ref] | None = None) -> None:
+        """Draw the rows of the overview. Only the queues in `counted` can have changed; None redraws all rows.
 
         If the rows and their order are unchanged, only the rows of `counted` are rebuilt.
         """
         self._show_warnings()
-        if len(self._rows) > len(self._by_id) or len(self._rows) > MAX_CACHED_ROWS:
-            in_sight = self._list_visible_ids()
-            self._rows = {id: row for id, row in self._rows.items() if id in in_sight}
+        if len(self._cached_rows) > len(self._items_by_id) or len(self._cached_rows) > MAX_CACHED_ROWS:
+            visible_ids = self._list_visible_ids()
+            self._cached_rows = {row_id: row for row_id, row in self._cached_rows.items() if row_id in visible_ids}
         self._table.foot = queues.format_legend(
-            set(self._signs.values()), is_complete=len(self._counted_queues) == len(self.session.refs)
+            set(self._row_signs.values()), is_complete=len(self._counted_queues) == len(self.session.refs)
         )
-        in_sight = self._list_visible_ids()
+        visible_ids = self._list_visible_ids()
         if counted is None:
-            self._lines.clear()
-        fresh = {id: ref for ref in counted or () if (id := str(ref)) in self._by_id}
-        self._lines.update((id, self._build_line(id, ref, in_sight)) for id, ref in fresh.items())
-        if counted is not None and self._by_id is self._drawn and not self._levels:
-            self._table.replace_rows([self._lines[id] for id in fresh])
+            self._table_rows.clear()
+        changed = {row_id: ref for ref in counted or () if (row_id := str(ref)) in self._items_by_id}
+        self._table_rows.update(
+            (row_id, self._build_lazy_row(row_id, ref, visible_ids)) for row_id, ref in changed.items()
+        )
+        if counted is not None and self._items_by_id is self._drawn_items and not self._levels:
+            self._table.replace_rows([self._table_rows[row_id] for row_id in changed])
         else:
-            self._drawn = self._by_id
-            self._table.update([self._get_or_build_line(id, item, in_sight) for id, item in self._by_id.items()])
+            self._drawn_items = self._items_by_id
+            self._table.update(
+                [self._find_or_build_row(row_id, item, visible_ids) for row_id, item in self._items_by_id.items()]
+            )
         self._update_frame()
         self.show_recent_activity()
         self._show_preview()
 
     def update_countdowns(self) -> None:
-        """Redraw the rows whose verdict shows how much time is left to fix it."""
-        ending = [ref for ref, queue in self._counted_queues.items() if queue.verdict.until_ms is not None]
-        if ending:
-            self._draw(ending)
+        """Redraw the rows whose verdict shows how much time is left to act."""
+        refs_with_deadline = [ref for ref, queue in self._counted_queues.items() if queue.verdict.until_ms is not None]
+        if refs_with_deadline:
+            self._draw_rows(refs_with_deadline)
 
     def _list_visible_ids(self) -> frozenset[str]:
         first, last = self._table.visible_range
         return frozenset(str(row.id) for row in self._table.rows[first:last])
 
-    def _get_or_build_line(self, id: str, item: Ref | QueueGroup, in_sight: Collection[str]) -> Row:
+    def _find_or_build_row(self, row_id: str, item: Ref | QueueGroup, visible_ids: Collection[str]) -> Row:
         if isinstance(item, QueueGroup):
-            return self._build_row(id, item)
-        line = self._lines.get(id)
-        if line is None:
-            line = self._lines[id] = self._build_line(id, item, in_sight)
-        return line
+            return self._build_cached_row(row_id, item)
+        row = self._table_rows.get(row_id)
+        if row is None:
+            row = self._table_rows[row_id] = self._build_lazy_row(row_id, item, visible_ids)
+        return row
 
-    def _build_line(self, id: str, item: Ref | QueueGroup, in_sight: Collection[str]) -> Row:
+    def _build_lazy_row(self, row_id: str, item: Ref | QueueGroup, visible_ids: Collection[str]) -> Row:
         """Build a row of the table; with many queues, rows out of sight are built when they are painted."""
-        if len(self._by_id) <= MAX_COUNTED_AT_ONCE or isinstance(item, QueueGroup) or id in in_sight:
-            return self._build_row(id, item)
-        self._rows.pop(id, None)
-        return Row(id, LazyCells(self._cells, id))
+        if len(self._items_by_id) <= MAX_COUNTED_AT_ONCE or isinstance(item, QueueGroup) or row_id in visible_ids:
+            return self._build_cached_row(row_id, item)
+        self._cached_rows.pop(row_id, None)
+        return Row(row_id, LazyCells(self._cells, row_id))
 
-    def _build_cells(self, id: Id) -> Sequence[Cell]:
+    def _build_cells(self, row_id: Id) -> Sequence[Cell]:
         """Return the cells of a row that scrolled into sight, or none if the row is no longer listed."""
-        item = self._by_id.get(str(id))
-        return self._build_row(str(id), item).cells if item is not None else ()
+        item = self._items_by_id.get(str(row_id))
+        return self._build_cached_row(str(row_id), item).cells if item is not None else ()
 
-    def _build_row(self, id: str, item: Ref | QueueGroup) -> Row:
-        """Return the row of a queue or group, rebuilt only if its facts changed: there may be a thousand rows."""
-        signs, prefix, name = self._build_label(id)
+    def _build_cached_row(self, row_id: str, item: Ref | QueueGroup) -> Row:
+        """Return the row of a queue or group, rebuilt only if the values that it shows changed."""
+        indent, prefix, name = self._build_row_label(row_id)
         if isinstance(item, QueueGroup):
             queue, rate = self._sum_group(item)
         else:
             queue, rate = self._counted_queues.get(item), self._rates.get(item)
-        label = (Piece(signs), Piece(prefix, "muted"), Piece(name, "strong")) if signs or prefix else name
+        label = (Piece(indent), Piece(prefix, "muted"), Piece(name, "strong")) if indent or prefix else name
         now_ms = self.session.now_ms
-        facts = (
+        shown_values = (
             label,
             (*queues.collect_shown_values(queue, rate), queues.format_time_left(queue, now_ms)),
-            self._count_since_freeze(item),
+            self._count_changes_since_freeze(item),
         )
-        cached = self._rows.get(id)
-        if cached is None or cached[0] != facts:
+        cached = self._cached_rows.get(row_id)
+        if cached is None or cached[0] != shown_values:
             system = item.system if isinstance(item, QueueGroup) else item.system
-            cached = self._rows[id] = (
-                facts,
-                queues.build_queue_row(id, label, system, queue, rate, self._shape, facts[2], now_ms),
+            cached = self._cached_rows[row_id] = (
+                shown_values,
+                queues.build_queue_row(
+                    row_id, label, system, queue, rate, self._overview_shape, shown_values[2], now_ms
+                ),
             )
         return cached[1]
 
-    def _count_since_freeze(self, item: Ref | QueueGroup | None) -> queues.ChangesSince | None:
+    def _count_changes_since_freeze(self, item: Ref | QueueGroup | None) -> queues.ChangesSince | None:
         """Return the jobs enqueued and finished since the rows were frozen, or None while they are not frozen.
 
         `item` None means all queues.
@@ -559,11 +583,11 @@ class Overview(View):
         return queues.ChangesSince(sum(change.added for change in changed), sum(change.removed for change in changed))
 
     def _update_frame(self) -> None:
-        """Update the frame: name of the row under the cursor if shortened, its full verdict, filter, and data age."""
+        """Update the table's frame: full name and verdict of the row under the cursor, filter, and age of counts."""
         selected = self._find_selected_row()
         ref = selected if isinstance(selected, Ref) else None
-        system = self.session.find_foreign_system(ref) if ref and self._shape.is_narrow else ""
-        full_name = str(ref) if system else ref.queue if ref and self._is_long else ""
+        system = self.session.find_foreign_system(ref) if ref and self._overview_shape.is_narrow else ""
+        full_name = str(ref) if system else ref.queue if ref and self._has_long_names else ""
         name_pieces = [Piece(f"{safe(full_name)} ", "muted")] if full_name else []
         filter_pieces = [Piece(f"/{self.filter_text} ", "accented")] if self.filter_text else []
         self._table.set_border_title(Piece(" queues ", "strong"), *filter_pieces, *name_pieces)
@@ -572,19 +596,19 @@ class Overview(View):
             if selected
             else None
         )
-        frozen = [Piece(keys.apply_keymap(" frozen: p goes on "), "accented")] if self.is_frozen else []
+        frozen_pieces = [Piece(keys.apply_keymap(" frozen: p goes on "), "accented")] if self.is_frozen else []
         verdict_pieces = queues.build_verdict_pieces(queue, self.session.now_ms) if queue and queue.findings else ()
         age_pieces = [
-            Piece(f" out of sight: counted within {formats.format_age(self._choose_max_count_age_ms())} ", "muted")
+            Piece(f" out of sight: counted within {formats.format_age(self._compute_max_count_age_ms())} ", "muted")
         ]
-        is_old = self._choose_max_count_age_ms() > SHOW_AGE_FROM_MS
+        is_old = self._compute_max_count_age_ms() > SHOW_AGE_FROM_MS
         self._table.set_subtitle(
-            *frozen,
+            *frozen_pieces,
             *(age_pieces if is_old else []),
             *([Piece(" "), *verdict_pieces, Piece(" ")] if verdict_pieces else []),
         )
 
-    def _choose_max_count_age_ms(self) -> int:
+    def _compute_max_count_age_ms(self) -> int:
         """Return the maximum age in ms of counts of queues out of sight; 0 if every refresh counts all queues."""
         number = len(self.session.refs)
         return (
@@ -595,84 +619,85 @@ class Overview(View):
 
     def _show_warnings(self) -> None:
         """Show findings about the server above the rows; unsupported systems below them, or in place of no rows."""
-        engine, words = self.session.engine, ""
+        engine, notice = self.session.engine, ""
         if engine and engine.unsupported_systems:
             from rqtui.systems.by_sight import describe_unsupported
 
-            words = describe_unsupported(engine.unsupported_systems)
+            notice = describe_unsupported(engine.unsupported_systems)
         if self._has_shared:
-            from rqtui.reports.shared_places import describe_unassigned as unassigned
-            from rqtui.reports.shared_places import list_shared_places
+            from rqtui.reports.shared_places import describe_unassigned, list_shared_places
 
-            shared_text = unassigned(
+            shared_text = describe_unassigned(
                 list_shared_places(self._counted_queues.values(), self._find_complete_systems(self._counted_queues))
             )
-            words = "\n".join(filter(None, [words, shared_text]))
+            notice = "\n".join(filter(None, [notice, shared_text]))
         problems = self.session.server_warnings
         server = self.query_one("#server", Static)
         server.set_class(any(finding.severity == "critical" for finding in problems), "-critical")
-        _show_text(server, "\n".join(f"▲ {finding.text}: {finding.remedy}" for finding in problems))
-        is_alone = bool(words) and not self.session.refs
+        _show_or_hide_text(server, "\n".join(f"▲ {finding.text}: {finding.remedy}" for finding in problems))
+        is_only_notice = bool(notice) and not self.session.refs
         is_filtered = bool(self._terms and self.session.refs)
         self._table.empty = (
-            words if is_alone and not is_filtered else keys.apply_keymap(NO_MATCH if is_filtered else EMPTY)
+            notice if is_only_notice and not is_filtered else keys.apply_keymap(NO_MATCH if is_filtered else EMPTY)
         )
-        _show_text(self.query_one("#unspoken", Static), "" if is_alone else words)
+        _show_or_hide_text(self.query_one("#unspoken", Static), "" if is_only_notice else notice)
 
     def show_recent_activity(self) -> None:
         """Show the recent steps of the loops and recent changes of this screen."""
         pane = self.query_one("#happened", Static)
         if not self.query_one("#below").display:
             return
-        most = max(MIN_RECENT_LINES, pane.content_size.height) if self.has_preview else MIN_RECENT_LINES
+        max_lines = max(MIN_RECENT_LINES, pane.content_size.height) if self.has_preview else MIN_RECENT_LINES
         text = recent.format_recent_events(
-            self.session.list_recent_entries(most), pane.content_size.width, self.session.ambiguous_names
+            self.session.list_recent_entries(max_lines), pane.content_size.width, self.session.ambiguous_names
         )
-        if not text.is_same(self._text):
-            self._text = text
+        if not text.is_same(self._recent_text):
+            self._recent_text = text
             pane.update(text, layout=False)
 
     # -- the preview --------------------------------------------------------------------------------------------------
 
     def _show_preview(self) -> None:
-        """Set the titles of the preview panes, and redraw the panes."""
+        """Set the titles of the preview panes of the selected queue, and redraw the panes."""
         if not self.has_preview:
             return
         selected = self._find_selected_row()
         name = selected.prefix if isinstance(selected, QueueGroup) else selected.queue if selected else ""
-        span = "the last hour" if isinstance(selected, Ref) and selected in self._histories else ""
+        span_text = "the last hour" if isinstance(selected, Ref) and selected in self._histories else ""
         preview_pane, causes_pane = self.query_one("#preview", LinesPane), self.query_one("#causes", LinesPane)
         preview_pane.set_border_title(
-            Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span} ", "$muted"))
+            Content.assemble((f" {formats.elide_middle(safe(name), 40)} ", "b $strong"), (f"{span_text} ", "$muted"))
         )
-        causes_of_death, dead, sampled = self._find_causes(selected)
-        number = formats.format_quantity(len(causes_of_death), "cause") if causes_of_death else ""
-        read = (
+        causes_of_death, dead, sampled = self._find_causes_of_death(selected)
+        cause_text = formats.format_quantity(len(causes_of_death), "cause") if causes_of_death else ""
+        sample_text = (
             f"{formats.format_count(sampled)} of {formats.format_count(dead, width=9)} dead jobs read"
             if sampled < dead
             else formats.format_quantity(dead, "dead job")
         )
-        words = f"{number} in {read} " if causes_of_death else ""
+        summary = f"{cause_text} in {sample_text} " if causes_of_death else ""
         causes_pane.set_border_title(
-            Content.assemble((" errors ", "b $state-dead" if causes_of_death else "b $strong"), (words, "$muted"))
+            Content.assemble((" errors ", "b $state-dead" if causes_of_death else "b $strong"), (summary, "$muted"))
         )
         preview_pane.redraw_changes()
         causes_pane.redraw_changes()
 
-    def _find_causes(self, item: Ref | QueueGroup | None) -> tuple[tuple[DeathCause, ...], int, int]:
+    def _find_causes_of_death(self, item: Ref | QueueGroup | None) -> tuple[tuple[DeathCause, ...], int, int]:
         """Return a row's known causes of death, its number of dead jobs, and how many of these were sampled."""
         if not isinstance(item, QueueGroup):
-            return self._causes.get(item, ()) if item else (), *(self._sampled.get(item, (0, 0)) if item else (0, 0))
+            return self._causes.get(item, ()) if item else (), *(
+                self._sample_sizes.get(item, (0, 0)) if item else (0, 0)
+            )
         from rqtui.tui.widgets import queue_preview
 
-        sampled = [ref for ref in self._find_queues_with_dead(item) if ref in self._sampled]
-        dead = sum(
+        sampled_refs = [ref for ref in self._find_queues_with_dead_jobs(item) if ref in self._sample_sizes]
+        dead_count = sum(
             self._counted_queues[ref].count_in_state(State.DEAD) for ref in item.refs if ref in self._counted_queues
         )
-        causes = queue_preview.merge_causes(self._causes[ref] for ref in sampled)
-        return causes, dead, sum(self._sampled[ref][1] for ref in sampled)
+        causes = queue_preview.merge_causes(self._causes[ref] for ref in sampled_refs)
+        return causes, dead_count, sum(self._sample_sizes[ref][1] for ref in sampled_refs)
 
-    def _draw_preview(self, width: int, height: int) -> list[Content]:
+    def _build_preview_lines(self, width: int, height: int) -> list[Content]:
         selected = self._find_selected_row()
         if selected is None:
             return [Content.styled("the queue under the cursor is shown here", "$muted")]
@@ -683,9 +708,9 @@ class Overview(View):
             if queue is None:
                 return [Content.styled("not counted yet", "$muted")]
             members = [self._counted_queues[ref] for ref in selected.refs if ref in self._counted_queues]
-            sum_ = queue_preview.QueueDetails(queue, rate or Rate(), self._now_ms)
+            group_details = queue_preview.QueueDetails(queue, rate or Rate(), self._now_ms)
             return queue_preview.build_group_preview(
-                sum_, members, width, height, ascii_only=self.session.settings.is_ascii
+                group_details, members, width, height, ascii_only=self.session.settings.is_ascii
             )
         queue = self._counted_queues.get(selected)
         if queue is None:
@@ -701,7 +726,7 @@ class Overview(View):
         )
         return queue_preview.build_preview(preview_data, width, height, ascii_only=self.session.settings.is_ascii)
 
-    def _draw_causes(self, width: int, height: int) -> list[Content]:
+    def _build_cause_lines(self, width: int, height: int) -> list[Content]:
         selected = self._find_selected_row()
         queue = (
             self._sum_group(selected)[0]
@@ -711,35 +736,39 @@ class Overview(View):
             else None
         )
         if queue is None or not queue.count_in_state(State.DEAD):
-            keeps = queue is not None and any(count.state is State.DEAD for count in queue.counts)
-            words = "no job has died" if keeps else "its system keeps no dead jobs" if queue else ""
-            words = "not known" if queue and queue.error else words
-            return [Content.styled(words, "$muted")]
+            stores_dead_jobs = queue is not None and any(count.state is State.DEAD for count in queue.counts)
+            reason = "no job has died" if stores_dead_jobs else "its system keeps no dead jobs" if queue else ""
+            reason = "not known" if queue and queue.error else reason
+            return [Content.styled(reason, "$muted")]
         from rqtui.tui.widgets import queue_preview
 
-        return queue_preview.format_causes(self._find_causes(selected)[0], self._now_ms, width, height)
+        return queue_preview.format_causes(self._find_causes_of_death(selected)[0], self._now_ms, width, height)
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the totals of all queues and the sort order; while frozen, the changes since then."""
+        """Return for the header the totals of all queues and the sort order; while frozen, the changes since then."""
         match_count = self._match_count if self.filter_text else None
-        left = frame.format_totals(len(self.session.refs), self._rate, match_count)
-        since = self._count_since_freeze(None)
-        if since is None:
-            grouped = frame.format_hint(
+        totals = frame.format_totals(len(self.session.refs), self._total_rate, match_count)
+        changes = self._count_changes_since_freeze(None)
+        if changes is None:
+            group_hint = frame.format_hint(
                 keys.find_current_key("group"), f"groups {self._levels}" if self._levels else "groups"
             )
-            sort = frame.format_hint(keys.find_current_key("sort"), f"sort: {self.sort}")
-            rights = [Content("   ").join([grouped, sort]), sort, Content()]
-            if self._left_out:
-                left_out = Content.styled(f"{safe(self._left_out)} is left out of the names", "$muted")
-                rights[:0] = [Content("   ").join([*more, left_out]) for more in ([grouped, sort], [sort], [])]
-            return frame.choose_first_fitting([(left, right) for right in rights], width)
+            sort_hint = frame.format_hint(keys.find_current_key("sort"), f"sort: {self.sort}")
+            hint_variants = [Content("   ").join([group_hint, sort_hint]), sort_hint, Content()]
+            if self._shared_prefix:
+                prefix_hint = Content.styled(f"{safe(self._shared_prefix)} is left out of the names", "$muted")
+                hint_variants[:0] = [
+                    Content("   ").join([*hints, prefix_hint]) for hints in ([group_hint, sort_hint], [sort_hint], [])
+                ]
+            return frame.choose_first_fitting([(totals, hint) for hint in hint_variants], width)
         age = formats.format_age((time.time() - self._frozen_s) * 1000)
-        ran = Content.assemble((f"in {age}  ", "$muted"), (f"+{since.added} −{since.removed}", "b $accented"))
-        return left, ran
+        change_text = Content.assemble(
+            (f"in {age}  ", "$muted"), (f"+{changes.added} −{changes.removed}", "b $accented")
+        )
+        return totals, change_text
 
     def _find_selected_row(self) -> Ref | QueueGroup | None:
-        return self._by_id.get(str(self._table.cursor_id))
+        return self._items_by_id.get(str(self._table.cursor_id))
 
     def ref(self) -> Ref | None:
         """Return the queue under the cursor, or None on a group."""
@@ -751,72 +780,78 @@ class Overview(View):
         return verb.scope != "job"
 
     def build_target(self) -> Target:
-        """Return the queue under the cursor as the target of verbs on queues."""
+        """Return the queue under the cursor as the target of a verb."""
         ref = self.ref()
         return Target(ref, queue=self._counted_queues.get(ref) if ref else None)
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return the queue under the cursor, or the queues of the group."""
+        """Return the queue under the cursor, or the queues of the group under the cursor."""
         selected = self._find_selected_row()
         return selected.refs if isinstance(selected, QueueGroup) else (selected,) if selected else ()
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the table and the panes while the connection is lost, or restore them."""
+        """Dim the table and the panes of the overview while the connection is lost, or restore them."""
         self._table.dimmed = is_dim
-        for id in ("#happened", "#server", "#unspoken", "#preview", "#causes"):
-            self.query_one(id).set_class(is_dim, "-dimmed")
+        for selector in ("#happened", "#server", "#unspoken", "#preview", "#causes"):
+            self.query_one(selector).set_class(is_dim, "-dimmed")
 
     # -- the filter ---------------------------------------------------------------------------------------------------
 
     def apply_filter(self, expression: str) -> None:
-        """Show only the queues that match the expression."""
+        """Show only the queues that match the filter expression."""
         self._terms = _parse_queue_filter(expression)
         self.filter_text = expression
-        self._redraw()
+        self._sort_and_draw()
 
     def preview_filter(self, expression: str) -> None:
-        """Apply the filter while it is typed; keep the rows while it cannot be parsed."""
+        """Apply a filter for queues while it is typed; keep the rows while it cannot be parsed."""
         try:
             self._terms = _parse_queue_filter(expression.strip())
         except UsageError:
             return
-        self._redraw()
+        self._sort_and_draw()
 
     # -- keys and events ------------------------------------------------------------------------------------------
 
     def action_sort(self) -> None:
-        """Switch to the next sort order."""
+        """Switch the overview to the next sort order."""
         self.select_next_sort()
 
     def redraw_sorted(self) -> None:
-        """Redraw the rows after the sort order changed."""
-        self._redraw()
+        """Redraw the rows of the overview after the sort order changed."""
+        self._sort_and_draw()
 
     def action_group(self) -> None:
-        """QueueGroup the queues by the beginning of their names, one level deeper per call, and finally ungroup them.
+        """Group the queues by the beginning of their names, one level deeper per call, and finally ungroup them.
 
         The cursor stays on its queue or on the group that contains it.
         """
         selected = self._find_selected_row()
         refs = [ref for ref in self.session.refs if self._matches_filter(ref)]
-        self._levels = self._levels + 1 if self._levels < max(1, groups.count_group_levels(refs, self._left_out)) else 0
-        self._unfolded = groups.collect_group_prefixes(refs, self._left_out, self._levels - 1)
-        self._redraw()
-        if isinstance(selected, QueueGroup) and selected.id not in self._by_id:
+        self._levels = (
+            self._levels + 1 if self._levels < max(1, groups.count_group_levels(refs, self._shared_prefix)) else 0
+        )
+        self._unfolded = groups.collect_group_prefixes(refs, self._shared_prefix, self._levels - 1)
+        self._sort_and_draw()
+        if isinstance(selected, QueueGroup) and selected.id not in self._items_by_id:
             self._table.move_to(str(selected.refs[0]))
-        elif isinstance(selected, Ref) and str(selected) not in self._by_id:
-            holds = (id for id, item in self._by_id.items() if isinstance(item, QueueGroup) and selected in item.refs)
-            self._table.move_to([*holds][-1])
+        elif isinstance(selected, Ref) and str(selected) not in self._items_by_id:
+            group_ids = (
+                row_id
+                for row_id, item in self._items_by_id.items()
+                if isinstance(item, QueueGroup) and selected in item.refs
+            )
+            self._table.move_to([*group_ids][-1])
 
     def action_freeze(self) -> None:
-        """Freeze the rows while the counters continue, or unfreeze them."""
+        """Freeze the rows of the overview while the counters continue, or unfreeze them."""
         self._frozen_queues, self._frozen_s = dict(self._counted_queues), time.time()
         super().action_freeze()
-        self._redraw()
+        self._sort_and_draw()
 
-    def _redraw(self) -> None:
+    def _sort_and_draw(self) -> None:
         self._sort_rows()
-        self._draw()
+        self._draw_rows()
         self.host.show_header()
         if len(self.session.refs) > MAX_COUNTED_AT_ONCE:
             self.host.request_refresh_soon()  # Other rows may be in sight.
@@ -826,12 +861,12 @@ class Overview(View):
         selected = self._find_selected_row()
         if isinstance(selected, QueueGroup):
             self._unfolded ^= {selected.prefix}
-            self._redraw()
+            self._sort_and_draw()
         elif selected:
             self.host.open_board(selected)
 
     def on_table_cell_clicked(self, event: Table.CellClicked) -> None:
-        """Handle a click on a verdict: open the view that its finding suggests, else the board."""
+        """Handle a click on a verdict: open the view that its finding suggests, else the board of the queue."""
         ref = self.ref()
         queue = self._counted_queues.get(ref) if ref else None
         if event.column != "verdict" or ref is None or queue is None or not queue.findings:
@@ -843,7 +878,7 @@ class Overview(View):
             self.host.open_board(ref)
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Update keys, header and preview for another row."""
+        """Update keys, header and preview for the row to which the cursor moved."""
         self._update_frame()
         self._show_preview()
         self.host.show_keys()
@@ -852,7 +887,7 @@ class Overview(View):
             self.host.request_refresh_soon()  # Other rows may be in sight, and the preview shows another row.
 
 
-def _show_text(pane: Static, text: str) -> None:
+def _show_or_hide_text(pane: Static, text: str) -> None:
     """Show a text in a pane, or hide the pane if there is none. A pane with an equal text is not painted again."""
     pane.display = bool(text)
     if text and str(pane.content) != text:

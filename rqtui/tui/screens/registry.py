@@ -1,4 +1,4 @@
-"""The table of views, and the factory that creates a view by its name.
+"""Create views by their names.
 
 `VIEWS` lists the views that a key opens from anywhere. They are created with the queues to show: the queue in focus,
 the queues of a group, or none for all queues. A view's module is imported when it is first opened, so that the first
@@ -27,7 +27,7 @@ VIEWS = {  # class name by view name; the module has the view's name, as in `key
 _VIEWS_OF_ROWS = {"board": "Board", "job": "JobPage"}  # opened by Enter for the row under the cursor
 
 
-def create_view(name: str, *about: Any) -> View:
-    """Import and create the view of that name. `about` are its queues, or the queue and job of a board or job page."""
-    view: View = getattr(import_module(f"rqtui.tui.screens.{name}"), (VIEWS | _VIEWS_OF_ROWS)[name])(*about)
+def create_view(name: str, *args: Any) -> View:
+    """Import and create the view of this name. `args` are its queues, or the queue and job of a board or job page."""
+    view: View = getattr(import_module(f"rqtui.tui.screens.{name}"), (VIEWS | _VIEWS_OF_ROWS)[name])(*args)
     return view

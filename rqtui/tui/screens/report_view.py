@@ -1,4 +1,4 @@
-"""The base class of views that show a report which takes many round trips to build.
+"""Provide the base class of views that show a report which takes many round trips to build.
 
 The report is built in steps on the engine's thread, with refreshes in between, on `r` and every 30 s. The previous
 report stays on screen until the next one is complete. A subclass defines how the report is built and which rows it has;
@@ -38,7 +38,7 @@ MAX_COUNTED_QUEUES = 20  # queues counted at each refresh
 
 
 class ReportView(View):
-    """A table of a report about the queues `refs`, or about all queues if that is empty."""
+    """A view with the table of a report about the queues `refs`, or about all queues if `refs` is empty."""
 
     TITLE_WORD: ClassVar[str] = ""
     EMPTY: ClassVar[str] = ""
@@ -51,7 +51,7 @@ class ReportView(View):
         self.accepts: Callable[[Job], bool] = filters.parse_filter("")
         self._expression = ""
         self._partial_report: Any = None
-        self._report_call: int | None = None  # id of the running call that builds the report
+        self._report_request: int | None = None  # id of the running call that builds the report
         self._initial_refs = refs
         self._report_refs: list[Ref] = []
         self._next_report_s = self._report_started_s = 0.0
@@ -62,7 +62,7 @@ class ReportView(View):
     # -- defined by subclasses ------------------------------------------------------------------------------------
 
     def build_columns(self) -> Sequence[Column]:
-        """Return the columns of the table."""
+        """Return the columns of the report's table."""
         raise NotImplementedError
 
     def build_report(self, engine: Engine) -> Iterator[Any]:
@@ -74,7 +74,7 @@ class ReportView(View):
         raise NotImplementedError
 
     def build_row(self, item: Any, now_ms: int) -> Row:
-        """Return the table row of one item."""
+        """Return the table row of one item of the report."""
         raise NotImplementedError
 
     def build_summary(self) -> Sequence[Piece]:
@@ -82,7 +82,7 @@ class ReportView(View):
         raise NotImplementedError
 
     def apply_report(self) -> None:
-        """Update the view and the session from a new report."""
+        """Update the view and the session after a new report was built."""
 
     def explain_empty_report(self) -> str:
         """Return the sentence shown for a report without rows."""
@@ -99,20 +99,20 @@ class ReportView(View):
         return [*self.refs] or list(self.session.refs)
 
     def recompute(self) -> None:
-        """Start to build the report, unless it is already being built."""
-        if self._report_call is None and self.session.engine is not None:
+        """Start to build the report of the view, unless it is already being built."""
+        if self._report_request is None and self.session.engine is not None:
             self._error, self._report_started_s = "", time.monotonic()
             self._report_refs = self.list_queues_in_scope()
-            self._report_call = self.session.run_steps(self.build_report, self._receive_report)
+            self._report_request = self.session.run_steps(self.build_report, self._handle_report_step)
             self._update_frame()
 
-    def _receive_report(self, message: ticker.CallFinished) -> None:
-        if message.request_id != self._report_call:
+    def _handle_report_step(self, message: ticker.CallFinished) -> None:
+        if message.request_id != self._report_request:
             return  # an answer of a stopped report
         if message.result is not None:
             self._partial_report = message.result
         if message.is_last:
-            self._report_call, self._error = None, message.error
+            self._report_request, self._error = None, message.error
             self._next_report_s = time.monotonic() + (RETRY_S if message.error else REPORT_INTERVAL_S)
         takes_long = self.report is None and time.monotonic() - self._report_started_s > SHOW_PARTIAL_AFTER_S
         if takes_long or (message.is_last and not message.error):
@@ -122,16 +122,16 @@ class ReportView(View):
             self._rebuild_rows()
 
     def on_unmount(self) -> None:
-        """Stop building the report."""
+        """Stop building the report when the view is closed."""
         self._stop_report()
 
     def _stop_report(self) -> None:
-        if self._report_call is not None:
-            self.session.stop_steps(self._report_call)
-            self._report_call = None
+        if self._report_request is not None:
+            self.session.stop_steps(self._report_request)
+            self._report_request = None
 
     def action_widen(self) -> None:
-        """Switch between the queues for which the view was opened and all queues."""
+        """Switch the report between the queues for which the view was opened and all queues."""
         self._stop_report()
         self.refs = self._initial_refs if not self.refs else ()
         self.report = self._partial_report = None
@@ -144,12 +144,12 @@ class ReportView(View):
     # -- drawing --------------------------------------------------------------------------------------------------
 
     def compose_view(self) -> ComposeResult:
-        """Yield the table."""
+        """Create the table of the report."""
         is_ascii = self.session.settings.is_ascii
         yield Table(self.build_columns(), empty="looking …", id="report", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
-        """Focus the table."""
+        """Focus the table of the report."""
         self.table.focus()
 
     @property
@@ -158,11 +158,11 @@ class ReportView(View):
         return self.query_one("#report", Table)
 
     def build_focus(self, refs: list[Ref]) -> Focus:
-        """Request only queue counts; the report is built between the refreshes."""
+        """Request only queue counts at each refresh; the report is built between the refreshes."""
         return Focus(tuple([*self.refs][:MAX_COUNTED_QUEUES] or refs[:MAX_COUNTED_QUEUES]))
 
     def show_snapshot(self, snapshot: Snapshot) -> None:
-        """Redraw the ages, and start a new report if the last one is too old or covers other queues."""
+        """Redraw the ages in the report, and start a new report if the last one is too old or covers other queues."""
         self._now_ms = snapshot.taken_ms
         is_due = time.monotonic() >= self._next_report_s or self._report_refs != self.list_queues_in_scope()
         if is_due and not (self.is_frozen and self.report):
@@ -171,12 +171,12 @@ class ReportView(View):
             self.draw()
 
     def _rebuild_rows(self) -> None:
-        """Filter and sort the rows again, and redraw them."""
+        """Filter and sort the rows of the report again, and redraw them."""
         self._matching_items = None
         self.draw()
 
     def draw(self) -> None:
-        """Redraw the rows and the texts of the frame."""
+        """Redraw the rows of the report and the texts of the frame."""
         self.table.empty = self._explain_empty_table()
         if self.report is not None:
             if self._matching_items is None:
@@ -189,7 +189,7 @@ class ReportView(View):
     def _explain_empty_table(self) -> str:
         if self._error:
             return f"{safe(self._error)} {keys.find_current_key('refresh')} tries again"
-        if self.report is None or self._report_call is not None:
+        if self.report is None or self._report_request is not None:
             return "looking …"
         search_text = format_field_value(self._expression)
         return (
@@ -211,15 +211,15 @@ class ReportView(View):
         frozen_pieces = [Piece("frozen: p ", "accented")] if self.is_frozen else []
         self.table.set_subtitle(Piece(" "), *frozen_pieces, *self.build_status())
 
-    def _format_count(self, number: int, width: int = 9) -> str:
+    def _format_report_count(self, number: int, width: int = 9) -> str:
         """Format a number of the report, with `~` if it is estimated from a sample."""
         return formats.format_count(number, self.report is None or self.report.size.is_complete, width)
 
     def build_status(self) -> list[Piece]:
         """Return the texts of the frame's bottom line: errors, sample size, and the age of the report."""
         if self.report is None:
-            return [Piece("looking … ", "accented")] if self._report_call is not None else []
-        size: Extent = self._partial_report.size if self._report_call and self._partial_report else self.report.size
+            return [Piece("looking … ", "accented")] if self._report_request is not None else []
+        size: Extent = self._partial_report.size if self._report_request and self._partial_report else self.report.size
         pieces = [Piece(f"{safe(size.problems[0])} · ", "critical")] if size.problems else []
         if self._error:
             pieces.append(Piece(f"{safe(self._error)} · ", "critical"))
@@ -228,50 +228,53 @@ class ReportView(View):
                 Piece(f"the first {MOST_ROWS} of {formats.format_count(len(self._matching_items))} · ", "warning")
             )
         pieces += format_sample_size(size)
-        old_ms = self._now_ms - self.report.size.taken_ms
+        age_ms = self._now_ms - self.report.size.taken_ms
         age_text = (
-            "looking … " if self._report_call is not None else f"{formats.format_age(max(0, old_ms))} old, r renews "
+            "looking … " if self._report_request is not None else f"{formats.format_age(max(0, age_ms))} old, r renews "
         )
         return [*pieces, Piece(age_text, "muted")]
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the report's totals and the sort order."""
+        """Return the report's totals and the sort order for the header."""
         if self.report is None:
             return super().build_second_line(width)
         left = Content.assemble(*((piece.text, f"${piece.style or 'data'}") for piece in self.build_summary()))
-        return frame.choose_first_fitting(build_second_lines(left, self.sort, bool(self.refs)), width)
+        return frame.choose_first_fitting(yield_second_line_variants(left, self.sort, bool(self.refs)), width)
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the table while the connection is lost, or restore it."""
+        """Dim the table of the report while the connection is lost, or restore it."""
         self.table.dimmed = is_dim
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
     def action_sort(self) -> None:
-        """Switch to the next sort order."""
+        """Switch the report to the next sort order."""
         self.select_next_sort()
 
     def redraw_sorted(self) -> None:
-        """Redraw the rows after the sort order changed."""
+        """Redraw the rows of the report after the sort order changed."""
         self._rebuild_rows()
 
     def apply_filter(self, expression: str) -> None:
-        """Show only the rows that match the expression, in the filter syntax of jobs."""
+        """Show only the rows of the report that match the expression, in the filter syntax of jobs."""
         self.accepts, self._expression = filters.parse_filter(expression), expression
         self._rebuild_rows()
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Update the footer for another row."""
+        """Update the footer for the row to which the cursor moved."""
         self.host.show_keys()
 
 
-def build_second_lines(left: Content, sort: str, is_narrow: bool) -> Iterator[frame.Sides]:
-    """Yield variants of the second line, from all key hints to none; the caller uses the first that fits."""
-    sorted_by = frame.format_hint(keys.find_current_key("sort"), f"sort: {sort}")
-    if is_narrow:
-        yield left, Content("   ").join([frame.format_hint(keys.find_current_key("widen"), "all queues"), sorted_by])
-    yield left, sorted_by
-    yield left, Content()
+def yield_second_line_variants(summary: Content, sort: str, can_widen: bool) -> Iterator[frame.Sides]:
+    """Yield variants of a view's second header line, from all key hints to none.
+
+    The caller uses the first that fits.
+    """
+    sort_hint = frame.format_hint(keys.find_current_key("sort"), f"sort: {sort}")
+    if can_widen:
+        yield summary, Content("   ").join([frame.format_hint(keys.find_current_key("widen"), "all queues"), sort_hint])
+    yield summary, sort_hint
+    yield summary, Content()
 
 
 def format_sample_size(size: Extent) -> list[Piece]:

@@ -1,4 +1,4 @@
-"""The view of schedules: what is enqueued repeatedly, when it runs next, which process enqueues it, and its errors.
+"""Show the schedules: what is enqueued repeatedly, when it runs next, which process enqueues it, and its errors.
 
 The data comes with each refresh: one request to each system that stores its schedules in Redis.
 """
@@ -22,7 +22,7 @@ from rqtui.text.preview import format_field_value
 from rqtui.text.sanitise import safe
 from rqtui.tui import keys
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.screens.report_view import build_second_lines
+from rqtui.tui.screens.report_view import yield_second_line_variants
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import frame
@@ -30,15 +30,15 @@ from rqtui.tui.widgets.table import Table
 
 _SORT_KEYS: dict[str, Callable[[Schedule], tuple[object, ...]]] = {
     "next first": schedules.compute_schedule_sort_key,
-    "trouble first": lambda each: (not each.problem, *schedules.compute_schedule_sort_key(each)),
-    "name": lambda each: (each.name, each.queue),
-    "last run": lambda each: (-(each.last_ms or 0), each.name),
+    "trouble first": lambda schedule: (not schedule.problem, *schedules.compute_schedule_sort_key(schedule)),
+    "name": lambda schedule: (schedule.name, schedule.queue),
+    "last run": lambda schedule: (-(schedule.last_ms or 0), schedule.name),
 }
 MAX_ROWS = 500  # redrawn at each refresh because rows contain times
 
 
 class Schedules(View):
-    """The schedules of some queues, or of all queues if none is given."""
+    """The view of the schedules of some queues, or of all queues if none is given."""
 
     NAME = "schedules"
     FILTER_HINT = "part of a name, a queue, a call or an owner; !term turns it round"
@@ -62,12 +62,12 @@ class Schedules(View):
         self._now_ms = 0
 
     def compose_view(self) -> ComposeResult:
-        """Yield the table."""
+        """Create the table of schedules."""
         is_ascii = self.session.settings.is_ascii
         yield Table(self._build_columns(), empty="looking …", id="schedules", has_marks=False, ascii_only=is_ascii)
 
     def on_mount(self) -> None:
-        """Focus the table."""
+        """Focus the table of schedules."""
         self.table.focus()
 
     @property
@@ -76,12 +76,14 @@ class Schedules(View):
         return self.query_one("#schedules", Table)
 
     def _build_columns(self) -> Sequence[Column]:
-        fit = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
-        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
+        fit_name = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
+        queue_columns = (
+            () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit_name),)
+        )
         return (
             Column("state", "state", 7),
             Column("name", "schedule", 12, weight=2, style="strong"),
-            *queue,
+            *queue_columns,
             Column("pattern", "pattern", 12, weight=1),
             Column("next", "next", 6, align="right"),
             Column("last", "last", 6, align="right", style="muted", drop=4),
@@ -92,7 +94,10 @@ class Schedules(View):
     # -- the next refresh -----------------------------------------------------------------------------------------
 
     def build_focus(self, refs: list[Ref]) -> Focus:
-        """Request the schedules of every system that stores some; unchanged requests stay the same objects."""
+        """Request at each refresh the schedules of every system that stores some.
+
+        Unchanged requests stay the same objects.
+        """
         new_requests = schedules.build_schedule_requests(self.session.systems, {ref.system for ref in refs})
         if [request.calls for request in new_requests[schedules.GROUP]] != [
             request.calls for request in self._requests.get(schedules.GROUP, ())
@@ -108,14 +113,16 @@ class Schedules(View):
         self._now_ms = snapshot.taken_ms
         if not self.is_frozen or self._replies is None:
             self._replies = replies
-        self._draw()
+        self._draw_schedules()
 
-    def _draw(self) -> None:
+    def _draw_schedules(self) -> None:
         if self._replies is None or not self.is_drawn:
             return
         self._schedules, self._problems = schedules.parse_schedules(self._replies, self.refs)
         self.table.empty = self._explain_empty_table()
-        self.table.update([self._build_row(schedule) for schedule in self._list_matching()[:MAX_ROWS]])
+        self.table.update(
+            [self._build_schedule_row(schedule) for schedule in self._list_matching_schedules()[:MAX_ROWS]]
+        )
         scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
         filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
@@ -149,16 +156,16 @@ class Schedules(View):
             return f"nothing is enqueued there again and again: {keys.find_current_key('widen')} looks at all queues"
         return schedules.explain_absence(ref.system for ref in self.session.refs)
 
-    def _list_matching(self) -> list[Schedule]:
+    def _list_matching_schedules(self) -> list[Schedule]:
         return sorted(
-            (schedule for schedule in self._schedules if self._matches_filter(_as_job(schedule))),
+            (schedule for schedule in self._schedules if self._matches_filter(_convert_schedule_to_job(schedule))),
             key=_SORT_KEYS[self.sort],
         )
 
-    def _build_row(self, schedule: Schedule) -> Row:
+    def _build_schedule_row(self, schedule: Schedule) -> Row:
         queue_name = self.session.format_name(Ref(schedule.system, schedule.queue))
-        queue: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(queue_name),)
-        hue, word = _format_state(schedule)
+        queue_cells: tuple[Cell, ...] = () if len(self.refs) == 1 else (safe(queue_name),)
+        hue, state_word = _format_schedule_state(schedule)
         call = (
             Piece(format_field_value(schedule.problem), "state-dead")
             if schedule.problem
@@ -166,37 +173,37 @@ class Schedules(View):
         )
         last = formats.ZERO if schedule.last_ms is None else formats.format_age(max(0, self._now_ms - schedule.last_ms))
         cells: tuple[Cell, ...] = (
-            (Piece("● ", hue), Piece(word, hue if schedule.problem else "")),
+            (Piece("● ", hue), Piece(state_word, hue if schedule.problem else "")),
             format_field_value(schedule.name),
-            *queue,
+            *queue_cells,
             safe(schedule.pattern),
             _format_next_run(schedule, self._now_ms),
             last,
             call or Piece(formats.ZERO, "muted"),
             format_field_value(schedule.owner) or formats.ZERO,
         )
-        return Row(_build_row_key(schedule), cells)
+        return Row(_build_schedule_key(schedule), cells)
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the number of schedules, and how many are off or have a problem."""
-        wrong = sum(bool(schedule.problem) for schedule in self._schedules)
-        off = sum(not schedule.enabled for schedule in self._schedules)
-        left = Content.assemble(
+        """Return for the header the number of schedules, and how many are off or have a problem."""
+        problem_count = sum(bool(schedule.problem) for schedule in self._schedules)
+        off_count = sum(not schedule.enabled for schedule in self._schedules)
+        summary = Content.assemble(
             (formats.format_quantity(len(self._schedules), "schedule", 7), "b $strong"),
             ("   off ", "$muted"),
-            (formats.format_count(off), "$data"),
+            (formats.format_count(off_count), "$data"),
             ("   wrong ", "$muted"),
-            (formats.format_count(wrong), "$state-dead" if wrong else "$data"),
+            (formats.format_count(problem_count), "$state-dead" if problem_count else "$data"),
         )
-        return frame.choose_first_fitting(build_second_lines(left, self.sort, bool(self.refs)), width)
+        return frame.choose_first_fitting(yield_second_line_variants(summary, self.sort, bool(self.refs)), width)
 
     def find_selected_schedule(self) -> Schedule | None:
-        """Return the schedule under the cursor."""
+        """Return the schedule under the cursor, or None without rows."""
         cursor_id = self.table.cursor_id
-        return next((schedule for schedule in self._schedules if _build_row_key(schedule) == cursor_id), None)
+        return next((schedule for schedule in self._schedules if _build_schedule_key(schedule) == cursor_id), None)
 
     def build_target(self) -> Target:
-        """Return the queue of the schedule under the cursor as the target."""
+        """Return the queue of the schedule under the cursor as the target of a verb."""
         schedule = self.find_selected_schedule()
         ref = Ref(schedule.system, schedule.queue) if schedule else self.refs[0] if len(self.refs) == 1 else None
         ref = ref if ref in self.session.refs else None
@@ -204,43 +211,43 @@ class Schedules(View):
         return Target(ref, queue=snapshot.find_queue(ref) if ref and snapshot else None)
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return this view's own queues, so that a view opened from here shows the same queues."""
+        """Return the queues of the view of schedules, so that a view opened from here shows the same queues."""
         return self.refs
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the table while the connection is lost, or restore it."""
+        """Dim the table of schedules while the connection is lost, or restore it."""
         self.table.dimmed = is_dim
 
     # -- keys -----------------------------------------------------------------------------------------------------
 
     def action_widen(self) -> None:
-        """Switch between the queues for which the view was opened and all queues."""
+        """Switch between the schedules of the queues for which the view was opened and those of all queues."""
         self.refs = self._initial_refs if not self.refs else ()
         self.table.clear_rows()
         self.table.set_columns(self._build_columns())
-        self._draw()
+        self._draw_schedules()
         self.host.request_refresh()
 
     def action_sort(self) -> None:
-        """Switch to the next sort order."""
+        """Switch the schedules to the next sort order."""
         self.select_next_sort()
 
     def redraw_sorted(self) -> None:
-        """Redraw the rows after the sort order changed."""
-        self._draw()
+        """Redraw the schedules after the sort order changed."""
+        self._draw_schedules()
 
     def apply_filter(self, expression: str) -> None:
         """Show only the schedules that match the expression, in the filter syntax of jobs."""
         self._matches_filter, self._expression = filters.parse_filter(expression), expression
-        self._draw()
+        self._draw_schedules()
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Update the frame and the footer for another schedule."""
+        """Update the frame and the footer for the schedule to which the cursor moved."""
         self.table.set_subtitle(*self._build_bottom_line())
         self.host.show_keys()
 
     def on_table_opened(self, _event: Table.Opened) -> None:
-        """Open the board of the schedule's queue, if that queue exists."""
+        """Open the board of the selected schedule's queue, if that queue exists."""
         schedule, ref = self.find_selected_schedule(), self.build_target().ref
         if ref is not None:
             self.host.open_board(ref)
@@ -248,14 +255,14 @@ class Schedules(View):
             self.host.show_toast(f"There is no queue {safe(schedule.queue)} yet.")
 
 
-def _build_row_key(schedule: Schedule) -> str:
+def _build_schedule_key(schedule: Schedule) -> str:
     return (
         f"{schedule.system}\n{schedule.queue}\n{schedule.owner}\n{schedule.name}\n{schedule.pattern}\n{schedule.call}"
     )
 
 
-def _format_state(schedule: Schedule) -> tuple[str, str]:
-    """Return the style and the word for a schedule's state: wrong, on or off."""
+def _format_schedule_state(schedule: Schedule) -> tuple[str, str]:
+    """Return (style, word) for a schedule's state: wrong, on or off."""
     if schedule.problem:
         return "state-dead", "wrong"
     return ("state-ready", "on") if schedule.enabled else ("muted", "off")
@@ -268,7 +275,7 @@ def _format_next_run(schedule: Schedule, now_ms: int) -> Cell:
     return Piece(formats.format_age(left_ms), "state-dead" if left_ms < 0 else "")
 
 
-def _as_job(schedule: Schedule) -> Job:
+def _convert_schedule_to_job(schedule: Schedule) -> Job:
     """Build a job with the searchable texts of a schedule, because filters work on jobs."""
     search_text = to_bytes(f"{schedule.queue} {schedule.pattern}")
     state = State.SCHEDULED

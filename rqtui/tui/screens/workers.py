@@ -1,4 +1,4 @@
-"""The view of workers: what each one runs and since when, and the jobs that silent workers still hold.
+"""Show the workers: what each one runs and since when, and the jobs that silent workers still hold.
 
 The data comes with each refresh: of each queue in scope the list of workers and one page of its reserved jobs. Keys for
 jobs act on the jobs that the worker under the cursor holds.
@@ -28,7 +28,7 @@ from rqtui.tui import keys
 from rqtui.tui.format import jobs
 from rqtui.tui.format.columns import compute_id_cells
 from rqtui.tui.format.rows import Column, Row
-from rqtui.tui.screens.report_view import build_second_lines
+from rqtui.tui.screens.report_view import yield_second_line_variants
 from rqtui.tui.target import Target
 from rqtui.tui.view import View
 from rqtui.tui.widgets import frame
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 _SORT_KEYS: dict[str, Callable[[WorkerEntry], tuple[object, ...]]] = {
     "trouble first": workers.compute_worker_sort_key,
-    "name": lambda seat: (seat.name, seat.ref.queue),
-    "longest held": lambda seat: (seat.since_ms or float("inf"), seat.name),
-    "last beat": lambda seat: (seat.worker.heartbeat_ms if seat.worker else 0, seat.name),
+    "name": lambda entry: (entry.name, entry.ref.queue),
+    "longest held": lambda entry: (entry.since_ms or float("inf"), entry.name),
+    "last beat": lambda entry: (entry.worker.heartbeat_ms if entry.worker else 0, entry.name),
 }
 ID_CELLS = 18
 MAX_ROWS = 500  # redrawn at each refresh because rows contain ages
@@ -66,7 +66,7 @@ EMPTY = "no worker gives a sign of life, and nothing is reserved"
 
 
 class Workers(View):
-    """The workers of some queues, or of all queues if none is given."""
+    """The view of the workers of some queues, or of all queues if none is given."""
 
     NAME = "workers"
     FILTER_HINT = "part of a worker, a host, a job or a queue; !term turns it round"
@@ -87,23 +87,23 @@ class Workers(View):
         self._counted_queues: dict[Ref, Queue] = {}
         self._requested_refs: tuple[Ref, ...] = ()
         self._requests: dict[Ref, tuple[Request[Any], ...]] = {}
-        self._seats: tuple[WorkerEntry, ...] = ()
-        self._facts: tuple[str, ...] = ()  # the names of the facts that have columns
+        self._entries: tuple[WorkerEntry, ...] = ()
+        self._fact_names: tuple[str, ...] = ()  # the names of the facts that have columns
         self._problems: tuple[str, ...] = ()
         self._read_refs: tuple[Ref, ...] | None = None
         self._inspections: dict[str, WorkerInspection] = {}  # by id of the worker's row
         self._asked: set[str] = set()  # rows of workers that were asked and may still reply
-        self._turn = 0
+        self._next_position = 0
         self._now_ms = 0
 
     def compose_view(self) -> ComposeResult:
-        """Yield the table, and a pane with facts that only some systems store about a worker."""
+        """Create the table of workers, and a pane with facts that only some systems store about a worker."""
         is_ascii = self.session.settings.is_ascii
         yield Table(self._build_columns(), empty="looking …", id="workers", has_marks=False, ascii_only=is_ascii)
         yield LongText(id="about", classes="pane")
 
     def on_mount(self) -> None:
-        """Focus the table."""
+        """Focus the table of workers."""
         self.table.focus()
 
     @property
@@ -112,17 +112,21 @@ class Workers(View):
         return self.query_one("#workers", Table)
 
     def _build_columns(self) -> tuple[Column, ...]:
-        fit = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
-        among = elision.create_name_fitter(format_field_value(seat.name) for seat in self._seats)
-        queue = () if len(self.refs) == 1 else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit),)
+        fit_queue = elision.create_name_fitter(safe(self.session.format_name(ref)) for ref in self.session.refs)
+        fit_worker = elision.create_name_fitter(format_field_value(entry.name) for entry in self._entries)
+        queue_columns = (
+            ()
+            if len(self.refs) == 1
+            else (Column("queue", "queue", 8, weight=1, drop=3, style="muted", fit=fit_queue),)
+        )
         return (
             Column("state", "state", 13),
-            Column("worker", "worker", 12 if self._facts else 14, weight=2, style="strong", fit=among),
-            *queue,
+            Column("worker", "worker", 12 if self._fact_names else 14, weight=2, style="strong", fit=fit_worker),
+            *queue_columns,
             Column("holds", "holds", 5, align="right", drop=4),
             *self._build_fact_columns(),
-            Column("job", "job", 10 if self._facts else 12, weight=3, drop=2),
-            Column("id", "id", compute_id_cells(map(_find_job_id, self._seats), ID_CELLS), drop=6),
+            Column("job", "job", 10 if self._fact_names else 12, weight=3, drop=2),
+            Column("id", "id", compute_id_cells(map(_find_job_id, self._entries), ID_CELLS), drop=6),
             Column("since", "for", 6, align="right", style="muted"),
             Column("left", "lease", 6, align="right", drop=5),
             Column("beat", "beat", 6, align="right"),
@@ -131,7 +135,9 @@ class Workers(View):
         )
 
     def _build_fact_columns(self) -> tuple[Column, ...]:
-        texts = {name: [workers.format_worker_fact(seat, name) for seat in self._seats] for name in self._facts}
+        texts = {
+            name: [workers.format_worker_fact(entry, name) for entry in self._entries] for name in self._fact_names
+        }
         return tuple(
             Column(f"fact {name}", safe(name), min(MIN_FACT_CELLS, cells), weight=2, most=cells, drop=drop)
             for (name, values), drop in zip(texts.items(), FACT_DROPS, strict=False)
@@ -145,18 +151,23 @@ class Workers(View):
         return [*self.refs] or list(refs)
 
     def build_focus(self, refs: list[Ref]) -> Focus:
-        """Request counts, workers and reserved jobs; of more than a hundred queues only of the busy ones."""
+        """Request at each refresh counts, workers and reserved jobs.
+
+        Of more than a hundred queues only those of the busy ones.
+        """
         scope, systems = self.list_queues_in_scope(refs), self.session.systems
-        busy = frozenset(ref for ref, queue in self._counted_queues.items() if _is_busy(queue))
-        self._requested_refs = workers.choose_queues(scope, systems, busy)
-        others = [scope[(self._turn + step) % len(scope)] for step in range(min(COUNTED_IN_TURN, len(scope)))]
-        requests = workers.group_requests(self._find_cached_requests(ref) for ref in self._requested_refs)
-        return Focus(tuple(dict.fromkeys([*self._requested_refs, *others])), requests=requests)
+        busy_refs = frozenset(ref for ref, queue in self._counted_queues.items() if _is_queue_busy(queue))
+        self._requested_refs = workers.choose_queues(scope, systems, busy_refs)
+        turn_refs = [
+            scope[(self._next_position + step) % len(scope)] for step in range(min(COUNTED_IN_TURN, len(scope)))
+        ]
+        requests = workers.group_requests(self._find_or_create_requests(ref) for ref in self._requested_refs)
+        return Focus(tuple(dict.fromkeys([*self._requested_refs, *turn_refs])), requests=requests)
 
-    def _find_cached_requests(self, ref: Ref) -> tuple[Request[Any], ...]:
-        """Return the requests for a queue.
+    def _find_or_create_requests(self, ref: Ref) -> tuple[Request[Any], ...]:
+        """Return the requests for the workers of a queue.
 
-        Unchanged requests are the same objects as before, so that the ticker recognises an equal wish.
+        Unchanged requests are the same objects as before, so that the ticker recognises an equal focus.
         """
         new_requests = workers.build_worker_requests(
             self.session.systems[ref.system], ref.queue, len(self._requested_refs)
@@ -173,29 +184,29 @@ class Workers(View):
         self._now_ms = snapshot.taken_ms
         self._counted_queues.update((Ref(queue.system, queue.name), queue) for queue in snapshot.queues)
         if len(self.list_queues_in_scope(self.session.refs)) > COUNTED_IN_TURN:
-            self._turn += COUNTED_IN_TURN
+            self._next_position += COUNTED_IN_TURN
         # If the queues changed while frozen, read once: there are no rows of the new queues to freeze.
         if not self.is_frozen or self._read_refs != self.refs:
             self._read_refs = self.refs
-            self._seats, self._problems = workers.parse_workers(
+            self._entries, self._problems = workers.parse_workers(
                 self._requested_refs, self.session.systems, snapshot.results, self._now_ms
             )
-            self._facts = workers.choose_fact_names(self._seats)
-        self._draw()
+            self._fact_names = workers.choose_fact_names(self._entries)
+        self._draw_workers()
 
-    def _draw(self) -> None:
+    def _draw_workers(self) -> None:
         self.table.empty = self._explain_empty_table()
         # The columns depend on the names of the workers.
         if (columns := self._build_columns()) != self.table.painter.columns:
             self.table.set_columns(columns)
-        self.table.update([self._build_row(seat) for seat in self._list_matching_seats()[:MAX_ROWS]])
+        self.table.update([self._build_worker_row(entry) for entry in self._list_matching_workers()[:MAX_ROWS]])
         scope_text = safe(self.refs[0].queue) if len(self.refs) == 1 else f"{len(self.refs) or 'all'} queues"
         filter_pieces = [Piece(f"/{format_field_value(self._expression)} ", "accented")] if self._expression else []
         self.table.set_border_title(
             Piece(" workers ", "strong"), Piece(f"of {formats.elide_middle(scope_text, 32)} ", "muted"), *filter_pieces
         )
         self.table.set_subtitle(*self._build_bottom_line())
-        self._show_about()
+        self._show_worker_facts()
         self.host.show_header()
         self.host.show_keys()
 
@@ -203,149 +214,163 @@ class Workers(View):
         """Return the bottom line of the frame: read errors, limits, and the keys that help the selected worker."""
         texts = [Piece("frozen: p", "accented")] if self.is_frozen else []
         texts += [Piece(safe(self._problems[0]), "critical")] if self._problems else []
-        readable = [ref for ref in self.list_queues_in_scope(self.session.refs) if self._keeps_workers(ref)]
-        if len(readable) > len(self._requested_refs):
+        readable_refs = [ref for ref in self.list_queues_in_scope(self.session.refs) if self._stores_workers(ref)]
+        if len(readable_refs) > len(self._requested_refs):
             texts.append(
-                Piece(f"{len(self._requested_refs)} of {formats.format_count(len(readable))} queues", "warning")
+                Piece(f"{len(self._requested_refs)} of {formats.format_count(len(readable_refs))} queues", "warning")
             )
-        if len(self._seats) > MAX_ROWS:
+        if len(self._entries) > MAX_ROWS:
             texts.append(Piece(f"the first {MAX_ROWS}", "warning"))
-        if any(not seat.is_whole and seat.jobs for seat in self._seats):
+        if any(not entry.is_whole and entry.jobs for entry in self._entries):
             texts.append(Piece("of the leases that end first", "warning"))
-        seat = self.find_selected_worker()
-        if seat is not None and seat.standing in TROUBLED and seat.jobs:
-            texts.append(Piece(_describe_held_jobs(seat, self._now_ms, self._find_usable_verbs(seat)), "critical"))
-        elif seat is not None and seat.worker is not None:
+        entry = self.find_selected_worker()
+        if entry is not None and entry.standing in TROUBLED and entry.jobs:
+            texts.append(Piece(_describe_held_jobs(entry, self._now_ms, self._find_usable_verbs(entry)), "critical"))
+        elif entry is not None and entry.worker is not None:
             texts += [Piece(keys.apply_keymap("a asks it"), "muted")] if self.check_action("ask", ()) else []
-            commands = self._list_commands(seat)
+            commands = self._list_worker_commands(entry)
             texts += [Piece(keys.apply_keymap(f": tells it {' or '.join(commands)}"), "muted")] if commands else []
         pieces = [piece for text in texts for piece in (Piece(" · ", "muted"), text)][1:]
         return [Piece(" "), *pieces, Piece(" ")] if pieces else []
 
-    def _list_commands(self, seat: WorkerEntry) -> list[str]:
+    def _list_worker_commands(self, entry: WorkerEntry) -> list[str]:
         """Return the commands that can be sent to this worker now, as parts of a sentence."""
         if self.session.is_read_only:
             return []
-        can_run = self.session.systems[seat.ref.system].can
+        can_run = self.session.systems[entry.ref.system].can
         commands = [text for verb, text in _COMMAND_TEXTS.items() if can_run(verb)]
-        if can_run("cancel") and seat.jobs:
-            commands.append("to cancel its job" if len(seat.jobs) == 1 else "to cancel its jobs")
+        if can_run("cancel") and entry.jobs:
+            commands.append("to cancel its job" if len(entry.jobs) == 1 else "to cancel its jobs")
         return commands
 
-    def _show_about(self) -> None:
+    def _show_worker_facts(self) -> None:
         """Show the facts of the worker under the cursor, if any system stores more than the columns show."""
-        pane, seat = self.query_one("#about", LongText), self.find_selected_worker()
-        pane.display = bool(self._asked or self._inspections) or any(_has_more_facts(other) for other in self._seats)
+        pane, entry = self.query_one("#about", LongText), self.find_selected_worker()
+        pane.display = bool(self._asked or self._inspections) or any(_has_more_facts(other) for other in self._entries)
         if not pane.display:
             return
-        name = formats.elide_middle(format_field_value(seat.name), 40) if seat else "worker"
+        name = formats.elide_middle(format_field_value(entry.name), 40) if entry else "worker"
         pane.border_title = Content.styled(f" {name} ", "b $strong")
         width = pane.scrollable_content_region.width
-        parts = [_format_facts(seat, self._now_ms, width)] if seat else []
-        if seat and seat.id in self._inspections:
-            parts.insert(0, _format_inspection(self._inspections[seat.id], seat.id in self._asked, self._now_ms, width))
+        parts = [_format_worker_facts(entry, self._now_ms, width)] if entry else []
+        if entry and entry.id in self._inspections:
+            parts.insert(
+                0, _format_inspection(self._inspections[entry.id], entry.id in self._asked, self._now_ms, width)
+            )
         pane.show_text(Content("\n").join(part for part in parts if part))
 
-    def _find_usable_verbs(self, seat: WorkerEntry) -> Collection[str]:
-        """Return which of `release` and `reap` can be used on the jobs of this worker now."""
-        released = ["release"] if self.host.check_verb("L") is not False else []
-        can_reap = self.session.systems[seat.ref.system].can("reap") and not self.session.is_read_only
-        return [*released, *(["reap"] if can_reap else [])]
+    def _find_usable_verbs(self, entry: WorkerEntry) -> Collection[str]:
+        """Return which of the verbs `release` and `reap` can be used on the jobs of this worker now."""
+        verbs = ["release"] if self.host.check_verb("L") is not False else []
+        can_reap = self.session.systems[entry.ref.system].can("reap") and not self.session.is_read_only
+        return [*verbs, *(["reap"] if can_reap else [])]
 
     def _explain_empty_table(self) -> str:
         scope = self.list_queues_in_scope(self.session.refs)
-        silent = sorted({ref.system for ref in scope if not self._keeps_workers(ref)})
-        if self._expression and self._seats:
+        silent_systems = sorted({ref.system for ref in scope if not self._stores_workers(ref)})
+        if self._expression and self._entries:
             return (
                 f"no worker matches /{format_field_value(self._expression)}: {keys.apply_keymap('/ and Esc clear it')}"
             )
-        if scope and not any(self._keeps_workers(ref) for ref in scope):
-            keep = "keeps" if len(silent) == 1 else "keep"
-            return f"{' and '.join(silent)} {keep} no names of workers: {keys.find_current_key('back')} goes back"
-        systems = {ref.system: self.session.systems[ref.system] for ref in scope if self._keeps_workers(ref)}
+        if scope and not any(self._stores_workers(ref) for ref in scope):
+            verb_form = "keeps" if len(silent_systems) == 1 else "keep"
+            names = " and ".join(silent_systems)
+            return f"{names} {verb_form} no names of workers: {keys.find_current_key('back')} goes back"
+        systems = {ref.system: self.session.systems[ref.system] for ref in scope if self._stores_workers(ref)}
         if waiting := [name for name, system in systems.items() if not has_heard_heartbeats(system)]:
             return f"waiting for heartbeats of {' and '.join(waiting)}, which only publishes them"
         return EMPTY
 
-    def _keeps_workers(self, ref: Ref) -> bool:
+    def _stores_workers(self, ref: Ref) -> bool:
         return ref.system in self.session.systems and workers.has_workers(self.session.systems[ref.system])
 
-    def _list_matching_seats(self) -> list[WorkerEntry]:
-        return sorted((seat for seat in self._seats if self._matches_filter(_as_job(seat))), key=_SORT_KEYS[self.sort])
+    def _list_matching_workers(self) -> list[WorkerEntry]:
+        return sorted(
+            (entry for entry in self._entries if self._matches_filter(_convert_worker_to_job(entry))),
+            key=_SORT_KEYS[self.sort],
+        )
 
-    def _build_row(self, seat: WorkerEntry) -> Row:
-        now_ms, job, worker = self._now_ms, seat.job, seat.worker
-        hue = _HUES[seat.standing]
-        more_queues = f" +{len(seat.queues) - 1}" if len(seat.queues) > 1 else ""
-        queue: tuple[Cell, ...] = (
-            () if len(self.refs) == 1 else (safe(self.session.format_name(seat.ref)) + more_queues,)
+    def _build_worker_row(self, entry: WorkerEntry) -> Row:
+        now_ms, job, worker = self._now_ms, entry.job, entry.worker
+        hue = _HUES[entry.standing]
+        more_queues = f" +{len(entry.queues) - 1}" if len(entry.queues) > 1 else ""
+        queue_cells: tuple[Cell, ...] = (
+            () if len(self.refs) == 1 else (safe(self.session.format_name(entry.ref)) + more_queues,)
         )
-        id = _find_job_id(seat)
+        job_id = _find_job_id(entry)
         cells = (
-            (Piece("● ", hue), Piece(seat.standing.value, hue if seat.standing in TROUBLED else "")),
-            format_field_value(seat.name),
-            *queue,
-            Piece(_format_held_jobs([seat]), "state-reserved" if seat.jobs else "muted"),
-            *(workers.format_worker_fact(seat, name) or Piece(formats.ZERO, "muted") for name in self._facts),
+            (Piece("● ", hue), Piece(entry.standing.value, hue if entry.standing in TROUBLED else "")),
+            format_field_value(entry.name),
+            *queue_cells,
+            Piece(_format_held_job_count([entry]), "state-reserved" if entry.jobs else "muted"),
+            *(workers.format_worker_fact(entry, name) or Piece(formats.ZERO, "muted") for name in self._fact_names),
             format_field_value(job.name) if job and job.name else Piece(formats.ZERO, "muted"),
-            formats.shorten_job_id(id, ID_CELLS) if id else Piece(formats.ZERO, "muted"),
-            formats.ZERO if seat.since_ms is None else formats.format_age(max(0, now_ms - seat.since_ms)),
-            _format_lease_left(seat, now_ms),
-            _format_heartbeat(seat, now_ms),
+            formats.shorten_job_id(job_id, ID_CELLS) if job_id else Piece(formats.ZERO, "muted"),
+            formats.ZERO if entry.since_ms is None else formats.format_age(max(0, now_ms - entry.since_ms)),
+            _format_lease_time_left(entry, now_ms),
+            _format_heartbeat(entry, now_ms),
             formats.format_age(now_ms - worker.started_ms) if worker and worker.started_ms else formats.ZERO,
-            _format_process(seat),
+            _format_process(entry),
         )
-        return Row(seat.id, cells)
+        return Row(entry.id, cells)
 
     def build_second_line(self, width: int) -> frame.Sides:
-        """Return the number of workers, of silent workers, and of the jobs they hold."""
-        troubled = [seat for seat in self._seats if seat.standing in TROUBLED]
-        running = sum(seat.standing is WorkerHealth.RUNNING for seat in self._seats)
-        stuck = sum(len(seat.jobs) for seat in troubled)
-        number = len(self._seats)
-        left = Content.assemble(
+        """Return for the header the number of workers, of silent workers, and of the jobs they hold."""
+        silent_entries = [entry for entry in self._entries if entry.standing in TROUBLED]
+        running_count = sum(entry.standing is WorkerHealth.RUNNING for entry in self._entries)
+        stuck_jobs = sum(len(entry.jobs) for entry in silent_entries)
+        number = len(self._entries)
+        summary = Content.assemble(
             (formats.format_quantity(number, "worker", 7), "b $strong"),
             ("   running ", "$muted"),
-            (formats.format_count(running), "$state-ready" if running else "$data"),
+            (formats.format_count(running_count), "$state-ready" if running_count else "$data"),
             ("   hold ", "$muted"),
-            (_format_held_jobs(self._seats), "$state-reserved" if any(seat.jobs for seat in self._seats) else "$data"),
+            (
+                _format_held_job_count(self._entries),
+                "$state-reserved" if any(entry.jobs for entry in self._entries) else "$data",
+            ),
             ("   silent ", "$muted"),
-            (formats.format_count(len(troubled)), "$state-dead" if troubled else "$data"),
-            (f" with {formats.format_quantity(stuck, 'job')}" if stuck else "", "$state-dead"),
+            (formats.format_count(len(silent_entries)), "$state-dead" if silent_entries else "$data"),
+            (f" with {formats.format_quantity(stuck_jobs, 'job')}" if stuck_jobs else "", "$state-dead"),
         )
-        return frame.choose_first_fitting(build_second_lines(left, self.sort, bool(self.refs)), width)
+        return frame.choose_first_fitting(yield_second_line_variants(summary, self.sort, bool(self.refs)), width)
 
     def find_selected_worker(self) -> WorkerEntry | None:
-        """Return the worker under the cursor."""
+        """Return the worker under the cursor, or None without rows."""
         cursor_id = self.table.cursor_id
-        return next((seat for seat in self._seats if seat.id == cursor_id), None)
+        return next((entry for entry in self._entries if entry.id == cursor_id), None)
 
     def build_target(self) -> Target:
-        """Return the worker under the cursor and the jobs that it holds in one queue."""
-        seat = self.find_selected_worker()
-        if seat is None:
+        """Return the worker under the cursor and the jobs that it holds in one queue, as the target of a verb."""
+        entry = self.find_selected_worker()
+        if entry is None:
             ref = self.refs[0] if len(self.refs) == 1 else None
             return Target(ref, queue=self._counted_queues.get(ref) if ref else None)
-        names = (seat.name,) if seat.worker is not None else ()
-        held = tuple(job for job in seat.jobs if job.queue == seat.ref.queue)
-        place = held[0].place if held else ""
-        state = State.RESERVED if held else None
-        return Target(seat.ref, place, held, queue=self._counted_queues.get(seat.ref), state=state, workers=names)
+        worker_names = (entry.name,) if entry.worker is not None else ()
+        held_jobs = tuple(job for job in entry.jobs if job.queue == entry.ref.queue)
+        place = held_jobs[0].place if held_jobs else ""
+        state = State.RESERVED if held_jobs else None
+        return Target(
+            entry.ref, place, held_jobs, queue=self._counted_queues.get(entry.ref), state=state, workers=worker_names
+        )
 
     def handle_verb(self, verb: Verb) -> bool:
-        """Start a verb on jobs with the jobs that the worker holds, without the worker itself as a target."""
+        """Start a verb on the jobs that the worker under the cursor holds, without the worker itself as a target.
+
+        Return False for a verb that is not for jobs.
+        """
         if verb.scope != "job":
             return False
-        seat = self.find_selected_worker()
-        self.host.start_verb(verb, replace(self.build_target(), workers=(), holder=seat.name if seat else ""))
+        entry = self.find_selected_worker()
+        self.host.start_verb(verb, replace(self.build_target(), workers=(), holder=entry.name if entry else ""))
         return True
 
     def list_scope(self) -> tuple[Ref, ...]:
-        """Return this view's own queues, so that a view opened from here shows the same queues."""
+        """Return the queues of the view of workers, so that a view opened from here shows the same queues."""
         return self.refs
 
     def set_dimmed(self, is_dim: bool) -> None:
-        """Dim the table while the connection is lost, or restore it."""
+        """Dim the table of workers while the connection is lost, or restore it."""
         self.table.dimmed = is_dim
 
     # -- keys -----------------------------------------------------------------------------------------------------
@@ -355,23 +380,25 @@ class Workers(View):
         if action != "ask":
             return super().check_action(action, parameters)
         if self.session.is_read_only or not any(
-            self.session.systems[seat.ref.system].can("inspect") for seat in self._seats
+            self.session.systems[entry.ref.system].can("inspect") for entry in self._entries
         ):
             return False
-        seat = self.find_selected_worker()
-        can_ask = seat is not None and seat.worker is not None and self.session.systems[seat.ref.system].can("inspect")
+        entry = self.find_selected_worker()
+        can_ask = (
+            entry is not None and entry.worker is not None and self.session.systems[entry.ref.system].can("inspect")
+        )
         return True if can_ask else None
 
     def action_ask(self) -> None:
         """Ask the worker under the cursor about itself, and show its replies in the pane below the table."""
-        seat = self.find_selected_worker()
-        if seat is None or seat.worker is None or seat.id in self._asked:
+        entry = self.find_selected_worker()
+        if entry is None or entry.worker is None or entry.id in self._asked:
             return
-        ref, name, id = seat.ref, seat.name, seat.id
+        ref, name, id = entry.ref, entry.name, entry.id
         self._asked.add(id)
         self._inspections[id] = WorkerInspection(name, self._now_ms, 0)
         self.session.run_steps(lambda engine: engine.inspect_worker(ref, name), partial(self._record_inspection, id))
-        self._show_about()
+        self._show_worker_facts()
 
     def _record_inspection(self, id: str, message: CallFinished) -> None:
         """Store what a worker has replied so far."""
@@ -383,48 +410,48 @@ class Workers(View):
             self._inspections.pop(id, None)
             self.host.show_toast(message.error, "warning")
         if self.is_drawn:
-            self._show_about()
+            self._show_worker_facts()
 
     def action_widen(self) -> None:
-        """Switch between the queues for which the view was opened and all queues."""
+        """Switch between the workers of the queues for which the view was opened and those of all queues."""
         self.refs = self._initial_refs if not self.refs else ()
-        self._seats, self._requested_refs = (), ()
+        self._entries, self._requested_refs = (), ()
         self.table.clear_rows()
-        self._draw()
+        self._draw_workers()
         self.host.request_refresh()
 
     def action_sort(self) -> None:
-        """Switch to the next sort order."""
+        """Switch the workers to the next sort order."""
         self.select_next_sort()
 
     def redraw_sorted(self) -> None:
-        """Redraw the rows after the sort order changed."""
-        self._draw()
+        """Redraw the workers after the sort order changed."""
+        self._draw_workers()
 
     def apply_filter(self, expression: str) -> None:
         """Show only the workers that match the expression, in the filter syntax of jobs."""
         self._matches_filter, self._expression = filters.parse_filter(expression), expression
-        self._draw()
+        self._draw_workers()
 
     def on_table_moved(self, _event: Table.Moved) -> None:
-        """Update keys, frame and facts for another worker."""
+        """Update keys, frame and facts for the worker to which the cursor moved."""
         self.table.set_subtitle(*self._build_bottom_line())
-        self._show_about()
+        self._show_worker_facts()
         self.host.show_keys()
 
     def on_table_opened(self, _event: Table.Opened) -> None:
-        """Open the page of the job that the worker runs."""
-        seat = self.find_selected_worker()
-        if seat is None:
+        """Open the page of the job that the selected worker runs."""
+        entry = self.find_selected_worker()
+        if entry is None:
             return
-        if seat.job is not None:
-            self.host.open_job(seat.ref, seat.job)
-        elif seat.worker is not None and seat.worker.job:
-            self.session.call_engine(partial(_find_worker_job, seat, seat.worker.job), self._open_found_job)
+        if entry.job is not None:
+            self.host.open_job(entry.ref, entry.job)
+        elif entry.worker is not None and entry.worker.job:
+            self.session.call_engine(partial(_find_worker_job, entry, entry.worker.job), self._open_worker_job)
         else:
-            self.host.show_toast(f"{format_field_value(seat.name)} holds no job.")
+            self.host.show_toast(f"{format_field_value(entry.name)} holds no job.")
 
-    def _open_found_job(self, message: CallFinished) -> None:
+    def _open_worker_job(self, message: CallFinished) -> None:
         if message.error or message.result is None:
             self.host.show_toast(message.error or "It has finished that job.")
         elif self.is_on_top:
@@ -437,21 +464,21 @@ def has_heard_heartbeats(system: System) -> bool:
     return interval_ms is None or (since_ms is not None and system.now_ms() - since_ms > interval_ms * 1.25)
 
 
-def _is_busy(queue: Queue) -> bool:
-    """Return whether a worker is registered on the queue or has a reserved job."""
+def _is_queue_busy(queue: Queue) -> bool:
+    """Return whether a worker is registered on the queue or has a reserved job of the queue."""
     return bool(queue.count_in_state(State.RESERVED) or queue.workers or queue.counters.get("registered"))
 
 
-def _describe_held_jobs(seat: WorkerEntry, now_ms: int, able: Collection[str]) -> str:
+def _describe_held_jobs(entry: WorkerEntry, now_ms: int, usable_verbs: Collection[str]) -> str:
     """Describe the jobs of a silent worker and the keys that move them."""
-    number = len(seat.jobs)
-    jobs = "its job" if number == 1 else f"its {number} jobs"
-    expired = sum(job.deadline_ms is not None and job.deadline_ms < now_ms for job in seat.jobs)
-    hints = ["L releases"] if "release" in able else []
-    hints += [f"> reaps {expired}"] if expired and "reap" in able else []
+    job_count = len(entry.jobs)
+    jobs_text = "its job" if job_count == 1 else f"its {job_count} jobs"
+    expired_count = sum(job.deadline_ms is not None and job.deadline_ms < now_ms for job in entry.jobs)
+    hints = ["L releases"] if "release" in usable_verbs else []
+    hints += [f"> reaps {expired_count}"] if expired_count and "reap" in usable_verbs else []
     if not hints:
-        return f"{jobs} {'waits' if number == 1 else 'wait'} for a reaper"
-    return f"{jobs}: " + keys.apply_keymap(", ".join(hints))
+        return f"{jobs_text} {'waits' if job_count == 1 else 'wait'} for a reaper"
+    return f"{jobs_text}: " + keys.apply_keymap(", ".join(hints))
 
 
 _COMMAND_TEXTS = {
@@ -462,31 +489,31 @@ _COMMAND_TEXTS = {
 }  # sentence parts by verb
 
 
-def _find_worker_job(seat: WorkerEntry, id: bytes, engine: Engine) -> tuple[Ref, Job] | None:
-    """Find the job that a worker reports, in any of the worker's queues; None if no queue contains it."""
-    for queue in seat.queues:
-        ref = Ref(seat.ref.system, queue)
-        if (job := engine.fetch_job(ref, id, 0)) is not None:
+def _find_worker_job(entry: WorkerEntry, job_id: bytes, engine: Engine) -> tuple[Ref, Job] | None:
+    """Find the job that a worker reports, in any of the worker's queues; None if no queue contains the job."""
+    for queue in entry.queues:
+        ref = Ref(entry.ref.system, queue)
+        if (job := engine.fetch_job(ref, job_id, 0)) is not None:
             return ref, job
     return None
 
 
-def _has_more_facts(seat: WorkerEntry) -> bool:
-    worker = seat.worker
+def _has_more_facts(entry: WorkerEntry) -> bool:
+    worker = entry.worker
     return worker is not None and bool(worker.facts or worker.state or len(worker.queues) > 1)
 
 
-def _format_facts(seat: WorkerEntry, now_ms: int, width: int) -> Content:
-    """Format what the worker's system stores about it."""
-    worker = seat.worker
-    pairs = [
+def _format_worker_facts(entry: WorkerEntry, now_ms: int, width: int) -> Content:
+    """Format all that a worker's system stores about the worker: state, queues and facts."""
+    worker = entry.worker
+    properties = [
         ("state", format_field_value(worker.state) if worker else ""),
-        ("queues", ", ".join(map(safe, seat.queues))),
+        ("queues", ", ".join(map(safe, entry.queues))),
     ]
     facts = worker.facts if worker else ()
-    sheet = jobs.choose_property_layout(facts, width)
-    lines = [sheet.format_line(name, value) for name, value in pairs if value]
-    return Content("\n").join([*lines, *([jobs.format_job_facts(facts, now_ms, layout=sheet)] if facts else [])])
+    layout = jobs.choose_property_layout(facts, width)
+    lines = [layout.format_line(name, value) for name, value in properties if value]
+    return Content("\n").join([*lines, *([jobs.format_job_facts(facts, now_ms, layout=layout)] if facts else [])])
 
 
 def _format_inspection(inspection: WorkerInspection, is_waiting: bool, now_ms: int, width: int) -> Content:
@@ -504,45 +531,49 @@ def _format_inspection(inspection: WorkerInspection, is_waiting: bool, now_ms: i
     return Content("\n").join([head, facts] if facts else [head])
 
 
-def _as_job(seat: WorkerEntry) -> Job:
+def _convert_worker_to_job(entry: WorkerEntry) -> Job:
     """Build a job with the searchable texts of a worker, because filters work on jobs."""
-    job, worker = seat.job, seat.worker
-    search_text = to_bytes(f"{' '.join(seat.queues)} {seat.standing} {worker.host if worker else ''}")
-    id = job.id if job else worker.job if worker else b""
-    return Job(id, "", "", "", State.RESERVED, b"", name=job.name if job else "", worker=seat.name, body=search_text)
+    job, worker = entry.job, entry.worker
+    search_text = to_bytes(f"{' '.join(entry.queues)} {entry.standing} {worker.host if worker else ''}")
+    job_id = job.id if job else worker.job if worker else b""
+    return Job(
+        job_id, "", "", "", State.RESERVED, b"", name=job.name if job else "", worker=entry.name, body=search_text
+    )
 
 
-def _format_held_jobs(seats: Iterable[WorkerEntry]) -> str:
+def _format_held_job_count(entries: Iterable[WorkerEntry]) -> str:
     """Format how many jobs these workers hold, with `~` if not all reserved jobs were read."""
-    counted = [seat for seat in seats if seat.jobs]
-    return formats.format_count(sum(len(seat.jobs) for seat in counted), exact=all(seat.is_whole for seat in counted))
+    entries_with_jobs = [entry for entry in entries if entry.jobs]
+    return formats.format_count(
+        sum(len(entry.jobs) for entry in entries_with_jobs), exact=all(entry.is_whole for entry in entries_with_jobs)
+    )
 
 
-def _format_lease_left(seat: WorkerEntry, now_ms: int) -> Cell:
-    """Return the remaining time of the lease that ends first."""
-    ends = [job.deadline_ms for job in seat.jobs if job.deadline_ms is not None]
+def _format_lease_time_left(entry: WorkerEntry, now_ms: int) -> Cell:
+    """Return the cell with the remaining time of the worker's lease that ends first."""
+    ends = [job.deadline_ms for job in entry.jobs if job.deadline_ms is not None]
     if not ends:
         return Piece(formats.ZERO, "muted")
     left_ms = min(ends) - now_ms
     return Piece(formats.format_age(left_ms), "state-dead" if left_ms < 0 else "muted")
 
 
-def _format_heartbeat(seat: WorkerEntry, now_ms: int) -> Cell:
-    if seat.worker is None:
-        return Piece("never", "state-dead" if seat.standing in TROUBLED else "muted")
-    if not seat.worker.heartbeat_ms:
+def _format_heartbeat(entry: WorkerEntry, now_ms: int) -> Cell:
+    if entry.worker is None:
+        return Piece("never", "state-dead" if entry.standing in TROUBLED else "muted")
+    if not entry.worker.heartbeat_ms:
         return Piece(formats.UNKNOWN, "state-dead")
-    is_silent = seat.standing in TROUBLED
-    return Piece(formats.format_age(max(0, now_ms - seat.worker.heartbeat_ms)), "state-dead" if is_silent else "muted")
+    is_silent = entry.standing in TROUBLED
+    return Piece(formats.format_age(max(0, now_ms - entry.worker.heartbeat_ms)), "state-dead" if is_silent else "muted")
 
 
-def _format_process(seat: WorkerEntry) -> str:
-    worker = seat.worker
+def _format_process(entry: WorkerEntry) -> str:
+    worker = entry.worker
     if worker is None or not (worker.pid or worker.host):
         return formats.ZERO
     return " @ ".join(safe(part) for part in (worker.pid, worker.host) if part)
 
 
-def _find_job_id(seat: WorkerEntry) -> bytes:
+def _find_job_id(entry: WorkerEntry) -> bytes:
     """Return the id of the job that a worker runs; empty if there is none."""
-    return seat.job.id if seat.job else seat.worker.job if seat.worker else b""
+    return entry.job.id if entry.job else entry.worker.job if entry.worker else b""

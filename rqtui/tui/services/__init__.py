@@ -1,1 +1,1 @@
-"""The services of the app, one class each: changes, loops, profiles, navigation, palette and others."""
+"""Provide the services of the app, one class each: changes of jobs, loops, profiles, navigation, palette and others."""

@@ -48,25 +48,25 @@ _KEYS = (
 
 
 class ConnectionLost:
-    """The diagnosis of a session that has not reached Redis yet, and its keys. `switch` opens other settings."""
+    """The error page of a session that has not reached Redis yet, and its keys. `switch` opens other settings."""
 
     def __init__(self, host: Host, navigation: Navigation, switch: Callable[[Settings, Run | None], None]) -> None:
         self._host, self._navigation, self._switch = host, navigation, switch
         self._servers: ExitStack | None = None  # servers of the demo that was opened from this page
 
-    def show_diagnosis(self) -> None:
-        """Show the diagnosis in every view until the first reply from Redis."""
+    def show_connection_diagnosis(self) -> None:
+        """Show in every view why Redis cannot be reached, until the first reply from Redis."""
         session = self._host.session
-        lost = session.connection_loss
-        if lost is None or not session.is_never_connected:
+        loss = session.connection_loss
+        if loss is None or not session.is_never_connected:
             return
-        wait_s, is_low = lost.next_s - time.monotonic(), self._host.app.size.height < LOW_ROWS
-        words = format_diagnosis(session.settings.url, lost.error, wait_s, is_low)
+        wait_s, is_low = loss.next_s - time.monotonic(), self._host.app.size.height < LOW_ROWS
+        diagnosis = format_diagnosis(session.settings.url, loss.error, wait_s, is_low)
         for view in self._navigation.list_drawable_views():
-            view.show_diagnosis(words)
+            view.show_connection_diagnosis(diagnosis)
 
     def edit_url(self) -> None:
-        """Ask for another URL and connect to it."""
+        """Ask for another Redis URL and connect to it."""
         settings = self._host.session.settings
 
         def handle_url(url: str | None) -> None:
@@ -86,36 +86,39 @@ class ConnectionLost:
         from rqtui.connection.embedded import start_server
 
         app = self._host.app
-        story = scenarios.find_scenario(DEMO)
+        scenario = scenarios.find_scenario(DEMO)
         stack = self._servers = self._servers or ExitStack()
         try:
-            running = stack.enter_context(start_server("auto"))
-            play = stack.enter_context(scenarios.create_run(story, running.url, 1, running.pid, running.folder))
+            server = stack.enter_context(start_server("auto"))
+            demo_run = stack.enter_context(scenarios.create_run(scenario, server.url, 1, server.pid, server.folder))
         except RqtuiError as error:
             app.call_from_thread(self._host.show_toast, str(error), "error")
             return
         previous = self._host.session.settings
-        settings = replace(previous, url=running.url, systems=(story.system,), profile="", badge="", is_guarded=False)
-        app.call_from_thread(self._switch, settings, play)
+        settings = replace(previous, url=server.url, systems=(scenario.system,), profile="", badge="", is_guarded=False)
+        app.call_from_thread(self._switch, settings, demo_run)
 
-    def stop_server(self) -> None:
-        """Stop the demo's server."""
+    def stop_demo_server(self) -> None:
+        """Stop the demo servers that were started from this page."""
         if self._servers is not None:
             self._servers.close()
 
 
-# ── the words ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── the page ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def format_diagnosis(url: str, error: str, next_s: float, is_low: bool = False) -> Content:
-    """Format the address, the error message, the seconds until the next attempt and the keys. `is_low` saves lines."""
+    """Format the page of a failed connection: address, error message, seconds until the next attempt, and keys.
+
+    `is_low` saves lines on a low terminal.
+    """
     facts = [
         Content.assemble((label if is_low else f"{label:<9}", "$muted"), " ", safe(value))
         for label, value in _label_url_parts(url)
     ]
     offers = [
-        Content.assemble((key, "b $accented"), (f" {words}", "$muted"))
-        for key, words in ((keys.find_dialog_key(id, key), words) for id, key, words in _KEYS)
+        Content.assemble((key, "b $accented"), (f" {label}", "$muted"))
+        for key, label in ((keys.find_dialog_key(id, key), label) for id, key, label in _KEYS)
     ]
     parts = [
         [Content.styled("No answer from Redis yet", "b $state-dead")],
@@ -133,7 +136,7 @@ def format_diagnosis(url: str, error: str, next_s: float, is_low: bool = False) 
 
 
 def _label_url_parts(url: str) -> list[tuple[str, str]]:
-    """Return the labelled parts of a URL that `connect` accepts: host, port, database, TLS and user."""
+    """Return (label, value) of the parts of a Redis URL: host, port, database, TLS and user."""
     parts = urlsplit(url)
     if parts.scheme == "unix":
         return [("socket", unquote(parts.path))]
@@ -161,7 +164,7 @@ _HOST_LABELS = {"sentinel": "sentinels", "cluster": "nodes"}
 
 
 class EditUrl(ModalScreen[str], Leavable):
-    """A dialog that asks for a URL. The old password is masked, and kept if its stars stay in the text."""
+    """A dialog that asks for a Redis URL. The old password is masked, and kept if its stars stay in the text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss('')", "no", show=False, id="url.no")]
     CSS = """
@@ -176,7 +179,7 @@ class EditUrl(ModalScreen[str], Leavable):
         self._url = url
 
     def compose(self) -> ComposeResult:
-        """Create the input field, a line with examples, and the line for an error message."""
+        """Create the input field, a line with example URLs, and the line for an error message."""
         with Vertical(id="url") as frame:
             frame.border_title = Content(" which Redis? ")
             frame.border_subtitle = Content(" Enter connects   Esc nothing ")
@@ -199,7 +202,7 @@ class EditUrl(ModalScreen[str], Leavable):
         self.dismiss(url)
 
 
-def restore_password(old: str, edited: str) -> str:
-    """Return `edited` with the mask `***` replaced by the password of `old`."""
-    password = urlsplit(old).password
-    return edited.replace(":***@", f":{password}@", 1) if password else edited
+def restore_password(old_url: str, edited_url: str) -> str:
+    """Return an edited URL in which the mask `***` is replaced by the password of the old URL."""
+    password = urlsplit(old_url).password
+    return edited_url.replace(":***@", f":{password}@", 1) if password else edited_url

@@ -1,4 +1,4 @@
-"""Duplicate a job: send its body, edited or not, as a new job.
+"""JobDuplication a job: send its body, edited or not, as a new job.
 
 The body is fetched whole as raw bytes, and an unedited body is sent byte for byte. The original is deleted only after
 the new job was accepted, and only if it has not changed since it was read.
@@ -14,8 +14,8 @@ from rqtui.text import formats
 from rqtui.text.sanitise import safe
 from rqtui.tui.host import Host
 from rqtui.tui.services import form_values, verb_resolution
-from rqtui.tui.services.batches import Batch, Batches, Request
-from rqtui.tui.services.tally import Tally
+from rqtui.tui.services.batches import Batch, Batches, VerbRequest
+from rqtui.tui.services.tally import OutcomeTally
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
 from rqtui.tui.widgets import question_text
@@ -25,33 +25,35 @@ if TYPE_CHECKING:
     from rqtui.tui.widgets.question_dialog import FormReply
 
 
-class Duplicate:
-    """Copies a job of a session."""
+class JobDuplication:
+    """The service that enqueues a copy of a job after showing its form."""
 
     def __init__(self, host: Host, session: Session, batches: Batches) -> None:
         self._host, self._session, self._batches = host, session, batches
 
-    def fetch_and_ask(self, verb: Verb, target: Target) -> None:
-        """Fetch the whole job, then open the form for its copy."""
+    def open_duplicate_form(self, verb: Verb, target: Target) -> None:
+        """Fetch a job with its whole body, then open the form in which its copy can be edited."""
         ref, listed_job = target.ref, target.jobs[0]
         if ref is None:
             return
 
-        def handle_job(answered: ticker.CallFinished) -> None:
-            if answered.error or not isinstance(answered.result, Job):
-                self._host.show_toast(answered.error or "The job is gone.", "error")
-            elif answered.result.body is None:
+        def handle_job(call_result: ticker.CallFinished) -> None:
+            if call_result.error or not isinstance(call_result.result, Job):
+                self._host.show_toast(call_result.error or "The job is gone.", "error")
+            elif call_result.result.body is None:
                 self._host.show_toast("The body of this job cannot be read, so the job cannot be duplicated.", "error")
             else:
-                self._show_form(verb, ref, answered.result)
+                self._show_duplicate_form(verb, ref, call_result.result)
 
         self._session.call_engine(lambda engine: engine.fetch_job(ref, listed_job.id, -1), handle_job)
 
-    def _show_form(self, verb: Verb, ref: Ref, job: Job, given: FormReply | None = None, problem: str = "") -> None:
+    def _show_duplicate_form(
+        self, verb: Verb, ref: Ref, job: Job, reply: FormReply | None = None, problem: str = ""
+    ) -> None:
         from rqtui.tui.widgets.question_dialog import Question
 
         session, target = self._session, Target(ref, job.place, (job,), state=job.state)
-        fields = verb_resolution.list_fields(session.systems[ref.system], verb)
+        fields = verb_resolution.list_form_fields(session.systems[ref.system], verb)
         body = session.systems[ref.system].format_editable_body(job)
         lines = [
             question_text.format_line("where", safe(ref.queue), ("  on ", "$muted"), session.url),
@@ -64,65 +66,65 @@ class Duplicate:
             verb.label,
             False,
             lambda values: form_values.validate_form(session, verb, target, values),
-            given.typed if given else _prefill_form(job),
+            reply.typed if reply else _prefill_form(job),
             problem,
-            bodies=given.bodies if given else {"body": body},
+            bodies=reply.bodies if reply else {"body": body},
             is_form=verb.needs_form,
         )
 
-        def handle_decision(given: FormReply | None) -> None:
-            if given is not None:
-                self._send_copy(verb, target, job, given)
+        def handle_decision(reply: FormReply | None) -> None:
+            if reply is not None:
+                self._enqueue_copy(verb, target, job, reply)
 
         self._host.app.push_screen(dialog, handle_decision)
 
-    def _send_copy(self, verb: Verb, target: Target, job: Job, given: FormReply) -> None:
-        [(name, ref, form)] = form_values.build_script_forms(self._session, verb, target, given.values)
-        batch = Batch(Tally(name, ref))
-        batch.on_refused = lambda reason: self._show_form(verb, ref, job, given, reason)
-        if given.values.get("delete_original"):
+    def _enqueue_copy(self, verb: Verb, target: Target, job: Job, reply: FormReply) -> None:
+        [(name, ref, form)] = form_values.build_script_forms(self._session, verb, target, reply.values)
+        batch = Batch(OutcomeTally(name, ref))
+        batch.on_refused = lambda reason: self._show_duplicate_form(verb, ref, job, reply, reason)
+        if reply.values.get("delete_original"):
             batch.on_changed = lambda _tally: self._delete_original(target, ref, job)
-        self._batches.send(Request(name, ref, form, batch))
+        self._batches.send_requests(VerbRequest(name, ref, form, batch))
 
     def _delete_original(self, target: Target, ref: Ref, job: Job) -> None:
-        """Delete the original if it is unchanged, because it may have run and returned to its place in the meantime.
+        """Delete the duplicated job, unless it has changed: it may have run and returned to its place in the meantime.
 
         If the system's script cannot check this itself, the job is read again before.
         """
         system = self._session.systems[ref.system]
         guard = system.unchanged_guard("delete", job)
-        form = {**verb_resolution.complete_form(system, "delete", target, {}), **guard}
+        form = {**verb_resolution.complete_script_arguments(system, "delete", target, {}), **guard}
 
-        def delete() -> None:
-            self._batches.send(Request("delete", ref, form, Batch(Tally("delete", ref)), (job,)))
+        def send_delete() -> None:
+            self._batches.send_requests(VerbRequest("delete", ref, form, Batch(OutcomeTally("delete", ref)), (job,)))
 
         if guard:
-            delete()
+            send_delete()
             return
 
-        def handle_job(answered: ticker.CallFinished) -> None:
-            current = answered.result
-            is_another_try = (
+        def handle_job(call_result: ticker.CallFinished) -> None:
+            current = call_result.result
+            has_run_again = (
                 isinstance(current, Job)
                 and current.place == job.place
-                and _attempt_fields(current) != _attempt_fields(job)
+                and _collect_attempt_fields(current) != _collect_attempt_fields(job)
             )
-            if answered.error or is_another_try:
-                reason = answered.error or "the job has run since it was read"
+            if call_result.error or has_run_again:
+                reason = call_result.error or "the job has run since it was read"
                 self._host.show_toast(f"The original stays: {reason}.", "warning")
                 return
-            delete()
+            send_delete()
 
         self._session.call_engine(lambda engine: engine.fetch_job(ref, job.id, 0), handle_job)
 
 
-def _attempt_fields(job: Job) -> tuple[object, ...]:
+def _collect_attempt_fields(job: Job) -> tuple[object, ...]:
     """Return the fields of a job that change when it runs again."""
     return job.token, job.attempts, job.since_ms, job.history
 
 
 def _prefill_form(job: Job) -> dict[str, str]:
-    """Return the form's values from the job. The copy gets a new id and is due at once."""
+    """Return the texts that fill the form of a job's copy. The copy gets a new id and is due at once."""
     values = {
         "name": job.name,
         "priority": str(job.priority) if job.priority else "",

@@ -15,7 +15,7 @@ from rqtui.tui.widgets import question_text
 from rqtui.verbs import Verb
 
 
-def count_selected(session: Session, target: Target) -> int:
+def count_targets(session: Session, target: Target) -> int:
     """Return the number of jobs or workers that a verb would change."""
     snapshot = session.snapshot
     page = snapshot.find_page(target.ref, target.place) if snapshot and target.ref else None
@@ -24,8 +24,11 @@ def count_selected(session: Session, target: Target) -> int:
     return len(target.jobs) or len(target.workers)
 
 
-def is_exact(session: Session, target: Target) -> bool:
-    """Return whether that number is counted. It is an estimate for a long place that several queues share."""
+def is_target_count_exact(session: Session, target: Target) -> bool:
+    """Return whether the number of jobs that a verb would change is counted.
+
+    It is an estimate for a long place that several queues share.
+    """
     page = session.snapshot.find_page(target.ref, target.place) if session.snapshot and target.ref else None
     if not target.is_whole_place or page is None or page.place_total is None or target.ref is None:
         return True
@@ -33,7 +36,7 @@ def is_exact(session: Session, target: Target) -> bool:
 
 
 def build_script_forms(session: Session, verb: Verb, target: Target, values: Values) -> list[tuple[str, Ref, Values]]:
-    """Split the values of a form by script. Return (script name, queue, arguments) for each script to run."""
+    """Split the values of a verb's form by script. Return (script name, queue, arguments) for each script to run."""
     values = dict(values)
     queue = values.pop("queue", None)
     is_target_queue = target.ref is not None and queue in (target.ref.queue, safe(target.ref.queue))
@@ -41,13 +44,13 @@ def build_script_forms(session: Session, verb: Verb, target: Target, values: Val
     ref = ref or session.find(verb_resolution.QUEUE_FIELD.default)
     system = session.systems[ref.system]
     return [
-        (name, ref, verb_resolution.complete_form(system, name, target, form))
+        (name, ref, verb_resolution.complete_script_arguments(system, name, target, form))
         for name, form in verb_resolution.group_values_by_script(system, verb, values)
     ]
 
 
 def validate_form(session: Session, verb: Verb, target: Target, values: Values) -> None:
-    """Raise UsageError with an error message if no script would accept the values. Sends nothing."""
+    """Raise UsageError with an error message if no script would accept the form's values. Nothing is sent."""
     script_forms = build_script_forms(session, verb, target, values)
     if not script_forms:
         raise UsageError("fill in at least one field.")
@@ -60,14 +63,14 @@ def validate_form(session: Session, verb: Verb, target: Target, values: Values) 
             session.systems[ref.system].verb_requests(name, ref.queue, sample, form)
 
 
-def describe_undo(session: Session, verb: Verb, ref: Ref, count: int, place: str) -> str:
-    """Describe whether `z` can undo the change."""
+def describe_undo_of_verb(session: Session, verb: Verb, ref: Ref, count: int, place: str) -> str:
+    """Return a sentence on whether `z` can undo a verb on `count` jobs."""
     problem = session.keeper.check_problem() if session.keeper else "nothing is kept in this session"
     return question_text.describe_undo(session.systems[ref.system], verb, count, place, problem)
 
 
 def choose_guard_word(session: Session, verb: Verb, refs: Sequence[Ref]) -> str:
-    """Return the word to type before a dangerous verb in a guarded profile.
+    """Return the word that a user must type before a dangerous verb in a guarded profile.
 
     The word is the queue's name, or the verb for several queues. It is empty if no word is needed.
     """

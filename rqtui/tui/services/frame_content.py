@@ -20,7 +20,7 @@ from rqtui.tui.services.loops import Loops
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.undo import Undo
 from rqtui.tui.services.verb_starter import VerbStarter
-from rqtui.tui.services.view_counts import count_rows, is_relevant
+from rqtui.tui.services.view_counts import count_view_rows, is_view_relevant
 from rqtui.tui.services.write_lock import WriteLock
 from rqtui.tui.session import Session
 from rqtui.tui.target import Target
@@ -36,7 +36,7 @@ MIN_CHANGE_MS = 1.0  # usual variation of a refresh's duration
 
 
 class FrameContent:
-    """The header and footer of the views of a session."""
+    """The service that draws the header and the footer of the views of a session."""
 
     def __init__(
         self,
@@ -47,52 +47,60 @@ class FrameContent:
         undo: Undo,
         loops: Loops,
         lock: WriteLock,
-        demo_words: Callable[[], str],
+        demo_message: Callable[[], str],
     ) -> None:
-        """Connect the services that are shown. `demo_words` returns the demo's message, shown instead of its keys."""
+        """Connect the services that are shown. `demo_message` returns the demo's message, shown instead of its keys."""
         self._host, self._session, self._navigation = host, session, navigation
         self._verb_starter, self._undo, self._loops, self._lock = verb_starter, undo, loops, lock
-        self._demo_words = demo_words
+        self._demo_message = demo_message
         self._shown_durations_ms: dict[str, float] = {}  # durations as the header shows them
 
     def show_header(self) -> None:
-        """Redraw the header lines and the demo's strip."""
+        """Redraw the header lines of the current view, and the demo's strip."""
         view = self._navigation.view
         if view is None or not view.is_drawn or not self._host.app.is_running:
             return
         width = self._host.app.size.width - 2
-        shown = None if self._session.is_read_only else self._loops.list_shown_loops()
-        second = view.build_second_line(width)
+        shown_loops = None if self._session.is_read_only else self._loops.list_shown_loops()
+        second_line = view.build_second_line(width)
         failure = self._session.refresh_failure or (self._session.snapshot and self._session.connection_loss)
         if failure:
-            second = (Content.styled(safe(failure.error), "$state-dead"), Content())
-        views = [self._build_views_line(view, width)] if view.is_high else []
-        view.header.show_lines(frame.format_status_line(self._build_status(), shown, width), *views, second)
+            second_line = (Content.styled(safe(failure.error), "$state-dead"), Content())
+        views_lines = [self._build_views_line(view, width)] if view.is_high else []
+        view.header.show_lines(
+            frame.format_status_line(self._build_status(), shown_loops, width), *views_lines, second_line
+        )
         view.set_class(self._session.settings.is_guarded, "-guarded")
         if self._session.demo:
-            view.strip.show_lines(self._build_strip(width))
+            view.strip.show_lines(self._build_demo_strip(width))
 
     def list_view_links(self) -> list[frame.ViewLink]:
-        """Return the views with the number of rows each would show for the queues of the current view."""
+        """Return the views that the header offers, each with its number of rows for the current view's queues."""
         view = self._navigation.view
         refs = view.list_scope() if view else ()
         links = []
-        for look in (look for look in keys.GENERAL_KEYS if look.id in keys.VIEWS):
-            is_here = view is not None and look.id == view.NAME
-            if not is_here and not is_relevant(look.id, self._session):
+        for key in (key for key in keys.GENERAL_KEYS if key.id in keys.VIEWS):
+            is_current = view is not None and key.id == view.NAME
+            if not is_current and not is_view_relevant(key.id, self._session):
                 continue
-            row_count = count_rows(look.id, self._session, refs)
-            number = f"{formats.format_count(row_count.number)}{'+' * row_count.is_lower_bound}" if row_count else ""
-            links.append(frame.ViewLink(look.id, keys.find_current_key(look.id), look.label, number, is_here))
+            row_count = count_view_rows(key.id, self._session, refs)
+            count_text = (
+                f"{formats.format_count(row_count.number)}{'+' * row_count.is_lower_bound}" if row_count else ""
+            )
+            links.append(frame.ViewLink(key.id, keys.find_current_key(key.id), key.label, count_text, is_current))
         return links
 
     def _build_views_line(self, view: View, width: int) -> frame.Sides:
-        """Return the header's third line: the queues of this view, and the other views about them."""
+        """Build the header's third line: the queues of this view, and the other views about them."""
         refs = view.list_scope()
-        about = refs[0].queue if len(refs) == 1 else f"{len(refs)} queues" if refs else ""
-        find = next(look.label for look in keys.GENERAL_KEYS if look.id == "palette")
+        scope_text = refs[0].queue if len(refs) == 1 else f"{len(refs)} queues" if refs else ""
+        palette_label = next(key.label for key in keys.GENERAL_KEYS if key.id == "palette")
         return frame.format_views_line(
-            "queues", about, self.list_view_links(), frame.format_hint(keys.find_current_key("palette"), find), width
+            "queues",
+            scope_text,
+            self.list_view_links(),
+            frame.format_hint(keys.find_current_key("palette"), palette_label),
+            width,
         )
 
     def _build_status(self) -> frame.Status:
@@ -110,26 +118,26 @@ class FrameContent:
             return frame.Status(url, f"{state}, next try in {wait_s:.0f} s", state, is_lost=True)
         if self._session.snapshot is None:
             return frame.Status(url, "connecting …")
-        systems = self._format_systems()
-        number = formats.format_quantity(len(self._session.refs), "queue")
+        systems = self._format_system_counts()
+        queue_count = formats.format_quantity(len(self._session.refs), "queue")
         if self._session.is_replica:
             state = "READ-ONLY REPLICA: no change is possible"
             return frame.Status(url, f"{state}  {systems}", "READ-ONLY REPLICA", is_wrong=True)
         cost = self._session.snapshot.interval_cost or self._session.snapshot.cost
         calls = formats.format_quantity(cost.commands, "call")
         ms, rtt_ms = self._smooth_duration("tick", cost.ms), self._smooth_duration("rtt", cost.rtt_ms)
-        spent, every = formats.format_duration(ms), self._format_interval()
+        duration, interval = formats.format_duration(ms), self._format_refresh_interval()
         server_ms = max(0.0, ms - cost.round_trips * rtt_ms)
-        worked = f"~{formats.format_duration(server_ms)} + RTT {formats.format_duration(rtt_ms)}"
+        time_split = f"~{formats.format_duration(server_ms)} + RTT {formats.format_duration(rtt_ms)}"
         return frame.Status(
             url,
             systems,
-            number,
-            f"{calls} · {worked if cost.rtt_ms else spent} / {every}",
-            f"{spent}/{every}",
+            queue_count,
+            f"{calls} · {time_split if cost.rtt_ms else duration} / {interval}",
+            f"{duration}/{interval}",
         )
 
-    def _format_systems(self) -> str:
+    def _format_system_counts(self) -> str:
         """Format the number of queues per system, largest first: `native 6 · dispatcher 3`."""
         queue_counts = Counter(ref.system for ref in self._session.refs)
         if len(queue_counts) < 2:
@@ -139,13 +147,13 @@ class FrameContent:
         return " · ".join(f"{name} {formats.format_count(number)}" for name, number in ranked)
 
     def _smooth_duration(self, name: str, ms: float) -> float:
-        """Return a displayed duration that ignores small changes, because each change is sent to the terminal."""
+        """Return the duration to display, which ignores small changes, because each change is sent to the terminal."""
         previous_ms = self._shown_durations_ms.get(name)
         if previous_ms is None or ms > 2 * previous_ms + MIN_CHANGE_MS or ms < previous_ms / 2 - MIN_CHANGE_MS:
             self._shown_durations_ms[name] = ms
         return self._shown_durations_ms[name]
 
-    def _format_interval(self) -> str:
+    def _format_refresh_interval(self) -> str:
         """Format the refresh interval, and the reason if it is longer than configured."""
         ticker = self._session.ticker
         if ticker.is_resting:
@@ -153,40 +161,42 @@ class FrameContent:
         is_wider = ticker.wait_s > ticker.interval_s * 1.05
         return f"{ticker.wait_s:.1f} s, widened" if is_wider else f"{ticker.interval_s:g} s"
 
-    def _build_strip(self, width: int) -> frame.Sides:
+    def _build_demo_strip(self, width: int) -> frame.Sides:
         if self._session.demo is None:
             return Content(), Content()
-        if words := self._demo_words():
-            try_it = frame.format_hint("d", "try")
-            said = formats.fit_to_width(safe(words), max(8, width - try_it.cell_length - 2)).rstrip()
-            return Content.styled(said, "$strong"), try_it
+        if message := self._demo_message():
+            try_hint = frame.format_hint("d", "try")
+            message_text = formats.fit_to_width(safe(message), max(8, width - try_hint.cell_length - 2)).rstrip()
+            return Content.styled(message_text, "$strong"), try_hint
         demo_status = self._session.demo.compute_status()
-        planned = f" of {formats.format_count(demo_status.planned, width=9)}" if demo_status.planned else ""
-        figures = [
+        planned_text = f" of {formats.format_count(demo_status.planned, width=9)}" if demo_status.planned else ""
+        facts = [
             formats.format_quantity(demo_status.workers, "worker")
             + (f", {demo_status.stalled} hang" if demo_status.stalled else ""),
             f"×{demo_status.speed:g}",
             f"{demo_status.jobs_s:.1f}/s",
-            f"{formats.format_count(demo_status.put, width=9)}{planned} put",
+            f"{formats.format_count(demo_status.put, width=9)}{planned_text} put",
         ]
         alarm = "Redis is cut off" if demo_status.is_cut else ""
         return frame.format_strip_line(
-            [*_list_strip_keys(self._session.demo.controls), ("d", "try")], figures, alarm, width
+            [*_list_strip_keys(self._session.demo.controls), ("d", "try")], facts, alarm, width
         )
 
     def show_keys(self) -> None:
-        """Redraw the footer with the keys for the current target."""
+        """Redraw the footer with the keys that apply to the current row or queue."""
         view = self._navigation.view
         if view is None or not view.is_drawn:
             return
-        target = self._navigation.target()
-        key_states = {key: self._verb_starter.check_key(key, target) for key in keys.VERB_KEYS}
+        target = self._navigation.find_target()
+        key_states = {key: self._verb_starter.check_verb_key(key, target) for key in keys.VERB_KEYS}
         verbs = {
-            key: self._verb_starter.find_verb(key, target) or self._find_disabled_verb(key, target)
+            key: self._verb_starter.find_verb_of_key(key, target) or self._find_disabled_verb(key, target)
             for key, state in key_states.items()
             if state is not False
         }
-        looks = [look for look in keys.list_footer_keys(view.NAME) if self._is_usable(look)]
+        general_keys = [
+            general_key for general_key in keys.list_footer_keys(view.NAME) if self._is_general_key_usable(general_key)
+        ]
 
         def list_verb_keys(kind: str) -> list[frame.Key]:
             return [
@@ -195,52 +205,61 @@ class FrameContent:
                 if kind == ("grey" if not key_states[key] else _choose_verb_group(verb))
             ]
 
-        def list_look_keys(*ids: str) -> list[frame.Key]:
-            return [(self._spell_key(look), look.label, True) for id in ids for look in looks if look.id == id]
+        def list_general_keys(*ids: str) -> list[frame.Key]:
+            return [
+                (self._spell_general_key(general_key), general_key.label, True)
+                for id in ids
+                for general_key in general_keys
+                if general_key.id == id
+            ]
 
-        own = list_look_keys(
-            *(look.id for look in looks if look.id not in (*keys.FOOTER_AFTER_VERBS, *keys.FOOTER_END))
+        view_keys = list_general_keys(
+            *(
+                general_key.id
+                for general_key in general_keys
+                if general_key.id not in (*keys.FOOTER_AFTER_VERBS, *keys.FOOTER_END)
+            )
         )
-        of_queue = list_verb_keys("queue")
-        middle = [*of_queue, *own] if view.NAME == "board" else [*own, *of_queue]
-        rare = [*list_verb_keys("way"), *(list_verb_keys("grey") if view.NAME in keys.LISTS else [])]
+        queue_keys = list_verb_keys("queue")
+        middle_keys = [*queue_keys, *view_keys] if view.NAME == "board" else [*view_keys, *queue_keys]
+        rare_keys = [*list_verb_keys("way"), *(list_verb_keys("grey") if view.NAME in keys.LISTS else [])]
         groups = (
             list_verb_keys("job"),
-            list_look_keys(*keys.FOOTER_AFTER_VERBS),
-            [*middle, *rare],
-            list_look_keys(*keys.FOOTER_END),
+            list_general_keys(*keys.FOOTER_AFTER_VERBS),
+            [*middle_keys, *rare_keys],
+            list_general_keys(*keys.FOOTER_END),
         )
-        view.footer.show_lines(frame.format_keys_line(*groups, self._build_mode(), self._host.app.size.width - 2))
+        view.footer.show_lines(frame.format_keys_line(*groups, self._build_mode_text(), self._host.app.size.width - 2))
 
-    def _is_usable(self, look: keys.GeneralKey) -> bool:
-        """Return whether a key that only looks works now."""
-        if look.id == "undo":
+    def _is_general_key_usable(self, general_key: keys.GeneralKey) -> bool:
+        """Return whether a key that changes nothing works now."""
+        if general_key.id == "undo":
             return self._undo.is_possible
-        if look.id == "views":  # only if the header is too narrow for their names
+        if general_key.id == "views":  # only if the header is too narrow for their names
             view, width = self._navigation.view, self._host.app.size.width
             return view is not None and not (view.is_high and width >= frame.VIEW_NAMES_FROM_CELLS)
-        return not look.action.startswith(("toggle_loop", "step_loop")) or (
+        return not general_key.action.startswith(("toggle_loop", "step_loop")) or (
             not self._session.is_read_only and bool(self._session.loops)
         )
 
-    def _spell_key(self, look: keys.GeneralKey) -> str:
-        """Return a look's key, spelled as a word if the terminal cannot show its sign."""
-        key = keys.find_current_key(look.id)
+    def _spell_general_key(self, general_key: keys.GeneralKey) -> str:
+        """Return the key of a general key's row, spelled as a word if the terminal cannot show its sign."""
+        key = keys.find_current_key(general_key.id)
         return ascii_filter.spell_key(key) if self._session.settings.is_ascii else key
 
     def _find_disabled_verb(self, key: str, target: Target) -> Verb:
-        """Return the verb that labels a disabled key: the first one of the key that this system has."""
+        """Return the verb that labels a disabled key: the first one of the key that the target's system has."""
         ref = target.ref
         system = self._session.systems.get(ref.system) if ref else None
         verbs = keys.find_verbs_on_key(key)
         return next((verb for verb in verbs if system is None or system.can(verb.name)), verbs[0])
 
-    def _build_mode(self) -> Content:
+    def _build_mode_text(self) -> Content:
         if self._session.connection_loss:
             return Content.styled("Redis is away: no changes", "$state-dead")
         if self._session.is_read_only:
             return Content.styled("read-only", "$state-ready")
-        return self._verb_starter.format_progress() or Content.styled(self._lock.format_state(), "$accented")
+        return self._verb_starter.format_progress() or Content.styled(self._lock.format_lock_state(), "$accented")
 
 
 def _choose_verb_group(verb: Verb) -> str:
@@ -249,7 +268,7 @@ def _choose_verb_group(verb: Verb) -> str:
 
 
 def _list_strip_keys(controls: Iterable[keys.Control]) -> list[tuple[str, str]]:
-    """Return the keys and labels of a demo's controls, with "slower" and "faster" as one entry."""
+    """Return the (key, label) pairs of a demo's controls, with "slower" and "faster" as one entry."""
     key_labels: list[tuple[str, str]] = []
     for control in controls:
         if control.name == "faster" and key_labels and key_labels[-1][1] == "slower":

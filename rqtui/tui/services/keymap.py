@@ -1,7 +1,7 @@
 """Validate the keymap of the config file against the bindings that exist.
 
 A key has one meaning per screen. An entry that breaks this rule, or names an unknown binding or key, is left out and
-reported; the other entries apply. `keys.take` and `App.set_keymap` receive the valid entries.
+reported; the other entries apply. `keys.set_keymap` and `App.set_keymap` receive the valid entries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALL_SCREENS: tuple[str, ...] = ()
 
 @dataclass(frozen=True, slots=True)
 class MovableBinding:
-    """A binding that can be moved: its keys, the screens it works on (empty: all), and its label."""
+    """A key binding that the config file can move: its keys, the screens it works on (empty: all), and its label."""
 
     keys: tuple[str, ...]
     screens: tuple[str, ...]
@@ -40,57 +40,64 @@ class ValidatedKeymap:
 
 
 def validate_keymap(entries: Mapping[str, str], config: Config) -> ValidatedKeymap:
-    """Split a keymap into valid entries and problems. `entries` has the keys by the name of a binding."""
+    """Split the keymap of the config file into valid entries and problems.
+
+    `entries` has the keys by the name of a binding.
+    """
     if not entries:
         return ValidatedKeymap({}, ())
     bindings = list_movable_bindings()
-    granted: dict[str, str] = {}
+    valid_keys: dict[str, str] = {}
     names: dict[str, str] = {}  # names as written in the file, by id
     problems: list[str] = []
-    for name, wish in entries.items():
+    for binding_name, wanted_keys in entries.items():
         try:
-            id, granted_keys = _parse_entry(name, wish, bindings)
+            binding_id, parsed_keys = _parse_keymap_entry(binding_name, wanted_keys, bindings)
         except ValueError as error:
-            problems.append(f"{config.format_key_position('keymap', name)}: {error}")
+            problems.append(f"{config.format_key_position('keymap', binding_name)}: {error}")
             continue
-        granted[id], names[id] = granted_keys, name
-    while clash := _find_clash(granted, bindings):
-        id, key, other = clash
-        shown, name = keys.format_keys(key), bindings[other].name
-        position = config.format_key_position("keymap", names[id])
-        problems.append(f'{position}: keymap.{names[id]}: "{shown}" is taken by {name} already.')
-        del granted[id]
-    return ValidatedKeymap(granted, tuple(problems))
+        valid_keys[binding_id], names[binding_id] = parsed_keys, binding_name
+    while clash := _find_key_clash(valid_keys, bindings):
+        binding_id, key, other_id = clash
+        shown_key, binding_name = keys.format_keys(key), bindings[other_id].name
+        position = config.format_key_position("keymap", names[binding_id])
+        problems.append(f'{position}: keymap.{names[binding_id]}: "{shown_key}" is taken by {binding_name} already.')
+        del valid_keys[binding_id]
+    return ValidatedKeymap(valid_keys, tuple(problems))
 
 
 def list_movable_bindings() -> dict[str, MovableBinding]:
-    """Return every binding that can be moved, by its id."""
+    """Return all key bindings that the config file can move, by binding id."""
     bindings: dict[str, MovableBinding] = {}
-    for look in keys.GENERAL_KEYS:
-        ids, each = keys.list_binding_ids(look), look.keys.split(",")
-        parts = [each] if len(ids) == 1 else [[key] for key in each]
-        for id, part in zip(ids, parts, strict=True):
-            bindings[id] = MovableBinding(tuple(part), look.screens, f'"{look.label}"')
+    for general_key in keys.GENERAL_KEYS:
+        ids, key_names = keys.list_binding_ids(general_key), general_key.keys.split(",")
+        groups = [key_names] if len(ids) == 1 else [[key] for key in key_names]
+        for binding_id, group in zip(ids, groups, strict=True):
+            bindings[binding_id] = MovableBinding(tuple(group), general_key.screens, f'"{general_key.label}"')
     for key in keys.VERB_KEYS:
         names = " or ".join(verb.label for verb in keys.find_verbs_on_key(key))
         bindings[f"verb_{key}"] = MovableBinding((key,), _ALL_SCREENS, f'"{names}"')
     return bindings | dict(_list_dialog_bindings())
 
 
-def map_names_to_ids() -> dict[str, str]:
-    """Return the binding id for each name that the config file may use: an id, a look's name or a verb's name."""
-    ids_by_name = {id: id for id in list_movable_bindings()}
-    ids_by_name |= {look.id: ids[0] for look in keys.GENERAL_KEYS if len(ids := keys.list_binding_ids(look)) == 1}
+def map_keymap_names_to_ids() -> dict[str, str]:
+    """Return the binding id for each name that the config's keymap may use: an id, a key's name or a verb's name."""
+    ids_by_name = {binding_id: binding_id for binding_id in list_movable_bindings()}
+    ids_by_name |= {
+        general_key.id: ids[0]
+        for general_key in keys.GENERAL_KEYS
+        if len(ids := keys.list_binding_ids(general_key)) == 1
+    }
     return ids_by_name | {verb.name: f"verb_{verb.key}" for verb in VERBS if verb.key and verb.name not in ids_by_name}
 
 
 def find_theme_problems(config: Config) -> list[str]:
     """Return a sentence for every unknown theme in the config file."""
-    asked = [((), config.top), *((("profiles", name), table) for name, table in config.profiles.items())]
+    tables = [((), config.top), *((("profiles", name), table) for name, table in config.profiles.items())]
     return [
-        f"{config.format_key_position(*path, 'theme')}: {wrong}"
-        for path, table in asked
-        if "theme" in table and (wrong := explain_unknown_theme(table["theme"]))
+        f"{config.format_key_position(*path, 'theme')}: {problem}"
+        for path, table in tables
+        if "theme" in table and (problem := explain_unknown_theme(table["theme"]))
     ]
 
 
@@ -103,37 +110,40 @@ def explain_unknown_theme(name: str) -> str:
 
 
 def _list_dialog_bindings() -> Iterator[tuple[str, MovableBinding]]:
-    """Yield the bindings of dialogs. Their keys cannot clash with those of views."""
+    """Yield (binding id, binding) of the dialogs, whose keys cannot clash with those of views."""
     from rqtui.tui.widgets.filter_line import FilterLine
     from rqtui.tui.widgets.finder import Finder, FindLine
     from rqtui.tui.widgets.help_page import KeyPage
     from rqtui.tui.widgets.question_dialog import Question
     from rqtui.tui.widgets.text_dialog import Pages
 
-    for holder in (Question, Pages, KeyPage, FilterLine, Finder, FindLine):
-        for binding in holder.BINDINGS:
+    for dialog in (Question, Pages, KeyPage, FilterLine, Finder, FindLine):
+        for binding in dialog.BINDINGS:
             if isinstance(binding, Binding) and binding.id:
-                each = tuple(binding.key.split(","))
-                yield binding.id, MovableBinding(each, (holder.__name__,), f'"{binding.description or binding.id}"')
+                key_names = tuple(binding.key.split(","))
+                yield (
+                    binding.id,
+                    MovableBinding(key_names, (dialog.__name__,), f'"{binding.description or binding.id}"'),
+                )
 
 
-def _parse_entry(name: str, wish: str, bindings: Mapping[str, MovableBinding]) -> tuple[str, str]:
-    """Return the binding id and its keys in Textual's notation. Raises ValueError with an error message."""
-    ids_by_name = map_names_to_ids()
+def _parse_keymap_entry(name: str, wanted: str, bindings: Mapping[str, MovableBinding]) -> tuple[str, str]:
+    """Return (binding id, keys in Textual's notation) of a keymap entry. Raises ValueError with an error message."""
+    ids_by_name = map_keymap_names_to_ids()
     if name not in ids_by_name:
         raise ValueError(f'keymap has no binding "{name}". {build_similar_word_hint(name, ids_by_name)}')
-    wanted_keys = [_to_textual_key(key) for key in map(str.strip, wish.split(","))]
-    for key in wanted_keys:
-        if not _is_key(key):
+    parsed_keys = [_to_textual_key(key) for key in map(str.strip, wanted.split(","))]
+    for key in parsed_keys:
+        if not _is_valid_key(key):
             raise ValueError(f'keymap.{name}: there is no key "{key}"; write d, D, ctrl+d, enter, comma or the like.')
-    return ids_by_name[name], ",".join(wanted_keys)
+    return ids_by_name[name], ",".join(parsed_keys)
 
 
 def _to_textual_key(key: str) -> str:
     return next(iter(Binding.make_bindings([(key, "")]))).key if key else key
 
 
-def _is_key(key: str) -> bool:
+def _is_valid_key(key: str) -> bool:
     if key in _KEY_NAMES or key in keys.KEY_SIGNS:
         return True
     last = key.rpartition("+")[2]
@@ -145,20 +155,28 @@ def _is_key(key: str) -> bool:
         return False
 
 
-def _find_clash(granted: Mapping[str, str], bindings: Mapping[str, MovableBinding]) -> tuple[str, str, str] | None:
-    """Return (id, key, other id) of the last entry whose key another binding uses on the same screen, or None."""
-    current_keys = {id: tuple(granted[id].split(",")) if id in granted else each.keys for id, each in bindings.items()}
-    for id in reversed(list(granted)):
-        for other, taken in current_keys.items():
-            if other != id and _share_screen(bindings[id].screens, bindings[other].screens):
-                for key in current_keys[id]:
-                    if key in taken:
-                        return id, key, other
+def _find_key_clash(
+    valid_keys: Mapping[str, str], bindings: Mapping[str, MovableBinding]
+) -> tuple[str, str, str] | None:
+    """Return (id, key, other id) of the last keymap entry whose key another binding uses on the same screen.
+
+    Returns None if no keys clash.
+    """
+    current_keys = {
+        binding_id: tuple(valid_keys[binding_id].split(",")) if binding_id in valid_keys else binding.keys
+        for binding_id, binding in bindings.items()
+    }
+    for binding_id in reversed(list(valid_keys)):
+        for other_id, other_keys in current_keys.items():
+            if other_id != binding_id and _has_common_screen(bindings[binding_id].screens, bindings[other_id].screens):
+                for key in current_keys[binding_id]:
+                    if key in other_keys:
+                        return binding_id, key, other_id
     return None
 
 
-def _share_screen(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
+def _has_common_screen(first_screens: tuple[str, ...], second_screens: tuple[str, ...]) -> bool:
     """Return whether two bindings are active on a common screen. A dialog hides the keys of the view below."""
-    if any(name[:1].isupper() for name in (*one, *other)):
-        return one == other
-    return not one or not other or bool(set(one) & set(other))
+    if any(name[:1].isupper() for name in (*first_screens, *second_screens)):
+        return first_screens == second_screens
+    return not first_screens or not second_screens or bool(set(first_screens) & set(second_screens))

@@ -38,7 +38,7 @@ class Loops:
         self._stepping: set[tuple[str, Ref | None]] = set()  # loops that run a single requested step
 
     def start_loops(self, engine: Engine) -> None:
-        """Create and start the loops after the first connection, unless the session is read-only."""
+        """Create and start dispatcher and reaper after the first connection, unless the session is read-only."""
         if self._session.is_read_only:
             return
         self._create_loops(engine)
@@ -46,12 +46,15 @@ class Loops:
             loop.start()
 
     def create_loops_after_unlock(self, engine: Engine) -> None:
-        """Create the loops after changes were unlocked, without serving any native queue until a person starts them."""
+        """Create the dispatcher and the reaper after changes were unlocked.
+
+        They serve no native queue until a person starts them.
+        """
         self._create_loops(engine)
         self._toggled = {(verb, None) for verb in LOOPS}
 
     def stop_loops(self) -> None:
-        """Stop and remove all loops, because changes are locked."""
+        """Stop and remove the dispatcher and the reaper, because changes are locked."""
         for loop in self._session.loops.values():
             loop.stop(0)
         self._session.loops.clear()
@@ -60,8 +63,8 @@ class Loops:
         from rqtui.engine import loops
         from rqtui.engine.due_times import DueTimes
 
-        heads = DueTimes(engine.systems)
-        engine.on_snapshot_counts = heads.use_snapshot_counts
+        due_times = DueTimes(engine.systems)
+        engine.on_snapshot_counts = due_times.use_snapshot_counts
         for verb, name in LOOPS.items():
             meter = find_meter(engine.client)
             client = connect.connect(self._session.settings.url, client_name=f"rqtui-{name}", meter=meter)
@@ -75,46 +78,52 @@ class Loops:
                     self._create_queue_lister(verb, engine),
                     max_idle=MAX_IDLE_PER_ROUND,
                     urgent_refs=partial(self._find_urgent_queues, verb),
-                    due_times=heads,
+                    due_times=due_times,
                 ),
                 on_stop=client.close,
             )
 
     def _create_queue_lister(self, verb: str, engine: Engine) -> Callable[[], list[Ref]]:
-        """Return a function that lists the queues of a loop. It caches the list, because it is called once a second."""
+        """Return a function that lists the queues of a loop.
+
+        The list is cached, because the function is called once a second.
+        """
         served_refs: list[Ref] = []
         previous_refs: list[Ref] | None = None
         previous_state: tuple[object, ...] = ()
 
         def list_refs() -> list[Ref]:
             nonlocal served_refs, previous_refs, previous_state
-            known, now = engine.refs, (frozenset(self._toggled), frozenset(self._stepping))
-            if (
-                known is not previous_refs or now != previous_state
-            ):  # the engine replaces the list and never changes it in place
-                served_refs = [ref for ref in known if self.is_served(verb, ref) or self._is_stepping(verb, ref)]
-                previous_refs, previous_state = known, now
+            refs, state = engine.refs, (frozenset(self._toggled), frozenset(self._stepping))
+            # The engine replaces the list of queues and never changes it in place.
+            if refs is not previous_refs or state != previous_state:
+                served_refs = [ref for ref in refs if self.is_served(verb, ref) or self._is_step_requested(verb, ref)]
+                previous_refs, previous_state = refs, state
             return served_refs
 
         return list_refs
 
     def _find_urgent_queues(self, verb: str) -> set[Ref]:
         """Return the queues of the last snapshot with work for a loop, or all queues during a requested single step."""
-        if any(stepped == verb for stepped, _ref in self._stepping):
+        if any(stepping_verb == verb for stepping_verb, _ref in self._stepping):
             return set(self._session.refs)
         snapshot = self._session.snapshot
         queues = snapshot.queues if snapshot else ()
-        return {Ref(q.system, q.name) for q in queues if (q.overdue if verb == "dispatch" else q.expired)}
+        return {
+            Ref(queue.system, queue.name)
+            for queue in queues
+            if (queue.overdue if verb == "dispatch" else queue.expired)
+        }
 
     def is_served(self, verb: str, ref: Ref) -> bool:
-        """Return whether this screen's loop serves that queue while it runs."""
+        """Return whether this screen's dispatcher or reaper serves that queue while it runs."""
         system = self._session.systems[ref.system]
-        begins = system.loops_by_default or self._serves_foreign
+        is_served_from_start = system.loops_by_default or self._serves_foreign
         if not system.can(verb) or self._session.explain_denial(verb, ref):
             return False
-        return begins != ((verb, self._find_foreign_queue(ref)) in self._toggled)
+        return is_served_from_start != ((verb, self._find_foreign_queue(ref)) in self._toggled)
 
-    def _is_stepping(self, verb: str, ref: Ref) -> bool:
+    def _is_step_requested(self, verb: str, ref: Ref) -> bool:
         if (verb, self._find_foreign_queue(ref)) not in self._stepping or self._session.explain_denial(verb, ref):
             return False
         return self._session.systems[ref.system].can(verb)
@@ -124,8 +133,8 @@ class Loops:
         return ref if is_foreign else None
 
     def list_shown_loops(self) -> dict[str, tuple[Loop, bool]]:
-        """Return the loops that apply to the current queue, and whether each of them serves it now."""
-        ref = self._navigation.target().ref
+        """Return the loops that apply to the current queue as {verb: (loop, whether it serves the queue now)}."""
+        ref = self._navigation.find_target().ref
         if ref is None or ref.system not in self._session.systems:
             return {verb: (loop, loop.is_running) for verb, loop in self._session.loops.items()}
         system = self._session.systems[ref.system]
@@ -137,44 +146,44 @@ class Loops:
 
     def toggle_loop(self, verb: str) -> None:
         """Stop or start the dispatcher or the reaper for all native queues, or for the current foreign queue."""
-        loop, ref = self._session.loops[verb], self._find_foreign_queue(self._navigation.target().ref)
+        loop, ref = self._session.loops[verb], self._find_foreign_queue(self._navigation.find_target().ref)
         if ref is not None and not self._session.systems[ref.system].can(verb):
             self._host.show_toast(f"{ref.system} needs no {LOOPS[verb]}.")
             return
         self._toggled ^= {(verb, ref)}
-        where = f" for {ref.queue}" if ref else ""
+        scope = f" for {ref.queue}" if ref else ""
         is_on = self.is_served(verb, ref) if ref is not None else (verb, None) not in self._toggled
         system = ref.system if ref else ""
         self._session.journal.record_change(
             LOOPS[verb], ref.queue if ref else "", system, answers={"on" if is_on else "off": 1}
         )
-        others = any(self.is_served(verb, other) for other in self._session.refs if other != ref)
-        if is_on or others:
+        serves_others = any(self.is_served(verb, other) for other in self._session.refs if other != ref)
+        if is_on or serves_others:
             loop.start()
         else:
             loop.stop(0)
         if is_on:
-            self._host.show_toast(f"The {LOOPS[verb]} is on{where}.")
+            self._host.show_toast(f"The {LOOPS[verb]} is on{scope}.")
         else:
-            words = f"The {LOOPS[verb]} of this screen is off{where}: what {_TRIGGERS[verb]} stays where it is."
-            self._host.show_toast(words, "warning")
+            warning = f"The {LOOPS[verb]} of this screen is off{scope}: what {_TRIGGERS[verb]} stays where it is."
+            self._host.show_toast(warning, "warning")
         self._host.show_header()
 
-    def run_step(self, verb: str) -> None:
-        """Run one step of a loop, even if it is stopped, for the queues that `toggle_loop` would switch."""
-        loop, key = self._session.loops[verb], (verb, self._find_foreign_queue(self._navigation.target().ref))
+    def run_loop_step(self, verb: str) -> None:
+        """Run one step of the dispatcher or the reaper, even if it is stopped, for the current queue."""
+        loop, key = self._session.loops[verb], (verb, self._find_foreign_queue(self._navigation.find_target().ref))
 
-        def run() -> None:
+        def run_in_background() -> None:
             self._stepping.add(key)
             loop_round = loop.step()
             self._stepping.discard(key)
-            words = (
+            result = (
                 loop_round.error
                 or f"{LOOPS[verb]}: {formats.format_count(loop_round.moved) if loop_round.moved else 'nothing'} moved"
             )
             self._host.app.call_from_thread(
-                self._host.show_toast, words, "error" if loop_round.error else "information"
+                self._host.show_toast, result, "error" if loop_round.error else "information"
             )
             self._session.ticker.request_refresh()
 
-        self._host.app.run_worker(run, thread=True, exclusive=False)
+        self._host.app.run_worker(run_in_background, thread=True, exclusive=False)

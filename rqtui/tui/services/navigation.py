@@ -20,28 +20,28 @@ class Navigation:
     `make` creates a view by its name, `refresh` redraws header and footer after a view was opened.
     """
 
-    def __init__(self, host: Host, make: Callable[..., View], refresh: Callable[[], None]) -> None:
-        self._host, self._create_view, self._refresh_frame = host, make, refresh
+    def __init__(self, host: Host, create_view: Callable[..., View], refresh_frame: Callable[[], None]) -> None:
+        self._host, self._create_view, self._refresh_frame = host, create_view, refresh_frame
 
     @property
     def view(self) -> View | None:
-        """The full-screen view on top of the stack, under any dialog."""
+        """The full-screen view on top of the stack, under any dialog; None before the first one is open."""
         return find_top_view(self._host.app.screen_stack)
 
     def list_drawable_views(self) -> list[View]:
         """Return the views of the stack that are ready to be drawn into, the top one last."""
         return [view for view in filter_views(self._host.app.screen_stack) if view.is_drawn]
 
-    def target(self) -> Target:
+    def find_target(self) -> Target:
         """Return the queue, place and jobs that a verb would change now."""
         return self.view.build_target() if self.view else Target()
 
     @property
     def has_dialog(self) -> bool:
-        """Whether a dialog is open above the view."""
+        """Whether a dialog is open above the current view."""
         return self._host.app.screen is not self.view
 
-    # -- from one to another ------------------------------------------------------------------------------------------
+    # -- opening and leaving views ------------------------------------------------------------------------------------
 
     def open_board(self, ref: Ref) -> None:
         """Open the board of a queue, which lists its places."""
@@ -54,7 +54,7 @@ class Navigation:
     def open_job_on_board(self, ref: Ref, job: Job) -> None:
         """Open the page of a job above the board of its queue, so that going back leads to the job's place."""
         view = self.view
-        if view is None or not view.lists_jobs_of(ref):
+        if view is None or not view.is_list_of_queue(ref):
             self.open_board(ref)
         board = self.view
         if board is not None:
@@ -62,7 +62,10 @@ class Navigation:
         self.open_job(ref, job)
 
     def open_view(self, name: str) -> None:
-        """Open a view of the header by its name, for the same queues. It replaces another view of the header."""
+        """Open a view of the header by its name, for the queues of the current view.
+
+        The new view replaces another view of the header.
+        """
         view = self.view
         if view is None or name == view.NAME or self.has_dialog:
             return
@@ -74,12 +77,12 @@ class Navigation:
         self._host.app.call_after_refresh(self.draw_opened_view)
 
     def push_view(self, view: Any) -> None:
-        """Push a view on top of the stack."""
+        """Push a view on top of the stack and draw it."""
         self._host.app.push_screen(view)
         self._host.app.call_after_refresh(self.draw_opened_view)
 
     def draw_opened_view(self) -> None:
-        """Draw the view on top from the last snapshot, and request what it needs."""
+        """Draw the view on top of the stack from the last snapshot, and request what it needs."""
         session, view = self._host.session, self.view
         if view and not view.is_composed and view.call_after_refresh(self.draw_opened_view):
             return  # on a busy machine the view is composed a moment later
@@ -91,7 +94,7 @@ class Navigation:
         self._refresh_frame()
 
     def go_back(self) -> None:
-        """Go back one step. Does nothing on the overview."""
+        """Close the current view or undo its last step, such as a filter. Does nothing on the overview."""
         if self.view is not None and self.view.step_back():
             return
         if len(filter_views(self._host.app.screen_stack)) > 1:
@@ -114,7 +117,7 @@ class Navigation:
         session = self._host.session
         name = self.view.NAME if self.view else ""
         controls = session.demo.controls if session.demo else ()
-        ref = self.target().ref
+        ref = self.find_target().ref
         system = session.systems.get(ref.system) if ref else None
         missing_verbs = {verb: f"{system.name}: {why}" for verb, why in system.missing_verbs.items()} if system else {}
         groups = help_content.build_key_groups(
@@ -122,8 +125,8 @@ class Navigation:
         )
         self._host.app.push_screen(KeyPage(groups))
 
-    def show_page(self, title: str, page: Callable[[], Content]) -> None:
-        """Show a page of scrolling text. `page` builds the text again, for example for another width."""
+    def show_page(self, title: str, build_text: Callable[[], Content]) -> None:
+        """Show a page of scrolling text. `build_text` builds the text again, for example for another width."""
         from rqtui.tui.widgets.text_dialog import Pages
 
-        self._host.app.push_screen(Pages(title, page(), page))
+        self._host.app.push_screen(Pages(title, build_text(), build_text))

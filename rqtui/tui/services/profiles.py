@@ -37,7 +37,7 @@ MAX_PATH_CHARS = 44  # longest path in a toast
 
 
 class Profiles:
-    """Switches between profiles, and applies the keymap and theme of the config file.
+    """The service that switches between profiles, and applies the keymap and theme of the config file.
 
     `open` replaces the session. `is_changing` returns whether a change of many jobs runs, which a switch would stop.
     `is_colourless` is true with NO_COLOR, which overrides the theme of a profile.
@@ -46,12 +46,12 @@ class Profiles:
     def __init__(
         self,
         host: Host,
-        open: Callable[[Settings, Run | None], None],
-        is_changing: Callable[[], bool],
+        open_session: Callable[[Settings, Run | None], None],
+        is_change_running: Callable[[], bool],
         *,
         is_colourless: bool,
     ) -> None:
-        self._host, self._open, self._is_changing = host, open, is_changing
+        self._host, self._open_session, self._is_change_running = host, open_session, is_change_running
         self._is_colourless = is_colourless
         self._reported_clashes: frozenset[str] = frozenset()
 
@@ -59,76 +59,76 @@ class Profiles:
     def _settings(self) -> Settings:
         return self._host.session.settings
 
-    def list_commands(self) -> Iterator[Command]:
+    def list_profile_commands(self) -> Iterator[Command]:
         """Yield a palette command for each other profile in the current config file."""
-        file, here = self._load_config(), self._settings.profile
+        file, current_name = self._load_config(), self._settings.profile
         for name, profile in sorted(file.profiles.items() if file else ()):
-            if name != here:
+            if name != current_name:
                 url = connect.mask(str(profile.get("url", "")))
                 yield Command(f"profile {name}", f"go over to {url or 'it'}", partial(self.switch_to_profile, name))
 
     def _load_config(self) -> Config | None:
-        """Load the config file again. Return None if it cannot be read."""
-        where = self._settings.config
+        """Load the config file again. Return None if the file cannot be read."""
+        path = self._settings.config
         try:
-            return config.read_config_file(Path(where)) if where else None
+            return config.read_config_file(Path(path)) if path else None
         except (OSError, UnicodeDecodeError):
             return None
 
     def switch_to_profile(self, name: str) -> None:
-        """Switch to a profile, or show an error message if that is impossible."""
+        """Switch to the Redis of a profile, or show an error message if that is impossible."""
         settings, file = self._settings, self._load_config()
         if file is None or name not in file.profiles:
             self.show_config_message(f'There is no profile "{name}" in {settings.config or "any config file"}.')
             return
-        given = resolve.CommandLine(
+        command_line = resolve.CommandLine(
             read_only=settings.is_asked_read_only,
             is_debug=settings.is_debug,
             log_format=settings.log_format,
             is_calm=settings.is_calm,
             is_ascii=settings.is_ascii,
         )
-        resolved = resolve.resolve_profile_settings(file, name, given)
+        resolved = resolve.resolve_profile_settings(file, name, command_line)
         if resolved.sources["url"] == resolve.BUILT_IN:
             self.show_config_message(f'{file.format_key_position("profiles", name)}: profile "{name}" has no url.')
             return
-        self.switch_to(resolved.settings, f"profile {name}")
+        self.switch_to_settings(resolved.settings, f"profile {name}")
 
     def switch_to_url(self, url: str) -> None:
         """Switch to another Redis without a profile. Restrictions of the current settings still apply."""
-        self.switch_to(replace(self._settings, url=url, profile="", badge=""), connect.mask(url))
+        self.switch_to_settings(replace(self._settings, url=url, profile="", badge=""), connect.mask(url))
 
-    def switch_to(self, settings: Settings, where: str = "", demo: Run | None = None) -> None:
-        """Switch to other settings, after a question if a change of many jobs runs. `where` names them in a toast."""
+    def switch_to_settings(self, settings: Settings, name: str = "", demo: Run | None = None) -> None:
+        """Switch to other settings, after a question if a change of many jobs runs. `name` names them in a toast."""
         try:
             create_engine(settings)  # validates the settings; nothing is sent
         except RqtuiError as error:
             self._host.show_toast(str(error), "error")
             return
-        if not self._is_changing():
-            self._switch(settings, where, demo)
+        if not self._is_change_running():
+            self._open_session_with_theme(settings, name, demo)
             return
         from rqtui.tui.widgets.question_dialog import create_stop_question
 
-        def handle_decision(given: object) -> None:
-            if given is not None:
-                self._host.app.call_later(self._switch, settings, where, demo)
+        def handle_decision(reply: object) -> None:
+            if reply is not None:
+                self._host.app.call_later(self._open_session_with_theme, settings, name, demo)
 
         self._host.app.push_screen(create_stop_question("Leave this Redis", "leave"), handle_decision)
 
-    def _switch(self, settings: Settings, where: str, demo: Run | None) -> None:
-        self._open(settings, demo)
+    def _open_session_with_theme(self, settings: Settings, name: str, demo: Run | None) -> None:
+        self._open_session(settings, demo)
         self._apply_theme(settings.theme or theme.DARK)
-        if where:
-            self._host.show_toast(f"Now on {where}. Marks and undo of the Redis before are gone.")
+        if name:
+            self._host.show_toast(f"Now on {name}. Marks and undo of the Redis before are gone.")
         self.show_config_problems()
 
-    def show_config_message(self, words: str, severity: SeverityLevel = "error") -> None:
+    def show_config_message(self, message: str, severity: SeverityLevel = "error") -> None:
         """Show a sentence about the config file for 20 seconds. A long path is shortened to fit into the toast."""
         path = self._settings.config
-        short = str(Path(path)).replace(str(Path.home()), "~", 1)
-        short = short if len(short) <= MAX_PATH_CHARS else f"…/{Path(path).name}"
-        self._host.show_toast(words.replace(path, short) if path else words, severity, timeout=20)
+        short_path = str(Path(path)).replace(str(Path.home()), "~", 1)
+        short_path = short_path if len(short_path) <= MAX_PATH_CHARS else f"…/{Path(path).name}"
+        self._host.show_toast(message.replace(path, short_path) if path else message, severity, timeout=20)
 
     def show_config_problems(self) -> None:
         """Show the problems and notes of the config file as toasts."""
@@ -139,7 +139,7 @@ class Profiles:
 
     # -- keys and colours of the file ---------------------------------------------------------------------------------
 
-    def apply_keymap(self) -> None:
+    def apply_configured_keymap(self) -> None:
         """Apply the keymap of the config file, and show its invalid entries as toasts."""
         app, settings = self._host.app, self._settings
         app.theme_changed_signal.subscribe(app, lambda chosen: self._show_theme_hint(chosen.name))
@@ -156,7 +156,7 @@ class Profiles:
 
     def report_key_clash(self, clashed: set[Binding]) -> None:
         """Report once which keys of the keymap another binding of this screen uses, for example a demo's strip."""
-        names = ", ".join(sorted(f"{keys.format_keys(each.key)} ({each.description})" for each in clashed))
+        names = ", ".join(sorted(f"{keys.format_keys(binding.key)} ({binding.description})" for binding in clashed))
         if names not in self._reported_clashes:  # Textual reports the clash again with every key
             self._reported_clashes |= {names}
             self._host.show_toast(f"keymap: these keys do something else now: {names}.", "warning")
@@ -179,7 +179,7 @@ class Profiles:
 def remove_invalid_settings(settings: Settings) -> Settings:
     """Return settings without the invalid URL, system or theme of a profile, and add the problems to show on screen.
 
-    Raises UsageError for a URL or system given on the command line.
+    Raises UsageError for an invalid URL or system given on the command line.
     """
     from rqtui.tui.services import keymap
 

@@ -22,7 +22,7 @@ from rqtui.tui.host import Host
 from rqtui.tui.services.batches import Batches
 from rqtui.tui.services.navigation import Navigation
 from rqtui.tui.services.session_journal import SessionJournal
-from rqtui.tui.services.tally import Tally
+from rqtui.tui.services.tally import OutcomeTally
 from rqtui.tui.session import Session
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class _RateLimitedChange:
-    """A rate-limited change that is under way."""
+    """A rate-limited change of jobs that is under way."""
 
     verb: str
     refs: tuple[Ref, ...]
@@ -42,15 +42,15 @@ class _RateLimitedChange:
     form: Mapping[str, object]
     place: str
     limit: rate_limit.Limits
-    tally: Tally
+    tally: OutcomeTally
     steps: Iterator[rate_limit.Step] | None = None
     last: rate_limit.Step | None = None
     is_waiting: bool = False
     is_stopped: bool = False
     timer: Timer | None = None
 
-    def run_step(self, engine: Engine) -> rate_limit.Step | None:
-        """Run the next step on the engine's thread. Return None after the last one."""
+    def run_next_step(self, engine: Engine) -> rate_limit.Step | None:
+        """Run the next step of the change on the engine's thread. Return None after the last step."""
         from rqtui.operations import rate_limit as drip
 
         if self.steps is None:
@@ -60,8 +60,8 @@ class _RateLimitedChange:
         return next(self.steps, None)
 
 
-class RateLimited:
-    """The rate-limited change of a session; only one runs at a time."""
+class RateLimitedChanges:
+    """The service that runs the rate-limited change of a session; only one change runs at a time."""
 
     def __init__(
         self, host: Host, session: Session, navigation: Navigation, batches: Batches, journal: SessionJournal
@@ -70,7 +70,7 @@ class RateLimited:
         self._batches, self._journal = batches, journal
         self._change: _RateLimitedChange | None = None
 
-    def start(
+    def start_change(
         self,
         verb: str,
         jobs_by_queue: Sequence[tuple[Ref, Sequence[Job]]],
@@ -79,14 +79,14 @@ class RateLimited:
         place: str,
         circumstances: Circumstances,
     ) -> None:
-        """Start a rate-limited change, unless one is already running."""
+        """Start a rate-limited change of jobs, unless one is already running."""
         from rqtui.operations.rate_limit import STEP_INTERVAL_S
 
         if self._change is not None:
             self._host.show_toast(keys.apply_keymap("A drip runs already: Esc stops it."), "warning")
             return
         refs = tuple(ref for ref, _jobs in jobs_by_queue)
-        self._change = _RateLimitedChange(verb, refs, jobs_by_queue, form, place, limit, Tally(verb, refs[0]))
+        self._change = _RateLimitedChange(verb, refs, jobs_by_queue, form, place, limit, OutcomeTally(verb, refs[0]))
         for ref in refs:
             self._journal.announce_change(verb, ref, circumstances)
         self._change.timer = self._host.app.set_interval(STEP_INTERVAL_S, self._request_step)
@@ -97,10 +97,10 @@ class RateLimited:
         if change is None or change.is_waiting:
             return
         change.is_waiting = True
-        self._session.call_engine(change.run_step, lambda answered: self._handle_step(change, answered))
+        self._session.call_engine(change.run_next_step, lambda answered: self._handle_step_result(change, answered))
 
-    def _handle_step(self, change: _RateLimitedChange, answered: ticker.CallFinished) -> None:
-        step: rate_limit.Step | None = answered.result
+    def _handle_step_result(self, change: _RateLimitedChange, call_result: ticker.CallFinished) -> None:
+        step: rate_limit.Step | None = call_result.result
         if change is not self._change:
             return  # the change was stopped in the meantime
         change.is_waiting = False
@@ -109,12 +109,12 @@ class RateLimited:
             change.last = step
             if step.outcomes:
                 self._session.ticker.request_refresh()
-        stop_reason = step.stop_reason if step is not None else answered.error or "it is over"
+        stop_reason = step.stop_reason if step is not None else call_result.error or "it is over"
         if stop_reason or change.is_stopped:
-            self._finish(change, stop_reason, answered.error)
+            self._finish_change(change, stop_reason, call_result.error)
         self._host.show_keys()
 
-    def stop(self) -> bool:
+    def stop_change(self) -> bool:
         """Stop the rate-limited change after the current step. Return False if none is running."""
         change = self._change
         if change is None:
@@ -123,10 +123,10 @@ class RateLimited:
         if change.timer:
             change.timer.stop()
         if not change.is_waiting:
-            self._finish(change, "", "")
+            self._finish_change(change, "", "")
         return True
 
-    def _finish(self, change: _RateLimitedChange, stop_reason: str, error: str) -> None:
+    def _finish_change(self, change: _RateLimitedChange, stop_reason: str, error: str) -> None:
         if change.timer:
             change.timer.stop()
         self._change = None
@@ -140,13 +140,13 @@ class RateLimited:
             view.handle_acted_jobs(change.tally.ids)
 
     def format_progress(self) -> Content | None:
-        """Format the progress of the rate-limited change. Return None if none is running."""
+        """Return the progress of the rate-limited change for the footer, or None if none is running."""
         change = self._change
         if change is None:
             return None
         done, total = (change.last.done, change.last.total) if change.last else (0, 0)
         progress = f"{formats.format_count(done)} of {formats.format_count(total)}"
-        words = f"drip {change.verb} {progress} · {formats.format_rate(change.limit.jobs_per_s)}"
+        text = f"drip {change.verb} {progress} · {formats.format_rate(change.limit.jobs_per_s)}"
         failures = change.last.failures if change.last else 0
-        more = f" · {formats.format_count(failures)} failed" if failures else ""
-        return Content.assemble((words + more, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
+        failure_text = f" · {formats.format_count(failures)} failed" if failures else ""
+        return Content.assemble((text + failure_text, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))

@@ -21,7 +21,7 @@ from rqtui.model import Queue, Ref
 from rqtui.operations.journal import Circumstances, Operation
 from rqtui.tui import keys
 from rqtui.tui.host import Host
-from rqtui.tui.services.tally import Tally
+from rqtui.tui.services.tally import OutcomeTally
 from rqtui.tui.session import Session
 from rqtui.verbs import Field
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SessionJournal:
-    """Writes the changes of a session into its journal."""
+    """The service that writes the changes of a session into its journal."""
 
     def __init__(self, host: Host, session: Session) -> None:
         self._host, self._session = host, session
@@ -46,75 +46,78 @@ class SessionJournal:
         if session.is_read_only:
             return
         session.keeper = engine.change_recorder = UndoRecorder(
-            self._undo_folder(), session.settings.url, session.journal
+            self._choose_undo_folder(), session.settings.url, session.journal
         )
         if session.keeper.problem:
             self._host.show_toast(f"Nothing can be undone: {session.keeper.problem}.", "warning")
 
-    def _show_interrupted_changes(self, answered: CallFinished) -> None:
+    def _show_interrupted_changes(self, call_result: CallFinished) -> None:
         """Show the changes that were interrupted when an earlier session was killed."""
-        for cut in answered.result or ():
+        for operation in call_result.result or ():
             self._host.show_toast(
-                f"A change {cut.describe_interruption()}; {keys.find_dialog_key('operations', 'o')} shows it.",
+                f"A change {operation.describe_interruption()}; {keys.find_dialog_key('operations', 'o')} shows it.",
                 "warning",
                 timeout=20,
             )
 
-    def _undo_folder(self) -> Path:
+    def _choose_undo_folder(self) -> Path:
         """Return the folder for undo records. A demo's records are deleted together with its Redis."""
         demo = self._session.demo
         return Path(demo.folder) if demo and demo.folder else find_state_folder()
 
     def announce_change(self, verb: str, ref: Ref, circumstances: Circumstances) -> None:
-        """Announce a change before it is sent, with the queue's counts at this time."""
+        """Announce a change to the journal before it is sent, with the queue's counts at this time."""
         snapshot = self._session.snapshot
         queue = snapshot.find_queue(ref) if snapshot else None
-        before = _map_counts([queue]) if queue else {}
-        announced = replace(circumstances, began_ms=int(time.time() * 1000), before=before)
-        self._session.journal.expect_change(verb, ref.queue, ref.system, announced)
+        before = _map_counts_by_queue([queue]) if queue else {}
+        announcement = replace(circumstances, began_ms=int(time.time() * 1000), before=before)
+        self._session.journal.expect_change(verb, ref.queue, ref.system, announcement)
 
-    def record_stop(self, verb: str, refs: Iterable[Ref], words: str) -> None:
-        """Record that a change was stopped early. `words` say by which person or limit, and after how many jobs."""
+    def record_stop(self, verb: str, refs: Iterable[Ref], reason: str) -> None:
+        """Record in the journal that a change was stopped early.
+
+        `reason` says by which person or limit, and after how many jobs.
+        """
         for ref in refs:
-            self._session.journal.record_stop(verb, ref.queue, ref.system, words)
+            self._session.journal.record_stop(verb, ref.queue, ref.system, reason)
 
-    def _count_afterwards(self, operation: Operation, refs: Sequence[Ref]) -> None:
+    def _record_counts_afterwards(self, operation: Operation, refs: Sequence[Ref]) -> None:
         """Count the places of the queues after a change, and add the counts to its journal entry."""
         session = self._session
 
         def fetch_counts(engine: Engine) -> list[Queue]:
             return engine.send_requests([engine.systems[ref.system].queue_request(ref.queue) for ref in refs])
 
-        def record_counts(answered: CallFinished) -> None:
-            if answered.result:
+        def record_counts(call_result: CallFinished) -> None:
+            if call_result.result:
                 session.journal.record_counts_after(
-                    operation, _map_counts(answered.result, operation.is_of_several_systems)
+                    operation, _map_counts_by_queue(call_result.result, operation.is_of_several_systems)
                 )
 
         session.call_engine(fetch_counts, record_counts)
 
     def record_change(
-        self, tally: Tally, error: str, refs: Sequence[Ref], is_under_way: Callable[[str, Ref], bool]
+        self, tally: OutcomeTally, error: str, refs: Sequence[Ref], is_under_way: Callable[[str, Ref], bool]
     ) -> None:
         """Write the journal entries of a finished change: one per verb, for all its queues, with their undo records.
 
-        The record of a verb that `is_under_way` again on a queue stays open.
+        The undo record of a verb that `is_under_way` again on a queue stays open.
         """
         session, journal = self._session, self._session.journal
-        kept_records = session.keeper.open_changes() if session.keeper else {}
-        finished = {key: kept_records[key] for key in kept_records if key[1] in refs and not is_under_way(*key)}
+        open_records = session.keeper.open_changes() if session.keeper else {}
+        finished = {key: open_records[key] for key in open_records if key[1] in refs and not is_under_way(*key)}
         for verb in dict.fromkeys(verb for verb, _ref in finished):
-            by_queue = {ref: each for (name, ref), each in finished.items() if name == verb}
+            by_queue = {ref: record for (name, ref), record in finished.items() if name == verb}
             first, *others = by_queue
             records = [session.close_record(verb, ref.system, ref.queue) for ref in by_queue]
-            ids = [id for each in by_queue.values() for id in each.ids]
-            answers = sum((each.answers for each in by_queue.values()), Counter())
-            count, names = sum(each.count for each in by_queue.values()), [ref.queue for ref in others]
+            ids = [id for record in by_queue.values() for id in record.ids]
+            answers = sum((record.answers for record in by_queue.values()), Counter())
+            count, names = sum(record.count for record in by_queue.values()), [ref.queue for ref in others]
             systems = [ref.system for ref in others]
             operation = journal.record_change(
                 verb, first.queue, first.system, ids, answers, error, records, count, names, systems
             )
-            self._count_afterwards(operation, list(by_queue))
+            self._record_counts_afterwards(operation, list(by_queue))
         if session.keeper:
             session.keeper.discard_unchanged(lambda verb, ref: ref in refs and not is_under_way(verb, ref))
         if not finished:
@@ -122,22 +125,24 @@ class SessionJournal:
             journal.record_change(tally.verb, ref.queue, ref.system, sorted(tally.ids), tally.words, error)
 
     def export_report(self) -> None:
-        """Write a report of this session's changes. The first time, ask why they were made."""
+        """Write a report of this session's changes into the current folder. The first time, ask why they were made."""
         journal = self._session.journal
         if self._has_asked_reason or not journal.operations:
             self._write_report()
             return
         from rqtui.tui.widgets.question_dialog import Question
 
-        words = "what was found, what was done and what came of it, as Markdown and as JSON, into this folder"
-        why = (Field("why", "why, in a few words"),)
-        question = Question("Write the report", [Content(words)], why, "write", is_danger=False, is_form=True)
+        explanation = "what was found, what was done and what came of it, as Markdown and as JSON, into this folder"
+        reason_fields = (Field("why", "why, in a few words"),)
+        question = Question(
+            "Write the report", [Content(explanation)], reason_fields, "write", is_danger=False, is_form=True
+        )
 
-        def handle_decision(given: FormReply | None) -> None:
-            if given is None:
+        def handle_decision(reply: FormReply | None) -> None:
+            if reply is None:
                 return
             self._has_asked_reason = True
-            if reason := given.values.get("why"):
+            if reason := reply.values.get("why"):
                 journal.set_reason(str(reason))
             self._write_report()
 
@@ -147,15 +152,15 @@ class SessionJournal:
         """Write the report into the current folder, with plots of its queues if Redis replies."""
         session, journal = self._session, self._session.journal
         operations, sightings = journal.operations, journal.sightings
-        refs = [ref for each in operations for ref in each.refs]
-        refs += [Ref(one.system, one.queue) for one in sightings]
+        refs = [ref for operation in operations for ref in operation.refs]
+        refs += [Ref(sighting.system, sighting.queue) for sighting in sightings]
         now_ms = session.snapshot.taken_ms if session.snapshot else 0
 
-        def draw(engine: Engine) -> list[postmortem.Plot]:
+        def draw_plots(engine: Engine) -> list[postmortem.Plot]:
             return postmortem.plot_last_hour(engine, [ref for ref in refs if ref.system in engine.systems], now_ms)
 
-        def write(answered: CallFinished) -> None:
-            plots = [*(answered.result or ()), *postmortem.plot_samples(session.watch.samples)]
+        def write_files(call_result: CallFinished) -> None:
+            plots = [*(call_result.result or ()), *postmortem.plot_samples(session.watch.samples)]
             try:
                 page, _data = postmortem.export_report(operations, Path.cwd(), sightings, plots)
             except OSError as error:
@@ -165,10 +170,10 @@ class SessionJournal:
 
         from rqtui.reports import postmortem
 
-        session.call_engine(draw, write)
+        session.call_engine(draw_plots, write_files)
 
 
-def _map_counts(queues: Iterable[Queue], with_system: bool = False) -> Mapping[str, Mapping[str, int]]:
+def _map_counts_by_queue(queues: Iterable[Queue], with_system: bool = False) -> Mapping[str, Mapping[str, int]]:
     return {
         f"{queue.system}:" * with_system + queue.name: queue.map_counts_by_place()
         for queue in queues

@@ -17,29 +17,35 @@ SLOW_ROUND_TRIPS, FAST_ROUND_TRIPS = 3, 10  # consecutive round trips before cal
 
 
 class SlowLink:
-    """Detects whether the connection of a session is slow. With `is_asked` it always counts as slow."""
+    """The service that detects whether the connection of a session is slow, and then turns on calm mode.
 
-    def __init__(self, host: Host, is_asked: bool) -> None:
-        self._host, self._is_asked = host, is_asked
+    With `is_asked` the connection always counts as slow.
+    """
+
+    def __init__(self, host: Host, is_calm_requested: bool) -> None:
+        self._host, self._is_calm_requested = host, is_calm_requested
         self._changed_in_a_row = 0
-        self.is_calm = is_asked
-        self.set_calm(is_asked)
+        self.is_calm = is_calm_requested
+        self.set_calm_mode(is_calm_requested)
 
-    def set_calm(self, is_calm: bool) -> None:
-        """Turn calm mode on or off."""
+    def set_calm_mode(self, is_calm: bool) -> None:
+        """Turn calm mode on or off: no animations, and rounded ages."""
         self.is_calm = is_calm
         formats.set_age_rounding(is_calm)
         self._host.app.animation_level = "none" if is_calm else constants.TEXTUAL_ANIMATIONS
 
     def record_round_trip(self, round_trip_ms: float) -> None:
-        """Switch calm mode after `SLOW_ROUND_TRIPS` slow or `FAST_ROUND_TRIPS` fast round trips in a row."""
-        if self._is_asked:
+        """Record the duration of a round trip to Redis, and switch calm mode after several slow or fast ones in a row.
+
+        `SLOW_ROUND_TRIPS` slow round trips turn it on, `FAST_ROUND_TRIPS` fast ones turn it off.
+        """
+        if self._is_calm_requested:
             return
         differs = (round_trip_ms > SLOW_MS) != self.is_calm
         self._changed_in_a_row = self._changed_in_a_row + 1 if differs else 0
         if self._changed_in_a_row >= (FAST_ROUND_TRIPS if self.is_calm else SLOW_ROUND_TRIPS):
             self._changed_in_a_row = 0
-            self.set_calm(not self.is_calm)
+            self.set_calm_mode(not self.is_calm)
             if self.is_calm:
                 self._host.show_toast("This link is slow: nothing moves by itself now, as with --calm.")
 

@@ -43,7 +43,7 @@ class _RunningUndo:
 
 
 class Undo:
-    """The undo of a session; only one runs at a time."""
+    """The service that undoes changes of a session; only one undo runs at a time."""
 
     def __init__(self, host: Host, session: Session, navigation: Navigation) -> None:
         self._host, self._session, self._navigation = host, session, navigation
@@ -52,25 +52,27 @@ class Undo:
     @property
     def is_possible(self) -> bool:
         """Whether this session has a change that `z` can undo."""
-        return not self._session.is_read_only and self._find_last_operation() is not None
+        return not self._session.is_read_only and self._find_last_undoable_operation() is not None
 
-    def _find_last_operation(self) -> Operation | None:
+    def _find_last_undoable_operation(self) -> Operation | None:
         operations = self._session.journal.operations
-        return next((each for each in operations if each.undo and not each.undone_at_ms), None)
+        return next((operation for operation in operations if operation.undo and not operation.undone_at_ms), None)
 
-    def undo_selected(self) -> None:
+    def undo_selected_change(self) -> None:
         """Undo the selected change in the list of operations, or else the last change of this session."""
         # Imported late, because the first snapshot does not need it.
         from rqtui.operations.undo import is_too_large_to_undo
 
         view = self._navigation.view
         operation = (
-            view.find_selected_operation() if view is not None and view.HAS_OPERATIONS else self._find_last_operation()
+            view.find_selected_operation()
+            if view is not None and view.HAS_OPERATIONS
+            else self._find_last_undoable_operation()
         )
-        first = next((each for each in self._session.journal.operations if not each.undone_at_ms), None)
-        if first is not None and is_too_large_to_undo(first) and not (view is not None and view.HAS_OPERATIONS):
+        latest = next((candidate for candidate in self._session.journal.operations if not candidate.undone_at_ms), None)
+        if latest is not None and is_too_large_to_undo(latest) and not (view is not None and view.HAS_OPERATIONS):
             self._host.show_toast(
-                f"{first.verb} of {formats.format_count(first.count, width=12)} jobs has no undo; o shows the others."
+                f"{latest.verb} of {formats.format_count(latest.count, width=12)} jobs has no undo; o shows the others."
             )
         elif operation is None:
             self._host.show_toast("Nothing to undo: no change was made here that has an undo.")
@@ -81,9 +83,9 @@ class Undo:
         elif self._running is not None:
             self._host.show_toast("An undo is under way.")
         else:
-            self._start(operation)
+            self._start_undo(operation)
 
-    def _start(self, operation: Operation) -> None:
+    def _start_undo(self, operation: Operation) -> None:
         from rqtui.operations import revert
 
         session, keeper = self._session, self._session.keeper
@@ -91,10 +93,10 @@ class Undo:
             self._host.show_toast("No changes now, so no undo either.", "warning")
             return
 
-        def handle_step(answered: CallFinished) -> None:
-            running.outcomes += answered.result or ()
-            if answered.is_last:
-                self._finish(running, answered.error)
+        def handle_step(call_result: CallFinished) -> None:
+            running.outcomes += call_result.result or ()
+            if call_result.is_last:
+                self._finish_undo(running, call_result.error)
             self._host.show_keys()
 
         self._running = running = _RunningUndo(operation, operation.count)
@@ -103,8 +105,11 @@ class Undo:
         )
         self._host.show_keys()
 
-    def stop(self) -> bool:
-        """Stop the undo after the current step; `z` continues with the rest. Return whether a long undo was stopped."""
+    def stop_undo(self) -> bool:
+        """Stop the running undo after the current step; `z` continues with the rest.
+
+        Return whether a long undo was stopped.
+        """
         if self._running is None:
             return False
         self._running.is_stopped = True
@@ -112,15 +117,15 @@ class Undo:
         return self._running.total > LONG_UNDO
 
     def format_progress(self) -> Content | None:
-        """Format the progress of a long undo. Return None for a short one, or if none is running."""
+        """Return the progress of a long undo for the footer, or None for a short one or if none is running."""
         running = self._running
         if running is None or running.total <= LONG_UNDO:
             return None
         done = formats.format_count(len(running.outcomes), width=9) if running.outcomes else "0"
-        words = f"undo of {running.operation.verb} {done} of {formats.format_count(running.total, width=9)}"
-        return Content.assemble((words, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
+        text = f"undo of {running.operation.verb} {done} of {formats.format_count(running.total, width=9)}"
+        return Content.assemble((text, "$accented"), (keys.apply_keymap("  Esc stops"), "$muted"))
 
-    def _finish(self, running: _RunningUndo, error: str) -> None:
+    def _finish_undo(self, running: _RunningUndo, error: str) -> None:
         """Record the undo in the journal, show its summary, and mark the changed jobs in the views."""
         operation, outcomes = running.operation, running.outcomes
         self._running = None
@@ -142,29 +147,29 @@ class Undo:
         is_good = not error and not any(
             outcome.is_lost or outcome.word in (_NO_RECORD, _REFUSED) for outcome in outcomes
         )
-        self._show_summary(operation, summary, "information" if is_good else "error")
+        self._show_undo_summary(operation, summary, "information" if is_good else "error")
         for view in self._navigation.list_drawable_views():
             view.handle_acted_jobs(jobs)
         self._session.ticker.request_refresh()
         self._host.request_refresh()
 
     def _mark_operation(self, operation: Operation, outcomes: Sequence[Outcome], error: str) -> None:
-        """Mark the operation as undone, or as not undoable if none of its records exists any more."""
+        """Mark the operation as undone in the journal, or as not undoable if none of its records exists any more."""
         if outcomes and all(outcome.word == _NO_RECORD for outcome in outcomes):
             self._session.journal.mark_not_undoable(operation.undo)  # so that `z` continues with the operation before
         elif not error and not any(outcome.is_lost for outcome in outcomes):
             self._session.journal.mark_undone(*operation.undo)
 
-    def _show_summary(self, operation: Operation, summary: str, severity: SeverityLevel) -> None:
-        """Show the result of the undo in a toast, and keep it among the recent changes."""
+    def _show_undo_summary(self, operation: Operation, summary: str, severity: SeverityLevel) -> None:
+        """Show the result of the undo in a toast, and add it to the recent changes."""
         ref = Ref(operation.system, operation.queue)
-        entry = recent.RecentEvent(time.time(), "undo", ref, safe(summary), more=len(operation.others))
-        self._session.changes.append(entry)
-        where = entry.format_queues(self._session.ambiguous_names)
-        self._host.show_toast(f"undo of {operation.verb} ({where}): {summary}", severity)
+        event = recent.RecentEvent(time.time(), "undo", ref, safe(summary), more=len(operation.others))
+        self._session.changes.append(event)
+        queue_names = event.format_queues(self._session.ambiguous_names)
+        self._host.show_toast(f"undo of {operation.verb} ({queue_names}): {summary}", severity)
 
 
 def _format_refused_jobs(outcomes: Sequence[Outcome]) -> str:
-    """Return ` · not put back: ID, ID, ID …` for the jobs that Redis refused; empty if there is none."""
+    """Return ` · not put back: ID, ID, ID …` for the jobs that Redis refused to restore; empty if there is none."""
     refused = [formats.shorten_job_id(outcome.id, 30) for outcome in outcomes if outcome.word == _REFUSED]
     return f" · not put back: {', '.join(refused[:3])}{' …' if len(refused) > 3 else ''}" if refused else ""

@@ -1,7 +1,7 @@
 """Resolve a key to a verb, and a verb to its form fields and scripts, without any side effect.
 
-Decides which verb a key means for the current row, whether a question comes first, and which inputs a form has. Called
-by `verb_starter`, which sends the verb and shows the dialogs.
+The functions decide which verb a key means for the current row, whether a question comes first, and which inputs a form
+has. `verb_starter` calls them, sends the verb and shows the dialogs.
 """
 
 from __future__ import annotations
@@ -23,32 +23,31 @@ QUEUE_FIELD = Field("queue", "queue", default="default")
 # These verbs lose no data, and their forms are rarely needed. With one job they run at once by key. Several jobs,
 # the palette, and a job that a worker would lose lead to a question first.
 WITHOUT_QUESTION = frozenset({"requeue", "release"})
-_FIXED_ARGUMENTS = frozenset(
-    name for verb in VERBS for name, _value in verb.fixed
-)  # arguments that not every script accepts
+# Not every script accepts these arguments.
+_FIXED_ARGUMENTS = frozenset(name for verb in VERBS for name, _value in verb.fixed)
 PURGE_CHUNK = 1000  # jobs per call, the maximum of the script
 UNLIMITED_JOBS = 10**12  # limit for systems that purge job by job
 MAX_WITHOUT_DRY_RUN = 20  # a dry run comes before a change of more marked jobs, or of all matching ones
 
 
-def find_verb(systems: Mapping[str, System], key: str, target: Target) -> Verb | None:
-    """Return the verb of a key for a target, or None if the key does nothing there."""
+def find_verb_of_key(systems: Mapping[str, System], key: str, target: Target) -> Verb | None:
+    """Return the verb that a key starts for a target, or None if the key does nothing there."""
     if target.ref is None:
         return next((verb for verb in keys.find_verbs_on_key(key) if verb.name == "enqueue"), None)
     system = systems[target.ref.system]
-    return next((verb for verb in keys.find_verbs_on_key(key) if _fits_target(system, verb, target)), None)
+    return next((verb for verb in keys.find_verbs_on_key(key) if _accepts_target(system, verb, target)), None)
 
 
-def is_offered(system: System, verb: Verb, target: Target) -> bool:
+def is_verb_offered(system: System, verb: Verb, target: Target) -> bool:
     """Return whether the palette offers this verb for the target."""
     if verb.is_hidden and verb.scope != "worker":
         return False
     if verb.scope == "place":
         return bool(target.place) and system.can(verb.name, target.place)
-    return _fits_target(system, verb, target)
+    return _accepts_target(system, verb, target)
 
 
-def _fits_target(system: System, verb: Verb, target: Target) -> bool:
+def _accepts_target(system: System, verb: Verb, target: Target) -> bool:
     if not system.can(verb.script or verb.name):
         return False
     if verb.scope == "worker":
@@ -71,18 +70,18 @@ def _accepts_place(system: System, verb: Verb, place: str) -> bool:
     return system.place(place).state in verb.takes and system.can(verb.script, place)
 
 
-def is_bulk(verb: Verb, target: Target) -> bool:
-    """Return whether a dry run comes before the verb."""
+def needs_dry_run(verb: Verb, target: Target) -> bool:
+    """Return whether a verb on this target is a change of many jobs, which a dry run precedes."""
     if verb.scope != "job" or verb.script == "enqueue":
         return False
     is_all = target.is_whole_place or (bool(target.filter) and len(target.jobs) > 1)
     return is_all or len(target.jobs) > MAX_WITHOUT_DRY_RUN or verb.script != ""
 
 
-def needs_question(verb: Verb, target: Target, has_form: bool, is_chosen: bool = False) -> bool:
+def needs_question(verb: Verb, target: Target, has_form: bool, is_from_palette: bool = False) -> bool:
     """Return whether a question or form comes before the verb. With `is_chosen` a form is always shown."""
     is_many = target.is_whole_place or len(target.jobs) > 1
-    has_form = has_form and (is_chosen or verb.name not in WITHOUT_QUESTION)
+    has_form = has_form and (is_from_palette or verb.name not in WITHOUT_QUESTION)
     is_careful = verb.is_dangerous or bool(verb.effect) or (verb.name == "release" and bool(target.other_holders))
     return is_careful or has_form or (is_many and verb.scope == "job")
 
@@ -92,33 +91,36 @@ def add_system_effects(system: System, verb: Verb) -> Verb:
     return replace(verb, effect=system.verb_effects.get(verb.script or verb.name, verb.effect))
 
 
-def list_fields(system: System, verb: Verb) -> tuple[Field, ...]:
+def list_form_fields(system: System, verb: Verb) -> tuple[Field, ...]:
     """Return the inputs of a verb's form that its scripts accept in this system.
 
     A body that is not JSON in this system becomes an input of raw bytes.
     """
     script = verb.script or verb.name
     accepted_arguments = {
-        (name, arg.name)
-        for name in {script, *(each.verb for each in verb.form)}
+        (name, argument.name)
+        for name in {script, *(field.verb for field in verb.form)}
         if name in system.scripts
-        for arg in (*system.scripts[name].args, *system.scripts[name].each)
+        for argument in (*system.scripts[name].args, *system.scripts[name].each)
     }
-    form = (each for each in verb.form if each.verb == HERE or (each.verb or script, each.name) in accepted_arguments)
+    fields = (
+        field for field in verb.form if field.verb == HERE or (field.verb or script, field.name) in accepted_arguments
+    )
     if verb.script == "enqueue" and not system.can("delete"):
-        form = (each for each in form if each.name != "delete_original")
+        fields = (field for field in fields if field.name != "delete_original")
     if system.has_json_bodies:
         is_new = verb.name == "enqueue"  # any other verb starts with the body of an existing job
         return tuple(
-            replace(each, default=system.body_template) if is_new and each.name == "body" else each for each in form
+            replace(field, default=system.body_template) if is_new and field.name == "body" else field
+            for field in fields
         )
-    return tuple(replace(each, kind="bytes", default="") if each.kind == "body" else each for each in form)
+    return tuple(replace(field, kind="bytes", default="") if field.kind == "body" else field for field in fields)
 
 
 def add_rate_fields(system: System, verb: Verb, fields: tuple[Field, ...]) -> tuple[Field, ...]:
     """Add the rate-limit inputs to the form of a verb that moves jobs to a ready place."""
-    runs = "ready" in {system.place(place).state for place in system.script(verb.script or verb.name).targets}
-    return fields if not runs or any(each.kind == "rate" for each in fields) else (*fields, *THROTTLE_FIELDS)
+    makes_ready = "ready" in {system.place(place).state for place in system.script(verb.script or verb.name).targets}
+    return fields if not makes_ready or any(field.kind == "rate" for field in fields) else (*fields, *THROTTLE_FIELDS)
 
 
 def group_values_by_script(system: System, verb: Verb, values: Values) -> list[tuple[str, Values]]:
@@ -128,32 +130,32 @@ def group_values_by_script(system: System, verb: Verb, values: Values) -> list[t
     it unchanged.
     """
     script = verb.script or verb.name
-    accepted_names = {arg.name for arg in (*system.script(script).args, *system.script(script).each)}
-    owners = {
-        each.name: script if each.name in accepted_names and each.verb != HERE else each.verb or script
-        for each in verb.form
+    accepted_names = {argument.name for argument in (*system.script(script).args, *system.script(script).each)}
+    scripts = {
+        field.name: script if field.name in accepted_names and field.verb != HERE else field.verb or script
+        for field in verb.form
     }
-    parts: dict[str, Values] = {}
+    groups: dict[str, Values] = {}
     for name, value in values.items():
-        if owners.get(name) != HERE:
-            parts.setdefault(owners.get(name, script), {})[name] = value
-    if not parts and not any(each.verb not in ("", HERE) for each in verb.form):
-        parts[script] = {}
-    return [(name, {**form, **dict(verb.fixed)}) for name, form in parts.items()]
+        if scripts.get(name) != HERE:
+            groups.setdefault(scripts.get(name, script), {})[name] = value
+    if not groups and not any(field.verb not in ("", HERE) for field in verb.form):
+        groups[script] = {}
+    return [(name, {**arguments, **dict(verb.fixed)}) for name, arguments in groups.items()]
 
 
-def complete_form(system: System, name: str, target: Target, form: Values) -> Values:
-    """Add the arguments that no person types: a new id, the place, the chunk size, and `force` for a leased job."""
-    script = system.script(name)
-    args = {arg.name for arg in script.args}
-    form = dict(form)
-    accepted_names = args | {column.name for column in script.each}
-    form = {key: value for key, value in form.items() if key in accepted_names or key not in _FIXED_ARGUMENTS}
-    if "force" in args and target.is_held:
-        form["force"] = True  # the question has warned that a worker holds the job
-    if name == "enqueue" and any(column.name == "id" and not column.optional for column in script.each):
-        form.setdefault("id", ids.create_job_id())
-    if name == "purge":
+def complete_script_arguments(system: System, script_name: str, target: Target, arguments: Values) -> Values:
+    """Add the script arguments that no user types: a new id, the place, the chunk size, and `force` for a lease."""
+    script = system.script(script_name)
+    argument_names = {arg.name for arg in script.args}
+    arguments = dict(arguments)
+    accepted_names = argument_names | {column.name for column in script.each}
+    arguments = {key: value for key, value in arguments.items() if key in accepted_names or key not in _FIXED_ARGUMENTS}
+    if "force" in argument_names and target.is_held:
+        arguments["force"] = True  # the question has warned that a worker holds the job
+    if script_name == "enqueue" and any(column.name == "id" and not column.optional for column in script.each):
+        arguments.setdefault("id", ids.create_job_id())
+    if script_name == "purge":
         limit = UNLIMITED_JOBS if system.purges_by_job(target.place) else PURGE_CHUNK
-        form.update(place=target.place, limit=limit)
-    return form
+        arguments.update(place=target.place, limit=limit)
+    return arguments

@@ -21,7 +21,7 @@ from rqtui.tui.session import Session
 
 
 class WriteLock:
-    """The write lock of a session. `stop_changes` ends the changes under way when it is locked."""
+    """The write lock of a session. `stop_changes` ends the changes under way when the session is locked."""
 
     def __init__(
         self, host: Host, session: Session, journal: SessionJournal, loops: Loops, stop_changes: Callable[[], object]
@@ -38,13 +38,13 @@ class WriteLock:
         settings = self._session.settings
         return settings.may_unlock if settings.read_only else self._session.is_read_only
 
-    def format_state(self) -> str:
-        """Return the state of the lock for the footer: `read-only`, `write`, or `write until 04:12`."""
+    def format_lock_state(self) -> str:
+        """Return the state of the write lock for the footer: `read-only`, `write`, or `write until 04:12`."""
         if self._session.is_read_only:
             return "read-only"
         return f"write until {formats.format_clock(self._until_s * 1000)[:5]}" if self._until_s else "write"
 
-    def unlock(self, duration: str) -> None:
+    def unlock_changes(self, duration: str) -> None:
         """Allow changes for a duration such as `15m`, starting now."""
         session, engine = self._session, self._session.engine
         if session.settings.read_only and not session.settings.may_unlock:
@@ -62,11 +62,13 @@ class WriteLock:
             self._journal.attach_undo_store(engine)
             self._loops.create_loops_after_unlock(engine)
         if self._timer is None:
-            self._timer = self._host.app.set_interval(0.5, self._lock_when_due)
-        until = self.format_state()
-        session.journal.record_change("unlock", "", "", answers={until: 1})
-        starts = f"{keys.find_current_key('dispatcher')} or {keys.find_current_key('reaper')}"
-        self._host.show_toast(f"Changes are on: {until}. The loops stay off until {starts} starts them.", "warning")
+            self._timer = self._host.app.set_interval(0.5, self._lock_if_expired)
+        state_text = self.format_lock_state()
+        session.journal.record_change("unlock", "", "", answers={state_text: 1})
+        start_keys = f"{keys.find_current_key('dispatcher')} or {keys.find_current_key('reaper')}"
+        self._host.show_toast(
+            f"Changes are on: {state_text}. The loops stay off until {start_keys} starts them.", "warning"
+        )
         self._redraw_frame()
 
     def lock(self) -> None:
@@ -86,12 +88,12 @@ class WriteLock:
         self._redraw_frame()
 
     def stop_timer(self) -> None:
-        """Stop the timer, because the session ended or was locked."""
+        """Stop the timer that locks changes again, because the session ended or was locked."""
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
 
-    def _lock_when_due(self) -> None:
+    def _lock_if_expired(self) -> None:
         if self._until_s and (time.time() >= self._until_s or time.monotonic() >= self._monotonic_until_s):
             self.lock()
 

@@ -45,7 +45,7 @@ def board(it: Screen) -> Board:
 
 
 def pane(it: Screen, name: str) -> Pane:
-    return next(pane for pane in board(it).panes() if pane.place.name == name)
+    return next(pane for pane in board(it).list_panes() if pane.place.name == name)
 
 
 def find_position(it: Screen, words: str) -> tuple[int, int]:
@@ -60,26 +60,28 @@ def find_position(it: Screen, words: str) -> tuple[int, int]:
 @pytest.mark.parametrize("width", [120, 139, 140, 160, 200, 250])
 @pytest.mark.parametrize("current", NAMES)
 def test_the_pane_in_the_middle_has_half_of_the_width_or_more(width: int, current: str) -> None:
-    shape = board_layout.build_shape(width, NAMES, current, ("done",), is_zoomed=False)
+    shape = board_layout.compute_board_layout(width, NAMES, current, ("done",), is_zoomed=False)
     cells = [int(part) for part in shape.columns.split() if part != "1fr"]
     assert width - sum(cells) >= width / 2
     assert shape.has_detail == (width >= 140)
 
 
 def test_a_place_without_jobs_folds_and_the_others_share_the_height() -> None:
-    shape = board_layout.build_shape(160, NAMES, "dead", ("done",), is_zoomed=False)
+    shape = board_layout.compute_board_layout(160, NAMES, "dead", ("done",), is_zoomed=False)
     assert shape.side == ("scheduled", "ready", "reserved", "done")
     assert shape.rows == "1fr 1fr 1fr 1"
     assert shape.in_sight == ("dead", "scheduled", "ready", "reserved")
 
 
 def test_below_120_cells_and_zoomed_one_pane_has_all() -> None:
-    assert board_layout.build_shape(119, NAMES, "dead", (), is_zoomed=False) == board_layout.Shape("dead")
-    assert board_layout.build_shape(250, NAMES, "dead", (), is_zoomed=True) == board_layout.Shape("dead")
+    assert board_layout.compute_board_layout(119, NAMES, "dead", (), is_zoomed=False) == board_layout.BoardLayout(
+        "dead"
+    )
+    assert board_layout.compute_board_layout(250, NAMES, "dead", (), is_zoomed=True) == board_layout.BoardLayout("dead")
 
 
 def test_where_nothing_stands_beside_it_the_pane_has_the_side_as_well() -> None:
-    shape = board_layout.build_shape(160, NAMES, "ready", tuple(NAMES), is_zoomed=False)
+    shape = board_layout.compute_board_layout(160, NAMES, "ready", tuple(NAMES), is_zoomed=False)
     assert shape.side == () and shape.columns.startswith("1fr ")
 
 
@@ -271,7 +273,7 @@ async def test_nine_places_have_nine_keys_and_are_told_apart_by_their_names(
         await it.until_toast("8 requeued")
         assert client.llen("mill:queued:flour") == 3 + 8
         assert client.llen("mill:canceled:flour") == 9, "the other dead place"
-        board(it).filter_state(State.DEAD, "id:ca1")
+        board(it).filter_place_of_state(State.DEAD, "id:ca1")
         await it.until(lambda: board(it).find_current_pane().place.name == "canceled", "the fullest of the dead")
         await it.press("2")
         await it.until(lambda: "waits" in it.text().splitlines()[3], "nothing of the mill is due")
@@ -286,7 +288,7 @@ async def test_beside_one_place_the_empty_ones_of_nine_are_a_line_each(
     async with screen(url, WIDE, systems=("mill",)) as it:
         await it.press("enter")
         folded = ("scheduled", "deferred", "ready", "started", "intermediate", "finished", "canceled")
-        await it.until(lambda: board(it)._shape.folded == set(folded))
+        await it.until(lambda: board(it)._board_layout.folded == set(folded))
         await it.until(lambda: [pane(it, name).region.height for name in folded] == [1] * 7)
         lines = [find_position(it, f" {[*NAMES_OF_THE_MILL].index(name) + 1} {name} ·")[1] for name in folded]
         assert lines == sorted(lines), "in their order"
@@ -312,7 +314,9 @@ def test_tabs_of_many_places_keep_a_blank_behind_each_key_and_tell_the_places_ap
     places = registry.create_system(system).places
     counts = tuple(Count(place.name, place.state, 0 if at == 3 else count) for at, place in enumerate(places))
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    made = "".join(piece.text for piece in board_borders.build_tabs(panes, panes[-1], Queue("q", system, counts)))
+    made = "".join(
+        piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", system, counts))
+    )
     assert len(made) <= 76 and "…" not in made
     if count < 100:
         assert all(f" {number} " in made for number in range(1, len(places) + 1)), made
@@ -324,5 +328,7 @@ def test_a_name_that_begins_like_another_one_is_told_by_the_first_letters_of_its
     places = registry.create_system("bullmq").places
     counts = tuple(Count(place.name, place.state, 36) for place in places)
     panes: list[Any] = [SimpleNamespace(place=place, expression="", size=SimpleNamespace(width=80)) for place in places]
-    made = "".join(piece.text for piece in board_borders.build_tabs(panes, panes[-1], Queue("q", "bullmq", counts)))
+    made = "".join(
+        piece.text for piece in board_borders.build_title_with_tabs(panes, panes[-1], Queue("q", "bullmq", counts))
+    )
     assert " 2 wc" in made and " 4 wa" in made, made

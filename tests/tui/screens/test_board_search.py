@@ -134,7 +134,7 @@ async def test_a_scan_ends_at_its_budget_and_says_so(url: str, seeded: Seeded, m
         await it.until_shown("300+ match · in the first 600 of 1 300")
         await it.press("asterisk")
         await it.until_shown("all 300 matches marked")
-        target = it.app.navigation.target()
+        target = it.app.navigation.find_target()
         assert target.filter == "job:send" and not target.is_whole_place and len(target.jobs) == 300
 
 
@@ -169,7 +169,7 @@ async def test_a_verb_acts_on_all_that_match_and_on_no_other(url: str, seeded: S
         await it.until_shown("130 of 1 300 match")
         await it.press("asterisk")
         await it.until_shown("all 130 matches marked")
-        target = it.app.navigation.target()
+        target = it.app.navigation.find_target()
         assert {job.id for job in target.jobs} == {f"j{n:04}".encode() for n in range(0, LONG, 10)}
         for _chunk in seeded.engine.yield_verb_steps("delete", seeded.ref, target.jobs, {}):
             pass
@@ -276,7 +276,7 @@ async def test_a_job_that_moves_is_seen_in_both_panes_for_one_picture(url: str, 
         row = next(line for line in it.text().splitlines() if "×a0" in line)
         board = it.app.navigation.view
         assert "→reserved" in row and isinstance(board, Board)
-        there = next(pane for pane in board.panes() if pane.place.name == "reserved")
+        there = next(pane for pane in board.list_panes() if pane.place.name == "reserved")
         assert [shown.id for shown in there.rows] == [b"a0"] and there.size.height > 1  # and where it is now
         assert find_pane(it).cursor_id == b"a2"
         refresh()

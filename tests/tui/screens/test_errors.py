@@ -100,7 +100,7 @@ async def test_esc_ends_the_search_for_members_before_anything_is_changed(url: s
         await it.until_shown("TimeoutError: # s")
         view = it.app.navigation.view
         assert view is not None
-        group_verb = it.app.verb_starter.find_verb("R")
+        group_verb = it.app.verb_starter.find_verb_of_key("R")
         assert group_verb is not None and view.handle_verb(group_verb)
         assert view.step_back()
         await it.until_refreshed()
@@ -166,7 +166,7 @@ async def test_brackets_widen_and_narrow_the_groups_and_the_cursor_stays_on_its_
         await it.until_shown("3 errors", "by cause", "charge.py:88", "50 %")
         view = it.app.navigation.view
         assert isinstance(view, ErrorsView)
-        view.table.move_to(next(group.id for group in view.list_groups() if group.count == 2))
+        view.table.move_to(next(group.id for group in view.list_error_groups() if group.count == 2))
         await it.press("right_square_bracket")
         await it.until_shown("4 errors", "by message", "expired card", "no funds")
         assert "Declined" in view.find_selected_group().message  # type: ignore[union-attr]
@@ -192,10 +192,12 @@ async def test_a_cursor_that_nobody_moved_stays_on_the_most_frequent_error(url: 
             return group.message if group else ""
 
         async def fail_more(times: int, error: str) -> None:
-            dead = sum(group.dead for group in view.list_groups())
+            dead = sum(group.dead for group in view.list_error_groups())
             add_failed_jobs(mail, *[error] * times)
             await it.press("r")
-            await it.until(lambda: sum(group.dead for group in view.list_groups()) == dead + times, "they are counted")
+            await it.until(
+                lambda: sum(group.dead for group in view.list_error_groups()) == dead + times, "they are counted"
+            )
 
         assert message() == "ErrorA: x"
         await fail_more(4, "ErrorB: x")
@@ -234,7 +236,7 @@ async def test_what_a_key_would_touch_is_what_the_row_counts_and_what_came_since
         await it.until_shown("3 errors")
         view = it.app.navigation.view
         assert isinstance(view, ErrorsView)
-        assert sorted(group.message for group in view.list_groups()) == left
+        assert sorted(group.message for group in view.list_error_groups()) == left
 
 
 @run_on_event_loop
@@ -251,6 +253,6 @@ async def test_the_page_of_a_group_says_how_many_where_and_since_when(url: str, 
         await it.until_shown("charge.py:88")
         view = it.app.navigation.view
         assert isinstance(view, ErrorsView)
-        view.table.move_to(next(group.id for group in view.list_groups() if group.frame))
+        view.table.move_to(next(group.id for group in view.list_error_groups() if group.frame))
         await it.press("enter")
         await it.until_shown("charge.py:88 · 2 jobs, 50 % of all · first", "last", "raise Declined(")

@@ -60,7 +60,7 @@ async def test_no_verb_is_offered_for_what_was_heard(client: Redis, url: str, cr
         await it.until_shown("1 waiting 1", "b2", "D delete")
         await it.press("3")
         await it.until_shown("a1", "heard since")
-        assert it.app.verb_starter.check_key("D") is None, "it is grey"
+        assert it.app.verb_starter.check_verb_key("D") is None, "it is grey"
         await it.press("D")
         await it.until_refreshed()
         assert "a1" in it.text() and client.lrange("crier:mail", 0, -1) == [b"b2"]

@@ -101,7 +101,7 @@ async def test_a_worker_is_told_to_stop_from_the_palette(url: str, client: Redis
         await it.press("w")
         await it.until_shown("w1", "quiet or to stop")
         verbs = {verb.name: verb for verb, _summary in it.app.verb_starter.list_offered_verbs()}
-        it.app.start_verb(verbs["stop"], it.app.navigation.target())
+        it.app.start_verb(verbs["stop"], it.app.navigation.find_target())
         await it.until(
             lambda: b" stop " in (client.hget(build_keys("mail")["workers"], "w1") or b""), "the order stands"
         )
@@ -124,7 +124,7 @@ async def test_a_worker_of_celery_is_asked_with_one_key_and_its_replies_are_show
             verbs = {verb.name: verb for verb, _summary in it.app.verb_starter.list_offered_verbs()}
             assert {"stop", "grow", "shrink", "rate_limit", "time_limit"} <= verbs.keys()
             assert not {"inspect", "collect"} & verbs.keys()
-            it.app.start_verb(verbs["grow"], it.app.navigation.target())
+            it.app.start_verb(verbs["grow"], it.app.navigation.find_target())
             await it.until_shown("Grow the pool of: w1@shop", "takes that back", "processes")
     finally:
         fake.close()

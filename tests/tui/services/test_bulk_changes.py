@@ -332,7 +332,7 @@ async def test_quiet_and_stop_act_on_the_workers_that_a_view_has_chosen(
 
 
 def _list_offered_verbs(it: Screen, target: Target, monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.setattr(it.app.navigation, "target", lambda: target)
+    monkeypatch.setattr(it.app.navigation, "find_target", lambda: target)
     return it.app.verb_starter.list_offered_verbs()
 
 

@@ -294,7 +294,7 @@ async def test_a_lock_that_falls_while_a_question_stands_lets_nothing_through(ur
     here.put("one", "two")
     async with screen(url, read_only=True) as it:
         await it.press("enter")
-        it.app.write_lock.unlock("5m")
+        it.app.write_lock.unlock_changes("5m")
         await it.until_shown("D delete")
         await it.press("D")
         await it.until_shown("y delete   Enter, Esc no")
@@ -312,7 +312,7 @@ async def test_a_lock_ends_a_drip(url: str, client: Redis) -> None:
     async with screen(url) as it:
         from rqtui.operations import rate_limit
 
-        it.app.verb_starter.rate_limited.start(
+        it.app.verb_starter.rate_limited.start_change(
             "requeue", [(here.ref, here.jobs("dead"))], {}, rate_limit.Limits(5.0), "", Circumstances()
         )
         await it.until(lambda: here.ids("ready"), "the first drop")

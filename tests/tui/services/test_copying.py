@@ -187,7 +187,9 @@ async def test_y_offers_the_screen_and_sends_its_lines(
     url: str, seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[bytes] = []
-    monkeypatch.setattr(clipboard, "send", lambda data, *_, **__: given.append(data) or clipboard.CopyResult("here"))
+    monkeypatch.setattr(
+        clipboard, "send_to_clipboard", lambda data, *_, **__: given.append(data) or clipboard.CopyResult("here")
+    )
     seeded.put("a1", "a2")
     async with screen(url) as it:
         await it.press("y")

@@ -15,7 +15,7 @@ from rqtui.config.file import parse_config_text
 from rqtui.config.settings import Settings
 from rqtui.tui import keys
 from rqtui.tui.app import Cockpit
-from rqtui.tui.services.keymap import ValidatedKeymap, list_movable_bindings, map_names_to_ids, validate_keymap
+from rqtui.tui.services.keymap import ValidatedKeymap, list_movable_bindings, map_keymap_names_to_ids, validate_keymap
 from rqtui.verbs import VERBS
 
 
@@ -73,7 +73,7 @@ def test_an_unknown_binding_and_an_unknown_key_are_told_with_the_nearest() -> No
 def test_no_look_and_no_verb_share_a_name() -> None:
     looks = {look.id for look in keys.GENERAL_KEYS}
     assert not [verb.name for verb in VERBS if verb.key and verb.name in looks]
-    assert set(map_names_to_ids().values()) <= set(list_movable_bindings())
+    assert set(map_keymap_names_to_ids().values()) <= set(list_movable_bindings())
 
 
 def test_every_binding_that_can_be_moved_is_one_of_the_app_or_of_what_it_opens() -> None:

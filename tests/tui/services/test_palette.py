@@ -16,7 +16,7 @@ from rqtui.engine.engine import build_engine
 from rqtui.systems import registry
 from rqtui.tui.screens.board import Board
 from rqtui.tui.screens.job import JobPage
-from rqtui.tui.services.palette import parse_ids, score_match
+from rqtui.tui.services.palette import parse_typed_job_ids, score_command_match
 from rqtui.tui.widgets.finder import Finder, Hits
 
 
@@ -197,15 +197,20 @@ def test_the_ids_of_all_queues_and_systems_are_looked_up_in_one_round_trip(
 
 
 def test_how_well_words_name_something() -> None:
-    assert score_match(["mail"], "mail") > score_match(["mail"], "mail-two") > score_match(["mail"], "e-mail") > 1
-    assert 0 < score_match(["memory"], "Redis", "the server: memory") < 1
-    assert not score_match(["l", "zz"], "mail")
+    assert (
+        score_command_match(["mail"], "mail")
+        > score_command_match(["mail"], "mail-two")
+        > score_command_match(["mail"], "e-mail")
+        > 1
+    )
+    assert 0 < score_command_match(["memory"], "Redis", "the server: memory") < 1
+    assert not score_command_match(["l", "zz"], "mail")
 
 
 def test_an_id_is_looked_for_as_it_is_typed_as_it_is_shown_and_from_base64() -> None:
-    assert parse_ids("job-1") == (b"job-1",)
-    assert set(parse_ids(r"a\xff")) == {b"a\xff", rb"a\xff"}
-    assert b"\xff\xfe" in parse_ids("base64://4=")
+    assert parse_typed_job_ids("job-1") == (b"job-1",)
+    assert set(parse_typed_job_ids(r"a\xff")) == {b"a\xff", rb"a\xff"}
+    assert b"\xff\xfe" in parse_typed_job_ids("base64://4=")
 
 
 def test_a_thousand_queues_are_asked_at_once(client: Redis, url: str) -> None:

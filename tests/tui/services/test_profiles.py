@@ -160,7 +160,7 @@ async def test_a_switch_asks_first_while_a_change_of_many_jobs_runs(url: str, cl
     config = written(tmp_path, f'[profiles.other]\nurl = "{url}/1"\n')
     async with screen(Settings(url, config=config)) as it:
         await it.until_shown("mail")
-        it.app.verb_starter.rate_limited.start(
+        it.app.verb_starter.rate_limited.start_change(
             "requeue", [(seeded.ref, seeded.jobs("dead"))], {}, Limits(2.0), "", Circumstances()
         )
         await it.until_shown("of 40 · 2/s", "Esc stops")

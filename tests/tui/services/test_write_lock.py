@@ -29,7 +29,7 @@ async def test_a_read_only_screen_changes_nothing_until_it_is_unlocked(url: str,
         assert " D " not in it.text()
         await it.press("D")
         assert here.ids("ready") == ["one", "two"] and len(it.app.screen_stack) == 2
-        it.app.write_lock.unlock("15m")
+        it.app.write_lock.unlock_changes("15m")
         await it.until_shown("write until ", "D delete")
         assert "off" in it.text(), "the loops stay off"
         await it.press("D", "y")
@@ -42,7 +42,7 @@ async def test_it_locks_itself_when_the_time_is_over_and_stops_the_loops(url: st
     here.put("one")
     async with screen(url, read_only=True) as it:
         await it.press("enter")
-        it.app.write_lock.unlock("5m")
+        it.app.write_lock.unlock_changes("5m")
         await it.press("comma")
         await it.until(lambda: it.app.session.loops["dispatch"].is_running, "the dispatcher")
         dispatcher = it.app.session.loops["dispatch"]
@@ -79,7 +79,7 @@ async def test_a_session_that_may_write_can_be_locked_and_unlocked_again(url: st
         await it.until_shown("read-only", "loops off")
         await it.press("D")
         assert here.ids("ready") == ["one"] and len(it.app.screen_stack) == 2
-        it.app.write_lock.unlock("1h")
+        it.app.write_lock.unlock_changes("1h")
         await it.until_shown("write until ")
 
 
@@ -90,7 +90,7 @@ async def test_a_profile_that_is_read_only_for_good_cannot_be_unlocked(url: str,
     async with screen(Settings(url, read_only=True, may_unlock=False)) as it:
         names = {command.title for command in it.app.palette.list_commands()}
         assert not any(name.startswith("unlock") for name in names)
-        it.app.write_lock.unlock("5m")
+        it.app.write_lock.unlock_changes("5m")
         await it.until_toast("always read-only")
         assert it.app.session.is_read_only and it.app.session.engine is not None and it.app.session.engine.read_only
 

@@ -8,7 +8,7 @@ from redis import Redis
 from screens import VIEW_KEYS, Seeded, run_on_event_loop, screen
 
 from rqtui.tui.services.connection_lost import EditUrl
-from rqtui.tui.services.copying import Choose
+from rqtui.tui.services.copying import ChoiceDialog
 from rqtui.tui.widgets.question_dialog import Question
 from rqtui.tui.widgets.view_list import ViewList
 
@@ -25,7 +25,7 @@ async def test_a_screen_that_is_left_before_it_stands_leaves_the_one_below(url: 
             "job": lambda: navigation.open_job(seeded.ref, job),
             "keys": lambda: navigation.show_keys_page(()),
             "question": lambda: it.app.push_screen(Question("Delete", [], (), "delete", True)),
-            "choice": lambda: it.app.push_screen(Choose("Copy", [("i", "the id")])),
+            "choice": lambda: it.app.push_screen(ChoiceDialog("Copy", [("i", "the id")])),
             "views": lambda: it.app.push_screen(ViewList(it.app.frame_content.list_view_links())),
             "url": lambda: it.app.push_screen(EditUrl(url)),
         }

@@ -106,5 +106,5 @@ def test_rough_ages_change_each_ten_seconds_and_then_each_minute(rough: None) ->
 def test_ages_are_rough_while_calm_and_to_the_second_otherwise() -> None:
     app = Cockpit(Settings(is_calm=True))
     assert formats.format_age(72_000) == "1m"
-    app.slow_link.set_calm(False)
+    app.slow_link.set_calm_mode(False)
     assert formats.format_age(72_000) == "1m12"
