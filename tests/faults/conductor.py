@@ -138,11 +138,11 @@ class Stage:
         if slot.kind == "rqtui work":
             command = [sys.executable, "-I", "-S", str(FOLDER / "run_job.py"), str(self._path), slot.called]
             queue = QUEUES[number % len(QUEUES)]
-            return _run_rqtui_for_json(
+            return _build_rqtui_command(
                 url, "work", queue, "--json", "--ttr", "600ms", "--concurrency", "2", "--", *command
             )
         if slot.kind.startswith("rqtui "):
-            return _run_rqtui_for_json(url, slot.kind.split()[1], *QUEUES, "--json")
+            return _build_rqtui_command(url, slot.kind.split()[1], *QUEUES, "--json")
         queues = [QUEUES[number % len(QUEUES)]] if slot.kind.startswith(("consume", "lease")) else QUEUES
         options = {
             "name": slot.called, "url": url, "queues": queues, "history": str(self._path), "most": 100_000,
@@ -370,7 +370,7 @@ def dump(client: Redis, queue: str, found: Sequence[object], remembers: bool = T
 
 def run_check(url: str, queue: str) -> list[str]:
     """Run `rqtui check`, and return its output if it does not end with 0."""
-    ran = subprocess.run(_run_rqtui_for_json(url, "check", queue, "--json"), capture_output=True, text=True)
+    ran = subprocess.run(_build_rqtui_command(url, "check", queue, "--json"), capture_output=True, text=True)
     return [ran.stdout + ran.stderr] if ran.returncode else []
 
 
@@ -384,7 +384,7 @@ def events(client: Redis, key: str) -> list[tuple[str, str]] | None:
     return [(fields[b"verb"].decode(), fields[b"id"].decode()) for _, fields in entries if b"id" in fields]
 
 
-def _run_rqtui_for_json(url: str, *words: str) -> list[str]:
+def _build_rqtui_command(url: str, *words: str) -> list[str]:
     return [sys.executable, "-m", "rqtui", "-u", url, *words]
 
 

@@ -72,7 +72,7 @@ class Loop:
 
         return asyncio.run_coroutine_threadsafe(await_result(), self._loop).result()
 
-    def call_function(self, function: Any, *args: Any) -> Any:
+    def call(self, function: Any, *args: Any) -> Any:
         """Call a function on the loop's thread and return the result."""
 
         async def call_function() -> Any:
