@@ -219,10 +219,10 @@ def measure_dead_consumer(on: Bench) -> Iterator[Line]:
         client.hset(orizuru.HEARTBEATS, "dead", int(time.time() * 1000) - 600_000)
         for what in ("processing", "unacked"):
             key = orizuru.build_key("dead", what)
-            send_in_pipelines(client, (("LPUSH", key, orizuru.encode(n)) for n in range(number)))
+            send_in_pipelines(client, (("LPUSH", key, orizuru.encode_struct(n)) for n in range(number)))
 
     def original(client: Any) -> Side:
-        return lambda: orizuru.collect(client)
+        return lambda: orizuru.collect_unacked(client)
 
     def ours(client: Any) -> Side:  # a list that stands as it was seen is that of a dead consumer
         return _build_double_reap(client, "orizuru:source=bench", "bench", 600_000)

@@ -27,7 +27,7 @@ class Killed(BaseException):
 
 
 class Actor:
-    """One worker or producer on a thread.
+    """One simulated worker or producer of an original system, on a thread of its own.
 
     `build_turn(actor)` returns its turn. `on_loss(job)` is called for a job that is lost because the actor dies.
     """
@@ -52,38 +52,38 @@ class Actor:
     # -- from other threads -----------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start to take turns."""
+        """Start the thread of an actor, which then takes turns."""
         self._thread.start()
 
     def dismiss(self) -> None:
-        """Finish the current work at once, and stop."""
+        """Let an actor finish its current work at once, and stop."""
         self.is_dismissed = True
         self._orders.set()
 
     def join(self, timeout_s: float = 5.0) -> None:
-        """Wait until the thread ends."""
+        """Wait until the thread of an actor has ended."""
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
 
     def kill(self) -> None:
-        """Stop without another command to Redis; a held job stays in its place."""
+        """Stop an actor without another command to Redis. A held job stays in its place."""
         self._is_killed = True
         self.state = "dead"
         self._orders.set()
 
     def stall(self, seconds: float) -> None:
-        """Hang for the given seconds, then continue as if nothing had happened."""
+        """Let an actor hang for the given seconds, then continue as if nothing had happened."""
         self._stalls_until_s = time.monotonic() + seconds
         self.state = "stalled"
 
     def wake(self) -> None:
-        """Continue early if the actor is stalled or late."""
+        """Let an actor continue at once if it is stalled or late."""
         self._stalls_until_s = self._not_before_s = 0.0
 
     # -- called by the original --------------------------------------------------------------------------------------
 
     def work(self, job: bytes, run_s: float, at_least_s: float = 0.0, *, falls: bool = False) -> None:
-        """Work on a job for `run_s` of the scenario, and for `at_least_s` by the wall clock.
+        """Simulate work on a job for `run_s` of the scenario, and for at least `at_least_s` by the wall clock.
 
         `falls`: no other process can find the job, so that it is lost if this worker dies.
         """
@@ -106,7 +106,7 @@ class Actor:
         self.state = "idle"
 
     def pause(self, gap: str) -> None:
-        """Wait in a gap between two steps of the original that belong together, or die in it."""
+        """Wait between two steps of the original's code that belong together, or die there."""
         if gap == self.dies_in:
             self.kill()
             raise Killed
@@ -125,6 +125,7 @@ class Actor:
             raise Killed
 
     def _take_turns(self) -> None:
+        """Run the actor's thread: take turns, and back off while Redis is unavailable."""
         failures = 0
         try:
             while not self.is_dismissed:

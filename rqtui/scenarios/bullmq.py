@@ -163,7 +163,7 @@ class Shop(ShopStage):
         return f"web-{number if number < 9 else number + 1}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a worker, which registers, then takes, runs and records jobs."""
+        """Build the turn of a worker, which registers, then takes, runs and records jobs."""
         is_registered = False
 
         def run(id: str, name: str, _data: object) -> object:
@@ -214,7 +214,7 @@ class Shop(ShopStage):
         return "a script with BullMQ 5 resumes: paused becomes wait, and what stood in wait is in no place"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the members of the lists and the sorted sets by place."""
+        """Read the members of the lists and the sorted sets by place."""
         p = original.build_key_prefix(self.queue)
         lists = {place: client.lrange(f"{p}{place}", 0, -1) for place in ("wait", "paused", "active")}
         sets = {

@@ -138,9 +138,9 @@ class Shop(ShopStage):
             original.leave_replies(client, mailbox, hosts, time.time() - 86_400)
             return
         if command.verb == "flower":
-            original.sweep(client, FLOWER_S)
+            original.restore_overdue_messages(client, FLOWER_S)
             return
-        original.declare(client, self.queue)
+        original.declare_queue(client, self.queue)
         if command.verb == "raw":
             client.lpush(original.build_list_key(self.queue, _LOWEST if command.job == _RAW else 0), command.job)
         else:
@@ -161,9 +161,9 @@ class Shop(ShopStage):
             retries=int(command.verb == "again"),
         )
         if command.verb == "held":
-            original.reserve(client, self.queue, message, at_s)
+            original.reserve_message(client, self.queue, message, at_s)
         else:
-            original.publish(client, self.queue, message)
+            original.publish_message(client, self.queue, message)
 
     def name_worker(self, number: int) -> str:
         """Return the host name of a worker."""
@@ -174,7 +174,7 @@ class Shop(ShopStage):
         return f"task {job[:8].decode()}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a worker, which runs tasks; another actor has heartbeats and commands."""
+        """Build the turn of a worker, which runs tasks; another actor has heartbeats and commands."""
 
         def run(headers: Mapping[str, Any], _args: list[Any], _kwargs: dict[str, Any]) -> object:
             id, name = str(headers["id"]), str(headers["task"])
@@ -265,7 +265,7 @@ class Shop(ShopStage):
         return f"a Flower with a visibility timeout of {FLOWER_S} s starts: what workers hold goes out again"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the tasks in the lists of all priorities and in `unacked` by place."""
+        """Read the tasks in the lists of all priorities and in `unacked` by place."""
         return map_places(
             queue=[_parse_id(raw) for key in original.build_list_keys(self.queue) for raw in client.lrange(key, 0, -1)],
             unacked=[str(json.loads(raw)[0]["headers"]["id"]).encode() for raw in client.hvals("unacked")],

@@ -44,7 +44,7 @@ class Consumers(Stage):
         self.actions = {"collect": self._request_collection, "undecodable": self._send_undecodable}
 
     def plan_commands(self) -> Iterator[ProducerCommand]:
-        """Yield the first jobs at once, then three per second."""
+        """Yield the commands of the producer: the first jobs at once, then three per second."""
         rng = Random(f"consumers:{self.seed}")
         at_ms = 0.0
         for number in range(1 << 30):
@@ -52,13 +52,13 @@ class Consumers(Stage):
             at_ms += 0 if number < _FIRST else rng.expovariate(1 / 330)
 
     def plan_burst(self) -> Iterator[ProducerCommand]:
-        """Yield the images of bursts."""
+        """Yield the commands of bursts of images."""
         rng = Random(f"consumers-burst:{self.seed}")
         for number in range(1 << 30, 1 << 31):
             yield _build_image_command(rng, number, 0)
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Add the job with the producer's LPUSH."""
+        """Put a job with the producer's LPUSH."""
         client.lpush(SOURCE, command.body)
         self.ledger.put[command.body] += 1
 
@@ -71,11 +71,11 @@ class Consumers(Stage):
         return f"picture {msgpack.unpackb(job)[0]}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a consumer, which sends a heartbeat, then runs a job and acks or rejects it."""
+        """Build the turn of a consumer, which sends a heartbeat, then runs a job and acks or rejects it."""
         beat_s = 0.0
 
         def run(message: list[Any]) -> None:
-            job = original.encode(*message)
+            job = original.encode_struct(*message)
             attempt = self.count_attempt(job)
             began_s = time.monotonic()
             actor.work(job, 0.3 + 1.2 * self.roll(job))
@@ -109,7 +109,7 @@ class Consumers(Stage):
         def take_turn() -> float:
             if self._is_collecting:
                 self._is_collecting = False
-                original.collect(actor.client, actor.pause)
+                original.collect_unacked(actor.client, actor.pause)
             return IDLE_S
 
         return take_turn
@@ -125,7 +125,7 @@ class Consumers(Stage):
         return "a body sent that is no MessagePack: its consumer leaves it in processing"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the jobs of the source, and of both lists of every consumer that existed, by place."""
+        """Read the jobs of the source, and of both lists of every consumer that existed, by place."""
         found: dict[str, list[bytes]] = {"source": list(client.lrange(SOURCE, 0, -1)), "processing": [], "unacked": []}
         for key in client.scan_iter("orizuru:consumers:*:*", count=1000):
             place = key.decode().rsplit(":", 1)[-1]
@@ -135,7 +135,7 @@ class Consumers(Stage):
 
 
 def _build_image_command(rng: Random, number: int, at_ms: int) -> ProducerCommand:
-    body = original.encode(number, f"s3://photos/{rng.getrandbits(48):012x}.jpg", rng.choice((96, 640, 1600)))
+    body = original.encode_struct(number, f"s3://photos/{rng.getrandbits(48):012x}.jpg", rng.choice((96, 640, 1600)))
     return ProducerCommand(at_ms, body, body)
 
 

@@ -46,7 +46,7 @@ class Delays(Stage):
         self.actions = {"original": self._toggle_original}
 
     def plan_commands(self) -> Iterator[ProducerCommand]:
-        """Yield jobs due over the first minute, then a few every second."""
+        """Yield commands for jobs due over the first minute, then a few every second."""
         rng = Random(f"delays:{self.seed}")
         for number in range(_FIRST):
             yield _build_command(rng, number, 0, 0 if number < _READY else rng.randrange(500, 60_000))
@@ -57,14 +57,14 @@ class Delays(Stage):
             yield _build_command(rng, number, int(at_ms), delay_ms)
 
     def plan_burst(self) -> Iterator[ProducerCommand]:
-        """Yield jobs that are due within the next twenty seconds."""
+        """Yield commands for jobs that are due within the next twenty seconds."""
         rng = Random(f"delays-burst:{self.seed}")
         for number in range(_MOST, 2 * _MOST):
             yield _build_command(rng, number, 0, rng.randrange(0, 20_000))
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Add the job with the producer's ZADD, whose score is in whole seconds."""
-        original.put(client, command.body, int(time.time() + command.delay_ms / 1000))
+        """Put a job with the producer's ZADD, whose score is in whole seconds."""
+        original.put_delayed_task(client, command.body, int(time.time() + command.delay_ms / 1000))
         self.ledger.put[command.body] = 1
 
     def describe_job(self, job: bytes) -> str:
@@ -72,7 +72,7 @@ class Delays(Stage):
         return job[7:29].decode() if job.startswith(b'{"id":"') else "a task without an id"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a worker, which pops a job and processes it."""
+        """Build the turn of a worker, which pops a job and processes it."""
 
         def work(task: bytes) -> None:
             low, high = next((row[3] for row in _KINDS if b'"%s"' % row[0].encode() in task[:60]), (0.2, 0.9))
@@ -119,7 +119,7 @@ class Delays(Stage):
         return "the original's dispatcher has ended"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the jobs of the sorted set and the list by place."""
+        """Read the jobs of the sorted set and the list by place."""
         return map_places(
             delayed=list(client.zrange(original.DELAYED, 0, -1)), ready=list(client.lrange(original.READY, 0, -1))
         )

@@ -18,7 +18,7 @@ from rqtui.text.formats import format_quantity
 
 
 class ForeignRun(Run):
-    """A run on another system's keys. The seed fixes jobs and outcomes; threads decide order and workers."""
+    """A running scenario on another system's keys. The seed fixes jobs and outcomes; threads decide their order."""
 
     scenario: ForeignScenario
 
@@ -43,7 +43,7 @@ class ForeignRun(Run):
     # -- its life ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Put the first jobs, then start all actors. Raise ServerError if Redis is unreachable."""
+        """Put the first jobs of the scenario, then start all actors. Raises ServerError if Redis is unreachable."""
         self.prepare()
         parts: dict[str, Callable[[Actor], Turn]] = {
             "producer": self.stage.build_producer_turn,
@@ -56,7 +56,7 @@ class ForeignRun(Run):
             actor.start()
 
     def prepare(self) -> None:
-        """Put the jobs of the initial state."""
+        """Put the jobs that the scenario has at its start."""
         check_connection(self._client, self.url)
         self.pace.restart()
         self.stage.produce(self._client)
@@ -81,12 +81,13 @@ class ForeignRun(Run):
         return Actor(name, client, self.pace, build_turn, self._record_loss)
 
     def _record_loss(self, job: bytes) -> None:
+        """Record in the ledger that a job was lost with its worker."""
         self.ledger.count(self.ledger.lost_with_worker, job)
 
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def compute_status(self) -> Status:
-        """Return the figures of the strip, without a request to Redis."""
+        """Return the figures for the demo's strip, without a request to Redis."""
         living = self._list_living()
         words = self.ledger.words
         return Status(
@@ -120,14 +121,14 @@ class ForeignRun(Run):
     # -- the strip --------------------------------------------------------------------------------------------------
 
     def add_worker(self) -> str:
-        """Add a worker."""
+        """Add a worker to the scenario."""
         actor = self._create_actor(self.stage.name_worker(next(self._numbers)), self.stage.build_worker_turn)
         self.crew.append(actor)
         actor.start()
         return f"{actor.name} started; {format_quantity(len(self._list_living()), 'worker')}"
 
     def stall_worker(self) -> str:
-        """Stall a worker that holds a job; it continues after its lease ended."""
+        """Stall a worker that holds a job. The worker continues after its lease ended."""
         actor = self._choose_busy_worker(self.stage.stalls_first)
         if actor is None:
             return "no worker holds a job"
@@ -135,7 +136,7 @@ class ForeignRun(Run):
         return f"{actor.name} hangs for {self.stage.overslept_s:g} s, holding {self.stage.describe_job(actor.holds)}"
 
     def kill_worker(self) -> str:
-        """Kill a worker."""
+        """Kill a worker of the scenario. A job that it holds stays in its place, or is lost."""
         actor = self._choose_busy_worker("") or next(iter(self._list_living()), None)
         if actor is None:
             return "there is no worker left"
@@ -149,5 +150,5 @@ class ForeignRun(Run):
         return max(busy, key=lambda actor: (actor.name.startswith(prefix), actor.until_s), default=None)
 
     def send_burst(self, number: int = 0) -> str:
-        """Put `number` jobs at once, or the scenario's usual burst if it is 0."""
+        """Put `number` jobs at once, or as many as the scenario's usual burst if it is 0."""
         return f"{format_quantity(self.stage.add_burst(number or self.stage.bursts_of), 'job')} sent"

@@ -99,7 +99,7 @@ def _plan_burst(seed: int) -> Iterator[Arrival]:
         yield Arrival(0, "orders", _build_order(rng, number))
 
 
-def _build_past(seed: int) -> tuple[PastGroup, ...]:
+def _build_past_groups(seed: int) -> tuple[PastGroup, ...]:
     """Return the past: dead jobs in chunks, then the jobs of the silent workers, then the ready jobs."""
     rng, number = Random(f"incident-past:{seed}"), _PAST
 
@@ -147,7 +147,7 @@ INCIDENT = NativeScenario(
     kinds={kind.name: kind for kind in _KINDS},
     plan=_plan_arrivals,
     extra=_plan_burst,
-    past=_build_past,
+    past=_build_past_groups,
     tries=(
         ("e", "the errors by cause: how many, since when, in which line of which file"),
         ("w", "the workers: two are silent, and hold a hundred jobs each; L releases them"),

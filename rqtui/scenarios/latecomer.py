@@ -46,7 +46,7 @@ class Latecomer(Stage):
         self.actions = {"crash": self._request_crash}
 
     def plan_commands(self) -> Iterator[ProducerCommand]:
-        """Yield the first jobs at once, then two per second."""
+        """Yield the commands of the producer: the first jobs at once, then two per second."""
         rng = Random(f"latecomer:{self.seed}")
         at_ms = 0.0
         for number in range(1 << 30):
@@ -54,23 +54,23 @@ class Latecomer(Stage):
             at_ms += 0 if number < _FIRST else rng.expovariate(1 / 550)
 
     def plan_burst(self) -> Iterator[ProducerCommand]:
-        """Yield the parcels of bursts."""
+        """Yield the commands of bursts of parcels."""
         rng = Random(f"latecomer-burst:{self.seed}")
         while True:
             yield _build_parcel(rng, 0)
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Push the job as `push_msg` does, with an id from the seed."""
+        """Push a job as `push_msg` does, with an id from the seed."""
         client.set(original.build_data_key(QUEUE, command.job), command.body, ex=original.DATA_S)
-        original.push_id(client, QUEUE, command.job)
+        original.push_message_id(client, QUEUE, command.job)
         self.ledger.put[command.job] = 1
 
     def name_worker(self, number: int) -> str:
-        """Return the worker's name; every second worker is rqtui's."""
+        """Return the name of a worker; every second worker is rqtui's."""
         return f"{_RQTUI_PREFIX if number % 2 else _ORIGINAL_PREFIX}-{number}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of one of rqtui's workers or of the original's."""
+        """Build the turn of one of rqtui's workers or of the original's."""
         return (
             self._build_rqtui_turn(actor) if actor.name.startswith(_RQTUI_PREFIX) else self._build_original_turn(actor)
         )
@@ -129,7 +129,7 @@ class Latecomer(Stage):
         return "the next original worker that pops dies before it has pushed back: that job is lost, in no list at all"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the listed ids by place, without those marked as done, which the original drops later."""
+        """Read the listed ids by place, without those marked as done, which the original drops later."""
         done = client.smembers(f"{QUEUE}:done")
         entries = [entry.partition(b"|")[::2] for entry in client.lrange(QUEUE, 0, -1)]
         return map_places(

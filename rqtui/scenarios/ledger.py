@@ -18,7 +18,7 @@ RATE_S = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The comparison of the ledger with Redis: lost jobs, waiting jobs and jobs in two places."""
+    """The comparison of a scenario's ledger with Redis: lost jobs, waiting jobs and jobs in two places."""
 
     lost: tuple[bytes, ...]
     unfinished: int  # jobs that wait or run
@@ -27,7 +27,7 @@ class Balance:
 
 
 class Ledger:
-    """The record of what each actor did to each job."""
+    """The record of what the actors of a scenario did to each job."""
 
     def __init__(self) -> None:
         self.put: Counter[bytes] = Counter()
@@ -44,15 +44,15 @@ class Ledger:
 
     @property
     def digest(self) -> str:
-        """The digest of the plan's actions, in order."""
+        """The digest of the actions that a scenario planned, in order; equal seeds give equal digests."""
         return self._digest.hexdigest()[:16]
 
     def update_digest(self, action: object) -> None:
-        """Add an action of the plan to the digest."""
+        """Add a planned action to the digest."""
         self._digest.update(repr(action).encode())
 
     def count(self, counter: Counter[bytes], job: bytes) -> int:
-        """Increment the counter of a job and return the new count."""
+        """Increase a counter of a job by one and return the new count."""
         with self._lock:
             counter[job] += 1
             return counter[job]
@@ -63,7 +63,7 @@ class Ledger:
         self._pulse.append(time.monotonic())
 
     def count_word(self, word: str) -> None:
-        """Count a reply of the system."""
+        """Count a result word that the system returned to an actor."""
         with self._lock:
             self.words[word] += 1
 
@@ -74,7 +74,7 @@ class Ledger:
         return sum(at_s >= since_s for at_s in self._pulse.copy()) / max(0.5, now - since_s)
 
     def compute_balance(self, places_by_job: Mapping[bytes, Sequence[str]]) -> Balance:
-        """Compare the ledger with the places of each job."""
+        """Compare the record of each job with the places where Redis has the job."""
         lost, duplicates, waiting = [], 0, 0
         for job, number in self.put.items():
             ended = self.finished[job] + self.withdrawn[job] + self.lost_with_worker[job] + self.given_up[job]

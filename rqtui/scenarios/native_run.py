@@ -26,7 +26,7 @@ CHECK_DELAY_S = 4.0
 
 
 class NativeRun(Run):
-    """A run on rqtui's own queues; one seed always gives the same jobs, order and outcomes."""
+    """A running scenario on rqtui's own queues. One seed always gives the same jobs, order and outcomes."""
 
     scenario: NativeScenario
 
@@ -55,7 +55,7 @@ class NativeRun(Run):
     # -- its life ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Set up the queues and start. Raise ServerError if Redis is unreachable."""
+        """Set up the queues of the scenario and start it. Raises ServerError if Redis is unreachable."""
         self.prepare()
         for loop in self._loops:
             loop.start()
@@ -100,7 +100,7 @@ class NativeRun(Run):
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def compute_status(self) -> Status:
-        """Return the figures of the strip, without a request to Redis."""
+        """Return the figures for the demo's strip, without a request to Redis."""
         tally, workers = self.crew.tally, list(self.crew.workers)
         errors = [loop.rounds[-1].error for loop in self._loops if loop.rounds and loop.rounds[-1].error]
         return Status(
@@ -128,7 +128,7 @@ class NativeRun(Run):
         return f"{worker.name} started; {format_quantity(len(self.crew.workers), 'worker')}"
 
     def stall_worker(self) -> str:
-        """Stall a worker that holds a job; it continues after its lease ended and acks too late."""
+        """Stall a worker that holds a job. The worker continues after its lease ended."""
         worker = self.crew.stall()
         return (
             f"{worker.name} hangs, holding {format_quantity(len(worker.holds), 'job')}"
@@ -137,7 +137,7 @@ class NativeRun(Run):
         )
 
     def kill_worker(self) -> str:
-        """Kill a worker; its jobs stay in reserved until their leases end."""
+        """Kill a worker of the scenario. Its jobs stay where they are until their leases end."""
         worker = self.crew.kill()
         return (
             f"{worker.name} died, holding {format_quantity(len(worker.holds), 'job')}"
@@ -146,7 +146,7 @@ class NativeRun(Run):
         )
 
     def send_burst(self, number: int = 0) -> str:
-        """Put `number` jobs at once, or the scenario's usual burst if it is 0."""
+        """Put `number` jobs at once, or as many as the scenario's usual burst if it is 0."""
         number = number or self.scenario.burst
         self.producers.add_burst(number)
         return f"{format_quantity(number, 'job')} sent"
@@ -177,6 +177,6 @@ class NativeRun(Run):
         return found.format_result()
 
     def toggle_fix(self) -> str:
-        """Fix the failing code, or break it again."""
+        """Fix the failing code of the scenario, or break it again."""
         self.crew.is_fixed = not self.crew.is_fixed
         return "the code is fixed: nothing fails from now on" if self.crew.is_fixed else "the code is broken again"

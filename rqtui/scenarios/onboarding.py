@@ -61,7 +61,7 @@ class Onboarding(Stage):
             at_ms += rng.expovariate(1 / 500)
 
     def plan_burst(self) -> Iterator[ProducerCommand]:
-        """Yield mails that are due at once."""
+        """Yield commands for mails that are due at once."""
         rng = Random(f"onboarding-burst:{self.seed}")
         for number in range(1 << 30, 1 << 31):
             yield _build_mail(rng, number, 0, 0)
@@ -78,7 +78,7 @@ class Onboarding(Stage):
         self._newest.append(command.job)
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a worker, which reserves, sends and deletes one mail."""
+        """Build the turn of a worker, which reserves, sends and deletes one mail."""
 
         def work(id: bytes, _body: bytes | None) -> None:
             run, attempt = self.roll(id), self.count_attempt(id)
@@ -104,7 +104,7 @@ class Onboarding(Stage):
         return f"the user acts: {id.decode()} is deleted by its id"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the members of the two sorted sets by place."""
+        """Read the members of the two sorted sets by place."""
         return map_places(
             queued=list(client.zrange(f"__REDIS_SCHED_QUEUED__{TOPIC}", 0, -1)),
             reserved=list(client.zrange(f"__REDIS_SCHED_RESERVED__{TOPIC}", 0, -1)),

@@ -181,7 +181,7 @@ class Shop(ShopStage):
         return f"job {job[:8].decode()}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a worker, which registers, then takes, runs and records jobs."""
+        """Build the turn of a worker, which registers, then takes, runs and records jobs."""
         is_registered = False
 
         def run(job: original.Job) -> None:
@@ -235,7 +235,7 @@ class Shop(ShopStage):
         return "the scheduler stops, and gives its lock back: what is due stays in scheduled"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the jobs of the two lists and the queue's registries by place."""
+        """Read the jobs of the two lists and the queue's registries by place."""
         list_key = original.build_queue_key(self.queue)
         registries = {
             place: client.zrange(f"rq:{place}:{self.queue}", 0, -1)

@@ -24,7 +24,7 @@ R = TypeVar("R", bound="Run")
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The figures of the simulation at one time, for the strip."""
+    """The figures of a running scenario at one time, which the demo's strip shows."""
 
     workers: int  # alive, including stalled ones
     stalled: int
@@ -70,18 +70,18 @@ class Run:
 
     @property
     def controls(self) -> tuple[Control, ...]:
-        """The controls that apply to this run, in the order of the strip."""
+        """The controls that apply to this run, in the order of the demo's strip."""
         can_cut = self._server_pid > 0
         return tuple(control for control in self.scenario.controls if control.name != "cut" or can_cut)
 
     # -- its life ---------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Set up the queues and start. Raise ServerError if Redis is unreachable."""
+        """Set up the queues of the scenario and start its actors. Raises ServerError if Redis is unreachable."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Stop the run and close its connections. May be called again."""
+        """Stop the scenario and close its connections. May be called again."""
         raise NotImplementedError
 
     def __enter__(self: R) -> R:
@@ -94,22 +94,22 @@ class Run:
     # -- looking ----------------------------------------------------------------------------------------------------
 
     def compute_status(self) -> Status:
-        """Return the figures of the strip, without a request to Redis."""
+        """Return the figures for the demo's strip, without a request to Redis."""
         raise NotImplementedError
 
     # -- the strip --------------------------------------------------------------------------------------------------
 
     def press(self, name: str) -> str:
-        """Run the control of that name and return a sentence about its effect."""
+        """Run the control of that name, and return a sentence about its effect."""
         return self._actions[name]()
 
     def set_speed(self, speed: float) -> str:
-        """Set the speed of arrivals and work. Leases and delays follow Redis's clock and do not change."""
+        """Set the speed of arrivals and work in the scenario. Leases and delays follow Redis's clock unchanged."""
         self.pace.set_speed(min(SPEEDS[-1], max(SPEEDS[0], speed)))
         return f"speed ×{self.pace.speed:g}"
 
     def cut_redis(self, seconds: float = 0.0) -> str:
-        """Suspend the server's process for `seconds`, or for `cut_s`; Redis loses no data."""
+        """Suspend the process of the embedded Redis for `seconds`, or for `cut_s`. Redis loses no data."""
         seconds = seconds or self.cut_s
         if self._server_pid <= 0:
             return "this Redis is not the demo's own: it is left alone"
@@ -122,13 +122,13 @@ class Run:
         return f"Redis does not answer for {seconds:g} s"
 
     def schedule_cut(self, after_s: float) -> None:
-        """Schedule `cut_redis` in `after_s` seconds."""
+        """Schedule a suspension of Redis in `after_s` seconds."""
         self._scheduled_cut = threading.Timer(after_s, self.cut_redis)
         self._scheduled_cut.daemon = True
         self._scheduled_cut.start()
 
     def restore_redis(self) -> None:
-        """End a cut early, and cancel a scheduled one."""
+        """End a suspension of Redis early, and cancel a scheduled one."""
         if self._scheduled_cut is not None and self._scheduled_cut is not threading.current_thread():
             self._scheduled_cut.cancel()
         timer, self._cut_timer = self._cut_timer, None
@@ -139,7 +139,7 @@ class Run:
             self.on_redis_restored()
 
     def on_redis_restored(self) -> None:
-        """Handle the end of a cut, when Redis replies again."""
+        """Handle the end of a suspension, when Redis replies again."""
 
     def _find_next_speed(self, step: int) -> float:
         nearest = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - self.pace.speed))

@@ -125,7 +125,7 @@ class Shop(ShopStage):
 
     def write_past_job(self, client: Any, command: ProducerCommand, at_s: float) -> None:
         producer = original.Client(client, self.queue, lambda: at_s)
-        item = {**self._build_item(producer, command), "enqueued_at": original.to_ms(at_s)}
+        item = {**self._build_item(producer, command), "enqueued_at": original.convert_to_ms(at_s)}
         client.sadd("queues", self.queue)
         if command.verb == "held":
             self._killed = self._killed or original.Process(
@@ -153,7 +153,7 @@ class Shop(ShopStage):
         return f"job {job[:8].decode()}"
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a process, which runs jobs and records failures; another actor sends its heartbeats."""
+        """Build the turn of a process, which runs jobs and records failures; another actor sends its heartbeats."""
 
         def run(item: Mapping[str, Any]) -> None:
             jid = str(item["jid"]).encode()
@@ -230,7 +230,7 @@ class Shop(ShopStage):
         return "the pollers have died: what is due stays in schedule and retry"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the jobs of the list, the three sorted sets and the processes' `work` hashes by place."""
+        """Read the jobs of the list, the three sorted sets and the processes' `work` hashes by place."""
         work = [
             json.loads(told)["payload"].encode()
             for identity in client.smembers("processes")

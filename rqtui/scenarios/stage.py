@@ -26,7 +26,7 @@ MAX_COMMANDS = 200  # per turn of the producer
 
 @dataclass(frozen=True, slots=True)
 class ProducerCommand:
-    """One action of a producer, `at_ms` after the scenario started: put a job, or delete it."""
+    """One action of a scenario's producer, `at_ms` after the scenario started: put a job, or delete it."""
 
     at_ms: int
     job: bytes
@@ -57,7 +57,7 @@ class ForeignScenario(Scenario):
 
 
 class Stage:
-    """The behavior of one system's producers and workers in one run; each system has a subclass."""
+    """The behavior of one system's producers and workers in one run of a scenario; each system has a subclass."""
 
     workers: ClassVar[int] = 4
     bursts_of: ClassVar[int] = 50
@@ -85,15 +85,15 @@ class Stage:
     # -- defined by subclasses -----------------------------------------------------------------------------------------
 
     def plan_commands(self) -> Iterator[ProducerCommand]:
-        """Yield the producers' commands in order of time."""
+        """Yield the commands of the producer in order of time, from the seed alone."""
         raise NotImplementedError
 
     def plan_burst(self) -> Iterator[ProducerCommand]:
-        """Return the commands of bursts."""
+        """Yield the commands of bursts, from the seed alone."""
         return iter(())
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Run one command in the way of the original's producer."""
+        """Run one command of the producer as the original's producer does."""
         raise NotImplementedError
 
     def name_worker(self, number: int) -> str:
@@ -101,34 +101,34 @@ class Stage:
         return f"worker-{number}"
 
     def describe_job(self, job: bytes) -> str:
-        """Return the text that identifies a job on the screen: its id."""
+        """Return the text that identifies a job on the screen, by default its id."""
         return job.decode("utf-8", "replace")
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a worker."""
+        """Build the function that runs one turn of a worker: take a job, work on it, record the result."""
         raise NotImplementedError
 
     def build_supporter_turns(self) -> Mapping[str, Callable[[Actor], Turn]]:
-        """Return further actors that run from the start, such as a garbage collector or heartbeats."""
+        """Return the turns of further actors that run from the start, such as a garbage collector."""
         return {}
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the places of each job, read by plain Redis commands. A place is repeated per entry of the job."""
+        """Read the places of each job with plain Redis commands. A place is repeated per entry of the job."""
         raise NotImplementedError
 
     def is_over(self, client: Any) -> bool:
-        """Return whether the scenario reached its end; always False for an endless one."""
+        """Return whether the scenario has reached its end; always False for an endless one."""
         return False
 
     @property
     def is_sent(self) -> bool:
-        """Whether all commands of the plan were run."""
+        """Return whether all planned commands were run."""
         return self._next is None and not self._sending and not self._at_once
 
     # -- the producers ------------------------------------------------------------------------------------------------
 
     def build_producer_turn(self, actor: Actor) -> Turn:
-        """Return the turn of the only producer, which runs at most `MAX_COMMANDS` due commands."""
+        """Build the function that runs one turn of the producer: at most `MAX_COMMANDS` due commands."""
 
         def take_turn() -> float:
             self.produce(actor.client)
@@ -140,7 +140,10 @@ class Stage:
         return take_turn
 
     def produce(self, client: Any) -> bool:
-        """Run the due commands; return False if none was due. A command without a reply is run again."""
+        """Run the due commands of the producer, and return False if none was due.
+
+        A command without a reply is run again.
+        """
         with self._lock:
             if not self._sending:
                 self._sending.extend(self._take_due_commands())
@@ -151,16 +154,20 @@ class Stage:
         return has_due
 
     def add_burst(self, number: int) -> int:
-        """Add `number` jobs of a burst to the next turn. Return how many were added, fewer if the burst has ended."""
+        """Add `number` jobs of a burst to the producer's next turn, and return how many were added.
+
+        The number is smaller if the burst has ended.
+        """
         commands = [command for command, _ in zip(self._burst_commands, range(number), strict=False)]
         self._at_once.extend(commands)
         return len(commands)
 
     def send_command(self, command: ProducerCommand) -> None:
-        """Run a command at the producer's next turn."""
+        """Let the producer run a command at its next turn."""
         self._at_once.append(command)
 
     def _take_due_commands(self) -> list[ProducerCommand]:
+        """Remove and return the commands that are due now."""
         due = [self._at_once.popleft() for _ in range(min(MAX_COMMANDS, len(self._at_once)))]
         now_ms = self.pace.read_clock_s() * 1000
         while self._next is not None and self._next.at_ms <= now_ms and len(due) < MAX_COMMANDS:
@@ -172,7 +179,7 @@ class Stage:
     # -- fates --------------------------------------------------------------------------------------------------------
 
     def roll(self, job: bytes, what: str = "") -> float:
-        """Return a number in [0, 1) that follows from the seed, the job and `what` alone."""
+        """Return a number in [0, 1) that depends only on the seed, the job and `what`."""
         return (crc32(b"%d:%s:%s" % (self.seed, what.encode(), job)) & 0xFFFFFFFF) / 2**32
 
     def count_attempt(self, job: bytes) -> int:
@@ -190,5 +197,5 @@ def map_places(**members: Sequence[bytes]) -> dict[bytes, list[str]]:
 
 
 def count_places(places_by_job: Mapping[bytes, Sequence[str]]) -> Counter[str]:
-    """Return the number of jobs in each place."""
+    """Count the jobs in each place, from the places of each job."""
     return Counter(place for places in places_by_job.values() for place in places)

@@ -41,24 +41,24 @@ class Timeouts(Stage):
         self.actions: Mapping[str, Callable[[], str]] = {"clean": self._request_cleaning}
 
     def plan_commands(self) -> Iterator[ProducerCommand]:
-        """Yield all items at once, in an order shuffled by the seed."""
+        """Yield commands for all items at once, in an order shuffled by the seed."""
         numbers = list(range(1, self.items + 1))
         Random(f"timeouts:{self.seed}").shuffle(numbers)
         for number in numbers:
             yield ProducerCommand(0, b"%d" % number)
 
     def plan_burst(self) -> Iterator[ProducerCommand]:
-        """Yield the items of bursts, with numbers that the plan does not use."""
+        """Yield commands for the items of bursts, with numbers that the plan does not use."""
         for number in range(1_000_001, 2_000_000):
             yield ProducerCommand(0, b"%d" % number)
 
     def run_command(self, client: Any, command: ProducerCommand) -> None:
-        """Add the item with SADD, as the original's creator does."""
-        original.put(client, [command.job])
+        """Put an item with SADD, as the original's creator does."""
+        original.add_items(client, [command.job])
         self.ledger.put[command.job] = 1
 
     def build_worker_turn(self, actor: Actor) -> Turn:
-        """Return the turn of a worker, which draws, locks, processes and acknowledges one item."""
+        """Build the turn of a worker, which draws, locks, processes and acknowledges one item."""
 
         def work(item: int) -> None:
             job = b"%d" % item
@@ -105,7 +105,7 @@ class Timeouts(Stage):
         return "the original's cleaner makes a pass: whatever has no lock at that moment goes back"
 
     def read_places(self, client: Any) -> Mapping[bytes, Sequence[str]]:
-        """Return the members of the three sets by place."""
+        """Read the members of the three sets by place."""
         sets = {name: list(client.smembers(name)) for name in (original.TODOS, original.IN_PROGRESS, original.DONE)}
         return map_places(**sets)
 

@@ -64,7 +64,7 @@ def plant_dispatcher(client: Redis, number: int) -> Bodies:
         if n % 4:
             client.rpush(dispatcher.READY, body(n))
         else:
-            dispatcher.put(client, b"later %d" % n, int(time.time()) + (60 if n % 8 else -60) * n)
+            dispatcher.put_delayed_task(client, b"later %d" % n, int(time.time()) + (60 if n % 8 else -60) * n)
     return Counter(body(n) if n % 4 else b"later %d" % n for n in range(number))
 
 
@@ -83,7 +83,7 @@ def expire_redisched(client: Redis) -> None:
 
 
 def plant_timeout_sets(client: Redis, number: int) -> Bodies:
-    timeout_sets.put(client, range(number))
+    timeout_sets.add_items(client, range(number))
     return Counter(b"%d" % n for n in range(number))
 
 
@@ -94,15 +94,15 @@ def expire_timeout_sets(client: Redis) -> None:
 
 
 def plant_orizuru(client: Redis, number: int) -> Bodies:
-    return Counter(orizuru.put(client, "source", n - (n % 3 == 1)) for n in range(number))
+    return Counter(orizuru.push_job(client, "source", n - (n % 3 == 1)) for n in range(number))
 
 
 def plant_safe_pop(client: Redis, number: int) -> Bodies:
     for n in range(number):
         if n % 2:
-            safe_pop.put(client, "list", body(n))
+            safe_pop.push_message(client, "list", body(n))
         else:
-            safe_pop.push_id(client, "list", b"id-%d" % n)
+            safe_pop.push_message_id(client, "list", b"id-%d" % n)
     return Counter(body(n) if n % 2 else b"id-%d" % n for n in range(number))
 
 
@@ -128,12 +128,12 @@ def put_dispatcher(client: Redis, number: int) -> bytes:
 
 
 def put_timeout_sets(client: Redis, number: int) -> bytes:
-    timeout_sets.put(client, [100_000 + number])
+    timeout_sets.add_items(client, [100_000 + number])
     return b"%d" % (100_000 + number)
 
 
 def put_safe_pop(client: Redis, number: int) -> bytes:
-    safe_pop.put(client, "list", b"more %d" % number)
+    safe_pop.push_message(client, "list", b"more %d" % number)
     return b"more %d" % number
 
 
@@ -223,8 +223,10 @@ SYSTEMS = (
         "source",
         plant_orizuru,
         lambda client: None,
-        lambda client, ran: orizuru.Worker(client, "source", "c1", lambda fields: ran(orizuru.encode(*fields))).step,
-        lambda client, number: orizuru.put(client, "source", 100_000 + number // 2),
+        lambda client, ran: (
+            orizuru.Worker(client, "source", "c1", lambda fields: ran(orizuru.encode_struct(*fields))).step
+        ),
+        lambda client, number: orizuru.push_job(client, "source", 100_000 + number // 2),
     ),
     MigratedSystem(
         "safe_pop:queue=list",
@@ -323,7 +325,7 @@ def test_due_times_survive(system: MigratedSystem, client: Redis) -> None:
     wanted = {b"soon": now + 120, b"late": now + 7200, b"over": now - 60}
     for name, due_s in wanted.items():
         if system.name == "dispatcher":
-            dispatcher.put(client, name, due_s)
+            dispatcher.put_delayed_task(client, name, due_s)
         else:
             redisched.Scheduler(client, "mail").put(name, name, delay_s=due_s - time.time())
     run(client, system)
@@ -369,9 +371,9 @@ def test_a_body_of_ten_megabytes_moves_whole(system: MigratedSystem, client: Red
         for delay_s in (-1, 3600):
             redisched.Scheduler(client, "mail").put(f"id{delay_s}", large, delay_s)
     elif system.name == "orizuru":
-        large = orizuru.put(client, "source", large.decode())
+        large = orizuru.push_job(client, "source", large.decode())
     elif system.name == "safe_pop":
-        safe_pop.put(client, "list", large)
+        safe_pop.push_message(client, "list", large)
     elif system.name == "rq":
         large = rq.encode_call("tasks.run", random.Random(1).randbytes(10_000_000).hex())
         rq.Queue(client, "mail").enqueue("id", large, "tasks.run()")
@@ -689,7 +691,7 @@ def test_an_id_that_the_target_has_with_another_body_is_skipped_and_stays(client
 
 def test_a_second_entry_of_an_id_stays_until_the_first_is_done(client: Redis, url: str) -> None:
     for _ in range(2):
-        safe_pop.push_id(client, "list", b"42")
+        safe_pop.push_message_id(client, "list", b"42")
     first = run(client, SYSTEMS[4]).report
     assert (first.moved, len(first.skipped)) == (1, 1)
     assert sum(first.remaining.values()) == 1

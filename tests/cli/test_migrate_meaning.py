@@ -103,11 +103,15 @@ def plant_celery(client: Redis) -> None:
 
     In the list of priority 3 a task of priority 4 came first.
     """
-    celery.declare(client, "celery")
+    celery.declare_queue(client, "celery")
     for id, priority in (("a-9", 9), ("b-6", 6), ("c-4", 4), ("d-3", 3), ("e-0", 0), ("f-0", 0)):
-        celery.publish(client, "celery", celery.build_task_message("shop.charge", id, "celery", [1], priority=priority))
-    celery.publish(client, "celery", celery.build_task_message("shop.charge", "g-retried", "celery", [1], retries=2))
-    celery.publish(
+        celery.publish_message(
+            client, "celery", celery.build_task_message("shop.charge", id, "celery", [1], priority=priority)
+        )
+    celery.publish_message(
+        client, "celery", celery.build_task_message("shop.charge", "g-retried", "celery", [1], retries=2)
+    )
+    celery.publish_message(
         client, "celery", celery.build_task_message("shop.charge", "h-later", "celery", [1], eta_s=time.time() + 3600)
     )
 
@@ -182,7 +186,7 @@ def work_rq(client: Redis, run: Run, clock: Clock) -> Callable[[], object]:
 
 def plant_dispatcher(client: Redis) -> None:
     client.rpush(dispatcher.READY, "first", "second", "third")
-    dispatcher.put(client, b"later", time.time() + 3600)
+    dispatcher.put_delayed_task(client, b"later", time.time() + 3600)
 
 
 def work_dispatcher(client: Redis, run: Run, clock: Clock) -> Callable[[], object]:
@@ -219,7 +223,7 @@ def work_redisched(client: Redis, run: Run, clock: Clock) -> Callable[[], object
 
 def plant_orizuru(client: Redis) -> None:
     for name in ("first", "second", "third"):
-        orizuru.put(client, "source", name)
+        orizuru.push_job(client, "source", name)
 
 
 def work_orizuru(client: Redis, run: Run, _clock: Clock) -> Callable[[], object]:
@@ -229,7 +233,7 @@ def work_orizuru(client: Redis, run: Run, _clock: Clock) -> Callable[[], object]
         guard = consumer.take_next()
         if guard is None:
             return "idle"
-        guard.ack() if run(orizuru.encode(*guard.message).hex()) else guard.reject()
+        guard.ack() if run(orizuru.encode_struct(*guard.message).hex()) else guard.reject()
         return "ran"
 
     return step
@@ -237,7 +241,7 @@ def work_orizuru(client: Redis, run: Run, _clock: Clock) -> Callable[[], object]
 
 def plant_safe_pop(client: Redis) -> None:
     for id in (b"first", b"second", b"third"):
-        safe_pop.push_id(client, "list", id)
+        safe_pop.push_message_id(client, "list", id)
 
 
 def work_safe_pop(client: Redis, run: Run, clock: Clock) -> Callable[[], object]:
@@ -258,7 +262,7 @@ def work_safe_pop(client: Redis, run: Run, clock: Clock) -> Callable[[], object]
 
 
 def plant_timeout_sets(client: Redis) -> None:
-    timeout_sets.put(client, [17])
+    timeout_sets.add_items(client, [17])
 
 
 def work_timeout_sets(client: Redis, run: Run, _clock: Clock) -> Callable[[], object]:
@@ -607,11 +611,11 @@ def test_jobs_that_others_wait_for_stay_with_the_reason_even_if_losses_are_accep
 def test_a_celery_task_with_more_to_it_than_one_run_stays(
     client: Redis, url: str, headers: dict[str, object], embed: dict[str, object], said: str
 ) -> None:
-    celery.declare(client, "celery")
+    celery.declare_queue(client, "celery")
     message: Any = celery.build_task_message("shop.charge", "t", "celery", [1])
     message["headers"] |= headers
     message["body"] = celery.encode_body([[1], {}, embed])
-    celery.publish(client, "celery", message)
+    celery.publish_message(client, "celery", message)
     for more in (("--dry-run",), ()):
         [one] = migrate(url, SYSTEMS[1], *more, code=1)["skipped"]
         assert said in one["text"]

@@ -25,7 +25,7 @@ Jobs = Sequence[Planted]
 def build_body(id: bytes) -> bytes:
     """Build the body of an orizuru job: a struct whose first field is the job's id. Every third one is long."""
     number = int(id.rpartition(b"-")[2])
-    return original.encode(id.decode(), "x" * (6000 if number % 3 == 0 else 3))
+    return original.encode_struct(id.decode(), "x" * (6000 if number % 3 == 0 else 3))
 
 
 def build_seen_record(entry: bytes, since_ms: int, length: int = 1) -> bytes:
@@ -116,7 +116,7 @@ def empty_place_and_request(place: str, request: Callable[[Jobs], Request]) -> C
 
 def request_long_search(world: World) -> Request:
     """Build a request for missing jobs in an orizuru list that is so long that the search stops early."""
-    world.client.rpush(SOURCE, *[original.encode("other-1", n) for n in range(1200)])
+    world.client.rpush(SOURCE, *[original.encode_struct("other-1", n) for n in range(1200)])
     return Request({"place": "source"}, [(b"nothing", "")] * 1000)
 
 

@@ -88,8 +88,8 @@ def test_an_error_of_redis_ends_the_original_and_rqtui_goes_on(any_client: Redis
 
 
 def test_two_equal_tasks_are_one_in_the_original_and_rqtui_says_exists(any_client: Redis) -> None:
-    original.put(any_client, b"a", NOW_S + 60)
-    original.put(any_client, b"a", NOW_S + 3600)
+    original.put_delayed_task(any_client, b"a", NOW_S + 60)
+    original.put_delayed_task(any_client, b"a", NOW_S + 3600)
     assert read_delayed(any_client) == {b"a": NOW_S + 3600}  # the first of the two will be an hour late
     answer = run_script(any_client, "enqueue", ("a", 1000, None), ("b", 1000, None), ("b", 5000, None))
     assert read_outcomes(answer) == ["exists", "moved", "exists"]
@@ -104,13 +104,13 @@ def test_after_idling_the_original_is_up_to_13_s_late_and_rqtui_never_more_than_
         pauses.append(program.backing_off_s)
     assert pauses == [1, 1, 2, 3, 5, 8, 13, 13, 13]
     turns = iter([True] * 15)
-    original.put(any_client, b"a", NOW_S + 1)  # it has just gone to sleep
+    original.put_delayed_task(any_client, b"a", NOW_S + 1)  # it has just gone to sleep
     program.run(lambda: bool(next(turns, False)) and not list_ready(any_client))
     assert clock.now_s - (NOW_S + 1) >= 12
 
-    original.put(any_client, b"b", server_s(any_client) + 30)
+    original.put_delayed_task(any_client, b"b", server_s(any_client) + 30)
     assert rqtui_dispatcher(any_client)().wait_s == 1.0
-    original.put(any_client, b"b", server_s(any_client) + 0.5)
+    original.put_delayed_task(any_client, b"b", server_s(any_client) + 0.5)
     assert rqtui_dispatcher(any_client)().wait_s <= 0.51
 
 
@@ -170,7 +170,7 @@ def test_a_thousand_tasks_with_both_dispatchers_and_both_kinds_of_workers_run_on
     def producer(own: Redis) -> Iterator[None]:
         now_s = own.time()[0]
         for n, body in enumerate(sorted(tasks)):
-            original.put(own, body, now_s - 1 + n % 2)  # half of them due already, half within a second
+            original.put_delayed_task(own, body, now_s - 1 + n % 2)  # half of them due already, half within a second
             yield
 
     def program(own: Redis) -> Iterator[None]:

@@ -68,7 +68,7 @@ def holding(client: Redis, name: str, bodies: list[bytes], beat_ms: int | None =
 
 
 def bodies(*numbers: int) -> list[bytes]:
-    return [original.encode(number) for number in numbers]
+    return [original.encode_struct(number) for number in numbers]
 
 
 # --- the original's faults, and what rqtui does instead -----------------------------------------------------------
@@ -80,10 +80,10 @@ def test_requeue_brings_rejected_jobs_to_the_source_where_the_collector_hides_th
     for collects in (True, False):
         any_client.flushall()
         worker.register()
-        original.put(any_client, "jobs", 42)
+        original.push_job(any_client, "jobs", 42)
         assert worker.step() == "rejected"
         if collects:
-            assert original.collect(any_client) == 1
+            assert original.collect_unacked(any_client) == 1
             assert counts(engine) == (0, 1, 0)  # in processing, and nobody reads it again
             assert worker.step() == "idle"
         else:
@@ -94,7 +94,7 @@ def test_requeue_brings_rejected_jobs_to_the_source_where_the_collector_hides_th
 def test_the_reaper_takes_back_in_order_what_a_dead_consumer_holds_for_ever(any_client: Redis) -> None:
     holding(any_client, "dead", bodies(1, 2, 3, 4, 5), beat_ms=120_000)
     any_client.lpush("jobs", *bodies(6, 7))
-    assert original.collect(any_client) == 0 and any_client.llen(original.build_key("dead", "processing")) == 5
+    assert original.collect_unacked(any_client) == 0 and any_client.llen(original.build_key("dead", "processing")) == 5
     engine = open_engine(any_client)
     for moved, left in ((2, 3), (2, 1), (1, 0)):
         [outcome] = engine.apply_verb("reap", JOBS, (), {"limit": 2})
@@ -128,13 +128,13 @@ def test_a_consumer_that_idled_for_long_and_then_took_a_job_keeps_it(any_client:
     any_client.hset(original.HEARTBEATS, "patient", now_ms - 600_000)  # it beat, and has waited in `next` since
     assert reap(0).word == "empty"
     for fields in ((1,), (2,)):  # twice: what was seen of the first job does not speak for the second
-        original.put(any_client, "jobs", *fields)
+        original.push_job(any_client, "jobs", *fields)
         guard = worker.take_next()
         assert guard is not None
         assert (reap(0).word, reap(60_000).word) == ("empty", "empty")
         assert guard.ack() == 1
         assert reap(0).word == "empty" and not any_client.exists(SEEN)
-    original.put(any_client, "jobs", 3)
+    original.push_job(any_client, "jobs", 3)
     worker.take_next()  # and now it dies
     first = reap(0)
     assert (first.word, first.values["next_ms"]) == ("empty", 60_001)
@@ -183,7 +183,7 @@ def test_a_second_reject_makes_no_second_job(any_client: Redis) -> None:
     engine = open_engine(any_client)
     for is_original in (True, False):
         any_client.flushall()
-        original.put(any_client, "jobs", 42)
+        original.push_job(any_client, "jobs", 42)
         worker = original.Worker(any_client, "jobs", "w1")
         worker.register()
         guard = worker.take_next()
@@ -455,7 +455,7 @@ def test_a_job_is_found_by_its_name_its_bytes_and_by_a_name_from_elsewhere(any_c
 
 
 def test_a_body_of_30_mb_makes_no_large_page_and_is_fetched_only_for_a_verb(client: Redis) -> None:
-    huge = original.encode("x" * 30_000_000)
+    huge = original.encode_struct("x" * 30_000_000)
     client.lpush("jobs", b"\x91\x01", huge, b"\x91\x02")
     engine = open_engine(client)
     call = registry.create_system("orizuru:source=jobs").page_request("jobs", "source", 0, 50, 0).calls
@@ -495,7 +495,7 @@ def test_what_rqtui_reserves_is_a_consumer_s_like_any_other(any_client: Redis) -
 
 def test_a_thousand_jobs_between_the_original_and_rqtui_are_each_done_once(url: str, client: Redis) -> None:
     for number in range(1000):
-        original.put(client, "jobs", number)
+        original.push_job(client, "jobs", number)
     holding(client, "dead", [], beat_ms=600_000)
     for _ in range(20):  # a consumer that died with twenty in its hands
         newest: Any = client.rpoplpush("jobs", original.build_key("dead", "processing"))

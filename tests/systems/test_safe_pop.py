@@ -301,7 +301,7 @@ def test_an_id_with_a_bar_is_refused_before_anything_is_written(any_client: Redi
 
 
 def test_an_empty_body_is_refused_since_the_original_throws_such_a_job_away(any_client: Redis) -> None:
-    original.push_id(any_client, QUEUE, b"j1")
+    original.push_message_id(any_client, QUEUE, b"j1")
     any_client.set(build_data_key(b"j1"), b"")
     worker = original.Worker(any_client, QUEUE, lambda _id, _message: pytest.fail("it ran"))
     assert worker.step() == "discarded"

@@ -139,7 +139,7 @@ def test_an_old_done_mark_swallows_their_later_job_and_not_ours(by: str, any_cli
 
 
 def test_a_late_worker_of_theirs_ends_the_next_ones_job_and_ours_is_told_that_it_is_stale(any_client: Redis) -> None:
-    id = original.put(any_client, QUEUE, b"body")
+    id = original.push_message(any_client, QUEUE, b"body")
     slow = Their(any_client, has_data=True)
     assert slow.safe_pop() == id
     assert Their(any_client, NOW_S + 60).safe_pop() == id  # the next one works on it now
@@ -148,7 +148,7 @@ def test_a_late_worker_of_theirs_ends_the_next_ones_job_and_ours_is_told_that_it
     assert list_entries(any_client) == []
 
     any_client.flushall()
-    id = original.put(any_client, QUEUE, b"body")
+    id = original.push_message(any_client, QUEUE, b"body")
     (first,) = reserve_jobs(any_client)
     (second,) = reserve_jobs(any_client, NOW_S + 60)
     before = keyspace.dump(any_client)
@@ -192,8 +192,8 @@ def test_what_was_marked_done_before_is_said_and_nothing_is_written(any_client: 
 
 
 def test_a_job_whose_data_expired_is_thrown_away_by_theirs_and_found_by_ours(any_client: Redis) -> None:
-    id = original.put(any_client, QUEUE, b"body")
-    original.put(any_client, QUEUE, b"another")
+    id = original.push_message(any_client, QUEUE, b"body")
+    original.push_message(any_client, QUEUE, b"another")
     any_client.delete(build_data_key(id))  # a day later
     kinds = {finding.kind: finding.ids for finding in findings(any_client)}
     assert kinds["ghost"] == (id,)
@@ -231,7 +231,7 @@ def findings(client: Redis) -> list[Finding]:
 
 def test_a_sound_queue_has_no_findings(any_client: Redis) -> None:
     for number in range(5):
-        original.put(any_client, QUEUE, b"%d" % number)
+        original.push_message(any_client, QUEUE, b"%d" % number)
     Their(any_client, int(time.time()), has_data=True).step()
     assert any_client.exists(DONE) and findings(any_client) == []
 
@@ -330,7 +330,7 @@ def test_a_thousand_jobs_are_each_done_once_by_their_workers_and_ours_together(r
             thread.start()
         for number in range(JOBS // 10):
             for _ in range(5):
-                original.put(client, QUEUE, b"%d" % number)
+                original.push_message(client, QUEUE, b"%d" % number)
             scripts.run_call(
                 client, made.build_call("enqueue", QUEUE, {}, [{"body": b"x", "id": f"{number}-{n}"} for n in range(5)])
             )

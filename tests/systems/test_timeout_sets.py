@@ -46,7 +46,7 @@ def test_timeout_sets(script: str, any_client: Redis) -> None:
 
 
 def test_the_cleaner_steals_what_is_just_being_taken_and_a_reaper_waits(client: Redis) -> None:
-    original.put(client, [7])
+    original.add_items(client, [7])
     cleaner = original.Cleaner(client)
     worker = original.Worker(client, pause=run_in_script_gap("moved, not locked", cleaner.step))
     assert (worker.step(), worker.successes) == ("done", 1)
@@ -60,7 +60,7 @@ def test_the_cleaner_steals_what_is_just_being_taken_and_a_reaper_waits(client: 
 
 
 def test_a_late_ack_takes_the_next_workers_lock_and_ours_is_stale(client: Redis) -> None:
-    original.put(client, [7])
+    original.add_items(client, [7])
     late, next_one = original.Worker(client), original.Worker(client)
     late.take(b"7")
     client.delete("7-lock")  # time passes
@@ -82,7 +82,7 @@ def test_a_late_ack_takes_the_next_workers_lock_and_ours_is_stale(client: Redis)
 
 
 def test_an_ack_that_moved_nothing_is_a_success_there_and_a_word_here(client: Redis) -> None:
-    original.put(client, [7])
+    original.add_items(client, [7])
     worker = original.Worker(
         client, pause=run_in_script_gap("lock seen, not moved to done", lambda: client.delete("in_progress"))
     )
@@ -112,7 +112,7 @@ def test_the_cleaner_asks_for_everything_and_a_reaper_walks(client: Redis) -> No
 
 def test_a_done_item_runs_again_there_and_is_refused_here(client: Redis) -> None:
     client.sadd("done", 7)
-    assert original.put(client, [7]) == 1 and client.sismember("done", 7)
+    assert original.add_items(client, [7]) == 1 and client.sismember("done", 7)
     assert enqueue_items(client, 7) == ["exists"]
     client.srem("todos", 7)
     assert enqueue_items(client, 7, 8, 8) == ["done", "moved", "exists"]
@@ -143,7 +143,7 @@ def test_text_ends_the_originals_processes_and_ours_refuse_to_add_it(client: Red
     assert enqueue_items(client, "url2") == ["moved"]  # among texts it is one of them
 
     client.flushall()
-    original.put(client, range(20))
+    original.add_items(client, range(20))
     assert enqueue_items(client, "url1", "07", " 7", 21, -3) == ["refused", "refused", "refused", "moved", "moved"]
     for items, expected in (("text", ["moved"]), ("integer", ["refused"])):
         system = registry.create_system(f"timeout_sets:items={items}")

@@ -292,7 +292,7 @@ def test_names_and_a_prefix_are_options(client: Redis) -> None:
 
 
 def test_a_thousand_items_are_done_once_by_their_workers_and_ours(client: Redis, url: str) -> None:
-    original.put(client, range(1000))
+    original.add_items(client, range(1000))
     stop, finished = threading.Event(), threading.Lock()
     acked: Counter[bytes] = Counter()
 

@@ -80,7 +80,7 @@ def test_dispatcher(small: Terminal, url: str, client: Redis) -> None:  # noqa: 
     delayed, ready = dispatcher.DELAYED, dispatcher.READY
     now_s = time.time()
     for number, task in enumerate((b"later-1", b"later-2", b"later-3")):
-        dispatcher.put(client, task, int(now_s) + 3600 + number)
+        dispatcher.put_delayed_task(client, task, int(now_s) + 3600 + number)
     client.rpush(ready, b"one", b"two")
     hand = Hand(small, url, "dispatcher", ready)
     hand.presses("Enter")
@@ -188,10 +188,10 @@ def test_redisched(small: Terminal, url: str, client: Redis) -> None:  # noqa: F
 def test_timeout_sets(small: Terminal, url: str, client: Redis) -> None:  # noqa: F811
     todo, running, done = timeout_sets.TODOS, timeout_sets.IN_PROGRESS, timeout_sets.DONE
     worker = timeout_sets.Worker(client, lock_ms=600_000)
-    timeout_sets.put(client, [1, 2, 3, 4])
+    timeout_sets.add_items(client, [1, 2, 3, 4])
     for item in (b"1", b"2", b"3", b"4"):
         worker.take(item)
-    timeout_sets.put(client, [11, 12])
+    timeout_sets.add_items(client, [11, 12])
     client.sadd(done, 21)
     hand = Hand(small, url, "timeout_sets", todo)
     hand.presses("Enter")
@@ -240,7 +240,7 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     worker = orizuru.Worker(client, "jobs", "w1")
     worker.register()
     worker.beat(600_000)
-    bodies = [orizuru.put(client, "jobs", number, f"job-{number}") for number in range(9)]
+    bodies = [orizuru.push_job(client, "jobs", number, f"job-{number}") for number in range(9)]
     holding, rejected = orizuru.build_key("w1", "processing"), orizuru.build_key("w1", "unacked")
     for _ in range(4):
         worker.take_next()
@@ -254,7 +254,7 @@ def test_orizuru(small: Terminal, url: str, client: Redis) -> None:  # noqa: F81
     hand.sees("1 source 4", "2 processing 4", "3 unacked 1", "job-5")
     hand.lacks("TEP")
     hand.acts("D y", lambda: bodies[5] not in client.lrange("jobs", 0, -1), "1 source 3")
-    new = orizuru.encode(7, "new")
+    new = orizuru.encode_struct(7, "new")
     hand.acts('N "[7,"new"] Tab Enter', lambda: client.lindex("jobs", 0) == new, "1 source 4")
     hand.presses("2")
     hand.sees("w1", "worker", "K reject", "job-0")

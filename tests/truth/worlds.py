@@ -663,7 +663,7 @@ class Celery(World):
     system = "celery"
 
     def prepare(self) -> None:
-        celery.declare(self.client, self.queue)
+        celery.declare_queue(self.client, self.queue)
 
     def create_worker(self, name: str) -> Any:
         worker = celery.Worker(self.client, self.queue, name, self._work, clock=self.clock, prefetch=self.slots)
@@ -681,14 +681,16 @@ class Celery(World):
         worker.run_background_step(self.client)
 
     def put_one(self, id: str, kind: str, **more: Any) -> None:
-        celery.publish(self.client, self.queue, celery.build_task_message(f"shop.{kind}", id, self.queue, [1], **more))
+        celery.publish_message(
+            self.client, self.queue, celery.build_task_message(f"shop.{kind}", id, self.queue, [1], **more)
+        )
 
     def schedule(self, number: int, in_s: float) -> None:
         """Put jobs with an ETA of at most half an hour: a later one is a fault below a longer `visibility_timeout`."""
         for _ in range(number):
             self.put_one(self.new_id(), "remind", eta_s=self.clock() + min(in_s, 1800))
         for worker in self.alive.values():  # Workers hold the messages with an ETA.
-            worker._fetch(0.0)
+            worker._fetch_messages(0.0)
 
     def run_one(self, worker: Any, error: Error | None) -> None:
         self.errors = (error,) if error else ()
@@ -706,7 +708,7 @@ class Celery(World):
     def hold(self, name: str, number: int) -> None:
         worker = self.alive[name]
         worker._prefetch = number
-        worker._fetch(0.0)
+        worker._fetch_messages(0.0)
         first = worker._pop_next()
         worker._running = worker.last_id = first.id
         worker._publish_event("task-started", first.id)
@@ -750,7 +752,7 @@ class Celery(World):
         self.start("w1", "w2")
         self.put(1)
         self.hold("w1", 1)
-        celery.ack(self.client, self.holds["w1"][0].tag)
+        celery.ack_message(self.client, self.holds["w1"][0].tag)
         yield 5
         self.kill("w1")
         yield from (10, 10, 10, 20)
@@ -761,7 +763,7 @@ class Celery(World):
         self.put(1)
         self.hold("w1", 1)
         yield from (10, 10)
-        celery.restore(self.client, self.holds["w1"][0].tag)
+        celery.restore_message(self.client, self.holds["w1"][0].tag)
         self.hold("w2", 1)
 
     def storm(self, number: int) -> None:
@@ -961,7 +963,7 @@ class Dispatcher(World):
 
     def schedule(self, number: int, in_s: float) -> None:
         for _ in range(number):
-            dispatcher.put(self.client, b"remind:%d" % next(self.ids), int(self.clock() + in_s))
+            dispatcher.put_delayed_task(self.client, b"remind:%d" % next(self.ids), int(self.clock() + in_s))
 
     def run_one(self, worker: Any, error: Error | None) -> None:
         worker.step()
@@ -985,7 +987,7 @@ class Orizuru(World):
         worker.beat()
 
     def put_one(self, id: str, kind: str, **_options: Any) -> None:
-        orizuru.put(self.client, self.queue, kind, id)
+        orizuru.push_job(self.client, self.queue, kind, id)
 
     def run_one(self, worker: Any, error: Error | None) -> None:
         if self.client.llen(self.queue) and (guard := worker.take_next()):
@@ -1075,7 +1077,7 @@ class SafePop(World):
             raise Held
 
     def put_one(self, id: str, kind: str, **_options: Any) -> None:
-        safe_pop.put(self.client, self.queue, kind.encode())
+        safe_pop.push_message(self.client, self.queue, kind.encode())
 
     def run_one(self, worker: Any, error: Error | None) -> None:
         self.errors = (error,) if error else ()
@@ -1112,7 +1114,7 @@ class TimeoutSets(World):
         sets.Cleaner(self.client).step()
 
     def put_one(self, id: str, kind: str, **_options: Any) -> None:
-        sets.put(self.client, [int(id.rpartition("-")[2])])
+        sets.add_items(self.client, [int(id.rpartition("-")[2])])
 
     def run_one(self, worker: Any, error: Error | None) -> None:
         found = self.client.srandmember(sets.TODOS)

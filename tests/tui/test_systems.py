@@ -62,21 +62,21 @@ def plant(client: Redis) -> None:
     topic.reserve(600_000)
     client.zadd("__REDIS_SCHED_RESERVED__help", {"x1": now_s * 1000 - 60_000})
     client.zrem("__REDIS_SCHED_QUEUED__help", "x1")
-    timeout_sets.put(client, [1, 2, 3])
+    timeout_sets.add_items(client, [1, 2, 3])
     timeout_sets.Worker(client, lock_ms=600_000).take(b"1")
     client.sadd(timeout_sets.DONE, 9)
     consumer = orizuru.Worker(client, "jobs", "w1")
     consumer.register()
     consumer.beat(600_000)
     for number in range(4):
-        orizuru.put(client, "jobs", number)
+        orizuru.push_job(client, "jobs", number)
     guard = consumer.take_next()
     assert guard is not None
     guard.reject()
     consumer.take_next()
     for id in (b"s1", b"s2", b"s3"):
         client.set(b"q:data:" + id, b"{}")
-        safe_pop.push_id(client, "q", id)
+        safe_pop.push_message_id(client, "q", id)
     safe_pop.Worker(client, "q", block_s=0).safe_pop()
     client.rpush("q", b"s0|%d" % (now_s - 90))
 

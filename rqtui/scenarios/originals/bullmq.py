@@ -309,7 +309,7 @@ class Worker:
             value = self._run(id, fields["name"], json.loads(fields["data"]))
         except JobError as error:
             self._pause("ran, not yet recorded")
-            return self._fail(id, token, fields, error)
+            return self._fail_job(id, token, fields, error)
         self._pause("ran, not yet recorded")
         args = (self.p, self.queue.read_clock_ms(), id, token, encode_json(value))
         return "completed" if self.client.eval(_COMPLETE, 0, *args) else "late"
@@ -328,7 +328,7 @@ class Worker:
         values = ((value or b"").decode() for value in found[1])
         return found[0].decode(), token, dict(zip(names, values, strict=True))
 
-    def _fail(self, id: str, token: str, fields: Mapping[str, str], error: JobError) -> str:
+    def _fail_job(self, id: str, token: str, fields: Mapping[str, str], error: JobError) -> str:
         opts, attempt = json.loads(fields["opts"] or "{}"), int(fields["atm"] or 0) + 1
         is_last = bool(fields["defa"]) or attempt >= opts.get("attempts", 1)
         now_ms = self.queue.read_clock_ms()

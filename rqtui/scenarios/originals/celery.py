@@ -91,8 +91,8 @@ def build_channel(client: Any, name: str) -> str:
     return f"/{client.connection_pool.connection_kwargs.get('db') or 0}.{name}"
 
 
-def bind(client: Any, exchange: str, routing_key: str, queue: str) -> None:
-    """Bind a queue to an exchange."""
+def bind_queue(client: Any, exchange: str, routing_key: str, queue: str) -> None:
+    """Bind a queue to an exchange, as an entry in the exchange's set of bindings."""
     client.sadd(f"_kombu.binding.{exchange}", SEP.join((routing_key, "", queue)))
 
 
@@ -146,6 +146,7 @@ def _build_message(
     priority: int = 0,
     more: Mapping[str, object] | None = None,
 ) -> Message:
+    """Build a message with the properties that Kombu adds to every message."""
     return {
         "body": encode_body(body),
         "content-encoding": "utf-8",
@@ -161,18 +162,18 @@ def _build_message(
     }
 
 
-def declare(client: Any, queue: str) -> None:
+def declare_queue(client: Any, queue: str) -> None:
     """Declare a queue, as producers and workers do before they use it."""
     for kind in ("binding", "binding_permanent"):
         client.sadd(f"_kombu.{kind}.{queue}", SEP.join((queue, "", queue)))
 
 
-def publish(client: Any, queue: str, message: Mapping[str, Any]) -> None:
+def publish_message(client: Any, queue: str, message: Mapping[str, Any]) -> None:
     """Push a message to the list of its priority."""
     client.lpush(build_list_key(queue, message["properties"].get("priority", 0)), encode_json(message))
 
 
-def reserve(client: Any, queue: str, message: Mapping[str, Any], at_s: float) -> str:
+def reserve_message(client: Any, queue: str, message: Mapping[str, Any], at_s: float) -> str:
     """Add a taken message to `unacked`, until it is acked. Return its delivery tag."""
     tag: str = message["properties"]["delivery_tag"]
     pipe = client.pipeline(transaction=True)
@@ -182,7 +183,7 @@ def reserve(client: Any, queue: str, message: Mapping[str, Any], at_s: float) ->
     return tag
 
 
-def ack(client: Any, tag: str) -> None:
+def ack_message(client: Any, tag: str) -> None:
     """Remove a message from `unacked`."""
     pipe = client.pipeline(transaction=True)
     pipe.zrem("unacked_index", tag)
@@ -190,7 +191,7 @@ def ack(client: Any, tag: str) -> None:
     pipe.execute()
 
 
-def restore(client: Any, tag: str) -> bool:
+def restore_message(client: Any, tag: str) -> bool:
     """Move an unacked message to the right end of its list, where it is taken next.
 
     Return whether the message was still in `unacked`.
@@ -211,7 +212,7 @@ def restore(client: Any, tag: str) -> bool:
     return bool(client.transaction(move, "unacked", value_from_callable=True))
 
 
-def sweep(client: Any, visibility_s: float, now_s: float | None = None) -> int:
+def restore_overdue_messages(client: Any, visibility_s: float, now_s: float | None = None) -> int:
     """Restore the messages that were taken longer ago than this consumer's visibility timeout.
 
     Return how many messages were restored, 0 if another consumer is sweeping.
@@ -222,7 +223,7 @@ def sweep(client: Any, visibility_s: float, now_s: float | None = None) -> int:
         return 0
     try:
         tags = client.zrevrangebyscore("unacked_index", before_s, 0)
-        return sum(restore(client, tag.decode()) for tag in tags)
+        return sum(restore_message(client, tag.decode()) for tag in tags)
     finally:
         client.eval(_RELEASE, 1, "unacked_mutex", token)
 
@@ -237,6 +238,7 @@ def leave_replies(client: Any, mailbox: str, hosts: Iterable[str], at_s: float) 
 
 
 def _send_reply(client: Any, queue: str, routing_key: str, host: str, answer: object, ticket: str) -> None:
+    """Send the reply of a worker to a command, as a message in the mailbox of its sender."""
     headers = {"ticket": ticket, "clock": 1}
     client.lpush(queue, encode_json(_build_message({host: answer}, headers, f"reply.{PIDBOX}", routing_key)))
 
@@ -334,8 +336,8 @@ class Worker:
         self._lock = threading.Lock()
         self._is_gone = False
         self._orders: Mapping[str, Callable[[Mapping[str, Any], Any], object]] = {
-            "revoke": self._revoke,
-            "terminate": self._terminate,
+            "revoke": self._revoke_tasks,
+            "terminate": self._terminate_tasks,
             "cancel_consumer": self._cancel_consumer,
             "add_consumer": self._add_consumer,
             "ping": lambda _arguments, _client: {"ok": "pong"},
@@ -345,8 +347,8 @@ class Worker:
 
     def begin(self) -> None:
         """Declare the queue, subscribe to commands and publish that the worker is online."""
-        declare(self.client, self.queue)
-        bind(self.client, PIDBOX, "", f"{self.host}.{PIDBOX}")
+        declare_queue(self.client, self.queue)
+        bind_queue(self.client, PIDBOX, "", f"{self.host}.{PIDBOX}")
         self._pidbox = self.client.pubsub(ignore_subscribe_messages=True)
         self._pidbox.psubscribe(build_channel(self.client, PIDBOX))
         self._publish_state("worker-online", self.client)
@@ -358,14 +360,14 @@ class Worker:
                 return
             while message := self._pidbox.get_message():
                 with suppress(ValueError, KeyError, TypeError, AttributeError):  # not a command: the original logs it
-                    self._obey(json.loads(message["data"]), client)
+                    self._obey_command(json.loads(message["data"]), client)
             now_s = self.clock()
             if now_s >= self._beat_at_s + BEAT_S:
                 self._beat_at_s = now_s
                 self._publish_state("worker-heartbeat", client)
             if now_s >= self._sweep_at_s + self._sweep_s:
                 self._sweep_at_s = now_s
-                sweep(client, self._visibility_s, now_s)
+                restore_overdue_messages(client, self._visibility_s, now_s)
 
     def die(self) -> None:
         """Stop the worker as SIGKILL does: close its connection and leave its messages in `unacked`."""
@@ -377,7 +379,7 @@ class Worker:
     def leave(self) -> None:
         """Stop the worker as SIGTERM does: restore its messages and publish that it is offline."""
         for held in reversed([*self._ready, *sorted(self._later)]):
-            restore(self.client, held.tag)
+            restore_message(self.client, held.tag)
         self._ready.clear()
         self._later.clear()
         self.exit()
@@ -399,21 +401,21 @@ class Worker:
 
         The outcome is succeeded, retried, failed or revoked. Raises Unreadable for an entry that is not a message.
         """
-        self._fetch(wait_s)
-        held = self._pop_next()
+        self._fetch_messages(wait_s)
+        held = self._pop_next_due_message()
         if held is None:
             return "idle"
         try:
-            return self._perform(held)
+            return self._run_task(held)
         finally:
             self._running = ""
-            self._send_events()
+            self._send_task_events()
 
-    def _fetch(self, wait_s: float) -> None:
+    def _fetch_messages(self, wait_s: float) -> None:
         """Take as many messages as the worker may hold. Wait for the first one if it holds none."""
         while self._is_consuming and len(self._ready) < self._prefetch:
             is_idle = not self._ready and not (self._later and self._later[0].eta_s <= self.clock())
-            raw = self._pop(wait_s if is_idle else 0.0)
+            raw = self._pop_message(wait_s if is_idle else 0.0)
             if raw is None:
                 break
             try:
@@ -421,12 +423,13 @@ class Worker:
             except ValueError as error:
                 raise Unreadable(raw, ends=True) from error
             try:
-                self._take(message)
+                self._take_message(message)
             except (KeyError, TypeError, ValueError) as error:
                 raise Unreadable(raw, ends=False) from error
-        self._send_events()
+        self._send_task_events()
 
-    def _pop(self, wait_s: float) -> bytes | None:
+    def _pop_message(self, wait_s: float) -> bytes | None:
+        """Pop the next message of the queue's lists, waiting up to `wait_s`; None if there is none."""
         if wait_s:
             found = self.client.brpop(build_list_keys(self.queue), wait_s)
             return found[1] if found else None
@@ -436,7 +439,8 @@ class Worker:
                 return raw
         return None
 
-    def _take(self, message: Message) -> None:
+    def _take_message(self, message: Message) -> None:
+        """Add a message to `unacked` and to the held messages, and publish that the task was received."""
         headers = message["headers"]
         other_fields = {name: headers.get(name) for name in ("root_id", "parent_id", "retries", "eta", "expires")}
         call_fields = {
@@ -447,49 +451,52 @@ class Worker:
         eta_s = datetime.fromisoformat(headers["eta"]).timestamp() if headers.get("eta") else 0.0
         held = _Held(eta_s, next(self._numbers), message)
         self._publish_event("task-received", held.id, **call_fields, **other_fields)
-        reserve(self.client, self.queue, message, self.clock())
+        reserve_message(self.client, self.queue, message, self.clock())
         if eta_s > self.clock():
             heapq.heappush(self._later, held)
         else:
             self._ready.append(held)
 
-    def _pop_next(self) -> _Held | None:
+    def _pop_next_due_message(self) -> _Held | None:
+        """Remove and return the next held message that can run: one whose ETA has come, else the first one without."""
         if self._later and self._later[0].eta_s <= self.clock():
             return heapq.heappop(self._later)
         return self._ready.popleft() if self._ready else None
 
-    def _perform(self, held: _Held) -> str:
+    def _run_task(self, held: _Held) -> str:
+        """Run the task of a held message, publish its events and store its result."""
         self.last_id, headers = held.id, held.message["headers"]
         if held.id in self._revoked:
-            self._end_revoked(held, terminated=False)
-            ack(self.client, held.tag)
+            self._end_revoked_task(held, terminated=False)
+            ack_message(self.client, held.tag)
             return "revoked"
         self._running = held.id
         self._processed += 1
         is_late = self._acks_late(headers["task"])
         if not is_late:
-            ack(self.client, held.tag)
+            ack_message(self.client, held.tag)
         self._publish_event("task-started", held.id)
-        self._send_events()
+        self._send_task_events()
         began_s = self.clock()
         args, kwargs, _embed = decode_body(held.message)
         try:
             result = self._run(headers, args, kwargs)
         except Terminated:
-            self._end_revoked(held, terminated=True)
+            self._end_revoked_task(held, terminated=True)
             word = "revoked"
         except TaskError as error:
-            word = self._fail(held, error, args, kwargs)
+            word = self._fail_task(held, error, args, kwargs)
         else:
-            self._store(held.id, "SUCCESS", result)
+            self._store_result(held.id, "SUCCESS", result)
             self._publish_event("task-succeeded", held.id, result=repr(result), runtime=self.clock() - began_s)
             word = "succeeded"
         if is_late:
             self._pause("ran, not yet acked")
-            ack(self.client, held.tag)
+            ack_message(self.client, held.tag)
         return word
 
-    def _fail(self, held: _Held, error: TaskError, args: list[Any], kwargs: dict[str, Any]) -> str:
+    def _fail_task(self, held: _Held, error: TaskError, args: list[Any], kwargs: dict[str, Any]) -> str:
+        """Record the failure of a task: put its retry into the queue if there is one, store the error, and ack."""
         error_fields = {"exc_type": error.kind, "exc_message": [error.message], "exc_module": "builtins"}
         is_again = error.retry_s is not None
         if error.retry_s is not None:
@@ -504,23 +511,24 @@ class Worker:
                 eta_s=eta_s,
                 retries=headers.get("retries", 0) + 1,
             )
-            publish(self.client, self.queue, again)
-        self._store(held.id, "RETRY" if is_again else "FAILURE", error_fields, error.trace)
+            publish_message(self.client, self.queue, again)
+        self._store_result(held.id, "RETRY" if is_again else "FAILURE", error_fields, error.trace)
         self._publish_event(
             "task-retried" if is_again else "task-failed", held.id, exception=repr(error), traceback=error.trace
         )
-        ack(self.client, held.tag)
+        ack_message(self.client, held.tag)
         return "retried" if is_again else "failed"
 
-    def _end_revoked(self, held: _Held, *, terminated: bool) -> None:
+    def _end_revoked_task(self, held: _Held, *, terminated: bool) -> None:
+        """Store the result of a revoked task, and publish that it was revoked."""
         self._terminated.discard(held.id)
-        self._store_revoked(held.id, self.client)
+        self._store_revoked_result(held.id, self.client)
         signum = "15" if terminated else None
         self._publish_event("task-revoked", held.id, terminated=terminated, signum=signum, expired=False)
 
     # -- results and events -------------------------------------------------------------------------------------------
 
-    def _store(self, id: str, status: str, result: object, trace: str | None = None, client: Any = None) -> None:
+    def _store_result(self, id: str, status: str, result: object, trace: str | None = None, client: Any = None) -> None:
         """Store a result for a day and publish it to waiting clients."""
         result_fields = {
             "status": status,
@@ -535,24 +543,28 @@ class Worker:
         pipe.publish(build_result_key(id), encode_json(result_fields))
         pipe.execute()
 
-    def _store_revoked(self, id: str, client: Any) -> None:
+    def _store_revoked_result(self, id: str, client: Any) -> None:
+        """Store the result of a revoked task."""
         error_fields = {"exc_type": "TaskRevokedError", "exc_message": ["revoked"], "exc_module": "celery.exceptions"}
-        self._store(id, "REVOKED", error_fields, client=client)
+        self._store_result(id, "REVOKED", error_fields, client=client)
 
     def _build_event(self, type: str, **more: object) -> dict[str, object]:
+        """Build an event of this worker with the current time and counter."""
         first = {"hostname": self.host, "utcoffset": 0, "pid": self._pid, "clock": next(self._ticks)}
         return {**first, **more, "timestamp": self.clock(), "type": type}
 
     def _publish_event(self, type: str, id: str, **more: object) -> None:
+        """Add the event of a task to the events that are sent next."""
         self._events.append(self._build_event(type, uuid=id, **more))
 
-    def _send_events(self) -> None:
+    def _send_task_events(self) -> None:
         """Publish the stored task events in one message."""
         events, self._events = self._events, []
         if events:
-            self._send("task.multi", events, self.client)
+            self._send_message("task.multi", events, self.client)
 
     def _publish_state(self, type: str, client: Any) -> None:
+        """Publish an event about the worker itself, such as a heartbeat."""
         body = self._build_event(
             type,
             freq=BEAT_S,
@@ -563,16 +575,17 @@ class Worker:
             sw_ver="5.7.0",
             sw_sys="Linux",
         )
-        self._send(type.replace("-", "."), body, client)
+        self._send_message(type.replace("-", "."), body, client)
 
-    def _send(self, topic: str, body: object, client: Any) -> None:
+    def _send_message(self, topic: str, body: object, client: Any) -> None:
+        """Publish a message on the channel of a topic."""
         message = _build_message(body, {"hostname": self.host}, "celeryev", topic)
         client.publish(build_channel(client, f"celeryev/{topic}"), encode_json(message))
 
     # -- commands -----------------------------------------------------------------------------------------------------
 
-    def _obey(self, message: Message, client: Any) -> None:
-        """Obey a command from the pidbox. Ignore commands for other workers, expired ones and unknown ones."""
+    def _obey_command(self, message: Message, client: Any) -> None:
+        """Obey a command from the mailbox. Commands for other workers, expired and unknown ones are ignored."""
         order = decode_body(message)
         destination, expires_s = order.get("destination"), message.get("headers", {}).get("expires")
         if (destination and self.host not in destination) or (expires_s and expires_s < self.clock()):
@@ -589,7 +602,8 @@ class Worker:
             if routing_key == to["routing_key"]:
                 _send_reply(client, queue, routing_key, self.host, answer, str(order.get("ticket")))
 
-    def _revoke(self, arguments: Mapping[str, Any], client: Any) -> object:
+    def _revoke_tasks(self, arguments: Mapping[str, Any], client: Any) -> object:
+        """Remember revoked task ids, and terminate the running task if the command says so."""
         task_ids = arguments.get("task_id") or []
         ids = [task_ids] if isinstance(task_ids, str) else list(task_ids)
         self._revoked.update(ids)
@@ -597,11 +611,11 @@ class Worker:
             if arguments.get("terminate") and id == self._running:
                 self._terminated.add(id)
             else:
-                self._store_revoked(id, client)
+                self._store_revoked_result(id, client)
         return {"ok": f"tasks {', '.join(ids)} flagged as revoked"}
 
-    def _terminate(self, arguments: Mapping[str, Any], client: Any) -> object:
-        self._revoke({**arguments, "terminate": True}, client)
+    def _terminate_tasks(self, arguments: Mapping[str, Any], client: Any) -> object:
+        self._revoke_tasks({**arguments, "terminate": True}, client)
         return {"ok": f"terminate: {arguments.get('task_id')}"}
 
     def _cancel_consumer(self, arguments: Mapping[str, Any], _client: Any) -> object:

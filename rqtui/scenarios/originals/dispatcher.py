@@ -35,7 +35,7 @@ def continue_at_once(_gap: str) -> None:
     """Continue at once: the default where nothing happens between two steps."""
 
 
-def put(client: Any, body: bytes, due_s: float, delayed: str = DELAYED) -> None:
+def put_delayed_task(client: Any, body: bytes, due_s: float, delayed: str = DELAYED) -> None:
     """Add a delayed task that is due at `due_s`.
 
     A task with the same bytes that is already delayed gets the new due time. No second task is added.

@@ -37,15 +37,15 @@ def build_key(consumer: str, what: str) -> str:
     return f"orizuru:consumers:{consumer}:{what}"
 
 
-def encode(*fields: Any) -> bytes:
+def encode_struct(*fields: Any) -> bytes:
     """Encode a struct with these fields as rmp_serde does: `Job { id: 42 }` is the bytes 91 2a."""
     packed: bytes = msgpack.packb(list(fields))
     return packed
 
 
-def put(client: Redis, source: str, *fields: Any) -> bytes:
+def push_job(client: Redis, source: str, *fields: Any) -> bytes:
     """Push a job with these fields to the source list, as a producer does. Return its bytes."""
-    body = encode(*fields)
+    body = encode_struct(*fields)
     client.lpush(source, body)
     return body
 
@@ -150,7 +150,7 @@ class Worker:
         return "acked"
 
 
-def collect(client: Redis, pause: Pause = _continue_at_once) -> int:
+def collect_unacked(client: Redis, pause: Pause = _continue_at_once) -> int:
     """Move unacked to processing for every registered consumer, once. Return how many messages were moved."""
     total = 0
     names: list[Any] = sorted(client.smembers(CONSUMERS))

@@ -75,19 +75,19 @@ class Scheduler:
 
         Return False if the queue already has the id. An id that is only reserved does not count.
         """
-        return bool(self._run(_PUT, id, body, self.score(delay_s)))
+        return bool(self._run_script(_PUT, id, body, self.score(delay_s)))
 
     def reserve(self, ttr: int | None = None) -> tuple[bytes, bytes | None] | None:
         """Take the next due job under a lease. Return its id and body, or None if no job is due.
 
         The glue always passes a ttr, but other clients can leave it out.
         """
-        found = self._run(_RESERVE, self.score(), *([] if ttr is None else [ttr]))
+        found = self._run_script(_RESERVE, self.score(), *([] if ttr is None else [ttr]))
         return (found[0], found[1]) if found else None
 
     def pull(self) -> tuple[bytes, bytes | None] | None:
         """Remove the next due job and return its id and body. The job gets no lease and no second attempt."""
-        found = self._run(_PULL, self.score())
+        found = self._run_script(_PULL, self.score())
         return (found[0], found[1]) if found else None
 
     def release(self, id: str | bytes, score: float | None = None) -> bool:
@@ -95,20 +95,20 @@ class Scheduler:
 
         The README calls `release` without a score, to say that the job is done.
         """
-        return bool(self._run(_RELEASE, id, *([] if score is None else [score])))
+        return bool(self._run_script(_RELEASE, id, *([] if score is None else [score])))
 
     def delete(self, id: str | bytes) -> bool:
         """Delete a queued or reserved job, whichever client holds its lease. Return whether it existed.
 
         Raises ResponseError if the job has a body but no place, or a place but no body.
         """
-        return bool(self._run(_DELETE, id))
+        return bool(self._run_script(_DELETE, id))
 
     def requeue(self, limit: int = REQUEUED_AT_MOST) -> int:
         """Move at most `limit` jobs with expired leases back to the queue. Return how many were moved."""
-        return int(self._run(_REQUEUE, self.score(), limit))
+        return int(self._run_script(_REQUEUE, self.score(), limit))
 
-    def _run(self, script: str, *args: object) -> Any:
+    def _run_script(self, script: str, *args: object) -> Any:
         return self.client.eval(_KEYS + script, 0, self.topic, *args)
 
 

@@ -261,7 +261,7 @@ class Worker:
         fields = self.client.hgetall(build_job_key(taken.decode()))
         if not fields:
             return "ghost"
-        return self._perform(Job.from_fields(taken.decode(), fields))
+        return self._run_job(Job.from_fields(taken.decode(), fields))
 
     def _send_heartbeat(self, state: str, ttl_s: int) -> None:
         pipe = self.client.pipeline(transaction=True)
@@ -270,7 +270,7 @@ class Worker:
         pipe.expire(self._executions, ttl_s)
         pipe.execute()
 
-    def _perform(self, job: Job) -> str:
+    def _run_job(self, job: Job) -> str:
         execution, began_s = self.begin(job), self.clock()
         try:
             if not job.function:
@@ -280,7 +280,7 @@ class Worker:
             self._pause("ran, not yet recorded")
             return self.fail(job, execution, self._trace(error), began_s)
         self._pause("ran, not yet recorded")
-        self._finish(job, execution, value, began_s)
+        self._finish_job(job, execution, value, began_s)
         return "finished"
 
     def begin(self, job: Job) -> str:
@@ -322,7 +322,7 @@ class Worker:
         pipe.execute()
         return execution
 
-    def _finish(self, job: Job, execution: str, value: object, began_s: float) -> None:
+    def _finish_job(self, job: Job, execution: str, value: object, began_s: float) -> None:
         now_s = self.clock()
         pipe = self.client.pipeline(transaction=True)
         pipe.hincrby(self._key, "successful_job_count", 1)

@@ -23,7 +23,7 @@ def _continue_at_once(_gap: str) -> None:
     """Continue at once: the default where nothing happens between two steps."""
 
 
-def put(client: Any, queue: str, message: bytes, pause: Pause = _continue_at_once) -> bytes:
+def push_message(client: Any, queue: str, message: bytes, pause: Pause = _continue_at_once) -> bytes:
     """Store the message under a new id and push the id, as `push_msg` does. Return the id."""
     id = str(uuid.uuid4()).encode()
     client.set(build_data_key(queue, id), message, ex=DATA_S)
@@ -32,7 +32,7 @@ def put(client: Any, queue: str, message: bytes, pause: Pause = _continue_at_onc
     return id
 
 
-def push_id(client: Any, queue: str, id: bytes) -> bytes:
+def push_message_id(client: Any, queue: str, id: bytes) -> bytes:
     """Push only an id, as an application does that stores its messages elsewhere."""
     client.lpush(queue, id)
     return id
@@ -95,7 +95,7 @@ class Worker:
         time is not a number.
         """
         self.has_slept = False
-        entry = self._pop()
+        entry = self._pop_entry()
         if entry is None:
             return None
         self.pause("popped, not yet pushed back")
@@ -105,14 +105,14 @@ class Worker:
             self.client.srem(f"{self.queue}:done", id)
             return self.safe_pop()
         if seconds is None or int(self.clock()) - seconds > self.task_timeout_s:
-            self._push_back(id, int(self.clock()))
+            self._push_entry_back(id, int(self.clock()))
             return bytes(id)
         if self.dialect == "python":
-            self._push_back(id, seconds)
+            self._push_entry_back(id, seconds)
         self.has_slept = True
         self.sleep(self.block_s)
         if self.dialect == "clojure":
-            self._push_back(id, seconds)
+            self._push_entry_back(id, seconds)
         return None
 
     def mark_done(self, id: bytes) -> None:
@@ -121,12 +121,12 @@ class Worker:
         self.pause("marked, message not yet deleted")
         self.client.delete(build_data_key(self.queue, id))
 
-    def _pop(self) -> bytes | None:
+    def _pop_entry(self) -> bytes | None:
         if not self.block_s:
             entry: bytes | None = self.client.rpop(self.queue)
             return entry
         popped = self.client.brpop([self.queue], self.block_s)
         return popped[1] if popped else None
 
-    def _push_back(self, id: bytes, seconds: int) -> None:
+    def _push_entry_back(self, id: bytes, seconds: int) -> None:
         self.client.lpush(self.queue, b"%s|%d" % (id, seconds))

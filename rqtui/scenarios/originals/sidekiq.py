@@ -50,7 +50,7 @@ def encode_item(item: Mapping[str, object]) -> bytes:
     return json.dumps(item, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def to_ms(at_s: float) -> int:
+def convert_to_ms(at_s: float) -> int:
     """Convert unix seconds to the milliseconds that a job stores."""
     return int(at_s * 1000)
 
@@ -78,11 +78,11 @@ class Client:
         `more` are further fields. They replace fields of the same name.
         """
         first = {"retry": True, "queue": self.queue, "class": job, "args": list(args), "jid": jid}
-        return {**first, "created_at": to_ms(self.clock()), **more}
+        return {**first, "created_at": convert_to_ms(self.clock()), **more}
 
     def push(self, item: Mapping[str, object]) -> None:
         """Push a job to its queue, as `perform_async` does."""
-        now_ms = to_ms(self.clock())
+        now_ms = convert_to_ms(self.clock())
         pipe = self.client.pipeline(transaction=False)
         pipe.sadd("queues", str(item["queue"]))
         pipe.lpush(f"queue:{item['queue']}", encode_item({**item, "enqueued_at": now_ms}))
@@ -105,9 +105,9 @@ def add_error(item: Mapping[str, Any], error: JobError, now_s: float) -> dict[st
     """Return a copy of a job with its last error, as `JobRetry#process_failure` writes it."""
     again = item.get("retry_count")
     times: dict[str, object] = (
-        {"retry_count": 0, "failed_at": to_ms(now_s)}
+        {"retry_count": 0, "failed_at": convert_to_ms(now_s)}
         if again is None
-        else {"retry_count": again + 1, "retried_at": to_ms(now_s)}
+        else {"retry_count": again + 1, "retried_at": convert_to_ms(now_s)}
     )
     trace = {"error_backtrace": encode_backtrace(*error.lines)} if error.lines else {}
     return {**item, "error_message": error.message, "error_class": error.kind, **times, **trace}
@@ -255,7 +255,7 @@ class Process:
             return "idle"
         payload: bytes = taken[1]
         thread = self.begin(payload)
-        word = self._perform(payload)
+        word = self._run_job(payload)
         del self._held[thread]
         return word
 
@@ -265,7 +265,7 @@ class Process:
         self._held[thread] = _Held(self.queue, payload, self.clock())
         return thread
 
-    def _perform(self, payload: bytes) -> str:
+    def _run_job(self, payload: bytes) -> str:
         try:
             item = json.loads(payload)
         except ValueError:
@@ -276,12 +276,12 @@ class Process:
             self._run(item)
         except JobError as error:
             self._pause("ran, not yet recorded")
-            self._count_run(name, "f", began_s)
+            self._count_finished_run(name, "f", began_s)
             return self.fail(item, error)
-        self._count_run(name, "p", began_s)
+        self._count_finished_run(name, "p", began_s)
         return "finished"
 
-    def _count_run(self, name: str, field: str, began_s: float) -> None:
+    def _count_finished_run(self, name: str, field: str, began_s: float) -> None:
         with self._lock:
             self._counters["processed"] += 1
             self._counters["failed"] += field == "f"
@@ -289,7 +289,7 @@ class Process:
             if field == "f":
                 self._counters[f"{name}|f"] += 1
             else:
-                self._counters[f"{name}|ms"] += to_ms(self.clock() - began_s)
+                self._counters[f"{name}|ms"] += convert_to_ms(self.clock() - began_s)
 
     def fail(self, item: Mapping[str, Any], error: JobError) -> str:
         """Record a failure as `JobRetry` does. Return retried, dead or gone.

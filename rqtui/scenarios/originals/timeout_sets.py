@@ -23,7 +23,7 @@ def continue_at_once(_gap: str) -> None:
     """Continue at once: the default where nothing happens between two steps."""
 
 
-def put(client: Any, items: Iterable[int | str | bytes]) -> int:
+def add_items(client: Any, items: Iterable[int | str | bytes]) -> int:
     """Add items to `todos`, as the creator does, even if they are running or done. Return how many were new there."""
     return sum(int(client.sadd(TODOS, item)) for item in items)
 

@@ -20,8 +20,8 @@ SWEEPS = {"visibility_timeout": 30, "unacked_restore_interval": 1, "unacked_rest
 
 
 def _send(client: Redis, id: str, name: str, args: tuple[object, ...], **more: Any) -> None:
-    original.declare(client, "default")
-    original.publish(client, "default", original.build_task_message(name, id, "default", args, **more))
+    original.declare_queue(client, "default")
+    original.publish_message(client, "default", original.build_task_message(name, id, "default", args, **more))
 
 
 def test_a_stock_worker_runs_what_the_demo_sends(stock: Stock, client: Redis) -> None:
@@ -107,9 +107,9 @@ def test_what_a_killed_worker_of_the_demo_held_a_stock_worker_gives_out_again(st
 def test_the_demo_gives_out_again_what_a_killed_stock_worker_held(stock: Stock, client: Redis) -> None:
     stock.configure(task_acks_late=True)
     stock.run_holding("held", worker="killed").kill()
-    assert original.sweep(client, 3600.0) == 0
+    assert original.restore_overdue_messages(client, 3600.0) == 0
     stock.age(3700)
-    assert original.sweep(client, 3600.0) == 1
+    assert original.restore_overdue_messages(client, 3600.0) == 1
     client.set("go", 1)
     stock.start(name="next")
     stock.until("held", "SUCCESS")
