@@ -159,7 +159,7 @@ VERBS: tuple[Verb, ...] = (
         "cancel",
         "asked to cancel",
         takes=("reserved",),
-        form=(Field("signal", "signal if it runs (none: let it end)", default="TERM"),),
+        form=(Field("signal", "signal if it runs, or none", default="TERM"),),
     ),
     Verb(
         "duplicate",
@@ -307,7 +307,7 @@ VERBS: tuple[Verb, ...] = (
         "asked to limit",
         scope="queue",
         question="Limit the rate of a task in all workers of",
-        form=(Field("task", "task"), Field("rate", "rate (10/s, 100/m, 5/h; 0: none)")),
+        form=(Field("task", "task"), Field("rate", "rate: 10/s, 100/m; 0 none")),
         needs_form=True,
     ),
     Verb(

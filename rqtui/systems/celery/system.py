@@ -137,8 +137,8 @@ class Celery(EntrySystem):
         "quiet": "a worker is told queue by queue what to take: pause its queues, or stop it",
     }
     verb_effects = {
-        "cancel": "its worker drops it when its turn comes, or ends the process that runs it; workers remember that "
-        "until they are started anew",
+        "cancel": "its worker drops it when its turn comes; if it runs, its process gets the signal, and with none it "
+        "runs to its end. Workers remember that until they are restarted",
         "pause": "the workers that listen take nothing from it, until they are told or started anew; what they hold "
         "goes on, and a worker that is started later takes from it",
         "resume": "all workers that listen take from it, those too that did not before",
