@@ -173,7 +173,7 @@ OWN_WAYS: dict[str, tuple[Words, str]] = {  # verb: the command line, and the pl
 JOBS = {"scheduled": "later-0", "ready": "ready-2", "reserved": "held", "dead": "dead-1"}
 NOT_OFFERED = {"park", "forget", "restore", "revert", "beat"}  # by migrate, undo and work, never by a person
 NOT_NATIVE = {  # of other systems alone, and run in their tests
-    "limit", "unschedule", "inspect", "replies", "grow", "shrink", "rate_limit", "time_limit",
+    "limit", "unschedule", "inspect", "collect", "grow", "shrink", "rate_limit", "time_limit",
 }  # fmt: skip
 
 
