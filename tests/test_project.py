@@ -67,7 +67,7 @@ def _commands() -> Iterator[str]:
 
 
 def _sessions_run(line: str) -> list[str]:
-    found = re.search(r"\bnox -s ((?:[a-z_]+ ?)+)", line)
+    found = re.search(r"\b(?:nox -s|run_tests) ((?:[a-z_]+ ?)+)", line)
     return found[1].split() if found else []
 
 
