@@ -53,9 +53,9 @@ ERRORS = (
 class Still(Native):
     """The native system with its clock stopped."""
 
-    def _read(self, script: str, queue: str, **args: object) -> Call:
+    def _build_script_call(self, script: str, queue: str, **args: object) -> Call:
         known = {arg.name for arg in self.script(script).args}
-        return super()._read(script, queue, **({"now_ms": NOW} if "now_ms" in known else {}), **args)
+        return super()._build_script_call(script, queue, **({"now_ms": NOW} if "now_ms" in known else {}), **args)
 
     def queues_request(self, queues: Sequence[str]) -> None:
         """Return None, so that each queue is requested separately with the stopped clock."""
